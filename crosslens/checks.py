@@ -1,0 +1,97 @@
+"""Arrays and numbers as they must be, or a refusal that says what to do.
+
+Each function takes a value and the name its caller knows it by, and returns the
+same value (as an array where needed) when it is fit for use.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from crosslens.errors import refuse
+
+__all__ = ["check_fraction", "check_labels", "check_matrix", "check_paired", "check_positive_int"]
+
+
+def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
+    """Return ``value`` as a finite floating-point matrix (rows are items) of its own precision.
+
+    float32 and float64 are kept; float16 and integers become float32. The input is
+    never written to; a new array is made only where a conversion is needed.
+
+    >>> check_matrix([[1, 2], [3, 4]], "x").dtype
+    dtype('float32')
+    """
+    try:
+        array = np.asarray(value)
+        if array.dtype not in (np.float32, np.float64):
+            array = array.astype(np.float32, casting="same_kind" if array.dtype.kind == "f" else "unsafe")
+    except (TypeError, ValueError):
+        refuse(name, "a matrix of numbers", f"{type(value).__name__}", "pass an array of shape (n, d)")
+    if array.ndim != 2:
+        refuse(name, "a matrix of shape (n, d)", f"an array of shape {array.shape}", "one row per item")
+    if array.shape[0] < min_rows or array.shape[1] < 1:
+        refuse(name, f"at least {min_rows} row(s) and 1 column", f"shape {array.shape}", "give more items")
+    if not np.isfinite(array.sum(dtype=np.float64)):  # one pass; the exact row only when it is needed
+        bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        if len(bad):
+            refuse(
+                name,
+                "finite numbers",
+                f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}",
+                "remove or repair these rows",
+            )
+    return array
+
+
+def check_paired(x: Any, y: Any, names: tuple[str, str] = ("x", "y"), *, min_rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return both matrices if row i of one belongs to row i of the other.
+
+    >>> x, y = check_paired([[1.0]], [[2.0, 3.0]])
+    >>> x.shape, y.shape
+    ((1, 1), (1, 2))
+    """
+    x, y = check_matrix(x, names[0], min_rows=min_rows), check_matrix(y, names[1], min_rows=min_rows)
+    if len(x) != len(y):
+        refuse(
+            names[1],
+            f"as many rows as {names[0]} ({len(x)})",
+            f"{len(y)} rows",
+            "row i of one must belong to row i of the other",
+        )
+    return x, y
+
+
+def check_labels(value: Any, name: str, n: int) -> np.ndarray:
+    """Return ``n`` labels as a one-dimensional array.
+
+    >>> check_labels(["en", "fr"], "y", 2).tolist()
+    ['en', 'fr']
+    """
+    labels = np.asarray(value)
+    if labels.ndim != 1 or len(labels) != n:
+        refuse(name, f"{n} labels, one per row", f"an array of shape {labels.shape}", "give one label per row")
+    return labels
+
+
+def check_positive_int(value: Any, name: str, *, most: int | None = None) -> int:
+    """Return a whole number from 1 to ``most``.
+
+    >>> check_positive_int(10, "k")
+    10
+    """
+    top = "up" if most is None else f"to {most}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1 or (most is not None and value > most):
+        refuse(name, f"a whole number from 1 {top}", repr(value), f"choose {name} in this range")
+    return int(value)
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Return a number strictly between 0 and 1.
+
+    >>> check_fraction(0.5, "train_fraction")
+    0.5
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        refuse(name, "a fraction between 0 and 1 (both excluded)", repr(value), f"choose {name} in this range")
+    return float(value)

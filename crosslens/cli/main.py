@@ -1,0 +1,174 @@
+"""``crosslens``: one verb each, and one line for each error.
+
+Nothing heavy is imported before a verb runs, so help is immediate.
+"""
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+
+from crosslens import __version__
+from crosslens.errors import CrosslensError
+
+__all__ = ["build_parser", "main"]
+
+_VERBS = {
+    "quickstart": (
+        "study the encoder and the corpus that the package carries; nothing is downloaded",
+        "crosslens quickstart --out runs/quickstart",
+    ),
+    "study": (
+        "retrieval, similarity and language identification per layer, on your encoders and texts",
+        "crosslens study --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt --out runs/fra-eng",
+    ),
+    "train": (
+        "train a masked language model from a recipe",
+        "crosslens train recipe.toml steps=2000 --out runs/my-encoder",
+    ),
+    "extract": (
+        "write the activations of every layer to disk",
+        "crosslens extract xlm-roberta-base fra=fra.txt eng=eng.txt --out runs/activations",
+    ),
+    "align": (
+        "sentence retrieval between two stores of activations, before and after orthogonal Procrustes",
+        "crosslens align runs/activations/fra runs/activations/eng",
+    ),
+    "compare": (
+        "linear CKA between two stores of activations",
+        "crosslens compare runs/activations/fra runs/activations/eng",
+    ),
+    "probe": (
+        "language identification per layer on two or more stores of activations",
+        "crosslens probe runs/activations/fra runs/activations/eng",
+    ),
+    "report": (
+        "draw a finished study's report again",
+        "crosslens report runs/fra-eng",
+    ),
+    "doctor": (
+        "versions, devices, threads, and what is missing",
+        "crosslens doctor",
+    ),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="crosslens", description="Train, take apart, align, compare and probe multilingual language models."
+    )
+    parser.add_argument("--version", action="version", version=f"crosslens {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    made = {}
+    for name, (text, example) in _VERBS.items():
+        made[name] = verbs.add_parser(
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    _study_arguments(made["quickstart"], made["study"])
+    _train_arguments(made["train"])
+    _store_arguments(made["extract"], made["align"], made["compare"], made["probe"])
+    made["report"].add_argument("run", help="folder of a finished study")
+    for name, verb in made.items():
+        if name not in ("doctor", "report"):
+            verb.add_argument("--quiet", action="store_true", help="show no progress")
+    return parser
+
+
+def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.ArgumentParser) -> None:
+    quickstart.add_argument("--out", default="runs/quickstart", metavar="DIR", help="folder of the run (default: %(default)s)")
+    study.add_argument(
+        "--encoder",
+        action="append",
+        required=True,
+        metavar="[LANGUAGE=]ENCODER",
+        help="model folder or hub name; once for a multilingual encoder, or once per language",
+    )
+    study.add_argument(
+        "--text", action="append", required=True, metavar="LANGUAGE=FILE", help="line-aligned UTF-8 text, a sentence per line; two or more"
+    )
+    study.add_argument("--out", required=True, metavar="DIR", help="folder of the run; the same command goes on with a stopped run")
+    study.add_argument(
+        "--train-fraction",
+        type=float,
+        default=0.5,
+        metavar="F",
+        help="share of the sentences that mappings and probes are fitted on (default: %(default)s)",
+    )
+    for verb in (quickstart, study):
+        verb.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn (default: %(default)s)")
+
+
+def _train_arguments(train: argparse.ArgumentParser) -> None:
+    train.add_argument("recipe", help="a TOML file, or the name of a recipe: tiny-encoder")
+    train.add_argument("settings", nargs="*", metavar="key=value", help="settings to change, such as steps=2000 or masking.rate=0.3")
+    train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
+    train.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
+    train.add_argument("--dry-run", action="store_true", help="print the resolved recipe and do nothing")
+
+
+def _store_arguments(
+    extract: argparse.ArgumentParser, align: argparse.ArgumentParser, compare: argparse.ArgumentParser, probe: argparse.ArgumentParser
+) -> None:
+    extract.add_argument("encoder", help="model folder or hub name")
+    extract.add_argument("text", nargs="+", metavar="LANGUAGE=FILE", help="UTF-8 text, a sentence per line")
+    extract.add_argument("--out", required=True, metavar="DIR", help="folder; each text becomes DIR/LANGUAGE")
+    extract.add_argument("--random-seed", type=int, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
+    for verb in (align, compare):
+        verb.add_argument("x", metavar="X", help="a store of activations")
+        verb.add_argument("y", metavar="Y", help="another; row i of both is the same sentence")
+    probe.add_argument("stores", nargs="+", metavar="STORE", help="stores of activations, one per language")
+    for verb in (align, probe):
+        verb.add_argument(
+            "--train-fraction", type=float, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
+        )
+    for verb in (align, compare, probe):
+        verb.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn (default: %(default)s)")
+        verb.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 1 a fault of the program, 2 refused, 130 interrupted."""
+    parsed = build_parser().parse_args(arguments)
+    from crosslens.cli import verbs
+
+    try:
+        getattr(verbs, parsed.verb)(parsed)
+    except CrosslensError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        print("crosslens: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        where = error.filename or getattr(parsed, "out", None) or "output"
+        remedy = (
+            "free some space and run the same command again; what is finished is kept"
+            if error.errno == errno.ENOSPC
+            else "check the path and its rights"
+        )
+        return _fail(f"{where}: expected a file that can be read or written, got an error ({error.strerror or error}); {remedy}")
+    except MemoryError:
+        return _fail("memory: expected enough for the work, got none left; give less text at a time, or a smaller encoder")
+    except Exception as error:  # a fault of ours: said in one line, with the way to its traceback
+        if os.environ.get("CROSSLENS_TRACEBACK"):
+            raise
+        _fail(f"internal error: {type(error).__name__}: {error}; set CROSSLENS_TRACEBACK=1 to see where, and report it")
+        return 1
+    return 0
+
+
+def _fail(message: str) -> int:
+    print("crosslens: " + " ".join(message.split()), file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

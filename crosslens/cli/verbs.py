@@ -1,0 +1,242 @@
+"""What each verb does: its arguments become one call, and the result is printed."""
+
+import argparse
+import json
+import os
+import platform
+import re
+import tomllib
+from collections.abc import Iterable
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+from crosslens.cli.table import format_table
+from crosslens.errors import refuse
+from crosslens.progress import be_quiet
+from crosslens.score import Score
+
+__all__ = ["align", "compare", "doctor", "extract", "probe", "quickstart", "report", "study", "train"]
+
+_LANGUAGE = re.compile(r"([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)=(.+)")
+_EXTRAS = {"tensorboard": "tensorboard", "datasets": "datasets"}
+
+
+def quickstart(arguments: argparse.Namespace) -> None:
+    from crosslens.recipes.quickstart import quickstart as recipe
+
+    _study(recipe(arguments.seed), arguments)
+
+
+def study(arguments: argparse.Namespace) -> None:
+    from crosslens.run.study import Study
+
+    texts = _by_language(arguments.text, "--text")
+    named = [_LANGUAGE.fullmatch(value) for value in arguments.encoder]
+    if all(named):
+        encoders = _by_language(arguments.encoder, "--encoder")
+    elif len(arguments.encoder) == 1:
+        encoders = {"*": arguments.encoder[0]}
+    else:
+        refuse(
+            "--encoder", "one encoder, or LANGUAGE=ENCODER for each text", " ".join(arguments.encoder), "name the language of each encoder"
+        )
+    _study(Study(encoders=encoders, texts=texts, train_fraction=arguments.train_fraction, seed=arguments.seed), arguments)
+
+
+def _study(what: Any, arguments: argparse.Namespace) -> None:
+    from crosslens.report import write_report
+    from crosslens.run.study import run_study, summary
+
+    be_quiet(arguments.quiet)
+    folder = run_study(what, arguments.out)
+    report_path = write_report(folder)
+    rows, text = summary(folder)
+    print(format_table(rows), text, f"Report: {report_path}", sep="\n")
+
+
+def train(arguments: argparse.Namespace) -> None:
+    from crosslens.models.settings import with_overrides
+    from crosslens.models.train import train as run
+    from crosslens.recipes import load_recipe
+
+    be_quiet(arguments.quiet)
+    given = dict(_setting(text) for text in arguments.settings)
+    recipe = with_overrides(load_recipe(arguments.recipe, given.pop("data", None)), given)
+    if arguments.dry_run:
+        from crosslens.models.settings import describe
+
+        print(describe(recipe))
+        return
+    print(f"Model: {run(recipe, arguments.out or f'runs/{recipe.name}', resume=arguments.resume)}")
+
+
+def extract(arguments: argparse.Namespace) -> None:
+    from crosslens.corpus import read_text
+
+    texts = {language: read_text(path, language) for language, path in _by_language(arguments.text, "TEXT").items()}
+    from crosslens.models.extract import extract as run
+    from crosslens.models.loading import load_encoder
+
+    be_quiet(arguments.quiet)
+    encoder = load_encoder(arguments.encoder, random_seed=arguments.random_seed)
+    for language, corpus in texts.items():
+        store = run(encoder, corpus, Path(arguments.out) / language)
+        cut = f", {store.manifest['truncated']} cut at {encoder.max_length} tokens" if store.manifest["truncated"] else ""
+        print(f"{store.folder}: {store.n} sentences, layers 0-{store.layers - 1}, d = {store.d}{cut}")
+
+
+def align(arguments: argparse.Namespace) -> None:
+    from crosslens.run.measures import make_split, retrieval_scores
+
+    x, y = _parallel([arguments.x, arguments.y])
+    scores = retrieval_scores(x, y, make_split(x.n, arguments.train_fraction, arguments.seed), _common([x, y], arguments.seed))
+    rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
+    cells = {(s.layer, s.source, s.condition, s.details["part"]): s for s in scores if s.details}
+    for layer in range(x.layers):
+        for a, b in ((x, y), (y, x)):
+            first, held, after = (
+                cells[layer, a.language, c, part]
+                for c, part in (("unaligned", "all"), ("unaligned", "held_out"), ("procrustes", "held_out"))
+            )
+            values = (f"{100 * s.value:.1f}" for s in (first, held, after))
+            rows.append(
+                (
+                    str(layer),
+                    f"{a.language} → {b.language}",
+                    *values,
+                    f"{100 * (after.low or 0):.1f}-{100 * (after.high or 0):.1f}",
+                    str(after.n),
+                )
+            )
+    _print(scores, rows, f"P@1 in per cent: nearest neighbour by cosine. All: {x.n} sentences, unaligned.", arguments.json)
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    from crosslens.run.measures import similarity_scores
+
+    x, y = _parallel([arguments.x, arguments.y])
+    scores = similarity_scores(x, y, _common([x, y], arguments.seed), seed=arguments.seed)
+    rows: list[tuple[str, ...]] = [("layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n")]
+    cells = {(s.layer, s.quantity, s.condition): s for s in scores if s.layer == s.other_layer}
+    for layer in range(x.layers):
+        biased, debiased, shuffled = (
+            cells[layer, q, c] for q, c in (("linear_cka", None), ("debiased_linear_cka", None), ("linear_cka", "shuffled_items"))
+        )
+        values = (f"{s.value:.3f}" for s in (biased, debiased))
+        interval = "-" if debiased.low is None else f"{debiased.low:.3f}-{debiased.high:.3f}"
+        rows.append((str(layer), *values, interval, f"{shuffled.value:.3f}", str(biased.n)))
+    warning = f" With n = {x.n} < 3 d = {3 * x.d} the biased value is inflated: read the debiased one." if x.n < 3 * x.d else ""
+    _print(scores, rows, f"Linear CKA, same layer on both sides (all pairs of layers with --json).{warning}", arguments.json)
+
+
+def probe(arguments: argparse.Namespace) -> None:
+    from crosslens.run.measures import language_id_scores, make_split
+
+    be_quiet(arguments.quiet)
+    stores = _parallel(arguments.stores)
+    if len(stores) < 2:
+        refuse("STORE", "stores of two or more languages", "1", "extract another language's text with the same encoder")
+    split = make_split(stores[0].n, arguments.train_fraction, arguments.seed)
+    scores = language_id_scores(stores, split, _common(stores, arguments.seed))
+    rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
+    cells = {(s.layer, s.condition): s for s in scores}
+    for layer in range(stores[0].layers):
+        mine, majority, shuffled = (cells[layer, condition] for condition in (None, "majority", "shuffled_labels"))
+        values = (f"{100 * s.value:.1f}" for s in (majority, shuffled))
+        rows.append(
+            (str(layer), f"{100 * mine.value:.1f}", f"{100 * (mine.low or 0):.1f}-{100 * (mine.high or 0):.1f}", *values, str(mine.n))
+        )
+    _print(scores, rows, "Language identification, accuracy in per cent on held-out sentences.", arguments.json)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    if not (Path(arguments.run) / "scores.jsonl").exists():
+        refuse(arguments.run, "the folder of a finished study", "one without scores.jsonl", "finish the study first")
+    from crosslens.report import write_report
+
+    print(f"Report: {write_report(Path(arguments.run))}")
+
+
+def doctor(arguments: argparse.Namespace) -> None:
+    import torch
+
+    from crosslens.run.folder import versions
+
+    rows: list[tuple[str, ...]] = [("what", "found"), *versions().items(), ("platform", platform.platform())]
+    rows.append(("threads", f"{torch.get_num_threads()} used of {os.cpu_count()} cores"))
+    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    rows.append(("GPUs", ", ".join(devices) or "none (not needed)"))
+    for name in ("faiss-cpu", "fasttext-community", "matplotlib", "pyarrow"):
+        rows.append((name, _version(name) or "missing; pip install -c constraints.txt ."))
+    for extra, module in _EXTRAS.items():
+        found = util.find_spec(module) is not None
+        rows.append(
+            (f"extra {extra}", _version(module) or "there" if found else f"not installed; pip install 'crosslens[{extra}]' brings it")
+        )
+    print(format_table(rows))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _by_language(values: Iterable[str], argument: str) -> dict[str, str]:
+    """LANGUAGE=VALUE arguments as a dictionary."""
+    found: dict[str, str] = {}
+    for value in values:
+        match = _LANGUAGE.fullmatch(value)
+        if match is None:
+            refuse(argument, "LANGUAGE=FILE, such as fra=fra.txt", repr(value), "put the language's code and = in front")
+        if match[1] in found:
+            refuse(argument, "each language once", f"{match[1]} twice", "give each text its own language code")
+        found[match[1]] = match[2]
+    return found
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """key=value with the value in TOML's words; a bare word is a string."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        refuse("settings", "key=value, such as steps=2000", repr(text), "put = between name and value")
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, value
+
+
+def _parallel(folders: Iterable[str]) -> list[Any]:
+    """Open stores and make sure that their rows are the same items."""
+    from crosslens.activations import Activations
+
+    stores = [Activations(folder) for folder in folders]
+    for store in stores[1:]:
+        if store.index()["id"] != stores[0].index()["id"]:
+            refuse(
+                str(store.folder),
+                f"the same items as {stores[0].folder} ({stores[0].n})",
+                f"{store.n} others",
+                "extract line-aligned texts",
+            )
+    if len({store.language for store in stores}) < len(stores):
+        refuse(
+            "stores",
+            "a language of its own for each",
+            ", ".join(store.language for store in stores),
+            "extract each text under its own code",
+        )
+    return stores
+
+
+def _common(stores: list[Any], seed: int) -> dict[str, Any]:
+    return {"encoder": " / ".join(dict.fromkeys(store.manifest["encoder"] for store in stores)), "seed": seed}
+
+
+def _print(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str, as_json: bool) -> None:
+    if as_json:
+        print("\n".join(json.dumps(score.as_dict(), ensure_ascii=False) for score in scores))
+    else:
+        print(format_table(rows), text, sep="\n")

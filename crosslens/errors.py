@@ -1,0 +1,59 @@
+"""Every refusal of the library, in one grammar.
+
+    CrosslensError
+    ├── InputError          an argument, a text or a model folder is not what is needed
+    ├── StoreError          something this library wrote earlier is damaged or unfinished
+    ├── OutputError         the place to write to cannot be written, or holds something else
+    ├── MissingExtraError   an optional package is not installed
+    └── TrainingError       training cannot go on (the loss is not a number, say)
+
+A message reads ``argument: expected WHAT, got WHAT; WHAT TO DO``. The command
+line prints it as one line and exits with status 2.
+"""
+
+from typing import NoReturn
+
+__all__ = [
+    "CrosslensError",
+    "InputError",
+    "MissingExtraError",
+    "OutputError",
+    "StoreError",
+    "TrainingError",
+    "refuse",
+]
+
+
+class CrosslensError(Exception):
+    """The base of all errors that the library raises on purpose."""
+
+
+class InputError(CrosslensError, ValueError):
+    """An argument, a text or a model folder is not what the call needs."""
+
+
+class StoreError(CrosslensError):
+    """Files that the library wrote earlier are damaged, truncated or unfinished."""
+
+
+class OutputError(CrosslensError):
+    """The output cannot be written, or the folder holds a run with other settings."""
+
+
+class MissingExtraError(CrosslensError, ImportError):
+    """An optional dependency is missing; the message names the command that brings it."""
+
+
+class TrainingError(CrosslensError):
+    """Training stopped because going on would be useless."""
+
+
+def refuse(argument: str, expected: str, got: str, remedy: str, error: type[CrosslensError] = InputError) -> NoReturn:
+    """Raise ``error`` with the four parts that every refusal names.
+
+    >>> refuse("k", "a whole number from 1 to 3", "7", "lower k or give more vectors")
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: k: expected a whole number from 1 to 3, got 7; lower k or give more vectors
+    """
+    raise error(f"{argument}: expected {expected}, got {got}; {remedy}")

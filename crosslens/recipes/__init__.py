@@ -1,0 +1,42 @@
+"""Studies and trainings by name, one per file; and recipes read from TOML files."""
+
+import tomllib
+from pathlib import Path
+from typing import cast
+
+from crosslens.errors import refuse
+from crosslens.models.settings import TrainRecipe, from_dict
+
+__all__ = ["TRAININGS", "load_recipe"]
+
+TRAININGS = ("tiny-encoder",)
+
+
+def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
+    """A training recipe by its name, or from a TOML file.
+
+    Parameters
+    ----------
+    data: folder of a named recipe's texts. Relative paths in a TOML file are counted from the file's own folder.
+
+    Raises
+    ------
+    InputError: no such recipe or file, or the file is not a recipe.
+    """
+    if name == "tiny-encoder":
+        from crosslens.recipes.tiny_encoder import tiny_encoder
+
+        return tiny_encoder(data or "text")
+    if data is not None:
+        refuse("data", "a folder for a named recipe", f"the file {name}", "name the texts in the file")
+    path = Path(name)
+    if not path.is_file():
+        refuse("recipe", f"a TOML file or one of {', '.join(TRAININGS)}", repr(name), "check the spelling")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        refuse(name, "a TOML file", f"something else ({error})", "repair the file")
+    for source in values.get("sources", []):
+        if isinstance(source, dict) and isinstance(source.get("texts"), dict):
+            source["texts"] = {language: str(path.parent / file) for language, file in source["texts"].items()}
+    return cast(TrainRecipe, from_dict(TrainRecipe, values))

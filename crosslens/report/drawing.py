@@ -1,0 +1,250 @@
+"""Panels: one small picture each, drawn by matplotlib, as SVG elements for one page.
+
+Everything goes through matplotlib's object interface inside :func:`plain_style`, so a
+user's matplotlib settings change nothing and no global state is left behind. Sizes are
+CSS pixels: one unit of a panel is one pixel at its native width.
+"""
+
+import contextlib
+import dataclasses
+import io
+import math
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
+from matplotlib.figure import Figure
+
+from crosslens.report.wording import decimal, short, tag
+from crosslens.score import Score
+
+__all__ = ["Line", "Style", "colour_bar", "curve_panel", "heat_panel", "line_of", "plain_style", "swatch", "upper_limit"]
+
+WIDTH = 360.0  # pixels, a panel of curves or of layers against layers
+NARROW = 284.0  # pixels, a panel of languages against languages
+_INK, _FAINT, _MISSING = "#3a3f45", "#e6e8eb", "#d9dce0"
+_DASHES: dict[str, tuple[float, ...]] = {"solid": (), "dashed": (5, 2.5), "dotted": (1.2, 2.4)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Style:
+    """How a line looks; two lines of one panel differ in more than colour."""
+
+    colour: str
+    dash: str = "solid"
+    marker: str = ""
+    width: float = 1.8
+    hollow: bool = False
+    band: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """Values over layers, NaN where there is none, with the lower and upper end of their intervals."""
+
+    layers: Sequence[int]
+    values: Sequence[float]
+    style: Style
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+
+
+def line_of(curve: Mapping[int, Score], style: Style) -> Line:
+    """A curve of measurements as a line; layers that were left out in between become gaps."""
+    layers = range(min(curve), max(curve) + 1) if curve else range(0)
+    points = [curve.get(layer) for layer in layers]
+    values = [math.nan if point is None else point.value for point in points]
+    low = [math.nan if point is None or point.low is None else point.low for point in points]
+    high = [math.nan if point is None or point.high is None else point.high for point in points]
+    return Line(layers, values, style, low, high)
+
+
+def upper_limit(curves: Iterable[Mapping[int, Score]]) -> float:
+    """A round upper end for the axis of fractions that several panels share."""
+    tops = [top for curve in curves for score in curve.values() for top in (score.value, score.high) if top is not None]
+    most = max((top for top in tops if not math.isnan(top)), default=1.0)
+    return next((limit for limit in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8) if most <= limit * 0.98), 1.0)
+
+
+@contextlib.contextmanager
+def plain_style() -> Iterator[None]:
+    """Draw with matplotlib's defaults plus ours, and put the caller's settings back afterwards."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the reader's browser has the fonts
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({
+            "svg.fonttype": "none", "svg.hashsalt": "crosslens", "text.parse_math": False, "font.size": 11, "axes.labelsize": 11,
+            "xtick.labelsize": 10.5, "ytick.labelsize": 10.5, "axes.edgecolor": "#8b9198", "axes.labelcolor": _INK, "text.color": _INK,
+            "xtick.color": "#8b9198", "ytick.color": "#8b9198", "xtick.labelcolor": _INK, "ytick.labelcolor": _INK,
+            "xtick.major.size": 3, "ytick.major.size": 3, "axes.linewidth": 0.8,
+        })  # fmt: skip
+        yield
+
+
+def _axes(width: float, height: float, left: float, bottom: float, inner_width: float, inner_height: float) -> tuple[Figure, Axes]:
+    """A figure of so many pixels with axes at a fixed place, so that neighbouring panels line up."""
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    figure.patch.set_visible(False)
+    return figure, figure.add_axes((left / width, bottom / height, inner_width / width, inner_height / height))
+
+
+def _svg(figure: Figure, key: str, label: str) -> str:
+    """The figure as an inline SVG element whose ids start with ``key`` and which has ``label`` as its text."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    source = buffer.getvalue()
+    opening = re.search(r'<svg[^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>', source)
+    assert opening is not None
+    width, height = opening.groups()
+    body = source[opening.end() : source.rindex("</svg>")]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
+    body = re.sub(r'<g id="[^"]*"', "<g", body)  # nothing refers to groups
+    body = re.sub(r'(<(?:path|clipPath|image)\b[^>]*? id=")', rf"\g<1>{key}-", body)
+    body = re.sub(r'(url\(#|xlink:href="#)', rf"\g<1>{key}-", body)
+    body = re.sub(r"font-family: [^;\"]*;? ?", "", body)
+    body = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", body)
+    body = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found.group()), body)
+    body = re.sub(r"\s*\n\s*", " ", body).replace("base64, ", "base64,").replace("> <", "><")
+    return tag("svg", body, viewBox=f"0 0 {width} {height}", width=width, height=height, class_="plot", role="img", aria_label=label)
+
+
+def _layer_ticks(count: int) -> list[int]:
+    step = next(step for step in (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100, 10**9) if (count - 1) / step <= 8)
+    return list(range(0, count, step))
+
+
+def curve_panel(key: str, label: str, lines: Sequence[Line], limits: tuple[float, float], y_label: str, level: float | None = None) -> str:
+    """Curves over layers.
+
+    Parameters
+    ----------
+    key: what the ids of this panel start with; different for every panel of a page.
+    label: what the picture shows, for readers who cannot see it.
+    lines: the first is drawn lowest.
+    limits: ends of the vertical axis, shared by all panels of a group.
+    y_label: the vertical axis with its unit.
+    level: where to draw a thin dotted line, the chance level.
+    """
+    figure, axes = _axes(WIDTH, 236.0, 54.0, 44.0, WIDTH - 64, 182.0)
+    last = max((layer for line in lines for layer in line.layers), default=0)
+    axes.set(xlim=(-0.2 - last / 60, last + 0.2 + last / 60), ylim=limits, xlabel="layer (0 = embeddings)", ylabel=y_label)
+    axes.set_xticks(_layer_ticks(last + 1))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=_FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    if limits[0] < -0.05:
+        axes.axhline(0, color="#b4b9bf", linewidth=0.8)
+    if level is not None:
+        axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
+    for line in lines:
+        _draw(axes, line)
+    return _svg(figure, key, label)
+
+
+def _draw(axes: Axes, line: Line) -> None:
+    style, gaps = line.style, bool(np.isnan(line.values).any())
+    if style.band and len(line.low):
+        axes.fill_between(line.layers, line.low, line.high, color=style.colour, alpha=0.16, linewidth=0)
+    axes.plot(
+        line.layers, line.values, color=style.colour, linewidth=style.width, marker=style.marker or ("." if gaps else ""), markersize=4.6,
+        markerfacecolor="white" if style.hollow else style.colour, markeredgewidth=1.2, solid_capstyle="butt",
+        linestyle=(0, _DASHES[style.dash]) if _DASHES[style.dash] else "-",
+        markevery=1 if gaps else max(1, math.ceil(len(line.layers) / 9)),
+    )  # fmt: skip
+
+
+def _places(count: int, layers: bool) -> Sequence[int]:
+    """Which rows or columns are named: some layers, but every language."""
+    return _layer_ticks(count) if layers else range(count)
+
+
+def _colours() -> Colormap:
+    return colormaps["Blues"].with_extremes(bad=_MISSING)
+
+
+def heat_panel(
+    key: str,
+    label: str,
+    values: np.ndarray,
+    names: tuple[Sequence[str], Sequence[str]],
+    axis_labels: tuple[str, str],
+    *,
+    diagonal: bool = True,
+    upward: bool = False,
+    narrow: bool = False,
+) -> str:
+    """A matrix of values on the fixed scale from 0 to 1; numbers are written into it while they fit.
+
+    Parameters
+    ----------
+    key, label: see :func:`curve_panel`.
+    values: shape (rows, columns); NaN is drawn grey with a dash.
+    names: what rows and columns are called.
+    axis_labels: what rows and columns are.
+    diagonal: whether the diagonal means anything; if not, it stays empty.
+    upward: whether the first row is the lowest.
+    narrow: a panel of 284 instead of 360 pixels.
+    """
+    rows, columns = values.shape
+    width, places = NARROW if narrow else WIDTH, (_places(rows, upward), _places(columns, upward))
+    labels = [[short(names[side][place], 8) for place in places[side]] for side in (0, 1)]
+    longest = 7 * max(len(label) for label in labels[0] + labels[1])  # pixels, about
+    left = max(64.0, 38.0 + longest)
+    cell = min((width - left - 12) / columns, 280 / rows, 64.0)
+    tilted = not upward and longest > cell
+    bottom = 32.0 + longest if tilted else 48.0
+    height = bottom + cell * rows + 8
+    figure, axes = _axes(width, height, left, bottom, cell * columns, cell * rows)
+    cells = values.astype(float)
+    axes.imshow(np.ma.masked_invalid(cells), cmap=_colours(), vmin=0, vmax=1, interpolation="none", aspect="auto",
+                origin="lower" if upward else "upper")  # fmt: skip
+    if not diagonal:
+        for place in range(min(rows, columns)):
+            axes.add_patch(matplotlib.patches.Rectangle((place - 0.5, place - 0.5), 1, 1, facecolor="white", edgecolor="none"))
+    axes.set(xlabel=axis_labels[1], ylabel=axis_labels[0])
+    axes.set_xticks(places[1], labels[1], rotation=90 if tilted else 0)
+    axes.set_yticks(places[0], labels[0])
+    axes.tick_params(length=0)
+    axes.spines[:].set_color("#c9cdd2")
+    if max(rows, columns) <= 7:
+        _annotate(axes, cells, diagonal)
+    return _svg(figure, key, label)
+
+
+def _annotate(axes: Axes, cells: np.ndarray, diagonal: bool) -> None:
+    size = 10.5 if cells.shape[1] <= 6 else 9.5
+    for (row, column), value in np.ndenumerate(cells):
+        if diagonal or row != column:
+            ink = "white" if value > 0.55 else _INK
+            axes.text(column, row, "–" if math.isnan(value) else decimal(value, 2), ha="center", va="center", color=ink, fontsize=size)
+
+
+def colour_bar(key: str, label: str) -> str:
+    """The scale shared by the heat maps of a group: 0 to 1, and grey for what is missing."""
+    figure, axes = _axes(WIDTH, 54.0, 20.0, 38.0, WIDTH - 40, 12.0)
+    axes.imshow(np.linspace(0, 1, 128)[None], cmap=_colours(), aspect="auto", extent=(0, 1, 0, 1), interpolation="none")
+    axes.set(xticks=np.linspace(0, 1, 6), yticks=[], xlabel=label)
+    axes.xaxis.labelpad = 3
+    axes.spines[:].set_color("#c9cdd2")
+    return _svg(figure, key, f"Colour scale from 0, nearly white, to 1, dark blue: {label}")
+
+
+def swatch(style: Style, label: str) -> str:
+    """A short piece of a line for the legend."""
+    dashes = " ".join(f"{part * style.width:.1f}" for part in _DASHES[style.dash])
+    fill = "white" if style.hollow else style.colour
+    marks = {
+        "": "", "o": f'<circle cx="20" cy="7" r="3" fill="{fill}" stroke="{style.colour}" stroke-width="1.2"/>',
+        "s": f'<rect x="17" y="4" width="6" height="6" fill="{fill}" stroke="{style.colour}" stroke-width="1.2"/>',
+        "^": f'<path d="M20 3.4 L23.4 9.8 L16.6 9.8 Z" fill="{fill}" stroke="{style.colour}" stroke-width="1.2"/>',
+        "x": f'<path d="M17 4 L23 10 M23 4 L17 10" stroke="{style.colour}" stroke-width="1.4"/>',
+    }  # fmt: skip
+    band = f'<rect x="0" y="1" width="40" height="12" fill="{style.colour}" fill-opacity="0.16"/>' if style.band else ""
+    line = f'<path d="M0 7 L40 7" fill="none" stroke="{style.colour}" stroke-width="{style.width}" stroke-dasharray="{dashes or "none"}"/>'
+    return tag("svg", band + line + marks[style.marker], viewBox="0 0 40 14", width="40", height="14", class_="swatch", role="img",
+               aria_label=f"{style.dash} line: {label}")  # fmt: skip

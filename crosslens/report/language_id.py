@@ -1,0 +1,107 @@
+"""Language identification in the report: how well the language can be read off each layer."""
+
+import math
+
+from crosslens.report.drawing import Style, curve_panel, line_of
+from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.study import Curve, Study, best_layer
+from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
+
+__all__ = ["language_id_findings", "language_id_section"]
+
+_TASK = "language_id"
+_QUANTITIES = {"accuracy": ("Accuracy", "accuracy (fraction of sentences)"), "macro_f1": ("Macro F1", "macro F1 (mean over languages)")}
+_NAMES: dict[str | None, str] = {
+    None: "Encoder",
+    "random_encoder": "Random encoder",
+    "shuffled_labels": "Shuffled labels",
+    "majority": "Always the most frequent language",
+}
+_STYLES: dict[str | None, Style] = {
+    "majority": Style("#000000", dash="dotted", width=1.2),
+    "shuffled_labels": Style("#aa4499", dash="dashed", marker="^", width=1.3, hollow=True),
+    "random_encoder": Style("#8a9097", marker="x", width=1.3),
+    None: Style("#0072b2", marker="o", band=True),
+}
+
+
+def _curves(study: Study, quantity: str) -> dict[str | None, Curve]:
+    return {condition: study.curve(_TASK, quantity, condition) for condition in _STYLES}
+
+
+def language_id_findings(study: Study) -> list[str]:
+    """A sentence on what came out, as HTML."""
+    curves = _curves(study, "accuracy")
+    best = best_layer([curves[None]])
+    if best is None:
+        return []
+    lead = tag("strong", f"The language can be read off best at layer {best.layer}: accuracy {text(estimate(best.scores[0]))}")
+    controls = [
+        f"{words} {decimal(curves[name][best.layer].value)} ({count_of([curves[name][best.layer]])})"
+        for name, words in (("random_encoder", "random encoder"), ("shuffled_labels", "shuffled labels"), ("majority", "majority class"))
+        if best.layer in curves[name] and not math.isnan(curves[name][best.layer].value)
+    ]
+    lowest = min((s for s in curves[None].values() if not math.isnan(s.value)), key=lambda score: score.value)
+    span = f" The lowest of {plural(best.layers, 'layer')} is {lowest.layer}, with {decimal(lowest.value)}." if best.layers > 1 else ""
+    compare = f" Controls there: {join(controls)}." if controls else " No control was measured."
+    return [f"{lead} ({count_of(best.scores)} sentences).{span}{compare}"]
+
+
+def language_id_section(study: Study, numbering: Numbering) -> str:
+    """The whole section; where nothing was measured, why."""
+    title = "Language identification"
+    if not any(study.curve(_TASK, quantity, None) for quantity in _QUANTITIES):
+        notes = study.config.get("notes")
+        reasons = [str(note) for note in notes if "language id" in str(note).lower()] if isinstance(notes, list) else []
+        why = "".join(paragraph(text(reason)) for reason in reasons) or paragraph("This run holds no language identification scores.")
+        return section("language-id", title, why)
+    some = next(score for quantity in _QUANTITIES for score in study.curve(_TASK, quantity, None).values())
+    details = some.details or {}
+    codes = details.get("languages")
+    among = f" The languages are {join([language(str(code)) for code in codes])}." if isinstance(codes, list) else ""
+    trained = f" It was trained on {plural(details['n_train'], 'sentence')}." if isinstance(details.get("n_train"), int) else ""
+    intro = (
+        "A linear classifier is trained on the vectors of one layer to say which language a sentence is in, and tested on other sentences."
+        f"{trained}{among} High accuracy means that the layer still carries language identity."
+    )
+    return section("language-id", title, paragraph(text(intro)), _figure(study, numbering), _table(study))
+
+
+def _figure(study: Study, numbering: Numbering) -> str:
+    panels = []
+    for quantity, (name, axis) in _QUANTITIES.items():
+        curves = _curves(study, quantity)
+        if not curves[None]:
+            continue
+        scores = [score for curve in curves.values() for score in curve.values()]
+        bests = {condition: best_layer([curve]) for condition, curve in curves.items()}
+        said = [f"{_NAMES[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, b in reversed(bests.items()) if b is not None]
+        label = f"{name} of language identification by layer, {count_of(scores)}. {'. '.join(said)}."
+        lines = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
+        gaps = not_computed(
+            (_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)
+        )
+        panels.append(panel(name, count_of(scores), curve_panel(numbering.panel(), label, lines, (-0.025, 1.02), axis), missing=gaps))
+    curves = _curves(study, "accuracy")
+    entries = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name] or study.curve(_TASK, "macro_f1", name)]
+    reading = (
+        "the curve of the encoder, with its 95 % band, against what the same classifier gets from a random encoder, from labels that were "
+        "shuffled before training, and from always naming the most frequent language."
+    )
+    return figure(numbering, "Language identification by layer.", reading, legend(entries, sticky=False), panels)
+
+
+def _table(study: Study) -> str:
+    columns: list[tuple[str, str | None]] = [(quantity, condition) for quantity in _QUANTITIES for condition in _NAMES]
+    curves = {column: study.curve(_TASK, *column) for column in columns}
+    columns = [column for column in columns if curves[column]]
+    layers = sorted({layer for column in columns for layer in curves[column]})
+    head = ["Layer", "n", *(f"{text(_NAMES[c])}<br><span class='quiet'>{_QUANTITIES[q][0]}</span>" for q, c in columns)]
+    rows = []
+    for layer in layers:
+        scores = [curves[column].get(layer) for column in columns]
+        counts = {score.n for score in scores if score is not None}
+        n = counts.pop() if len(counts) == 1 else None
+        cells = [text(estimate(s)) + ("" if s is None or s.n == n else tag("small", f"n = {s.n:,}")) for s in scores]
+        rows.append([str(layer), "differs" if n is None else f"{n:,}", *cells])
+    return table("Language identification by layer, with 95 % intervals where there are any.", head, rows)

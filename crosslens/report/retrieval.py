@@ -1,0 +1,248 @@
+"""Sentence retrieval in the report: what came out, the matrices at the best layer, the curves and the table."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, upper_limit
+from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.study import CONTROL_OF, Best, Curve, Study, best_layer, clear_of
+from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, spread, tag, text
+from crosslens.score import Score
+
+__all__ = ["retrieval_findings", "retrieval_section"]
+
+_TASK, _QUANTITY = "sentence_retrieval", "precision_at_1"
+_NAMES = {
+    "unaligned": "Unaligned",
+    "procrustes": "After Procrustes",
+    "random_encoder": "Random encoder",
+    "random_encoder_procrustes": "Random + Procrustes",
+}
+_STYLES = {
+    "random_encoder": Style("#9aa0a6", width=1.3),
+    "random_encoder_procrustes": Style("#5f656c", marker="x", width=1.3),
+    "unaligned": Style("#0072b2", marker="o", band=True),
+    "procrustes": Style("#d55e00", marker="s", band=True),
+}
+_Pair = tuple[str, str]
+
+
+def _curves(study: Study, condition: str, part: str = "held_out") -> dict[_Pair, Curve]:
+    return {way: study.curve(_TASK, _QUANTITY, condition, way, part) for way in study.directions()}
+
+
+def _best(study: Study, condition: str) -> Best | None:
+    return best_layer(_curves(study, condition).values())
+
+
+def _chosen_layers(study: Study) -> dict[str, int]:
+    """The layer at which each condition is shown; a control is shown where the encoder it belongs to is best."""
+    layers: dict[str, int] = {}
+    for condition, control in CONTROL_OF.items():
+        best = _best(study, condition)
+        if best is not None:
+            layers.update({condition: best.layer, control: best.layer})
+    return layers
+
+
+def _ways(directions: Sequence[_Pair]) -> list[str]:
+    """Directions as people write them; both directions of a pair in one."""
+    given, result = set(directions), []
+    for source, target in directions:
+        if (target, source) not in given:
+            result.append(f"{source} → {target}")
+        elif directions.index((source, target)) < directions.index((target, source)):
+            result.append(f"{source} ↔ {target}")
+    return result
+
+
+def _verdict(study: Study, condition: str, layer: int) -> str:
+    """In how many directions the encoder is clearly above its random control; HTML."""
+    main, control = _curves(study, condition), _curves(study, CONTROL_OF[condition])
+    answers = {way: clear_of(main[way].get(layer), control[way].get(layer)) for way in main if layer in main[way]}
+    told = [way for way, answer in answers.items() if answer is not None]
+    unclear = [way for way in told if not answers[way]]
+    if not told:
+        return "There is no random control with an interval to compare this with."
+    rest = f" ({plural(len(answers) - len(told), 'direction')} could not be compared.)" if len(told) < len(answers) else ""
+    if not unclear:
+        everywhere = "both directions" if len(told) == 2 else f"all {plural(len(told), 'direction')}" if len(told) > 2 else "this direction"
+        return f"In {everywhere} its 95 % interval lies wholly above the random encoder’s.{rest}"
+    names = text(join(_ways(unclear), most=8, rest="more, marked in the table"))
+    scale = "any direction" if len(unclear) == len(told) else f"{len(unclear)} of {plural(len(told), 'direction')}"
+    lead = f"<strong>Not clearly above the random encoder</strong> in {scale}"
+    return f"{lead} (its 95 % interval does not lie wholly above the random encoder’s): {names}.{rest}"
+
+
+def _control_sentence(study: Study, condition: str, layer: int) -> str:
+    curves = _curves(study, CONTROL_OF[condition])
+    here, own = best_layer({layer: curve[layer]} for curve in curves.values() if layer in curve), best_layer(curves.values())
+    if here is None or own is None:
+        return ""
+    elsewhere = "" if own.layer == layer else f"; its own best layer, {own.layer}, reaches {decimal(own.mean)}"
+    fitted = ", aligned in the same way," if condition == "procrustes" else ""
+    return f"The same architecture with random weights{fitted} has {decimal(here.mean)} there ({count_of(here.scores)}){elsewhere}. "
+
+
+def retrieval_findings(study: Study) -> list[str]:
+    """Sentences on what came out, as HTML."""
+    found = []
+    leads = {
+        "unaligned": "Without alignment, sentence retrieval is best at layer {}",
+        "procrustes": "After Procrustes alignment, sentence retrieval is best at layer {}",
+    }
+    for condition, lead in leads.items():
+        best = _best(study, condition)
+        if best is None:
+            continue
+        where = tag("strong", f"{lead.format(best.layer)}: mean P@1 {decimal(best.mean)}")
+        without = len(study.directions()) - len(best.scores)
+        but = f", {without} not computed" if without else ""
+        values = f"{spread(best.scores)}; {count_of(best.scores)} held-out sentences each"
+        chance = decimal(float(np.mean([1 / score.n for score in best.scores])))
+        over = f"over {plural(len(best.scores), 'direction')}{but} ({values}; chance {chance})."
+        found.append(f"{where} {over} {_control_sentence(study, condition, best.layer)}{_verdict(study, condition, best.layer)}")
+    best = _best(study, "unaligned") or _best(study, "procrustes")
+    if best is not None and best.layers > 1:
+        found.append(
+            f"Each of these layers is the best of {best.layers}, chosen on the same held-out sentences: read their means as slightly "
+            "optimistic. The curves below show all layers."
+        )
+    return found
+
+
+def retrieval_section(study: Study, numbering: Numbering) -> str:
+    """The whole section."""
+    layers = _chosen_layers(study)
+    if not layers:
+        return section("retrieval", "Sentence retrieval", paragraph("This run holds no retrieval scores that could be shown."))
+    intro = (
+        "For every sentence of the source language, the nearest sentence of the target language (cosine similarity of mean vectors) is "
+        "looked up; P@1 is the fraction of sentences for which it is the translation. Curves and matrices use held-out sentences, which "
+        "no alignment was fitted on. Grey lines are controls: the same architecture with random weights."
+    )
+    parts = [_matrices(study, numbering, layers), _panels(study, numbering), _table(study, layers)]
+    return section("retrieval", "Sentence retrieval", paragraph(text(intro)), *parts)
+
+
+def _matrices(study: Study, numbering: Numbering, layers: dict[str, int]) -> str:
+    panels = []
+    for condition in _NAMES:
+        curves = _curves(study, condition)
+        at = {way: curve[layers[condition]] for way, curve in curves.items() if layers.get(condition) in curve}
+        if at:
+            panels.append(_matrix(study, numbering, condition, layers[condition], at))
+    reading = (
+        "a row is the language of the query, a column the language that is searched; darker means that more translations are found. "
+        "Each condition is shown at the layer where its mean is highest; a random encoder is shown at the layer of the encoder above which "
+        "it serves as a control."
+    )
+    bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of sentences (same scale in all panels)"), class_="legend")
+    return figure(numbering, "Retrieval between all languages at the best layer.", reading, bar, panels, narrow=True)
+
+
+def _matrix(study: Study, numbering: Numbering, condition: str, layer: int, at: dict[_Pair, Score]) -> str:
+    codes = study.languages()
+    codes = [code for code in codes if any(code in way for way in at)]
+    cells = np.array([[at[s, t].value if (s, t) in at else math.nan for t in codes] for s in codes])
+    n = count_of(at.values())
+    told = [f"{s} to {t} {'not computed' if math.isnan(score.value) else decimal(score.value, 2)}" for (s, t), score in at.items()]
+    label = f"Matrix of retrieval P@1, {_NAMES[condition]}, layer {layer}, {n}: {', '.join(told)}"
+    picture = heat_panel(
+        numbering.panel(), label, cells, (codes, codes), ("query language", "searched language"), diagonal=False, narrow=True
+    )
+    missing = not_computed((f"{s} → {t}", layer, missing_reason(score)) for (s, t), score in at.items() if math.isnan(score.value))
+    return panel(f"{_NAMES[condition]}, layer {layer}", n, picture, missing=missing)
+
+
+def _panels(study: Study, numbering: Numbering) -> str:
+    curves = {condition: _curves(study, condition) for condition in _STYLES}
+    top = upper_limit(curve for group in curves.values() for curve in group.values())
+    limits = (-0.025 * top, 1.01 * top)  # a curve at 0 stays visible
+    panels = []
+    for pair in study.pairs(_TASK):
+        ways = {way: {condition: curves[condition][way] for condition in _STYLES} for way in (pair, pair[::-1])}
+        panels.append(_pair_panel(numbering, pair, ways, limits))
+    entries = [(_STYLES[name], words) for name, words in _NAMES.items() if any(curves[name].values())]
+    entries += [
+        (Style("#3a3f45"), "first → second language"),
+        (Style("#3a3f45", dash="dashed"), "second → first language"),
+        (Style("#000000", dash="dotted", width=1.1), "chance, 1/n"),
+    ]
+    reading = (
+        "each panel is one pair of languages; colour and marker tell the condition, solid and dashed lines the two directions, and the "
+        "shaded bands are 95 % intervals. A coloured curve says something about training where its band lies above its grey control "
+        f"(with crosses for the one after Procrustes). All panels share one vertical axis, up to {top:g}."
+    )
+    return figure(numbering, "Retrieval by layer, held-out sentences.", reading, legend(entries), panels)
+
+
+def _pair_panel(numbering: Numbering, pair: _Pair, ways: dict[_Pair, dict[str, Curve]], limits: tuple[float, float]) -> str:
+    lines: list[Line] = []
+    scores: list[Score] = []
+    said, gaps = [], []
+    for condition, style in _STYLES.items():
+        for (source, target), curves in ways.items():
+            curve = curves[condition]
+            if not curve:
+                continue
+            dashed = (source, target) != pair
+            look = Style(style.colour, "dashed" if dashed else "solid", style.marker, style.width, dashed, style.band)
+            lines.append(line_of(curve, look))
+            scores += curve.values()
+            best = best_layer([curve])
+            if best is not None:
+                said.append(f"{_NAMES[condition]}, {source} to {target}: highest {decimal(best.mean)} at layer {best.layer}")
+            gaps += [(f"{_NAMES[condition]}, {source} → {target}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
+    n = count_of(scores)
+    names = " – ".join(language(code) for code in pair)
+    label = f"Retrieval P@1 by layer, {names}, {n}. {'. '.join(said)}."
+    chance = 1 / max(score.n for score in scores) if len({score.n for score in scores}) == 1 else None
+    picture = curve_panel(numbering.panel(), label, lines, limits, "P@1 (fraction of sentences)", chance)
+    return panel(" ↔ ".join(pair), n, picture, names, not_computed(gaps))
+
+
+def _table(study: Study, layers: dict[str, int]) -> str:
+    parts = {"held_out": tuple(_NAMES), "all": tuple(CONTROL_OF)[:1] + tuple(CONTROL_OF.values())[:1]}
+    curves = {(part, condition): _curves(study, condition, part) for part, conditions in parts.items() for condition in conditions}
+    columns = [column for column in curves if column[1] in layers and any(curves[column].values())]
+    head = ["Direction"]
+    rows = [[text(" → ".join(way))] for way in study.directions()]
+    for part, words in (("held_out", "held-out"), ("all", "all sentences")):
+        here = [condition for which, condition in columns if which == part]
+        if here:
+            head += [f"n (chance)<br>{_quiet(words)}", *(f"{_NAMES[c]}<br>{_quiet(f'layer {layers[c]}, {words}')}" for c in here)]
+        for row, way in zip(rows, study.directions(), strict=True):
+            row += _row({condition: curves[part, condition][way].get(layers[condition]) for condition in here}, part == "held_out")
+    caption = (
+        "Retrieval P@1 with 95 % intervals, at the layers of the matrices above. “All sentences” includes those that Procrustes was fitted "
+        "on; the two conditions shown for them fit nothing."
+    )
+    return table(caption, head, rows)
+
+
+def _quiet(words: str) -> str:
+    return tag("span", words, class_="quiet")
+
+
+def _row(scores: dict[str, Score | None], compare: bool) -> list[str]:
+    """The cells of one direction and one part of the sentences, led by their n; a cell names its own n where n differs."""
+    if not scores:
+        return []
+    counts = {score.n for score in scores.values() if score is not None}
+    n = counts.pop() if len(counts) == 1 else None
+    cells = ["differs" if n is None else f"{n:,} ({decimal(1 / n)})"]
+    for condition, score in scores.items():
+        cells.append(_cell(score, n, scores.get(CONTROL_OF.get(condition, "")) if compare else None))
+    return cells
+
+
+def _cell(score: Score | None, n: int | None, control: Score | None) -> str:
+    remarks = []
+    if score is not None and score.n != n:
+        remarks.append(f"n = {score.n:,}")
+    if clear_of(score, control) is False:
+        remarks.append("not clearly above random")
+    return text(estimate(score)) + "".join(tag("small", remark) for remark in remarks)

@@ -1,0 +1,205 @@
+"""Similarity of representations (CKA) in the report: curves per pair, layers against layers, and the table."""
+
+import math
+
+import numpy as np
+
+from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of
+from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.study import Best, Curve, Study, best_layer, clear_of
+from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, spread, tag, text
+from crosslens.score import Score
+
+__all__ = ["similarity_findings", "similarity_section"]
+
+_TASK = "similarity"
+_QUANTITIES = {"debiased_linear_cka": "debiased", "linear_cka": "biased"}
+_CONDITIONS: dict[str | None, str] = {None: "Encoder", "random_encoder": "Random encoder", "shuffled_items": "Shuffled sentences"}
+_COLOURS: dict[str | None, tuple[str, str]] = {
+    "shuffled_items": ("#aa4499", "^"),
+    "random_encoder": ("#8a9097", "x"),
+    None: ("#00795c", "o"),
+}
+_Pair = tuple[str, str]
+
+
+def _curves(study: Study, quantity: str, condition: str | None) -> dict[_Pair, Curve]:
+    return {pair: study.curve(_TASK, quantity, condition, pair) for pair in study.pairs(_TASK)}
+
+
+def _main_quantity(study: Study) -> tuple[str, Best] | None:
+    """The debiased version where it was measured, otherwise the biased one, with its best layer."""
+    for quantity in _QUANTITIES:
+        best = best_layer(_curves(study, quantity, None).values())
+        if best is not None:
+            return quantity, best
+    return None
+
+
+def similarity_findings(study: Study) -> list[str]:
+    """A sentence on what came out, as HTML."""
+    main = _main_quantity(study)
+    if main is None:
+        return []
+    quantity, best = main
+    value = f"mean {_QUANTITIES[quantity]} linear CKA {decimal(best.mean)}"
+    lead = tag("strong", f"The representations of two languages are most alike at layer {best.layer}: {value}")
+    one = len(best.scores) == 1
+    over = f"({estimate(best.scores[0])} for the one pair; " if one else f"over {len(best.scores)} pairs ({spread(best.scores)}; "
+    sentence = f"{lead} {over}{count_of(best.scores)} sentences)."
+    words_for = {"random_encoder": "a random encoder", "shuffled_items": "the sentences of one side shuffled"}
+    for condition, words in words_for.items():
+        curves = _curves(study, quantity, condition)
+        control = best_layer({best.layer: curve[best.layer]} for curve in curves.values() if best.layer in curve)
+        if control is not None:
+            sentence += f" With {words} it is {decimal(control.mean)} ({count_of(control.scores)})."
+    return [sentence + _verdict(study, quantity, best.layer)]
+
+
+def _verdict(study: Study, quantity: str, layer: int) -> str:
+    """Which pairs are clearly above the random encoder; HTML, empty where no intervals allow to tell."""
+    main, controls = _curves(study, quantity, None), _curves(study, quantity, "random_encoder")
+    answers = {pair: clear_of(curve.get(layer), controls[pair].get(layer)) for pair, curve in main.items()}
+    told = [pair for pair, answer in answers.items() if answer is not None]
+    unclear = [" – ".join(pair) for pair in told if not answers[pair]]
+    if not told:
+        return ""
+    if unclear:
+        names = text(join(unclear, most=8, rest="more"))
+        return f" <strong>Not clearly above the random encoder</strong> in {len(unclear)} of {plural(len(told), 'pair')}: {names}."
+    return f" In {'this pair' if len(told) == 1 else f'all {len(told)} pairs'} its 95 % interval lies wholly above the random encoder’s."
+
+
+def similarity_section(study: Study, numbering: Numbering) -> str:
+    """The whole section."""
+    main = _main_quantity(study)
+    if main is None:
+        return section("similarity", "Similarity of representations", paragraph("This run holds no similarity scores that could be shown."))
+    intro = (
+        "Linear CKA compares the geometry of two sets of vectors of the same sentences: 1 when one is a rotated, uniformly scaled copy of "
+        "the other, 0 when they are unrelated. It needs no alignment and is blind to rotation."
+    )
+    parts = [_panels(study, numbering), _maps(study, numbering), _table(study, main[1].layer)]
+    return section("similarity", "Similarity of representations", paragraph(text(intro)), _bias_note(study), *parts)
+
+
+def _bias_note(study: Study) -> str:
+    """What the shuffled control says about the bias in this very run; HTML."""
+    told: list[str] = []
+    for quantity, word in _QUANTITIES.items():
+        scores = [s for curve in _curves(study, quantity, "shuffled_items").values() for s in curve.values() if not math.isnan(s.value)]
+        if scores:
+            told.insert(0, f"{word} CKA still gives {spread(scores)} ({plural(len(scores), 'value')}, {count_of(scores)})")
+    note = "Biased CKA is inflated when there are few sentences for the number of dimensions; the debiased estimate is not. "
+    if told:
+        note += f"How much that matters here is shown by shuffling the sentences of one side, which leaves nothing to find: {join(told)}."
+    else:
+        note += "No shuffled control was measured in this run, so how much that matters here is not known: rely on the debiased curve."
+    return tag("div", paragraph(text(note)), class_="note")
+
+
+def _limits(study: Study) -> tuple[float, float]:
+    """The vertical axis of all panels: up to 1, and below 0 only as far as needed."""
+    ends = [0.0]
+    for quantity in _QUANTITIES:
+        for condition in _CONDITIONS:
+            for curve in _curves(study, quantity, condition).values():
+                ends += [end for s in curve.values() for end in (s.value, s.low) if end is not None and not math.isnan(end)]
+    return (0.0 if min(ends) > -0.005 else max(-1.0, math.floor(min(ends) * 10) / 10)), 1.0
+
+
+def _panels(study: Study, numbering: Numbering) -> str:
+    limits = _limits(study)
+    panels = [_pair_panel(study, numbering, pair, limits) for pair in study.pairs(_TASK)]
+    entries = [
+        (Style(colour, marker=marker, band=condition is None), _CONDITIONS[condition])
+        for condition, (colour, marker) in reversed(_COLOURS.items())
+        if any(any(_curves(study, quantity, condition).values()) for quantity in _QUANTITIES)
+    ]
+    entries += [(Style("#3a3f45"), "debiased"), (Style("#3a3f45", dash="dashed"), "biased")]
+    reading = (
+        "each panel compares the same layer in two languages; colour and marker tell the encoder from its controls, solid lines are the "
+        "debiased and dashed lines the biased estimate, and the bands are 95 % intervals. Shuffled sentences show what the estimate "
+        "gives when there is no relation."
+    )
+    return figure(numbering, "Linear CKA by layer.", reading, legend(entries), panels)
+
+
+def _pair_panel(study: Study, numbering: Numbering, pair: _Pair, limits: tuple[float, float]) -> str:
+    lines: list[Line] = []
+    scores: list[Score] = []
+    said, gaps = [], []
+    for condition, (colour, marker) in _COLOURS.items():
+        for quantity, word in reversed(_QUANTITIES.items()):
+            curve = study.curve(_TASK, quantity, condition, pair)
+            if not curve:
+                continue
+            biased, main = quantity == "linear_cka", condition is None
+            look = Style(colour, "dashed" if biased else "solid", marker, 1.8 if main else 1.3, biased, main)
+            lines.append(line_of(curve, look))
+            scores += curve.values()
+            best = best_layer([curve])
+            if best is not None:
+                said.append(f"{_CONDITIONS[condition]}, {word}: highest {decimal(best.mean)} at layer {best.layer}")
+            gaps += [(f"{_CONDITIONS[condition]}, {word}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
+    names, n = " – ".join(language(code) for code in pair), count_of(scores)
+    label = f"Linear CKA by layer, {names}, {n}. {'. '.join(said)}."
+    picture = curve_panel(numbering.panel(), label, lines, limits, "linear CKA (no unit)")
+    return panel(" – ".join(pair), n, picture, names, not_computed(gaps))
+
+
+def _maps(study: Study, numbering: Numbering) -> str:
+    quantity = next((q for q in _QUANTITIES if any(_off_diagonal(study.square(q, pair)) for pair in study.pairs(_TASK))), None)
+    if quantity is None:
+        return ""
+    panels = [_map(study, numbering, quantity, pair) for pair in study.pairs(_TASK)]
+    reading = (
+        f"each cell compares one layer of the first language (vertical) with one layer of the second (horizontal) by "
+        f"{_QUANTITIES[quantity]} linear CKA; a dark diagonal means that the same layers correspond. Values below 0 are drawn "
+        "as 0; grey cells were not computed."
+    )
+    bar = tag("div", colour_bar(numbering.panel(), f"{_QUANTITIES[quantity]} linear CKA (same scale in all panels)"), class_="legend")
+    return figure(numbering, "Every layer against every layer.", reading, bar, [part for part in panels if part])
+
+
+def _off_diagonal(cells: dict[tuple[int, int], Score]) -> bool:
+    return any(row != column for row, column in cells)
+
+
+def _map(study: Study, numbering: Numbering, quantity: str, pair: _Pair) -> str:
+    cells = study.square(quantity, pair)
+    if not cells:
+        return ""
+    values = np.full((1 + max(row for row, _ in cells), 1 + max(column for _, column in cells)), math.nan)
+    for place, score in cells.items():
+        values[place] = score.value
+    names, n = " – ".join(language(code) for code in pair), count_of(cells.values())
+    highest = best_layer([dict(enumerate(cells.values()))])
+    label = f"Layers of {pair[0]} against layers of {pair[1]}, {_QUANTITIES[quantity]} linear CKA, {n}"
+    if highest is not None:
+        row, column = list(cells)[highest.layer]
+        label += f": highest {decimal(highest.mean)} for layers {row} and {column}"
+    ticks = ([str(layer) for layer in range(values.shape[0])], [str(layer) for layer in range(values.shape[1])])
+    axis_labels = (f"layer of {pair[0][:12]}", f"layer of {pair[1][:12]}")
+    picture = heat_panel(numbering.panel(), label, values, ticks, axis_labels, upward=True)
+    gaps = not_computed(
+        (f"layer of {pair[1]} {column} against {pair[0]}", row, missing_reason(score))
+        for (row, column), score in cells.items()
+        if math.isnan(score.value) and row != column
+    )
+    return panel(" – ".join(pair), n, picture, names, gaps[:4] + ([f"… and {len(gaps) - 4} more."] if len(gaps) > 4 else []))
+
+
+def _table(study: Study, layer: int) -> str:
+    columns = [(quantity, condition) for quantity in _QUANTITIES for condition in _CONDITIONS]
+    curves = {column: _curves(study, *column) for column in columns}
+    columns = [column for column in columns if any(layer in curve for curve in curves[column].values())]
+    head = ["Pair", "n", *(f"{_CONDITIONS[c]}<br><span class='quiet'>{_QUANTITIES[q]}</span>" for q, c in columns)]
+    rows = []
+    for pair in study.pairs(_TASK):
+        scores = [curves[column][pair].get(layer) for column in columns]
+        counts = {score.n for score in scores if score is not None}
+        n = counts.pop() if len(counts) == 1 else None
+        cells = [text(estimate(s)) + ("" if s is None or s.n == n else tag("small", f"n = {s.n:,}")) for s in scores]
+        rows.append([text(" – ".join(pair)), "differs" if n is None else f"{n:,}", *cells])
+    return table(f"Linear CKA of layer {layer} with itself in the other language, with 95 % intervals where there are any.", head, rows)

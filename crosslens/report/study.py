@@ -1,0 +1,173 @@
+"""A study's run folder, read and indexed for the report.
+
+Two files are needed, ``config.json`` and ``scores.jsonl``. Keys of the configuration
+that are missing count as empty; measurements that the page has no figure for are
+counted, so that nothing disappears silently.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import StoreError, refuse
+from crosslens.files import read_json
+from crosslens.score import Score, read_scores
+
+__all__ = ["CONTROL_OF", "Best", "Curve", "Study", "best_layer", "clear_of", "load_study"]
+
+Curve = dict[int, Score]  # layer -> measurement
+
+CONTROL_OF = {"unaligned": "random_encoder", "procrustes": "random_encoder_procrustes"}
+
+_DRAWN: dict[tuple[str, str], set[str | None]] = {
+    ("sentence_retrieval", "precision_at_1"): {*CONTROL_OF, *CONTROL_OF.values()},
+    ("similarity", "linear_cka"): {None, "random_encoder", "shuffled_items"},
+    ("similarity", "debiased_linear_cka"): {None, "random_encoder", "shuffled_items"},
+    ("language_id", "accuracy"): {None, "random_encoder", "shuffled_labels", "majority"},
+    ("language_id", "macro_f1"): {None, "random_encoder", "shuffled_labels", "majority"},
+}
+
+_Key = tuple[str | None, str, str | None, str, str | None, str | None]  # task, quantity, condition, part, source, target
+
+
+@dataclasses.dataclass(frozen=True)
+class Best:
+    """The layer with the highest mean over languages or pairs, the measurements there, and how many layers were compared."""
+
+    layer: int
+    mean: float
+    scores: list[Score]
+    layers: int
+
+
+@dataclasses.dataclass
+class Study:
+    """What a run folder says, with look-ups by task, quantity and condition."""
+
+    folder: Path
+    config: dict[str, Any]
+    scores: list[Score]
+    index: dict[_Key, dict[tuple[int, int], Score]]
+    repeated: int
+    undrawn: dict[str, int]
+
+    def section(self, name: str) -> dict[str, Any]:
+        """A part of the configuration, empty where it is missing or not a table."""
+        part = self.config.get(name)
+        return part if isinstance(part, dict) else {}
+
+    def languages(self) -> list[str]:
+        """Language codes: in the order of the settings, then others that occur in measurements."""
+        listed = self.section("settings").get("languages")
+        codes = [str(code) for code in listed] if isinstance(listed, list) else []
+        measured = [code for score in self.scores for code in (score.source, score.target) if code is not None]
+        return list(dict.fromkeys([*codes, *measured]))
+
+    def pairs(self, task: str) -> list[tuple[str, str]]:
+        """Unordered pairs of a task, each as it is first met, ordered like the languages."""
+        order = {code: place for place, code in enumerate(self.languages())}
+        met: dict[frozenset[str], tuple[str, str]] = {}
+        for row_task, _, _, _, source, target in self.index:
+            if row_task == task and source is not None and target is not None and source != target:
+                met.setdefault(frozenset((source, target)), (source, target))
+        pairs = list(met.values())
+        if task == "sentence_retrieval":  # both directions were measured: the pair is called by the order of the languages
+            pairs = [(a, b) if order[a] < order[b] else (b, a) for a, b in pairs]
+        return sorted(pairs, key=lambda pair: sorted(order[code] for code in pair))
+
+    def directions(self) -> list[tuple[str, str]]:
+        """Both directions of every retrieval pair."""
+        return [way for a, b in self.pairs("sentence_retrieval") for way in ((a, b), (b, a))]
+
+    def curve(
+        self, task: str, quantity: str, condition: str | None, pair: tuple[str | None, str | None] = (None, None), part: str = "held_out"
+    ) -> Curve:
+        """Measurements by layer; for similarity those that compare a layer with itself."""
+        found = self.index.get((task, quantity, condition, part if task == "sentence_retrieval" else "", *pair), {})
+        return {layer: score for (layer, other), score in sorted(found.items()) if layer == other}
+
+    def square(self, quantity: str, pair: tuple[str, str]) -> dict[tuple[int, int], Score]:
+        """Similarity of every layer of the first language with every layer of the second."""
+        return self.index.get(("similarity", quantity, None, "", *pair), {})
+
+
+def _key(score: Score) -> _Key:
+    part = str((score.details or {}).get("part") or "held_out") if score.task == "sentence_retrieval" else ""
+    return score.task, score.quantity, score.condition, part, score.source, score.target
+
+
+def _is_drawn(score: Score) -> bool:
+    drawn: set[str | None] = _DRAWN.get((score.task or "", score.quantity), set())
+    if score.condition not in drawn:
+        return False
+    return score.task == "language_id" or (score.source is not None and score.target is not None)
+
+
+def _spread_layers(scores: list[Score]) -> list[Score]:
+    """Repeat language-identification controls that belong to no layer at every layer of the encoder."""
+    layers = sorted({s.layer for s in scores if s.task == "language_id" and s.condition is None and s.layer is not None})
+    result: list[Score] = []
+    for score in scores:
+        everywhere = score.task == "language_id" and score.layer is None and score.condition is not None and layers
+        result += [dataclasses.replace(score, layer=layer) for layer in layers] if everywhere else [score]
+    return result
+
+
+def load_study(folder: str | Path) -> Study:
+    """Read a run folder.
+
+    Raises
+    ------
+    InputError: the folder holds no study.
+    StoreError: one of its files is damaged.
+    """
+    folder = Path(folder)
+    for name in ("config.json", "scores.jsonl"):
+        if not (folder / name).is_file():
+            refuse("folder", f"a run folder with {name}", f"{folder} without it", "name a folder that crosslens study has written")
+    config = read_json(folder / "config.json")
+    if not isinstance(config, dict):
+        refuse(str(folder / "config.json"), "a JSON object", type(config).__name__, "run the study again", StoreError)
+    scores = list(read_scores(folder / "scores.jsonl"))
+    index: dict[_Key, dict[tuple[int, int], Score]] = {}
+    repeated, undrawn = 0, Counter[str]()
+    for score in _spread_layers(scores):
+        if score.layer is None or not _is_drawn(score):
+            undrawn[" · ".join(str(part) for part in (score.task, score.quantity, score.condition) if part)] += 1
+            continue
+        cells = index.setdefault(_key(score), {})
+        cell = (score.layer, score.layer if score.other_layer is None else score.other_layer)
+        repeated += cell in cells
+        cells.setdefault(cell, score)
+    return Study(folder, config, scores, index, repeated, dict(sorted(undrawn.items())))
+
+
+def best_layer(curves: Iterable[Mapping[int, Score]]) -> Best | None:
+    """The layer at which the mean over ``curves`` is highest (the lowest such layer on a tie).
+
+    Only layers at which as many values as possible were computed take part, so that a
+    mean over few easy pairs cannot win.
+    """
+    layers: dict[int, list[Score]] = {}
+    for curve in curves:
+        for layer, score in curve.items():
+            if not math.isnan(score.value):
+                layers.setdefault(layer, []).append(score)
+    most = max((len(scores) for scores in layers.values()), default=0)
+    means = {layer: math.fsum(s.value for s in scores) / most for layer, scores in sorted(layers.items()) if scores}
+    if not means:
+        return None
+    layer = max(means, key=lambda layer: (means[layer], -layer))
+    return Best(layer, means[layer], layers[layer], len(means))
+
+
+def clear_of(score: Score | None, control: Score | None) -> bool | None:
+    """Whether a score's interval lies wholly above its control's; None where that cannot be told."""
+    if score is None or control is None or score.low is None or control.high is None:
+        return None
+    if math.isnan(score.value) or math.isnan(control.value):
+        return None
+    return score.low > control.high

@@ -1,0 +1,169 @@
+"""Words and numbers as people read them: language names, counts, intervals, escaped HTML.
+
+Everything that comes from a run (names, paths, reasons) reaches the page through
+:func:`text` or :func:`tag`'s attributes, and is escaped there.
+"""
+
+import html
+import math
+from collections.abc import Iterable, Sequence
+
+from crosslens.score import Score
+
+__all__ = [
+    "count_of",
+    "decimal",
+    "estimate",
+    "join",
+    "language",
+    "missing_reason",
+    "number",
+    "paragraph",
+    "plural",
+    "short",
+    "spread",
+    "tag",
+    "text",
+]
+
+_NAMES = """
+afr af Afrikaans; amh am Amharic; ara ar Arabic; arb - Standard Arabic; asm as Assamese; azj - North Azerbaijani; aze az Azerbaijani;
+bel be Belarusian; ben bn Bengali; bod bo Tibetan; bos bs Bosnian; bre br Breton; bul bg Bulgarian; cat ca Catalan; ceb - Cebuano;
+ces cs Czech; ckb - Central Kurdish; cmn zh Mandarin Chinese; cym cy Welsh; dan da Danish; deu de German; ell el Greek; eng en English;
+epo eo Esperanto; est et Estonian; eus eu Basque; fas fa Persian; pes - Iranian Persian; fao fo Faroese; fin fi Finnish; fra fr French;
+fry fy Western Frisian; gla gd Scottish Gaelic; gle ga Irish; glg gl Galician; grn gn Guarani; guj gu Gujarati; hat ht Haitian Creole;
+hau ha Hausa; heb he Hebrew; hin hi Hindi; hrv hr Croatian; hun hu Hungarian; hye hy Armenian; ibo ig Igbo; ind id Indonesian;
+isl is Icelandic; ita it Italian; jav jv Javanese; jpn ja Japanese; kan kn Kannada; kat ka Georgian; kaz kk Kazakh; khm km Khmer;
+kin rw Kinyarwanda; kir ky Kyrgyz; kor ko Korean; lao lo Lao; lat la Latin; lav lv Latvian; lvs - Standard Latvian; lin ln Lingala;
+lit lt Lithuanian; ltz lb Luxembourgish; lug lg Ganda; mal ml Malayalam; mar mr Marathi; mkd mk Macedonian; mlg mg Malagasy; mlt mt Maltese;
+mon mn Mongolian; mri mi Māori; msa ms Malay; zsm - Standard Malay; mya my Burmese; nep ne Nepali; nld nl Dutch; nno nn Norwegian Nynorsk;
+nob nb Norwegian Bokmål; nor no Norwegian; nya ny Nyanja; oci oc Occitan; ori or Odia; pan pa Punjabi; pol pl Polish; por pt Portuguese;
+pus ps Pashto; quy - Ayacucho Quechua; ron ro Romanian; rus ru Russian; san sa Sanskrit; sin si Sinhala; slk sk Slovak; slv sl Slovenian;
+sna sn Shona; snd sd Sindhi; som so Somali; sot st Southern Sotho; spa es Spanish; sqi sq Albanian; srp sr Serbian; sun su Sundanese;
+swa sw Swahili; swh - Swahili; swe sv Swedish; tam ta Tamil; tat tt Tatar; tel te Telugu; tgk tg Tajik; tgl tl Tagalog; tha th Thai;
+tsn tn Tswana; tuk tk Turkmen; tur tr Turkish; uig ug Uyghur; ukr uk Ukrainian; urd ur Urdu; uzb uz Uzbek; uzn - Northern Uzbek;
+vie vi Vietnamese; wol wo Wolof; xho xh Xhosa; yid yi Yiddish; yor yo Yoruba; yue - Cantonese; zho - Chinese; zul zu Zulu
+"""
+
+
+def _language_names() -> dict[str, str]:
+    names = {}
+    for entry in _NAMES.split(";"):
+        three, two, name = entry.split(maxsplit=2)
+        names.update({three: name.strip(), two: name.strip()})
+    return names
+
+
+_LANGUAGES = _language_names()
+
+
+def language(code: str) -> str:
+    """The English name of a language with its code, or the code alone where the name is not known.
+
+    >>> language("fra"), language("cmn_Hans"), language("qqq")
+    ('French (fra)', 'Mandarin Chinese (cmn_Hans)', 'qqq')
+    """
+    name = _LANGUAGES.get(code.replace("-", "_").split("_")[0])
+    return f"{name} ({code})" if name and code[0] not in "-_" else code
+
+
+def text(value: object) -> str:
+    """``value`` as HTML text: nothing in it can be markup.
+
+    >>> text("<b>")
+    '&lt;b&gt;'
+    """
+    return html.escape(str(value), quote=True)
+
+
+def tag(name: str, inner: str = "", **attributes: str) -> str:
+    """An HTML element around ``inner`` (which is HTML already); attribute values are escaped.
+
+    A trailing underscore in an attribute's name is dropped, other underscores become hyphens.
+
+    >>> tag("p", "hello", class_="note")
+    '<p class="note">hello</p>'
+    """
+    pairs = "".join(f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items())
+    return f"<{name}{pairs}>{inner}</{name}>"
+
+
+def paragraph(inner: str, class_: str | None = None) -> str:
+    """A paragraph of HTML."""
+    return tag("p", inner, class_=class_) if class_ else tag("p", inner)
+
+
+def short(value: str, most: int = 9) -> str:
+    """A name cut to at most ``most`` characters, for the axes of a figure."""
+    line = " ".join(value.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "layer"), plural(1200, "layer")
+    ('1 layer', '1,200 layers')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def join(parts: Sequence[str], most: int | None = None, rest: str = "others") -> str:
+    """A list as a phrase.
+
+    >>> join(["a", "b", "c"]), join(["a", "b", "c"], most=1)
+    ('a, b and c', 'a and 2 others')
+    """
+    if most is not None and len(parts) > most + 1:
+        parts = [*parts[:most], f"{len(parts) - most} {rest}"]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
+def decimal(value: float, places: int = 3) -> str:
+    """A number with a fixed count of decimals and a real minus sign; a number that rounds to zero has no sign."""
+    return f"{value:z.{places}f}".replace("-", "−")
+
+
+def missing_reason(score: Score) -> str:
+    """Why a value is NaN, as the run recorded it."""
+    details = score.details or {}
+    for key in ("reason", "why", "not_computed", "error", "note"):
+        if details.get(key):
+            return str(details[key])
+    return "the run recorded no reason"
+
+
+def number(score: Score | None, places: int = 3) -> str:
+    """A score's value as text (not yet HTML); "not computed" with its reason where it is NaN."""
+    if score is None:
+        return "–"
+    return f"not computed: {missing_reason(score)}" if math.isnan(score.value) else decimal(score.value, places)
+
+
+def estimate(score: Score | None, places: int = 3) -> str:
+    """A score's value with its 95 % interval.
+
+    >>> estimate(Score(quantity="accuracy", value=0.5, n=4, low=0.15, high=0.85))
+    '0.500 [0.150, 0.850]'
+    """
+    if score is None or math.isnan(score.value) or score.low is None or score.high is None:
+        return number(score, places)
+    return f"{number(score, places)} [{decimal(score.low, places)}, {decimal(score.high, places)}]"
+
+
+def count_of(scores: Iterable[Score | None]) -> str:
+    """The numbers of items behind scores.
+
+    >>> count_of([Score(quantity="accuracy", value=0.5, n=4), Score(quantity="accuracy", value=0.5, n=1000)])
+    'n = 4 to 1,000'
+    """
+    counts = sorted({score.n for score in scores if score is not None})
+    if not counts:
+        return "n not recorded"
+    return f"n = {counts[0]:,}" if len(counts) == 1 else f"n = {counts[0]:,} to {counts[-1]:,}"
+
+
+def spread(scores: Sequence[Score]) -> str:
+    """Where the values of several scores lie, as "a to b"."""
+    values = [score.value for score in scores]
+    return f"{decimal(min(values))} to {decimal(max(values))}"

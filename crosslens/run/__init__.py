@@ -1,0 +1,1 @@
+"""From settings and a folder to a finished run: what was asked, what was measured, and how to go on after a stop."""

@@ -1,0 +1,56 @@
+"""A run's folder: its settings, the parts that are finished, and its scores.
+
+A study is made of parts (one language pair's retrieval, say). Each part's scores are
+written when they are whole; after kill -9 the same command finds them and computes
+only what is missing. The finished ``scores.jsonl`` holds them all, in a fixed order.
+"""
+
+import platform
+import shutil
+from collections.abc import Callable, Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from crosslens import __version__
+from crosslens.files import read_json, write_json
+from crosslens.score import Score, read_scores, write_scores
+
+__all__ = ["RunFolder", "versions"]
+
+_TOLD = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
+
+
+class RunFolder:
+    """A folder that was claimed for a run (:func:`crosslens.files.claim_folder`)."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._parts = self.path / "parts"
+
+    @property
+    def scores(self) -> Path:
+        """The finished measurements; exists only when all are there."""
+        return self.path / "scores.jsonl"
+
+    def note(self, **values: Any) -> None:
+        """Add to ``config.json`` what was learnt during the run (it is not compared when the run is continued)."""
+        write_json(self.path / "config.json", {**read_json(self.path / "config.json"), **values})
+
+    def part(self, name: str, compute: Callable[[], list[Score]]) -> list[Score]:
+        """The scores of a part: read when they are there, else computed and written."""
+        path = self._parts / f"{name}.jsonl"
+        if not path.exists():
+            self._parts.mkdir(exist_ok=True)
+            write_scores(compute(), path)
+        return list(read_scores(path))
+
+    def finish(self, scores: Iterable[Score]) -> None:
+        """Write all scores; the parts are not needed any more."""
+        write_scores(scores, self.scores)
+        shutil.rmtree(self._parts, ignore_errors=True)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers may depend on."""
+    return {"crosslens": __version__, "python": platform.python_version()} | {name: metadata.version(name) for name in _TOLD}

@@ -1,0 +1,181 @@
+"""Stored activations to scores: what the rooms compute, put together and told with its controls.
+
+Every function takes open stores whose row i is the same sentence, and returns
+:class:`crosslens.score.Score` rows. A split is drawn once per study: the same
+sentences train every mapping and probe, and the same are held out.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.activations import Activations
+from crosslens.alignment import Procrustes, linear_cka, linear_cka_layers, retrieval_both_directions
+from crosslens.alignment.retrieval import RetrievalResult
+from crosslens.errors import refuse
+from crosslens.probes import language_id
+from crosslens.score import Score
+
+__all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores"]
+
+_FEWEST = 20  # sentences; below this no interval says anything
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Rows for fitting and rows that are held out, both sorted."""
+
+    train: np.ndarray
+    held_out: np.ndarray
+
+
+def make_split(n: int, train_fraction: float, seed: int) -> Split:
+    """Divide n sentences at random.
+
+    Raises
+    ------
+    InputError: fewer than 20 sentences, or fewer than 10 in one part.
+
+    >>> split = make_split(20, 0.5, seed=0)
+    >>> len(split.train), len(split.held_out)
+    (10, 10)
+    """
+    if n < _FEWEST:
+        refuse("texts", f"at least {_FEWEST} sentences", str(n), "give more text")
+    count = round(n * train_fraction)
+    if min(count, n - count) < _FEWEST // 2:
+        refuse("train_fraction", f"at least {_FEWEST // 2} sentences on either side", f"{count} and {n - count}", "choose it nearer to 0.5")
+    order = np.random.default_rng([seed, 0x5917]).permutation(n)
+    return Split(np.sort(order[:count]), np.sort(order[count:]))
+
+
+def retrieval_scores(x: Activations, y: Activations, split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
+    """Sentence retrieval per layer, in both directions, before and after orthogonal Procrustes.
+
+    Before: cosine on the vectors as they are, over all sentences and over the held-out ones. After: rows brought to unit length,
+    centred with the means of the training part and rotated by the map fitted there; scored on the held-out part only.
+
+    Parameters
+    ----------
+    control: "random_encoder" when the activations are of a re-initialised encoder.
+    """
+    scores = []
+    fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
+    for layer in _common_layers(x, y):
+        a, b = np.asarray(x.layer(layer)), np.asarray(y.layer(layer))
+        held = a[split.held_out], b[split.held_out]
+        mapping = Procrustes(normalise=True).fit(a[split.train], b[split.train])
+        # In the mapped space both sides are compared as seen from the training part's mean.
+        mapped = mapping.transform(held[0]) - mapping.mean_y_
+        target = held[1] / np.linalg.norm(held[1], axis=1, keepdims=True) - mapping.mean_y_
+        outcomes = [
+            (control or "unaligned", "all", retrieval_both_directions(a, b)),
+            (control or "unaligned", "held_out", retrieval_both_directions(*held)),
+            (f"{control}_procrustes" if control else "procrustes", "held_out", retrieval_both_directions(mapped, target)),
+        ]
+        for condition, part, results in outcomes:
+            for (source, target_), result in zip(((x, y), (y, x)), results, strict=True):
+                scores.append(_retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train)))
+    return scores
+
+
+def _retrieval_score(
+    result: RetrievalResult, fields: Mapping[str, Any], layer: int, source: str, target: str, condition: str, part: str, fitted_on: int
+) -> Score:
+    low, high = result.interval
+    details: dict[str, Any] = {"part": part, "chance": 1 / result.n}
+    if condition.endswith("procrustes"):
+        details["fitted_on"] = fitted_on
+    return Score(
+        **fields,
+        value=result.precision,
+        n=result.n,
+        low=low,
+        high=high,
+        layer=layer,
+        source=source,
+        target=target,
+        condition=condition,
+        details=details,
+    )
+
+
+def similarity_scores(
+    x: Activations, y: Activations, common: Mapping[str, Any], *, control: str | None = None, seed: int = 0
+) -> list[Score]:
+    """Linear CKA, biased and debiased.
+
+    Without a control: every pair of layers, and same-layer values of shuffled rows (what no relation looks like).
+    With ``control="random_encoder"``: same-layer values only.
+    """
+    fields: dict[str, Any] = {**common, "task": "similarity", "n": x.n, "source": x.language, "target": y.language}
+    if control:
+        return [score for layer in _common_layers(x, y) for score in _cka_pair(x.layer(layer), y.layer(layer), layer, control, fields)]
+    result = linear_cka_layers([x.layer(i) for i in range(x.layers)], [y.layer(i) for i in range(y.layers)])
+    scores = []
+    tables = (("linear_cka", result.biased, result.low, result.high),
+              ("debiased_linear_cka", result.debiased, result.debiased_low, result.debiased_high))  # fmt: skip
+    for quantity, values, low, high in tables:
+        for i, j in np.ndindex(values.shape):
+            interval = (float(low[i, j]), float(high[i, j])) if np.isfinite(low[i, j]) else (None, None)
+            place: dict[str, Any] = {"layer": i, "other_layer": j, "low": interval[0], "high": interval[1]}
+            scores.append(Score(**fields, quantity=quantity, value=float(values[i, j]), **place))
+    order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
+    for layer in _common_layers(x, y):
+        scores += _cka_pair(x.layer(layer), y.layer(layer)[order], layer, "shuffled_items", fields)
+    return scores
+
+
+def _cka_pair(a: np.ndarray, b: np.ndarray, layer: int, condition: str, fields: Mapping[str, Any]) -> list[Score]:
+    place: dict[str, Any] = {"layer": layer, "other_layer": layer, "condition": condition}
+    return [
+        Score(**fields, **place, quantity=quantity, value=linear_cka(a, b, debiased=debiased))
+        for quantity, debiased in (("linear_cka", False), ("debiased_linear_cka", True))
+    ]
+
+
+def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
+    """A linear language-identification probe per layer on sentence vectors, with majority class and shuffled labels.
+
+    Sentences are divided by what they say, not by language: no translation of a held-out sentence is trained on.
+    """
+    scores = []
+    for layer in range(min(store.layers for store in stores)):
+        arrays = {store.language: store.layer(layer) for store in stores}
+        result = language_id(
+            {language: array[split.train] for language, array in arrays.items()},
+            {language: array[split.held_out] for language, array in arrays.items()},
+            seed=common["seed"],
+        )
+        details = {"languages": list(arrays), "n_train": len(split.train) * len(arrays)}
+        fields = {**common, "task": "language_id", "layer": layer, "n": result.n}
+        low, high = result.interval
+        per_language = {language: round(f1, 4) for language, f1 in result.f1.items()}
+        scores.append(
+            Score(
+                **fields,
+                quantity="accuracy",
+                value=result.accuracy,
+                low=low,
+                high=high,
+                condition=control,
+                details={**details, "f1": per_language},
+            )
+        )
+        if control is None:
+            for condition, told in (("majority", result.majority), ("shuffled_labels", result.shuffled)):
+                scores.append(
+                    Score(
+                        **fields, quantity="accuracy", value=told.value, low=told.low, high=told.high, condition=condition, details=details
+                    )
+                )
+    return scores
+
+
+def _common_layers(x: Activations, y: Activations) -> range:
+    if (x.layers, x.d) != (y.layers, y.d):
+        got = f"{x.layers} layers of {x.d} and {y.layers} layers of {y.d}"
+        refuse("encoders", "the same number of layers and the same width on both sides", got, "compare encoders of one shape")
+    return range(x.layers)

@@ -1,0 +1,215 @@
+"""The main job: parallel text and encoders to retrieval, similarity and language identification, layer by layer.
+
+    texts, encoders -> activations of every layer -> scores, each beside its controls
+
+:mod:`crosslens.report` draws the finished folder.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.activations import Activations
+from crosslens.checks import check_fraction
+from crosslens.corpus import Corpus, check_parallel, read_text
+from crosslens.errors import refuse
+from crosslens.files import claim_folder, lock_folder
+from crosslens.progress import Progress
+from crosslens.run.folder import RunFolder, versions
+from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores
+from crosslens.score import Score, read_scores
+
+__all__ = ["Study", "display_name", "run_study", "summary"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Study:
+    """What a study is told.
+
+    Attributes
+    ----------
+    encoders: {"*": encoder} for one multilingual encoder, or language to encoder, one per text. An encoder is a folder or a hub name.
+    texts: language to a line-aligned text file; two languages or more.
+    train_fraction: share of the sentences that mappings and probes are fitted on; the rest is held out.
+    seed: seed of the split, of the random control encoder and of the shuffled labels.
+
+    >>> Study(encoders={"*": "model"}, texts={"eng": "en.txt", "fra": "fr.txt"}).seed
+    0
+    """
+
+    encoders: Mapping[str, str]
+    texts: Mapping[str, str]
+    train_fraction: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fraction(self.train_fraction, "train_fraction")
+        if len(self.texts) < 2:
+            refuse("texts", "texts in two or more languages", f"{len(self.texts)}", "add --text LANGUAGE=FILE")
+        if not self.encoders:
+            refuse("encoders", "an encoder", "none", "add --encoder FOLDER_OR_HUB_NAME")
+        if set(self.encoders) != {"*"} and set(self.encoders) != set(self.texts):
+            got = f"encoders for {', '.join(sorted(self.encoders))} and texts for {', '.join(sorted(self.texts))}"
+            refuse("encoders", "one encoder for all, or exactly one for each text's language", got, "name an encoder for each text")
+
+    def encoder_of(self, language: str) -> str:
+        """The encoder that reads a language."""
+        return self.encoders.get("*") or self.encoders[language]
+
+
+def run_study(study: Study, out: str | Path) -> Path:
+    """Run a study, or go on with one that was stopped; returns the folder with ``scores.jsonl``.
+
+    Everything that can be refused is refused before anything is computed or written.
+
+    Parameters
+    ----------
+    out: the run's folder: config.json, activations/, scores.jsonl.
+
+    Raises
+    ------
+    InputError: the texts or encoders do not fit.
+    OutputError: the folder holds something else, or cannot be written to.
+    """
+    corpora = {language: read_text(path, language) for language, path in study.texts.items()}
+    split = make_split(check_parallel(corpora), study.train_fraction, study.seed)
+    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch is loaded only once the texts are known to be fit
+
+    folders = {name: resolve_encoder(name) for name in dict.fromkeys(study.encoders.values())}
+    prints = {name: encoder_fingerprint(folder) for name, folder in folders.items()}
+    texts = {language: {"file": c.name, "sentences": len(c), "sha256": c.fingerprint} for language, c in corpora.items()}
+    settings = {
+        "encoders": {who: display_name(name) for who, name in study.encoders.items()},
+        "encoder_fingerprints": {who: prints[name] for who, name in study.encoders.items()},
+        "languages": list(study.texts),
+        "texts": texts,
+        "train_fraction": study.train_fraction,
+        "seed": study.seed,
+    }
+    claim_folder(out, "study", settings)
+    run = RunFolder(out)
+    with lock_folder(out):
+        if not run.scores.exists():
+            stores = _extract_all(study, corpora, prints, run)
+            run.note(**_facts(study, split, stores))
+            run.finish(_measure(study, stores, split, run))
+    return run.path
+
+
+def display_name(encoder: str) -> str:
+    """The name an encoder goes by in scores and reports: the folder's own name, or the hub name.
+
+    >>> display_name("models/tiny/"), display_name("org/model")
+    ('tiny', 'org/model')
+    """
+    return Path(encoder).resolve().name if Path(encoder).is_dir() else encoder
+
+
+def _extract_all(
+    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder
+) -> dict[str, dict[str, Activations]]:
+    """Stores of every language, of the encoder and of its random control: condition -> language -> store."""
+    from crosslens.models.extract import extract
+    from crosslens.models.loading import load_encoder
+
+    stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
+    for condition, mine in stores.items():
+        for name in prints:
+            readers = [language for language in corpora if study.encoder_of(language) == name]
+            encoder = load_encoder(name, random_seed=None if condition == "encoder" else study.seed)
+            for language in readers:
+                mine[language] = extract(encoder, corpora[language], run.path / "activations" / condition / language)
+    return {condition: {language: mine[language] for language in corpora} for condition, mine in stores.items()}
+
+
+def _facts(study: Study, split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
+    cut = {language: {"truncated": store.manifest["truncated"]} for language, store in stores["encoder"].items()}
+    notes = [
+        f"{c['truncated']} sentences of {language} were cut at the encoder's longest input."
+        for language, c in cut.items()
+        if c["truncated"]
+    ]
+    if "*" not in study.encoders:
+        notes.append(
+            "Language identification was not measured: each language has its own encoder, so the space alone would tell the language."
+        )
+    first = next(iter(stores["encoder"].values()))
+    sizes: dict[str, Any] = {
+        "n": first.n,
+        "n_train": len(split.train),
+        "n_held_out": len(split.held_out),
+        "d": first.d,
+        "layers": first.layers,
+    }
+    return {"data": sizes, "extraction": cut, "notes": notes, "versions": versions()}
+
+
+def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], split: Split, run: RunFolder) -> list[Score]:
+    jobs: dict[str, Callable[[], list[Score]]] = {}
+    for (a, b), condition in itertools.product(itertools.combinations(study.texts, 2), stores):
+        names = dict.fromkeys(display_name(study.encoder_of(language)) for language in (a, b))
+        given = (stores[condition][a], stores[condition][b]), {"encoder": " / ".join(names), "seed": study.seed}
+        control = None if condition == "encoder" else condition
+        jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(_retrieval, *given, split, control)
+        jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(_similarity, *given, study.seed, control)
+    if "*" in study.encoders:
+        common = {"encoder": display_name(study.encoders["*"]), "seed": study.seed}
+        for condition, mine in stores.items():
+            control = None if condition == "encoder" else condition
+            jobs[f"language_id.{condition}"] = functools.partial(language_id_scores, list(mine.values()), split, common, control)
+    scores = []
+    with Progress(len(jobs), "measuring", "parts") as progress:
+        for name, job in jobs.items():
+            scores += run.part(name, job)
+            progress.add(1, name)
+    return scores
+
+
+def _retrieval(pair: tuple[Activations, Activations], common: Mapping[str, Any], split: Split, control: str | None) -> list[Score]:
+    return retrieval_scores(*pair, split, common, control)
+
+
+def _similarity(pair: tuple[Activations, Activations], common: Mapping[str, Any], seed: int, control: str | None) -> list[Score]:
+    return similarity_scores(*pair, common, control=control, seed=seed)
+
+
+def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
+    """A short table of a finished study, and a sentence on how to read it.
+
+    One layer is told of: the one with the best mean retrieval after Procrustes over all pairs and directions. Columns hold P@1 in
+    per cent, "there / back" for the two directions, on the held-out sentences.
+    """
+    scores = list(read_scores(Path(out) / "scores.jsonl"))
+    held_out = [s for s in scores if s.task == "sentence_retrieval" and (s.details or {})["part"] == "held_out"]
+    means: dict[int, list[float]] = {}
+    for s in held_out:
+        if s.condition == "procrustes" and s.layer is not None:
+            means.setdefault(s.layer, []).append(s.value)
+    best = max(means, key=lambda layer: sum(means[layer]))
+    value = {(s.source, s.target, s.condition): s.value for s in held_out if s.layer == best}
+    cka = {
+        (s.source, s.target): s.value
+        for s in scores
+        if s.quantity == "debiased_linear_cka" and s.layer == s.other_layer == best and not s.condition
+    }
+    conditions = {
+        "unaligned": "unaligned",
+        "procrustes": "Procrustes",
+        "random_encoder": "random",
+        "random_encoder_procrustes": "random+Procr.",
+    }
+    rows: list[tuple[str, ...]] = [("P@1 %", *conditions.values(), "CKA")]
+    for a, b in cka:
+        cells = (f"{100 * value[a, b, c]:.1f} / {100 * value[b, a, c]:.1f}" for c in conditions)
+        rows.append((f"{a} → / ← {b}", *cells, f"{cka[a, b]:.2f}"))
+    n = held_out[0].n
+    where = f"Layer {best} of 0-{max(means)} (best mean after Procrustes)"
+    text = f"{where}, {n} held-out sentences, chance {100 / n:.1f} %; CKA is debiased linear."
+    found = {s.condition: s for s in scores if s.task == "language_id" and s.quantity == "accuracy" and s.layer == best}
+    if found:
+        told = ", ".join(f"{name or 'this encoder'} {100 * s.value:.1f} %" for name, s in found.items())
+        text += f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {told}."
+    return rows, text

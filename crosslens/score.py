@@ -1,0 +1,119 @@
+"""Measurements: numbers with what they measure, and their life as JSON lines.
+
+A :class:`Score` is one measurement. Its keys are the same in every study, null
+where they do not apply, so that results of different runs can be put in one table.
+What a quantity means (unit, range, whether more is better) is declared once, in
+:data:`QUANTITIES`, and looked up by whoever draws or prints it.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import StoreError, refuse
+from crosslens.files import write_whole
+
+__all__ = ["QUANTITIES", "Quantity", "Score", "read_scores", "write_scores"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+    """What a measured quantity is: its name for people, unit, range and direction."""
+
+    label: str
+    unit: str
+    low: float
+    high: float
+    higher_is_better: bool | None
+
+
+QUANTITIES = {
+    "precision_at_1": Quantity("Retrieval P@1", "fraction of sentences", 0.0, 1.0, True),
+    "linear_cka": Quantity("Linear CKA (biased)", "similarity", 0.0, 1.0, None),
+    "debiased_linear_cka": Quantity("Linear CKA (debiased)", "similarity", -1.0, 1.0, None),
+    "accuracy": Quantity("Accuracy", "fraction of items", 0.0, 1.0, True),
+    "macro_f1": Quantity("Macro F1", "mean F1 over classes", 0.0, 1.0, True),
+    "perplexity": Quantity("Perplexity", "effective choices per masked token", 1.0, math.inf, False),
+    "loss": Quantity("Loss", "nats per masked token", 0.0, math.inf, False),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Score:
+    """One measurement.
+
+    Attributes
+    ----------
+    quantity: what was measured, a key of :data:`QUANTITIES`.
+    value: the number; fractions as 0-1. NaN means "could not be computed", with the reason in ``details``.
+    n: number of items that it was measured on.
+    low, high: 95 % interval, None where there is none.
+    layer, other_layer: 0 is the embedding layer's output.
+    source, target: languages (ISO 639-3); the direction is source to target.
+    condition: unaligned, procrustes, random_encoder, majority, shuffled_labels, ...
+    task: sentence_retrieval, similarity, language_id, masked_lm, ...
+    encoder: name of the encoder (two encoders are joined by " / ").
+    seed: seed of whatever was drawn at random.
+    details: anything else that is needed to understand the number.
+
+    >>> Score(quantity="accuracy", value=0.5, n=4, task="language_id").as_dict()["layer"] is None
+    True
+    """
+
+    quantity: str
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+    layer: int | None = None
+    other_layer: int | None = None
+    source: str | None = None
+    target: str | None = None
+    condition: str | None = None
+    task: str | None = None
+    encoder: str | None = None
+    seed: int | None = None
+    details: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if self.quantity not in QUANTITIES:
+            refuse("quantity", f"one of {', '.join(sorted(QUANTITIES))}", repr(self.quantity), "use a declared quantity")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The measurement as a flat dictionary, keys in their fixed order."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+def write_scores(scores: Iterable[Score], path: str | Path) -> None:
+    """Write one JSON object per line; the file appears whole or not at all.
+
+    NaN is written as null, which JSON has a word for.
+    """
+    lines = []
+    for score in scores:
+        row = score.as_dict()
+        row["value"] = None if math.isnan(score.value) else float(score.value)
+        lines.append(json.dumps(row, ensure_ascii=False))
+    write_whole(path, "".join(line + "\n" for line in lines))
+
+
+def read_scores(path: str | Path) -> Iterator[Score]:
+    """Yield the measurements of a ``scores.jsonl`` file in their order.
+
+    Raises
+    ------
+    StoreError: a line is not a measurement; the message names it.
+    """
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                if row["value"] is None:
+                    row["value"] = math.nan
+                score = Score(**row)
+            except (ValueError, TypeError, KeyError) as error:
+                refuse(f"{path}:{number}", "one measurement as JSON", str(error), "run the study again", StoreError)
+            yield score

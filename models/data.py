@@ -1,0 +1,154 @@
+"""From the files that a recipe names to the streams that batches are drawn from.
+
+Every sentence that is left out is counted, with the reason.
+"""
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from crosslens.corpus import Corpus, check_parallel, read_text, read_tsv
+from crosslens.errors import refuse
+from crosslens.files import fingerprint
+from crosslens.models.batches import Stream
+from crosslens.models.settings import Source, TrainRecipe
+from crosslens.models.tokens import TokenFile, encode_text
+
+__all__ = ["TrainingData", "build_streams", "read_source"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
+    """What is trained on, and what is held out.
+
+    Attributes
+    ----------
+    streams: the streams for training.
+    probabilities: (streams,) how often each is drawn.
+    held_out: "source language" or "source language-language" to its validation stream.
+    left_out: reason to number of sentences (or pairs) that are not used.
+    """
+
+    streams: list[Stream]
+    probabilities: np.ndarray
+    held_out: dict[str, Stream]
+    left_out: dict[str, int]
+
+
+def read_source(source: Source) -> dict[str, Corpus]:
+    """Read a source's texts; afterwards row i of every language is the same sentence.
+
+    With ids, only the ids that all languages have are kept, in the order of the first language.
+    """
+    corpora = {}
+    for language, path in source.texts.items():
+        if source.columns:
+            if language not in source.columns:
+                refuse(f"{source.name}.columns", f"a column for {language}", "none", "name the column of its text")
+            id_column = None if source.id_column < 0 else source.id_column
+            corpora[language] = read_tsv(path, language, text_column=source.columns[language], id_column=id_column)
+        else:
+            corpora[language] = read_text(path, language)
+    if source.id_column < 0:
+        check_parallel(corpora)
+        return corpora
+    by_id = {language: dict(zip(c.ids, c.sentences, strict=True)) for language, c in corpora.items()}
+    first = next(iter(corpora.values()))
+    common = [i for i in dict.fromkeys(first.ids) if all(i in texts for texts in by_id.values())]
+    if not common:
+        refuse(source.name, "ids that all languages share", "none", "check the id column")
+    return {language: Corpus(language, [by_id[language][i] for i in common], common, c.name) for language, c in corpora.items()}
+
+
+def build_streams(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], tokenizer: Tokenizer, folder: Path) -> TrainingData:
+    """Tokenise everything and sort it into streams for training and for validation.
+
+    Parameters
+    ----------
+    corpora: source name to language to its text, rows parallel within a source.
+    folder: where the token files are kept.
+    """
+    excluded = {line for path in recipe.exclude for line in read_text(path, "und").sentences}
+    vocabulary = fingerprint(tokenizer.to_str())
+    left_out: collections.Counter[str] = collections.Counter()
+    train: list[tuple[Stream, float]] = []
+    held_out: dict[str, Stream] = {}
+    for source in recipe.sources:
+        texts = corpora[source.name]
+        files = {
+            language: encode_text(
+                tokenizer, corpus.sentences, folder / f"{source.name}.{language}", {"text": corpus.fingerprint, "vocabulary": vocabulary}
+            )
+            for language, corpus in texts.items()
+        }
+        n = len(next(iter(files.values())))
+        clean = np.array([not any(c.sentences[i] in excluded for c in texts.values()) for i in range(n)])
+        left_out["excluded by the recipe"] += int((~clean).sum())
+        kept = _held_out_rows(n, recipe, source.name)
+        groups: Iterable[tuple[str, ...]] = itertools.chain(((language,) for language in texts), itertools.combinations(texts, 2))
+        for group in groups:
+            fit = clean & _usable(group, texts, files, recipe.max_length, left_out)
+            name = f"{source.name} {'-'.join(group)}"
+            sides = tuple(files[language] for language in group)
+            rows = np.flatnonzero(fit & ~kept)
+            if len(rows):
+                train.append((Stream(name, sides, rows), source.weight))
+            if (fit & kept).any():
+                held_out[name] = Stream(name, sides, np.flatnonzero(fit & kept))
+    streams = [stream for stream, _ in train]
+    return TrainingData(streams, _probabilities(train, recipe), held_out, dict(left_out))
+
+
+def _held_out_rows(n: int, recipe: TrainRecipe, name: str) -> np.ndarray:
+    """(n,) True for the rows of a source that are held out, the same rows in every language."""
+    if n <= 2 * recipe.validation:
+        refuse(name, f"more than {2 * recipe.validation} sentences (validation holds out {recipe.validation})", str(n), "lower validation")
+    kept = np.zeros(n, bool)
+    kept[np.random.default_rng([recipe.seed, *name.encode()]).permutation(n)[: recipe.validation]] = True
+    return kept
+
+
+def _usable(
+    group: tuple[str, ...],
+    texts: Mapping[str, Corpus],
+    files: Mapping[str, TokenFile],
+    max_length: int,
+    left_out: collections.Counter[str],
+) -> np.ndarray:
+    """(n,) True where all sides have pieces, none is too long, pairs are translations, and nothing stands there a second time."""
+    columns = [texts[language].sentences for language in group]
+    n = len(columns[0])
+    fit = np.ones(n, bool)
+    for language in group:
+        lengths = files[language].lengths
+        left_out[f"longer than {max_length} pieces"] += int((lengths > max_length).sum()) if len(group) == 1 else 0
+        fit &= (lengths <= max_length) & (lengths > 0)
+    seen = set()
+    for i in range(n):
+        key = tuple(column[i] for column in columns)
+        if key in seen:
+            fit[i] = False
+            left_out["repeated"] += 1
+        elif len(key) == 2 and key[0] == key[1]:
+            fit[i] = False
+            left_out["pairs not translated"] += 1
+        seen.add(key)
+    return fit
+
+
+def _probabilities(train: list[tuple[Stream, float]], recipe: TrainRecipe) -> np.ndarray:
+    """How often each stream is drawn: by size ** exponent and weight, within the shares of MLM and TLM."""
+    is_pair = np.array([len(stream.sides) == 2 for stream, _ in train])
+    weights = np.array([weight * len(stream.rows) ** recipe.sample_exponent for stream, weight in train])
+    if not is_pair.any() and recipe.tlm_share > 0:
+        refuse("tlm_share", "0 where no source has two languages", str(recipe.tlm_share), "set tlm_share=0 or add parallel text")
+    probabilities = np.zeros(len(train))
+    for mine, share in ((is_pair, recipe.tlm_share), (~is_pair, 1 - recipe.tlm_share)):
+        if share:
+            probabilities[mine] = share * weights[mine] / weights[mine].sum()
+    return probabilities

@@ -1,0 +1,184 @@
+"""What a training run is told: one frozen record, readable, printable and saved with the run."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from crosslens.errors import refuse
+from crosslens.models.encoder import EncoderConfig
+from crosslens.models.masking import Masking
+from crosslens.models.tokenisation import Vocabulary
+
+__all__ = ["Optimisation", "Source", "TrainRecipe", "describe", "from_dict", "with_overrides"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """Text of one origin in one or more languages.
+
+    Attributes
+    ----------
+    name: short name, for logs.
+    texts: language to file. Plain text, or tab-separated where ``columns`` says so; ``.gz`` is read as it is.
+    columns: language to the column of its text in a tab-separated file, counted from 0; empty for plain text.
+    id_column: column of the ids in tab-separated files, -1 where there is none. With ids, sentences of different languages
+        belong together when their ids are equal; without, when their line numbers are.
+    weight: how much more (or less) often than its size alone says this source is drawn from.
+    """
+
+    name: str
+    texts: Mapping[str, str]
+    columns: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    id_column: int = -1
+    weight: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimisation:
+    """How weights are updated: AdamW (Loshchilov & Hutter 2019), with warm-up and decay.
+
+    Attributes
+    ----------
+    peak_rate: highest learning rate.
+    warmup: steps of linear rise to it.
+    decay: "linear" or "cosine", to zero at the last step; or "inverse_sqrt" (Vaswani et al. 2017).
+    weight_decay: decoupled decay of matrices (biases and norms have none).
+    beta2: decay of the second moment (the first moment's is 0.9).
+    clip: gradients are scaled down to this norm.
+    """
+
+    peak_rate: float = 1e-3
+    warmup: int = 500
+    decay: str = "linear"
+    weight_decay: float = 0.01
+    beta2: float = 0.98
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.decay not in ("linear", "cosine", "inverse_sqrt"):
+            refuse("optimisation.decay", "linear, cosine or inverse_sqrt", repr(self.decay), "choose one of these")
+        if self.warmup < 1 or self.peak_rate <= 0 or self.clip <= 0:
+            refuse("optimisation", "warmup >= 1, peak_rate > 0 and clip > 0", repr(self), "choose values in these ranges")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainRecipe:
+    """Everything that a training run depends on.
+
+    Attributes
+    ----------
+    name: name of the run and of the encoder.
+    sources: the texts.
+    steps: number of updates.
+    batch_tokens: tokens of a batch, padding included.
+    tlm_share: share of the steps on sentence pairs (TLM); the rest is MLM on single sentences.
+    sample_exponent: streams are drawn in proportion to (their sentences) ** exponent, times their source's weight.
+    max_length: longest sentence in pieces; longer ones are left out and counted.
+    validation: sentences of each source that are held out.
+    exclude: files with sentences that must not be trained on (a test set, say).
+    seed: seed of everything that is drawn.
+    log_every, validate_every, save_every: steps between log lines, validations and checkpoints.
+    vocabulary, encoder, masking, optimisation: the parts' own settings; encoder.vocab_size follows the vocabulary learnt.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    steps: int
+    batch_tokens: int = 4096
+    tlm_share: float = 0.5
+    sample_exponent: float = 0.7
+    max_length: int = 62
+    validation: int = 300
+    exclude: tuple[str, ...] = ()
+    seed: int = 0
+    log_every: int = 100
+    validate_every: int = 1000
+    save_every: int = 500
+    vocabulary: Vocabulary = Vocabulary()
+    encoder: EncoderConfig = EncoderConfig(vocab_size=8000)
+    masking: Masking = Masking()
+    optimisation: Optimisation = Optimisation()
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_tokens", "max_length", "validation", "log_every", "validate_every", "save_every"):
+            if getattr(self, name) < 1:
+                refuse(name, "a whole number from 1 up", repr(getattr(self, name)), "choose a larger one")
+        if not 0 <= self.tlm_share <= 1:
+            refuse("tlm_share", "a fraction from 0 to 1", repr(self.tlm_share), "0.5 gives half of the steps to sentence pairs")
+        if not self.sources:
+            refuse("sources", "at least one text", "none", "name a text file")
+        if self.max_length + 2 > self.encoder.max_positions:
+            refuse(
+                "max_length",
+                f"at most encoder.max_positions - 2 = {self.encoder.max_positions - 2}",
+                str(self.max_length),
+                "lower it or raise encoder.max_positions",
+            )
+
+
+def from_dict(kind: type, values: Mapping[str, Any], where: str = "") -> Any:
+    """Build a settings dataclass from nested dictionaries (TOML, JSON), refusing names and types that do not fit.
+
+    >>> from_dict(Masking, {"rate": 0.3}).rate
+    0.3
+    """
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in dataclasses.fields(kind)}
+    for name in values:
+        if name not in known:
+            refuse(f"{where}{name}", f"a setting of {kind.__name__} ({', '.join(sorted(known))})", "an unknown name", "check the spelling")
+    try:
+        return kind(**{name: _convert(hints[name], value, f"{where}{name}") for name, value in values.items()})
+    except TypeError as error:
+        refuse(where or kind.__name__, "all required settings", str(error), "add what is missing")
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
+        return from_dict(typing.cast(type, hint), value, f"{where}.")
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple and isinstance(value, (list, tuple)):
+        return tuple(_convert(parts[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+    if origin is types.UnionType:
+        return value
+    if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        return {str(key): _convert(parts[1], item, f"{where}.{key}") for key, item in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(hint, type) or not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        refuse(where, getattr(hint, "__name__", str(hint)), repr(value), "give a value of this type")
+    return value
+
+
+def with_overrides(recipe: TrainRecipe, overrides: Mapping[str, Any]) -> TrainRecipe:
+    """A copy with some settings changed; nested ones are named with dots.
+
+    >>> recipe = TrainRecipe(name="x", sources=(Source(name="s", texts={"eng": "e.txt"}),), steps=10)
+    >>> with_overrides(recipe, {"steps": 20, "masking.rate": 0.3}).masking.rate
+    0.3
+    """
+    values = dataclasses.asdict(recipe)
+    for name, value in overrides.items():
+        at = values
+        *path, last = name.split(".")
+        for part in path:
+            if not isinstance(at.get(part), dict):
+                refuse(name, "a setting of the recipe", "an unknown name", "see `crosslens train RECIPE --dry-run`")
+            at = at[part]
+        at[last] = value
+    return typing.cast(TrainRecipe, from_dict(TrainRecipe, values))
+
+
+def describe(recipe: TrainRecipe) -> str:
+    """The resolved recipe as TOML-like lines, one setting a line."""
+    return "\n".join(_lines(dataclasses.asdict(recipe), ""))
+
+
+def _lines(value: Any, prefix: str) -> list[str]:
+    if isinstance(value, Mapping) and value:
+        return [line for name, item in value.items() for line in _lines(item, f"{prefix}.{name}" if prefix else str(name))]
+    if isinstance(value, tuple) and any(isinstance(item, Mapping) for item in value):
+        return [line for i, item in enumerate(value) for line in _lines(item, f"{prefix}[{i}]")]
+    return [f"{prefix} = {value!r}"]

@@ -1,0 +1,198 @@
+"""Procrustes: identities, scipy as the reference, what is stored, and every refusal."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from crosslens.alignment import Procrustes, orthogonal_procrustes
+from crosslens.errors import InputError, OutputError, StoreError
+
+
+def random_rotation(d, rng):
+    q, r = np.linalg.qr(rng.normal(size=(d, d)))
+    return q * np.sign(np.diag(r))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+def test_the_map_is_orthogonal_even_between_unrelated_sets(rng):
+    w = orthogonal_procrustes(rng.normal(size=(40, 9)), rng.normal(size=(40, 9)))
+    assert np.allclose(w.T @ w, np.eye(9), atol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-6), (np.float32, 1e-5)])  # float32: products carry ~1e-7 each
+def test_a_random_rotation_is_recovered(rng, dtype, tolerance):
+    turn = random_rotation(20, rng)
+    x = rng.normal(size=(200, 20))
+    w = orthogonal_procrustes(x.astype(dtype), (x @ turn).astype(dtype))
+    assert w.dtype == dtype
+    assert np.abs(w - turn).max() < tolerance
+
+
+def test_it_is_scipys_map(rng):
+    x, y = rng.normal(size=(60, 12)), rng.normal(size=(60, 12))
+    assert np.allclose(orthogonal_procrustes(x, y), scipy.linalg.orthogonal_procrustes(x, y)[0], atol=1e-10)
+
+
+def test_blocks_of_rows_change_nothing(rng, monkeypatch):
+    x, y = rng.normal(size=(60, 5)), rng.normal(size=(60, 5))
+    whole = Procrustes().fit(x, y)
+    monkeypatch.setattr("crosslens.alignment.procrustes._BLOCK", 7)
+    parts = Procrustes().fit(x, y)
+    assert np.allclose(parts.rotation_, whole.rotation_, atol=1e-12)
+    assert parts.residual_ == pytest.approx(whole.residual_, rel=1e-12)
+
+
+def test_no_other_rotation_fits_better(rng):
+    x, y = rng.normal(size=(30, 6)), rng.normal(size=(30, 6))
+    best = np.linalg.norm(x @ orthogonal_procrustes(x, y) - y)
+    others = [np.linalg.norm(x @ random_rotation(6, rng) - y) for _ in range(50)]
+    assert best < min(others)
+
+
+def test_lists_and_integers_will_do():
+    assert np.allclose(orthogonal_procrustes([[1, 0], [0, 1]], [[0, 1], [1, 0]]), [[0, 1], [1, 0]])
+
+
+def test_fit_on_a_shifted_rotated_copy_is_perfect_and_can_be_undone(rng):
+    turn = random_rotation(8, rng)
+    x = rng.normal(size=(50, 8)) + 4
+    y = (x - 1) @ turn + 30
+    aligner = Procrustes().fit(x, y)
+    assert aligner.residual_ < 1e-12
+    assert np.allclose(aligner.transform(x), y, atol=1e-10)
+    assert np.allclose(aligner.inverse_transform(y), x, atol=1e-10)
+    assert aligner.rank_ == 8
+    assert aligner.n_features_in_ == 8
+
+
+def test_without_centring_a_shift_is_not_learnt(rng):
+    x = rng.normal(size=(50, 8))
+    aligner = Procrustes(centre=False).fit(x, x + 10)
+    assert aligner.residual_ > 0.1
+    assert not aligner.mean_x_.any()
+    assert not aligner.mean_y_.any()
+
+
+def test_means_of_fit_are_replayed_on_new_rows(rng):
+    x, y = rng.normal(size=(50, 4)) + 5, rng.normal(size=(50, 4)) - 5
+    aligner = Procrustes().fit(x, y)
+    one = aligner.transform(x[:1])
+    assert np.allclose(one, (x[:1] - x.mean(axis=0)) @ aligner.rotation_ + y.mean(axis=0))
+    assert np.allclose(one, aligner.transform(x)[:1])
+
+
+def test_normalise_makes_row_lengths_irrelevant(rng):
+    x, y = rng.normal(size=(50, 4)), rng.normal(size=(50, 4))
+    lengths = rng.uniform(1, 9, size=(50, 1))
+    plain, scaled = Procrustes(normalise=True).fit(x, y), Procrustes(normalise=True).fit(x * lengths, y / lengths)
+    assert np.allclose(plain.rotation_, scaled.rotation_, atol=1e-10)
+    assert np.allclose(plain.transform(x), plain.transform(x * lengths), atol=1e-10)
+    assert np.allclose(plain.inverse_transform(y), plain.inverse_transform(y * lengths), atol=1e-10)
+    assert not np.allclose(Procrustes().fit(x, y).rotation_, Procrustes().fit(x * lengths, y / lengths).rotation_, atol=1e-3)
+
+
+def test_residual_is_that_of_the_training_pairs(rng):
+    x, y = rng.normal(size=(50, 4)), rng.normal(size=(50, 4))
+    aligner = Procrustes().fit(x, y)
+    target = y - y.mean(axis=0)
+    expected = np.linalg.norm((x - x.mean(axis=0)) @ aligner.rotation_ - target) / np.linalg.norm(target)
+    assert aligner.residual_ == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_determinant_tells_a_reflection(rng, sign):
+    turn = random_rotation(5, rng)
+    turn[:, 0] *= sign * np.linalg.slogdet(turn)[0]
+    x = rng.normal(size=(30, 5))
+    assert Procrustes().fit(x, x @ turn).determinant_ == sign
+
+
+def test_fewer_pairs_than_dimensions_show_in_the_rank(rng):
+    x = rng.normal(size=(7, 20)).astype(np.float32)
+    y = (x @ random_rotation(20, rng)).astype(np.float32)
+    aligner = Procrustes().fit(x, y)
+    assert aligner.rank_ == 6  # seven pairs, one spent on the mean
+    assert aligner.residual_ < 1e-5
+    assert np.allclose(aligner.rotation_ @ aligner.rotation_.T, np.eye(20), atol=1e-5)
+
+
+def test_outlier_dimensions_do_not_cost_float32_its_precision(rng):
+    x = rng.normal(size=(400, 16))
+    x[:, 3] += 300
+    y = x @ random_rotation(16, rng)
+    low, high = Procrustes().fit(x.astype(np.float32), y.astype(np.float32)), Procrustes().fit(x, y)
+    assert low.transform(x.astype(np.float32)).dtype == np.float32
+    assert np.abs(low.rotation_ - high.rotation_).max() < 1e-4  # the inputs themselves are rounded to 300 * 6e-8 = 2e-5
+    assert low.residual_ < 1e-4
+
+
+def test_a_saved_aligner_comes_back_whole(rng, tmp_path):
+    x, y = (rng.normal(size=(30, 5)).astype(np.float32) for _ in range(2))
+    aligner = Procrustes(normalise=True).fit(x, y)
+    aligner.save(tmp_path / "map.safetensors")
+    loaded = Procrustes.load(tmp_path / "map.safetensors")
+    assert loaded.get_params() == aligner.get_params()
+    assert vars(loaded).keys() == vars(aligner).keys()
+    for name, value in vars(aligner).items():
+        assert np.array_equal(getattr(loaded, name), value), name
+        assert type(getattr(loaded, name)) is type(value), name
+    assert [path.name for path in tmp_path.iterdir()] == ["map.safetensors"]
+
+
+def test_load_refuses_what_save_did_not_write(rng, tmp_path):
+    with pytest.raises(InputError, match=r"path: expected a file written by Procrustes\.save, got .*nowhere.*no file; check the path"):
+        Procrustes.load(tmp_path / "nowhere")
+    x = rng.normal(size=(30, 5))
+    Procrustes().fit(x, x).save(tmp_path / "map")
+    whole = (tmp_path / "map").read_bytes()
+    for name, content in {"cut": whole[:-9], "text": b"hello", "empty": b"", "other": whole.replace(b"Procrustes", b"Procrustez")}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(StoreError, match=r"expected a file written by Procrustes\.save, got .*; fit and save the aligner again"):
+            Procrustes.load(tmp_path / name)
+
+
+def test_save_refuses_a_place_that_is_not_there_and_an_aligner_that_learnt_nothing(rng, tmp_path):
+    x = rng.normal(size=(30, 5))
+    with pytest.raises(OutputError, match=r"path: expected a file that can be written, got .*; choose another place"):
+        Procrustes().fit(x, x).save(tmp_path / "no" / "map")
+    with pytest.raises(InputError, match=r"Procrustes: expected a fitted aligner, got one without a rotation; call fit"):
+        Procrustes().save(tmp_path / "map")
+
+
+def test_refusals(rng, monkeypatch):
+    x = rng.normal(size=(10, 4))
+    with pytest.raises(InputError, match=r"y: expected as many columns as x \(4\), got 3 columns; .*PCA"):
+        orthogonal_procrustes(x, x[:, :3])
+    with pytest.raises(InputError, match=r"Y: expected as many columns as X \(4\)"):
+        Procrustes().fit(x, x[:, :3])
+    with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):
+        orthogonal_procrustes(x, x[:9])
+    with pytest.raises(InputError, match=r"x: expected rows that vary together with those of y, got a cross-product of zeros"):
+        orthogonal_procrustes(np.zeros((3, 2)), np.ones((3, 2)))
+    with pytest.raises(InputError, match=r"X: expected rows that differ, got 3 equal row\(s\)"):
+        Procrustes().fit(np.full((3, 2), 0.1), rng.normal(size=(3, 2)))
+    with pytest.raises(InputError, match=r"Y: expected rows that differ, got 3 equal row\(s\)"):
+        Procrustes().fit(rng.normal(size=(3, 2)), np.full((3, 2), 0.1))
+    with pytest.raises(InputError, match=r"X: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 2"):
+        Procrustes(normalise=True).fit(np.where(np.arange(10)[:, None] == 2, 0, x), x)
+    with pytest.raises(InputError, match=r"x: expected values whose products with y fit in float32, got an overflow; scale"):
+        orthogonal_procrustes(np.full((2, 2), 1e30, np.float32), np.full((2, 2), 1e30, np.float32))
+    with pytest.raises(InputError, match=r"Y: expected 4 columns, as in fit, got 3 columns"):
+        Procrustes().fit(x, x).inverse_transform(x[:, :3])
+    with pytest.raises(InputError, match=r"Procrustes: expected a fitted aligner"):
+        Procrustes().transform(x)
+
+
+def test_a_decomposition_that_fails_is_an_error_and_no_number(rng, monkeypatch):
+    def fail(_):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(np.linalg, "svd", fail)
+    x = rng.normal(size=(10, 4))
+    message = r"x: expected a cross-product with a singular value decomposition, got SVD did not converge; rescale"
+    with pytest.raises(InputError, match=message):
+        orthogonal_procrustes(x, x)

@@ -1,0 +1,169 @@
+"""What every estimator of the library promises, whatever it learns. A new aligner or probe adds one line to CASES."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from crosslens.alignment import Procrustes
+from crosslens.errors import InputError
+from crosslens.probes import LinearProbe
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    make: Callable[[], Any]
+    target: Callable[[np.ndarray], Any]  # what fit takes beside X
+    apply: str  # the method that maps vectors to numbers
+    second: str  # fit's name for its second argument
+    tolerance: float  # of float32 against float64, with its reason beside the case
+
+
+def rotated(x):
+    turn, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(x.shape[1], x.shape[1])))
+    return x @ turn + 0.1 * np.sin(x) + 2
+
+
+def labelled(x):
+    return np.where(np.sin(3 * x[:, 0]) + x[:, 1] > 1, "yes", np.where(x[:, 2] > 1, "no", "perhaps"))
+
+
+CASES = {
+    "procrustes": Case(Procrustes, rotated, "transform", "Y", 1e-4),  # products of float32 values near 5
+    "procrustes, normalised": Case(lambda: Procrustes(normalise=True), rotated, "transform", "Y", 1e-4),
+    "procrustes, not centred": Case(lambda: Procrustes(centre=False), rotated, "transform", "Y", 1e-4),
+    "linear probe": Case(LinearProbe, labelled, "predict_proba", "y", 2e-3),  # where float32's L-BFGS stops
+    "linear probe, strict": Case(lambda: LinearProbe(C=0.01, max_iter=200), labelled, "predict_proba", "y", 2e-3),
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(2).normal(1, 2, size=(80, 6))
+
+
+def learnt(estimator):
+    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_the_constructor_only_stores(case):
+    estimator = case.make()
+    assert vars(estimator).keys() == estimator.get_params().keys()
+
+
+def test_fit_returns_the_estimator_and_leaves_parameters_alone(case, x):
+    estimator = case.make()
+    before = estimator.get_params()
+    assert estimator.fit(x, case.target(x)) is estimator
+    assert estimator.get_params() == before
+    assert learnt(estimator)
+    assert vars(estimator).keys() == before.keys() | learnt(estimator).keys()
+
+
+def test_clone_has_the_parameters_and_nothing_learnt(case, x):
+    fitted = case.make().fit(x, case.target(x))
+    fresh = clone(fitted)
+    assert fresh.get_params() == fitted.get_params()
+    assert not learnt(fresh)
+    changed = {name: (not value) if isinstance(value, bool) else value * 2 for name, value in fitted.get_params().items()}
+    assert clone(fitted).set_params(**changed).get_params() == changed
+
+
+def test_refit_forgets(case, x):
+    other = np.random.default_rng(3).normal(size=(50, 4))
+    refitted = case.make().fit(other, case.target(other)).fit(x, case.target(x))
+    assert same(learnt(refitted), learnt(case.make().fit(x, case.target(x))))
+
+
+def test_inputs_are_not_written_to(case, x):
+    target = case.target(x)
+    copies = x.copy(), target.copy()
+    x.setflags(write=False)
+    target.setflags(write=False)
+    getattr(case.make().fit(x, target), case.apply)(x)
+    assert np.array_equal(x, copies[0])
+    assert np.array_equal(target, copies[1])
+
+
+def test_applying_it_learns_nothing(case, x):
+    estimator = case.make().fit(x, case.target(x))
+    before = {name: np.copy(value) for name, value in learnt(estimator).items()}
+    getattr(estimator, case.apply)(x * 3 + 1)
+    assert same(learnt(estimator), before)
+
+
+def test_the_order_of_rows_does_not_matter(case, x):
+    order = np.random.default_rng(4).permutation(len(x))
+    target = case.target(x)
+    plain, shuffled = case.make().fit(x, target), case.make().fit(x[order], target[order])
+    assert np.allclose(getattr(plain, case.apply)(x), getattr(shuffled, case.apply)(x), atol=case.tolerance)
+
+
+def test_float32_stays_and_agrees_with_float64(case, x):
+    small, target = x.astype(np.float32), case.target(x)
+    small_target = target.astype(np.float32) if target.dtype.kind == "f" else target
+    low, high = case.make().fit(small, small_target), case.make().fit(x, target)
+    assert getattr(low, case.apply)(small).dtype == np.float32
+    assert getattr(high, case.apply)(x).dtype == np.float64
+    assert np.abs(getattr(low, case.apply)(small) - getattr(high, case.apply)(x)).max() < case.tolerance
+    for name, value in learnt(low).items():
+        assert getattr(value, "dtype", None) != np.float64, f"{name} is float64 after a float32 fit"
+    assert getattr(high, case.apply)(small).dtype == np.float32  # fitted in one precision, applied in the other
+
+
+def test_nan_and_infinity_are_refused_by_row(case, x):
+    fitted = case.make().fit(x, case.target(x))
+    for bad in (np.nan, np.inf):
+        broken = x.copy()
+        broken[7, 2] = bad
+        for call in (lambda: case.make().fit(broken, case.target(x)), lambda: getattr(fitted, case.apply)(broken)):  # noqa: B023
+            with pytest.raises(InputError, match=r"X: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 7"):
+                call()
+
+
+def test_rows_that_do_not_match_are_refused(case, x):
+    with pytest.raises(InputError, match=rf"^{case.second}: expected .*80.*, got .*79"):
+        case.make().fit(x, case.target(x)[:79])
+
+
+def test_what_is_no_matrix_is_refused(case, x):
+    with pytest.raises(InputError, match=r"X: expected a matrix of shape \(n, d\), got an array of shape \(6,\)"):
+        case.make().fit(x[0], case.target(x))
+    with pytest.raises(InputError, match=r"X: expected at least 1 row"):
+        case.make().fit(x[:0], case.target(x)[:0])
+
+
+def test_other_columns_than_in_fit_are_refused(case, x):
+    fitted = case.make().fit(x, case.target(x))
+    assert fitted.n_features_in_ == 6
+    with pytest.raises(InputError, match=r"X: expected 6 columns, as in fit, got 5 columns"):
+        getattr(fitted, case.apply)(x[:, :5])
+
+
+def test_it_must_be_fitted_first(case, x):
+    with pytest.raises(InputError, match=r"expected a fitted .*, got one without .*; call fit\(X, [Yy]\) first"):
+        getattr(case.make(), case.apply)(x)
+
+
+def test_saved_is_loaded(case, x, tmp_path):
+    estimator = case.make()
+    if not hasattr(estimator, "save"):
+        assert not hasattr(estimator, "load")
+        return
+    estimator.fit(x, case.target(x)).save(tmp_path / "estimator")
+    loaded = type(estimator).load(tmp_path / "estimator")
+    assert loaded.get_params() == estimator.get_params()
+    assert same(learnt(loaded), learnt(estimator))
+    assert np.array_equal(getattr(loaded, case.apply)(x), getattr(estimator, case.apply)(x))
