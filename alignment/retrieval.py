@@ -23,7 +23,7 @@ from crosslens.stats import wilson_interval
 __all__ = ["RetrievalResult", "nearest_neighbours", "retrieval_both_directions", "retrieval_precision"]
 
 _BLOCK = 1024  # rows of each side per product: 4 MB of float32 similarities
-_PAIR_NUMBERS = 2**20  # float64 numbers held while pairs are compared again
+_PAIR_NUMBERS = 2**15  # numbers held while pairs are compared again: they stay in the processor's cache
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -180,9 +180,10 @@ class _Pair:
         x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
         x_lengths, y_lengths = row_lengths(x, names[0]), row_lengths(y, names[1])
         x_units, y_units = x / x_lengths.astype(x.dtype)[:, None], y / y_lengths.astype(y.dtype)[:, None]
-        # A sum of d products of unit vectors is off by at most d/2 eps, its scaled inputs add 1.5 eps; twice that for a difference.
+        # A sum of d products of unit vectors is off by at most d/2 eps, its scaled inputs add 1.5 eps; twice that for a difference,
+        # and some more for the float64 comparison itself where the inputs are float64.
         coarser = max(np.finfo(x.dtype).eps, np.finfo(y.dtype).eps)
-        return cls(x, y, x_lengths, y_lengths, x_units, y_units, float(coarser * (x.shape[1] + 8)))
+        return cls(x, y, x_lengths, y_lengths, x_units, y_units, float(coarser * (x.shape[1] + 16)))
 
     def tiles(self, block: int) -> Iterator[tuple[int, int, np.ndarray]]:
         """Approximate similarities block by block, with the first row and column of each."""

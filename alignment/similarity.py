@@ -236,12 +236,13 @@ def _cross(x: _Layer, y: _Layer, groups: int) -> Float[np.ndarray, " scenarios"]
     total = np.zeros((x.rows.shape[1], y.rows.shape[1]))
     shared, own = np.zeros(step), np.zeros(step)
     for group in range(step):
-        part = np.zeros_like(total)
+        part = np.zeros_like(total) if groups else total
         for _, rows in (block for block in _blocks(n, groups) if block[0] == group):
             left = x.centred(rows)
             part += left.T @ (left if y is x else y.centred(rows))
-        own[group] = np.vdot(part, part)
-        total += part
+        if groups:
+            own[group] = np.vdot(part, part)
+            total += part
     everything = np.vdot(total, total)
     if not groups:
         return np.array([everything])

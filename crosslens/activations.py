@@ -22,16 +22,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from crosslens.errors import StoreError, refuse
-from crosslens.files import need_space, read_json, same_settings, sha256_file, write_json
+from crosslens.errors import OutputError, StoreError, refuse
+from crosslens.files import need_space, read_json, same_settings, sha256_file, write_json, write_whole
 
 __all__ = ["Activations", "ActivationsWriter"]
 
 _FORMAT = 1
+_HEADER = 1024  # bytes; numpy's header of a matrix takes 128
+_AGAIN = "delete the store and extract it again"
 
 
 class Activations:
-    """An open store. Opening reads the manifest only; layers are mapped when they are asked for.
+    """An open store. Opening reads the manifest and the files' sizes; layers are mapped when they are asked for.
 
     Parameters
     ----------
@@ -51,6 +53,11 @@ class Activations:
             refuse(str(folder), f"format {_FORMAT}", repr(self.manifest.get("format")), "extract the activations again", StoreError)
         self.n, self.d, self.layers = (int(self.manifest[key]) for key in ("n", "d", "layers"))
         self.language: str = self.manifest["language"]
+        size = self.n * self.d * np.dtype(self.manifest["dtype"]).itemsize
+        for path in (self.folder / _file(layer) for layer in range(self.layers)):
+            there = path.stat().st_size if path.exists() else 0
+            if not 0 < there - size <= _HEADER:
+                refuse(str(path), f"a file of {size} bytes and a header", f"{there} bytes", _AGAIN, StoreError)
 
     def __len__(self) -> int:
         return self.n
@@ -68,15 +75,24 @@ class Activations:
         path = self.folder / _file(layer)
         try:
             array = np.load(path, mmap_mode="r")
-        except (OSError, ValueError) as error:
-            refuse(str(path), "an array", str(error), "delete the store and extract it again", StoreError)
+        except (OSError, ValueError, EOFError) as error:
+            refuse(str(path), "an array", str(error), _AGAIN, StoreError)
         if array.shape != (self.n, self.d):
-            refuse(str(path), f"shape {(self.n, self.d)}", str(array.shape), "delete the store and extract it again", StoreError)
+            refuse(str(path), f"shape {(self.n, self.d)}", str(array.shape), _AGAIN, StoreError)
         return array
 
     def index(self) -> dict[str, list[Any]]:
-        """The items' columns: id, language, pieces, truncated."""
-        return parquet.read_table(self.folder / "index.parquet").to_pydict()
+        """The items' columns: id, language, pieces, truncated.
+
+        Raises
+        ------
+        StoreError: the file is damaged.
+        """
+        path = self.folder / "index.parquet"
+        try:
+            return parquet.read_table(path).to_pydict()
+        except (OSError, pa.ArrowException) as error:
+            refuse(str(path), "a table of the items", str(error), _AGAIN, StoreError)
 
     def verify(self) -> None:
         """Compare every file with its checksum.
@@ -89,7 +105,7 @@ class Activations:
             path = self.folder / name
             if not path.exists() or sha256_file(path) != expected:
                 got = "another checksum" if path.exists() else "no such file"
-                refuse(str(path), "the file that was written", got, "delete the store and extract it again", StoreError)
+                refuse(str(path), "the file that was written", got, _AGAIN, StoreError)
 
 
 class ActivationsWriter:
@@ -98,7 +114,7 @@ class ActivationsWriter:
     Parameters
     ----------
     folder: where the store will be.
-    settings: what the numbers depend on. A finished or half-written store with other settings is refused.
+    settings: what the numbers depend on. A half-written store with other settings is refused; so is a finished one, by ``finished``.
     index: columns of the items, each of length n.
     layers, d: number of hidden states and their width.
     dtype: numpy name of the numbers' type on disk.
@@ -106,7 +122,7 @@ class ActivationsWriter:
 
     Raises
     ------
-    OutputError: the store exists with other settings, or the disk has no room for it.
+    OutputError: a half-written store has other settings, the folder holds something else, or the disk has no room.
     """
 
     def __init__(
@@ -117,11 +133,15 @@ class ActivationsWriter:
         self._aside = self.folder.with_name(f"{self.folder.name}.partial")
         self._journal = self._aside / "journal.jsonl"
         plan = json.loads(json.dumps({**settings, "n": self.n, "d": d, "layers": layers, "dtype": dtype, "block": block}))
-        if (self._aside / "plan.json").exists() and read_json(self._aside / "plan.json") != plan:
-            shutil.rmtree(self._aside)
-        if not (self._aside / "plan.json").exists():
+        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
+        if (self._aside / "plan.json").exists():
+            same_settings(str(self._aside), read_json(self._aside / "plan.json"), plan, "choose another folder, or delete this one")
+        else:
             self._begin(plan, index)
-        self.done = {json.loads(line)["block"] for line in self._journal.read_text().splitlines(keepends=True) if line.endswith("\n")}
+        whole = [line for line in self._journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        write_whole(self._journal, "".join(whole))  # a torn last line would run into the next one
+        self.done = {json.loads(line)["block"] for line in whole}
 
     @staticmethod
     def finished(folder: str | Path, settings: dict[str, Any]) -> Activations | None:

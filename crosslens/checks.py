@@ -24,10 +24,13 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
     """
     try:
         array = np.asarray(value)
+        if array.dtype.kind not in "fiubO":  # complex numbers, dates and text would become numbers without a word
+            raise TypeError
         if array.dtype not in (np.float32, np.float64):
             array = array.astype(np.float32, casting="same_kind" if array.dtype.kind == "f" else "unsafe")
     except (TypeError, ValueError):
-        refuse(name, "a matrix of numbers", f"{type(value).__name__}", "pass an array of shape (n, d)")
+        got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"{type(value).__name__}"
+        refuse(name, "a matrix of numbers", got, "pass an array of shape (n, d)")
     if array.ndim != 2:
         refuse(name, "a matrix of shape (n, d)", f"an array of shape {array.shape}", "one row per item")
     if array.shape[0] < min_rows or array.shape[1] < 1:
@@ -68,7 +71,10 @@ def check_labels(value: Any, name: str, n: int) -> np.ndarray:
     >>> check_labels(["en", "fr"], "y", 2).tolist()
     ['en', 'fr']
     """
-    labels = np.asarray(value)
+    try:
+        labels = np.asarray(value)
+    except ValueError:
+        refuse(name, f"{n} labels, one per row", "rows of different lengths", "give one label per row")
     if labels.ndim != 1 or len(labels) != n:
         refuse(name, f"{n} labels, one per row", f"an array of shape {labels.shape}", "give one label per row")
     return labels

@@ -31,7 +31,7 @@ class Corpus:
 
     >>> corpus = Corpus("eng", ["One.", "Two."], ["0", "1"], "numbers")
     >>> len(corpus), corpus.fingerprint[:8]
-    (2, '93d2a2af')
+    (2, '0e076893')
     """
 
     language: str
@@ -84,6 +84,8 @@ def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column
         cells = line.split("\t")
         if len(cells) < needed:
             refuse(f"{path}:{number}", f"at least {needed} tab-separated columns", str(len(cells)), "repair the line")
+        if not cells[text_column].strip():
+            refuse(f"{path}:{number}", f"a sentence in column {text_column}", "a blank cell", "remove the line, or fill it")
         ids.append(str(number - 1) if id_column is None else cells[id_column])
         sentences.append(cells[text_column])
     return Corpus(language, sentences, ids, Path(path).name)
@@ -119,8 +121,9 @@ def _lines(path: str | Path) -> list[str]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        refuse(f"{path}:{line}", "UTF-8 text", f"byte 0x{data[error.start]:02x}", "convert the file to UTF-8, with iconv for example")
+        body = error.object  # without the byte-order mark, if there was one
+        line = body[: error.start].count(b"\n") + 1
+        refuse(f"{path}:{line}", "UTF-8 text", f"byte 0x{body[error.start]:02x}", "convert the file to UTF-8, with iconv for example")
     if not text.strip():
         refuse(str(path), "at least one sentence", "an empty file", "give a text with one sentence per line")
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]

@@ -2,7 +2,7 @@
 
 Everything that the library writes goes through here: the content is written beside
 its final place and renamed, so a reader never sees half a file and kill -9 leaves
-at most a ``.partial`` that the next run writes over.
+at most a hidden ``.partial`` that nothing reads.
 """
 
 import contextlib
@@ -152,8 +152,10 @@ def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     path = Path(folder) / "config.json"
     if path.exists():
         there = read_json(path)
-        if there.get("kind") != kind:
-            refuse(str(folder), f"a run made by `crosslens {kind}`", f"one of {there.get('kind')!r}", "choose another folder", OutputError)
+        made_by = there.get("kind") if isinstance(there, dict) and "settings" in there else None
+        if made_by != kind:
+            got = f"one of `crosslens {made_by}`" if made_by else "a folder with somebody else's config.json"
+            refuse(str(folder), f"a run made by `crosslens {kind}`", got, "choose another folder", OutputError)
         same_settings(str(folder), there["settings"], settings, "choose another folder, or repeat the settings of this run")
         make_folder(folder, str(folder))
         return True

@@ -64,10 +64,10 @@ class Score:
     """
 
     quantity: str
-    value: float
+    value: int | float
     n: int
-    low: float | None = None
-    high: float | None = None
+    low: int | float | None = None
+    high: int | float | None = None
     layer: int | None = None
     other_layer: int | None = None
     source: str | None = None
@@ -86,18 +86,32 @@ class Score:
         """The measurement as a flat dictionary, keys in their fixed order."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
+    def as_json(self) -> str:
+        """The measurement as one line of JSON. NaN is written as null, which JSON has a word for.
+
+        >>> Score(quantity="accuracy", value=math.nan, n=0).as_json()[:40]
+        '{"quantity": "accuracy", "value": null, '
+
+        Raises
+        ------
+        InputError: a number is infinite, or ``details`` holds something that JSON has no word for.
+        """
+        numbers = {name: getattr(self, name) for name in ("value", "low", "high")}
+        told = {name: None if number is None or math.isnan(number) else float(number) for name, number in numbers.items()}
+        try:
+            return json.dumps({**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            refuse(f"score {self.quantity}", "finite numbers and details made of JSON types", str(error), "repair the measurement")
+
 
 def write_scores(scores: Iterable[Score], path: str | Path) -> None:
     """Write one JSON object per line; the file appears whole or not at all.
 
-    NaN is written as null, which JSON has a word for.
+    Raises
+    ------
+    InputError: a measurement cannot be written as JSON (:meth:`Score.as_json`).
     """
-    lines = []
-    for score in scores:
-        row = score.as_dict()
-        row["value"] = None if math.isnan(score.value) else float(score.value)
-        lines.append(json.dumps(row, ensure_ascii=False))
-    write_whole(path, "".join(line + "\n" for line in lines))
+    write_whole(path, "".join(score.as_json() + "\n" for score in scores))
 
 
 def read_scores(path: str | Path) -> Iterator[Score]:
@@ -107,7 +121,7 @@ def read_scores(path: str | Path) -> Iterator[Score]:
     ------
     StoreError: a line is not a measurement; the message names it.
     """
-    with open(path, encoding="utf-8") as lines:
+    with open(path, "rb") as lines:  # decoded line by line, so that a damaged one can be named
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line)

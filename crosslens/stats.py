@@ -15,7 +15,7 @@ __all__ = ["jackknife_interval", "wilson_interval"]
 _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
-def wilson_interval(successes: float, n: int) -> tuple[float, float]:
+def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     """95 % interval of a proportion (Wilson 1927, equation 4).
 
     It never leaves [0, 1] and is sensible at 0 and at n successes, where the normal

@@ -14,7 +14,7 @@ import torch
 from crosslens.errors import refuse
 from crosslens.files import sha256_file
 
-__all__ = ["PretrainedEncoder", "encoder_fingerprint", "load_encoder", "resolve_encoder"]
+__all__ = ["PretrainedEncoder", "encoder_fingerprint", "encoder_shape", "load_encoder", "resolve_encoder"]
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _TOKENISER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
@@ -104,6 +104,14 @@ def load_encoder(name: str, *, random_seed: int | None = None) -> PretrainedEnco
         refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
     fingerprint = encoder_fingerprint(folder, random_seed)
     return PretrainedEncoder(folder.resolve().name if Path(name).is_dir() else name, model.eval(), tokenizer, fingerprint)
+
+
+def encoder_shape(folder: Path) -> tuple[int, int]:
+    """Number of hidden states (layers + 1) and their width, from an encoder's configuration alone."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    return int(config.num_hidden_layers) + 1, int(config.hidden_size)
 
 
 def encoder_fingerprint(folder: Path, random_seed: int | None = None) -> str:

@@ -1,7 +1,6 @@
 """What each verb does: its arguments become one call, and the result is printed."""
 
 import argparse
-import json
 import os
 import platform
 import re
@@ -237,6 +236,6 @@ def _common(stores: list[Any], seed: int) -> dict[str, Any]:
 
 def _print(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str, as_json: bool) -> None:
     if as_json:
-        print("\n".join(json.dumps(score.as_dict(), ensure_ascii=False) for score in scores))
+        print("\n".join(score.as_json() for score in scores))
     else:
         print(format_table(rows), text, sep="\n")

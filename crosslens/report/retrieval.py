@@ -119,7 +119,7 @@ def retrieval_section(study: Study, numbering: Numbering) -> str:
     if not layers:
         return section("retrieval", "Sentence retrieval", paragraph("This run holds no retrieval scores that could be shown."))
     intro = (
-        "For every sentence of the source language, the nearest sentence of the target language (cosine similarity of mean vectors) is "
+        "For every sentence of the source language, the nearest sentence of the target language (cosine similarity of their vectors) is "
         "looked up; P@1 is the fraction of sentences for which it is the translation. Curves and matrices use held-out sentences, which "
         "no alignment was fitted on. Grey lines are controls: the same architecture with random weights."
     )
@@ -136,8 +136,8 @@ def _matrices(study: Study, numbering: Numbering, layers: dict[str, int]) -> str
             panels.append(_matrix(study, numbering, condition, layers[condition], at))
     reading = (
         "a row is the language of the query, a column the language that is searched; darker means that more translations are found. "
-        "Each condition is shown at the layer where its mean is highest; a random encoder is shown at the layer of the encoder above which "
-        "it serves as a control."
+        "Each condition is shown at the layer where its mean is highest; a random encoder is shown at the layer of the condition that "
+        "it is the control of."
     )
     bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of sentences (same scale in all panels)"), class_="legend")
     return figure(numbering, "Retrieval between all languages at the best layer.", reading, bar, panels, narrow=True)

@@ -67,7 +67,8 @@ def _verdict(study: Study, quantity: str, layer: int) -> str:
     if unclear:
         names = text(join(unclear, most=8, rest="more"))
         return f" <strong>Not clearly above the random encoder</strong> in {len(unclear)} of {plural(len(told), 'pair')}: {names}."
-    return f" In {'this pair' if len(told) == 1 else f'all {len(told)} pairs'} its 95 % interval lies wholly above the random encoder’s."
+    where = "this pair" if len(told) == 1 else f"all {len(told)} pairs"
+    return f" In {where} the encoder’s 95 % interval lies wholly above the random encoder’s."
 
 
 def similarity_section(study: Study, numbering: Numbering) -> str:

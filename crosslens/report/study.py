@@ -157,7 +157,7 @@ def best_layer(curves: Iterable[Mapping[int, Score]]) -> Best | None:
             if not math.isnan(score.value):
                 layers.setdefault(layer, []).append(score)
     most = max((len(scores) for scores in layers.values()), default=0)
-    means = {layer: math.fsum(s.value for s in scores) / most for layer, scores in sorted(layers.items()) if scores}
+    means = {layer: math.fsum(s.value for s in scores) / most for layer, scores in sorted(layers.items()) if len(scores) == most}
     if not means:
         return None
     layer = max(means, key=lambda layer: (means[layer], -layer))

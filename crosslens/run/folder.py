@@ -27,6 +27,8 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._parts = self.path / "parts"
+        if self.scores.exists():  # a run that was stopped just before its last act
+            shutil.rmtree(self._parts, ignore_errors=True)
 
     @property
     def scores(self) -> Path:

@@ -76,9 +76,13 @@ def run_study(study: Study, out: str | Path) -> Path:
     """
     corpora = {language: read_text(path, language) for language, path in study.texts.items()}
     split = make_split(check_parallel(corpora), study.train_fraction, study.seed)
-    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch is loaded only once the texts are known to be fit
+    from crosslens.models.loading import encoder_fingerprint, encoder_shape, resolve_encoder  # torch, once the texts are known to be fit
 
     folders = {name: resolve_encoder(name) for name in dict.fromkeys(study.encoders.values())}
+    shapes = {who: encoder_shape(folders[name]) for who, name in study.encoders.items()}
+    if len(set(shapes.values())) > 1:
+        told = "; ".join(f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items())
+        refuse("encoders", "the same number of layers and the same width for every language", told, "study encoders of one shape")
     prints = {name: encoder_fingerprint(folder) for name, folder in folders.items()}
     texts = {language: {"file": c.name, "sentences": len(c), "sha256": c.fingerprint} for language, c in corpora.items()}
     settings = {

@@ -1,0 +1,29 @@
+"""What tests may look for outside the repository. DEVELOPERS.md says where to put it; tests/SKIPS.md lists every skip."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with real corpora: CROSSLENS_DATA, or else shared/data beside the checkout."""
+    named = os.environ.get("CROSSLENS_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(reason=f"no real data: {folder} is not there; set CROSSLENS_DATA to the folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_encoder() -> Path:
+    """The folder of a real multilingual encoder: CROSSLENS_ENCODER."""
+    named = os.environ.get("CROSSLENS_ENCODER")
+    if not named:
+        pytest.skip(reason="no real encoder: set CROSSLENS_ENCODER to the folder of one")
+    if not (Path(named) / "config.json").is_file():
+        raise pytest.UsageError(f"CROSSLENS_ENCODER: expected a model folder, got {named!r}; there is no config.json in it")
+    return Path(named)

@@ -1,0 +1,105 @@
+"""Who imports whom, and what is loaded when: the contracts hold, can be broken, and light doors stay light."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from house_tree import ROOMS, ROOT, clean_python, package_files, repository_files
+
+from crosslens.cli.main import build_parser
+
+HEAVY = ("numpy", "torch", "transformers", "tokenizers", "scipy", "sklearn", "faiss", "matplotlib", "pyarrow")
+LINT = "import sys; from importlinter.cli import lint_imports_command; sys.argv[1:] = ['--no-logo', '--no-cache']; lint_imports_command()"
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    # The tree in the folder comes first on the path, whatever is installed.
+    return subprocess.run(
+        [sys.executable, "-c", LINT], cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)}
+    )
+
+
+def test_the_floors_hold_and_all_modules_are_looked_at():
+    run = lint_imports(ROOT)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"Analyzed {len(package_files())} files" in run.stdout
+    assert "Contracts: 1 kept, 0 broken." in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("alignment/procrustes.py", "import crosslens.probes"),  # a room looks into another
+        ("crosslens/errors.py", "import crosslens.files"),  # upwards
+        ("crosslens/report/page.py", "import crosslens.run"),  # strangers on the roof
+    ],
+)
+def test_a_broken_floor_is_seen(module, line, tmp_path):
+    for path in repository_files():
+        if path.suffix == ".py" and path.parts[0] in ("crosslens", *ROOMS) or path.name == "setup.cfg":
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, tmp_path / path)
+    for room in ROOMS:
+        (tmp_path / "crosslens" / room).symlink_to(f"../{room}")
+    with open(tmp_path / module, "a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    run = lint_imports(tmp_path)
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert "0 kept, 1 broken" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        ("import crosslens", HEAVY),
+        ("from crosslens.cli.main import build_parser; build_parser().format_help()", HEAVY),
+        ("from crosslens import errors, files, progress", HEAVY),
+        ("from crosslens import checks, corpus, score, stats", set(HEAVY) - {"numpy"}),
+        ("import crosslens.alignment", ("torch", "transformers", "tokenizers", "crosslens.models", "crosslens.probes")),
+        ("import crosslens.probes", ("torch", "transformers", "tokenizers", "crosslens.models", "crosslens.alignment")),
+        ("import crosslens.report", ("torch", "transformers", "tokenizers", "crosslens.models", "crosslens.run")),
+        ("import crosslens.run", ("torch", "transformers", "crosslens.report")),
+    ],
+)
+def test_importing_one_thing_does_not_bring_another(code, unwanted):
+    run = clean_python(f"import sys\n{code}\nprint(*sorted({set(unwanted)!r} & set(sys.modules)))")
+    assert (run.returncode, run.stdout.strip(), run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["study", "--help"]])
+def test_help_loads_nothing_heavy(arguments):
+    code = f"""
+import sys
+from crosslens.cli.main import main
+try:
+    main({arguments!r})
+except SystemExit as ended:
+    assert ended.code == 0
+    print("heavy:", *sorted({set(HEAVY)!r} & set(sys.modules)))
+"""
+    run = clean_python(code)
+    assert run.stdout.splitlines()[-1] == "heavy:", run.stderr
+
+
+def verbs() -> list[str]:
+    (choices,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
+    return sorted(choices)
+
+
+def test_every_verb_is_a_function():
+    from crosslens.cli import verbs as functions
+
+    assert functions.__all__ == verbs()
+
+
+@pytest.mark.parametrize("verb", verbs())
+def test_every_verb_s_help_shows_an_example_that_parses(verb, capsys):
+    with pytest.raises(SystemExit) as ended:
+        build_parser().parse_args([verb, "--help"])
+    assert ended.value.code == 0
+    *_, head, example = capsys.readouterr().out.rstrip().splitlines()
+    assert (head, example.split()[:2]) == ("example:", ["crosslens", verb])
+    assert build_parser().parse_args(example.split()[1:]).verb == verb

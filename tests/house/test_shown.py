@@ -1,0 +1,128 @@
+"""What we show, we run: docstring examples, the README's code, and every command line in the documents."""
+
+import ast
+import doctest
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from house_tree import ROOT, clean_python, package_files
+
+from crosslens.cli.main import build_parser
+
+DOCUMENTS = ["README.md", "DEVELOPERS.md", "CONTRIBUTING.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_RUN_DOCTESTS = """
+import doctest, importlib, json, sys
+results = {}
+for name in sys.argv[1:]:
+    results[name] = list(doctest.testmod(importlib.import_module(name)))
+print(json.dumps(results))
+"""
+
+
+def fences(document: str, *languages: str) -> list[str]:
+    path = ROOT / document
+    return [code for language, code in _FENCE.findall(path.read_text(encoding="utf-8")) if language in languages] if path.exists() else []
+
+
+def command_lines(text: str) -> Iterator[list[str]]:
+    """The arguments of every ``crosslens`` call in shell text."""
+    for line in re.sub(r"\\\n\s*", " ", text).splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        while words:
+            end = next((i for i, word in enumerate(words) if word in ("&&", "||", ";", "|")), len(words))
+            call, words = words[:end], words[end + 1 :]
+            if call[:1] == ["crosslens"]:
+                yield call[1:]
+
+
+def examples_in_source(path: Path) -> int:
+    """How many ``>>>`` examples the docstrings of a file hold, wherever they stand."""
+    count, parser = 0, doctest.DocTestParser()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            count += len(parser.get_examples(ast.get_docstring(node) or ""))
+    return count
+
+
+@pytest.fixture(scope="module")
+def doctests(tmp_path_factory) -> dict[str, tuple[int, int]]:
+    """Module to (failed, run). In a process of its own: the shape checks wrap functions, and doctest passes by what is wrapped."""
+    run = clean_python(_RUN_DOCTESTS, *sorted(package_files()))
+    assert run.returncode == 0, run.stderr
+    *complaints, results = run.stdout.splitlines()
+    print(*complaints, sep="\n")
+    return {name: tuple(counts) for name, counts in json.loads(results).items()}
+
+
+def test_every_docstring_example_runs_and_tells_the_truth(doctests):
+    assert {name: failed for name, (failed, _) in doctests.items() if failed} == {}
+    assert {name: run for name, (_, run) in doctests.items()} == {name: examples_in_source(p) for name, p in package_files().items()}
+    assert sum(run for _, run in doctests.values()) > 20
+
+
+def test_the_readme_shows_python():
+    assert fences("README.md", "python")
+
+
+@pytest.mark.parametrize("code", fences("README.md", "python"), ids=lambda code: code.strip().splitlines()[0])
+def test_the_readme_s_python_runs(code, tmp_path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip(), "it shows nothing"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_documents_python_compiles_and_toml_parses(document):
+    for code in fences(document, "python"):
+        compile(code, document, "exec")
+    for code in fences(document, "toml"):
+        tomllib.loads(code)
+
+
+def test_the_readme_s_recipe_is_one():
+    from crosslens.models.settings import TrainRecipe, from_dict
+
+    recipes = [tomllib.loads(code) for code in fences("README.md", "toml")]
+    assert [from_dict(TrainRecipe, recipe).steps > 0 for recipe in recipes if "sources" in recipe] == [True]
+
+
+def test_command_lines_are_found():
+    text = "$ crosslens doctor\npip install . && crosslens report \\\n  runs/x  # again\necho crosslens\n"
+    assert list(command_lines(text)) == [["doctor"], ["report", "runs/x"]]
+
+
+def test_every_command_line_in_the_documents_parses():
+    shown = {document: [call for code in fences(document, "bash", "console", "sh") for call in command_lines(code)] for document in DOCUMENTS}
+    for calls in shown.values():
+        for call in calls:
+            if call != ["--version"]:
+                assert build_parser().parse_args(call).verb
+    (choices,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
+    assert {call[0] for call in shown["README.md"]} >= set(choices), "the README shows every verb"
+
+
+def test_the_readme_installs_as_the_check_does():
+    lines = "\n".join(fences("README.md", "bash", "console", "sh"))
+    assert "pip install -c constraints.txt . && crosslens quickstart" in lines
+    assert "pip install -c constraints.txt '.[test]' && pytest" in lines
+    assert "pip install --quiet -c constraints.txt '.[test]'" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_every_link_between_the_documents_leads_somewhere():
+    broken = []
+    for document in DOCUMENTS:
+        path = ROOT / document
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8") if path.exists() else ""):
+            if not (path.parent / target).exists():
+                broken.append(f"{document}: {target}")
+    assert broken == []

@@ -1,0 +1,120 @@
+"""Recipes: built from dictionaries, changed by name, printed, and refused where they make no sense."""
+
+import dataclasses
+
+import pytest
+
+from crosslens.errors import InputError
+from crosslens.models.encoder import EncoderConfig
+from crosslens.models.masking import Masking
+from crosslens.models.settings import Optimisation, Source, TrainRecipe, describe, from_dict, with_overrides
+from crosslens.models.tokenisation import Vocabulary
+
+VALUES = {"name": "x", "steps": 10, "sources": [{"name": "s", "texts": {"eng": "e.txt", "fra": "f.txt"}}]}
+
+
+@pytest.fixture
+def recipe():
+    return TrainRecipe(name="x", sources=(Source(name="s", texts={"eng": "e.txt", "fra": "f.txt"}),), steps=10)
+
+
+def test_a_recipe_can_be_built_from_dictionaries(recipe):
+    assert from_dict(TrainRecipe, VALUES) == recipe
+    full = {**VALUES, "masking": {"rate": 0.3}, "encoder": {"vocab_size": 100, "layers": 2}, "optimisation": {"peak_rate": 1}}
+    built = from_dict(TrainRecipe, full)
+    assert built.masking == Masking(rate=0.3) and built.encoder == EncoderConfig(vocab_size=100, layers=2)
+    assert built.optimisation.peak_rate == 1.0 and isinstance(built.optimisation.peak_rate, float)
+
+
+def test_a_recipe_survives_the_way_through_dictionaries(recipe):
+    changed = dataclasses.replace(recipe, exclude=("a", "b"), vocabulary=Vocabulary(kind="bpe"), seed=4)
+    assert from_dict(TrainRecipe, dataclasses.asdict(changed)) == changed
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"stepz": 3}, r"stepz: expected a setting of TrainRecipe \(.*steps.*\), got an unknown name; check the spelling"),
+        ({"masking": {"rat": 0.1}}, r"masking.rat: expected a setting of Masking \(count, masked, random, rate\), got an unknown name"),
+        ({"sources": [{"name": "s", "text": {}}]}, r"sources\[0\].text: expected a setting of Source"),
+        ({"steps": "many"}, "steps: expected int, got 'many'; give a value of this type"),
+        ({"steps": 2.5}, "steps: expected int, got 2.5"),
+        ({"steps": True}, "steps: expected int, got True"),
+        ({"tlm_share": "half"}, "tlm_share: expected float, got 'half'"),
+        ({"tlm_share": True}, "tlm_share: expected float, got True"),
+        ({"masking": {"count": 1}}, "masking.count: expected str, got 1"),
+        ({"masking": 0.15}, "masking: expected Masking, got 0.15"),
+        ({"sources": "e.txt"}, "sources: expected tuple, got 'e.txt'"),
+        ({"exclude": "e.txt"}, "exclude: expected tuple, got 'e.txt'"),
+        ({"exclude": [1]}, r"exclude\[0\]: expected str, got 1"),
+        ({"sources": [{"name": "s", "texts": {"eng": 3}}]}, r"sources\[0\].texts.eng: expected str, got 3"),
+        ({"sources": [{"name": "s", "texts": ["e.txt"]}]}, r"sources\[0\].texts: expected Mapping, got \['e.txt'\]"),
+        ({"sources": [{"name": "s"}]}, r"sources\[0\].: expected all required settings, got .*missing.*texts.*; add what is missing"),
+    ],
+)
+def test_names_and_types_that_do_not_fit_are_refused(values, told):
+    with pytest.raises(InputError, match=told):
+        from_dict(TrainRecipe, {**VALUES, **values})
+
+
+def test_missing_settings_are_named():
+    with pytest.raises(InputError, match="TrainRecipe: expected all required settings, got .*'sources' and 'steps'"):
+        from_dict(TrainRecipe, {"name": "x"})
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"steps": 0}, "steps: expected a whole number from 1 up, got 0; choose a larger one"),
+        ({"save_every": -1}, "save_every: expected a whole number from 1 up, got -1"),
+        ({"validation": 0}, "validation: expected a whole number from 1 up, got 0"),
+        ({"tlm_share": 1.5}, "tlm_share: expected a fraction from 0 to 1, got 1.5; 0.5 gives half of the steps to sentence pairs"),
+        ({"sources": []}, "sources: expected at least one text, got none; name a text file"),
+        ({"max_length": 127}, r"max_length: expected at most encoder.max_positions - 2 = 126, got 127; lower it or raise"),
+        ({"seed": -1}, "seed: expected a whole number from 0 up, got -1"),
+        ({"sources": VALUES["sources"] * 2}, "sources: expected different names, got 's' twice; rename one"),
+        ({"sources": [{"name": "s", "texts": {}}]}, "s.texts: expected at least one language, got none; name a text file"),
+        ({"sources": [{**VALUES["sources"][0], "weight": 0}]}, "s.weight: expected a number above 0, got 0.0; leave the source out"),
+        ({"optimisation": {"decay": "steps"}}, "optimisation.decay: expected linear, cosine or inverse_sqrt, got 'steps'; choose one"),
+        ({"optimisation": {"warmup": 0}}, "optimisation: expected warmup >= 1, peak_rate > 0 and clip > 0, got .*warmup=0"),
+        ({"optimisation": {"peak_rate": 0}}, "optimisation: expected warmup >= 1, peak_rate > 0 and clip > 0, got .*peak_rate=0"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(values, told):
+    with pytest.raises(InputError, match=told):
+        from_dict(TrainRecipe, {**VALUES, **values})
+
+
+def test_overrides_reach_nested_settings_and_leave_the_recipe_alone(recipe):
+    changed = with_overrides(recipe, {"steps": 20, "masking.rate": 0.3, "optimisation.decay": "cosine", "exclude": ["t.txt"]})
+    assert (changed.steps, changed.masking.rate, changed.optimisation.decay, changed.exclude) == (20, 0.3, "cosine", ("t.txt",))
+    assert dataclasses.replace(changed, steps=10, masking=Masking(), optimisation=Optimisation(), exclude=()) == recipe
+    assert recipe.steps == 10 and recipe.masking.rate == 0.15
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("stepz", "stepz: expected a setting of TrainRecipe"),
+        ("masking.rat", "masking.rat: expected a setting of Masking"),
+        ("maskin.rate", "maskin.rate: expected a setting of the recipe, got an unknown name; see `crosslens train RECIPE --dry-run`"),
+        ("steps.more", "steps.more: expected a setting of the recipe, got an unknown name"),
+    ],
+)
+def test_overrides_of_unknown_settings_are_refused(recipe, name, told):
+    with pytest.raises(InputError, match=told):
+        with_overrides(recipe, {name: 1})
+
+
+def test_an_override_of_the_wrong_type_is_refused(recipe):
+    with pytest.raises(InputError, match="masking.rate: expected float, got 'much'"):
+        with_overrides(recipe, {"masking.rate": "much"})
+
+
+def test_the_description_has_every_setting_with_its_value(recipe):
+    lines = describe(recipe).splitlines()
+    assert {"name = 'x'", "steps = 10", "masking.rate = 0.15", "encoder.layers = 4", "sources[0].texts.fra = 'f.txt'"} <= set(lines)
+    told = {line.split(" = ")[0] for line in lines}
+    assert len(told) == len(lines)
+    for field in dataclasses.fields(TrainRecipe):
+        assert any(name == field.name or name.startswith((f"{field.name}.", f"{field.name}[")) for name in told), field.name

@@ -1,0 +1,20 @@
+"""A multilingual encoder that nobody trained, and parallel texts of the package's own corpus: enough to run a study in seconds."""
+
+import pytest
+from tests_run_helpers import first_lines, other_encoder
+
+
+@pytest.fixture(scope="session")
+def small_encoder(tmp_path_factory):
+    """A folder with a random 2-layer encoder of width 16."""
+    return other_encoder(tmp_path_factory.mktemp("small") / "small-encoder", layers=2, width=16)
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """language -> file with the same 60 sentences."""
+    paths = {}
+    for language in ("eng", "fra", "rus"):
+        paths[language] = str(tmp_path / f"{language}.txt")
+        (tmp_path / f"{language}.txt").write_text("".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8")
+    return paths

@@ -1,0 +1,165 @@
+"""The study from files to scores: completeness, references, what is refused before any work, and life after kill -9."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests_run_helpers import other_encoder, store
+
+from crosslens.activations import Activations
+from crosslens.cli.main import main
+from crosslens.errors import InputError, OutputError
+from crosslens.run import Study, run_study
+from crosslens.run.measures import make_split, retrieval_scores, similarity_scores
+from crosslens.run.study import summary
+from crosslens.score import read_scores
+
+
+@pytest.fixture
+def finished(small_encoder, texts, tmp_path):
+    study = Study(encoders={"*": str(small_encoder)}, texts=texts)
+    return run_study(study, tmp_path / "run"), study
+
+
+def test_every_measurement_stands_beside_its_controls(finished):
+    folder, _ = finished
+    scores = list(read_scores(folder / "scores.jsonl"))
+    found = {(s.task, s.quantity, s.condition, (s.details or {}).get("part")) for s in scores}
+    retrieval = {("sentence_retrieval", "precision_at_1", c, "held_out") for c in
+                 ("unaligned", "procrustes", "random_encoder", "random_encoder_procrustes")}  # fmt: skip
+    retrieval |= {("sentence_retrieval", "precision_at_1", c, "all") for c in ("unaligned", "random_encoder")}
+    similarity = {
+        ("similarity", q, c, None) for q in ("linear_cka", "debiased_linear_cka") for c in (None, "shuffled_items", "random_encoder")
+    }
+    language = {("language_id", "accuracy", c, None) for c in (None, "majority", "shuffled_labels", "random_encoder")}
+    assert found == retrieval | similarity | language
+    layers, pairs = 3, 3
+    assert len(scores) == pairs * 2 * layers * 6 + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
+    assert all(s.n > 0 and s.seed == 0 and s.encoder == "small-encoder" for s in scores)
+    assert all(s.low <= s.value <= s.high for s in scores if s.low is not None)
+
+
+def test_retrieval_of_the_study_is_the_plain_loops(finished):
+    folder, _ = finished
+    a, b = (np.array(Activations(folder / "activations" / "encoder" / language).layer(2), np.float64) for language in ("eng", "rus"))
+    hits = 0
+    for i in range(len(a)):
+        cosines = [row @ a[i] / np.linalg.norm(row) / np.linalg.norm(a[i]) for row in b]
+        hits += int(np.argmax(cosines)) == i
+    (score,) = [
+        s
+        for s in read_scores(folder / "scores.jsonl")
+        if (s.source, s.target, s.layer, s.condition) == ("eng", "rus", 2, "unaligned") and s.details["part"] == "all"
+    ]
+    assert score.value == hits / len(a) and score.n == 60
+
+
+def test_held_out_sentences_train_nothing(texts):
+    split = make_split(60, 0.5, seed=3)
+    assert sorted([*split.train, *split.held_out]) == list(range(60))
+    assert not set(split.train) & set(split.held_out)
+
+
+def test_the_random_control_has_other_weights_and_the_same_tokens(finished):
+    folder, _ = finished
+    real, control = (Activations(folder / "activations" / c / "eng") for c in ("encoder", "random_encoder"))
+    assert real.index() == control.index()
+    assert np.abs(real.layer(0) - control.layer(0)).max() > 0.01
+
+
+def test_a_finished_study_is_not_computed_again(finished, monkeypatch):
+    folder, study = finished
+    before = (folder / "scores.jsonl").read_bytes()
+    monkeypatch.setattr("crosslens.models.extract.extract", lambda *a: pytest.fail("extracted again"))
+    monkeypatch.setattr("crosslens.run.study.retrieval_scores", lambda *a: pytest.fail("measured again"))
+    assert run_study(study, folder) == folder
+    assert (folder / "scores.jsonl").read_bytes() == before
+
+
+def test_the_same_seed_gives_the_same_scores_in_another_folder(finished, tmp_path):
+    folder, study = finished
+    again = run_study(study, tmp_path / "again")
+    assert (again / "scores.jsonl").read_bytes() == (folder / "scores.jsonl").read_bytes()
+
+
+def test_other_settings_are_refused_and_named(finished, texts, small_encoder):
+    folder, _ = finished
+    with pytest.raises(OutputError, match=r"expected the same settings, got other ones \(seed: 0 there, 1 here\)"):
+        run_study(Study(encoders={"*": str(small_encoder)}, texts=texts, seed=1), folder)
+    Path(texts["fra"]).write_text(Path(texts["fra"]).read_text(encoding="utf-8").replace("e", "é", 1), encoding="utf-8")
+    with pytest.raises(OutputError, match=r"texts\.fra\.sha256"):
+        run_study(Study(encoders={"*": str(small_encoder)}, texts=texts), folder)
+
+
+def test_monolingual_encoders_have_no_language_identification(small_encoder, texts, tmp_path):
+
+    second = other_encoder(tmp_path / "second", layers=2, width=16)
+    texts.pop("rus")
+    folder = run_study(Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts), tmp_path / "mono")
+    scores = list(read_scores(folder / "scores.jsonl"))
+    assert {s.task for s in scores} == {"sentence_retrieval", "similarity"}
+    assert {s.encoder for s in scores} == {"small-encoder / second"}
+    notes = json.loads((folder / "config.json").read_text())["notes"]
+    assert any(note.startswith("Language identification was not measured") for note in notes)
+    rows, text = summary(folder)
+    assert len(rows) == 2 and "Language identification" not in text
+
+
+def test_encoders_of_two_shapes_are_refused_before_anything_is_written(small_encoder, texts, tmp_path):
+
+    texts.pop("rus")
+    second = other_encoder(tmp_path / "second", layers=3, width=16)
+    with pytest.raises(InputError, match=r"eng: 3 layers, width 16; fra: 4 layers, width 16"):
+        run_study(Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_best_known_retrieval_is_found_when_it_is_there(tmp_path):
+    """Two stores that differ by a rotation: Procrustes finds it, and nothing else could."""
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 16)).astype(np.float32)
+    rotation, _ = np.linalg.qr(rng.normal(size=(16, 16)))
+    a, b = store(tmp_path / "a", "eng", [x]), store(tmp_path / "b", "fra", [(x @ rotation).astype(np.float32)])
+    scores = retrieval_scores(a, b, make_split(200, 0.5, 0), {"encoder": "x", "seed": 0})
+    value = {(s.condition, s.details["part"], s.source): s.value for s in scores}
+    assert value["procrustes", "held_out", "eng"] == value["procrustes", "held_out", "fra"] == 1.0
+    assert value["unaligned", "held_out", "eng"] < 0.1
+    cka = {(s.quantity, s.condition): s.value for s in similarity_scores(a, b, {"encoder": "x", "seed": 0})}
+    assert cka["linear_cka", None] == pytest.approx(1.0, abs=1e-5)
+    assert abs(cka["debiased_linear_cka", "shuffled_items"]) < 0.1 < cka["linear_cka", "shuffled_items"] + 0.1
+
+
+_STAGES = {
+    "first activations": "activations/encoder/eng.partial/plan.json",
+    "second store": "activations/encoder/fra.partial",
+    "random control": "activations/random_encoder/eng",
+    "first part": "parts/retrieval.eng-fra.encoder.jsonl",
+    "last part": "parts/language_id.encoder.jsonl",
+    "scores": "scores.jsonl",
+}
+
+
+@pytest.mark.parametrize("stage", _STAGES)
+def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(finished, texts, small_encoder, tmp_path, stage):
+    folder, _ = finished
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "crosslens.cli.main", "study", "--encoder", str(small_encoder), "--out", str(out)]
+    command += [f"--text={language}={path}" for language, path in texts.items()]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    deadline = time.monotonic() + 120
+    while not (out / _STAGES[stage]).exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert main(command[3:]) == 0
+    assert (out / "scores.jsonl").read_bytes() == (folder / "scores.jsonl").read_bytes()
+    assert (out / "report.html").stat().st_size > 10_000
+    assert not list(out.rglob("*.partial")) and not (out / "parts").exists()
