@@ -28,7 +28,7 @@ from crosslens.files import need_space, read_json, same_settings, sha256_file, w
 __all__ = ["Activations", "ActivationsWriter"]
 
 _FORMAT = 1
-_HEADER = 1024  # bytes; numpy's header of a matrix takes 128
+_HEADER = 128  # bytes that numpy's format puts in front of a matrix
 _AGAIN = "delete the store and extract it again"
 
 
@@ -56,8 +56,8 @@ class Activations:
         size = self.n * self.d * np.dtype(self.manifest["dtype"]).itemsize
         for path in (self.folder / _file(layer) for layer in range(self.layers)):
             there = path.stat().st_size if path.exists() else 0
-            if not 0 < there - size <= _HEADER:
-                refuse(str(path), f"a file of {size} bytes and a header", f"{there} bytes", _AGAIN, StoreError)
+            if there != size + _HEADER:
+                refuse(str(path), f"a file of {size + _HEADER} bytes", f"{there} bytes", _AGAIN, StoreError)
 
     def __len__(self) -> int:
         return self.n
@@ -114,7 +114,7 @@ class ActivationsWriter:
     Parameters
     ----------
     folder: where the store will be.
-    settings: what the numbers depend on. A half-written store with other settings is refused; so is a finished one, by ``finished``.
+    settings: what the numbers depend on. A half-written store with other settings is begun anew; ``finished`` refuses a whole one.
     index: columns of the items, each of length n.
     layers, d: number of hidden states and their width.
     dtype: numpy name of the numbers' type on disk.
@@ -122,7 +122,7 @@ class ActivationsWriter:
 
     Raises
     ------
-    OutputError: a half-written store has other settings, the folder holds something else, or the disk has no room.
+    OutputError: the folder holds something already, or the disk has no room for the store.
     """
 
     def __init__(
@@ -135,9 +135,7 @@ class ActivationsWriter:
         plan = json.loads(json.dumps({**settings, "n": self.n, "d": d, "layers": layers, "dtype": dtype, "block": block}))
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
-        if (self._aside / "plan.json").exists():
-            same_settings(str(self._aside), read_json(self._aside / "plan.json"), plan, "choose another folder, or delete this one")
-        else:
+        if not (self._aside / "plan.json").exists() or read_json(self._aside / "plan.json") != plan:
             self._begin(plan, index)
         whole = [line for line in self._journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
         write_whole(self._journal, "".join(whole))  # a torn last line would run into the next one

@@ -35,7 +35,9 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
         refuse(name, "a matrix of shape (n, d)", f"an array of shape {array.shape}", "one row per item")
     if array.shape[0] < min_rows or array.shape[1] < 1:
         refuse(name, f"at least {min_rows} row(s) and 1 column", f"shape {array.shape}", "give more items")
-    if not np.isfinite(array.sum(dtype=np.float64)):  # one pass; the exact row only when it is needed
+    with np.errstate(invalid="ignore", over="ignore"):  # the refusal says it, not a warning
+        total = array.sum(dtype=np.float64)
+    if not np.isfinite(total):  # one pass; the exact row only when it is needed
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         if len(bad):
             refuse(

@@ -99,13 +99,14 @@ def make_folder(path: str | Path, argument: str) -> Path:
 
 
 def need_space(folder: str | Path, size: int, argument: str) -> None:
-    """Refuse when the disk of ``folder`` has less than ``size`` bytes free.
+    """Refuse when the disk of ``folder`` (which need not exist yet) has less than ``size`` bytes free.
 
     Raises
     ------
     OutputError: the disk is too full.
     """
-    free = shutil.disk_usage(folder).free
+    there = next(path for path in (Path(folder), *Path(folder).resolve().parents) if path.exists())
+    free = shutil.disk_usage(there).free
     if free < size:
         refuse(
             argument,

@@ -68,7 +68,7 @@ def schedule(probabilities: np.ndarray, steps: int, seed: int) -> tuple[np.ndarr
 
     >>> stream, turn = schedule(np.array([0.5, 0.5]), 4, seed=0)
     >>> stream.tolist(), turn.tolist()
-    ([1, 0, 0, 0], [0, 0, 1, 2])
+    ([1, 0, 1, 1], [0, 0, 1, 2])
     """
     draws = np.random.default_rng([seed, 0x5EED]).random(steps)
     stream = np.searchsorted(np.cumsum(probabilities)[:-1], draws, side="right")

@@ -19,7 +19,7 @@ from crosslens.models.batches import Stream
 from crosslens.models.settings import Source, TrainRecipe
 from crosslens.models.tokens import TokenFile, encode_text
 
-__all__ = ["TrainingData", "build_streams", "read_source"]
+__all__ = ["TrainingData", "build_streams", "check_sizes", "read_source"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +65,19 @@ def read_source(source: Source) -> dict[str, Corpus]:
     return {language: Corpus(language, [by_id[language][i] for i in common], common, c.name) for language, c in corpora.items()}
 
 
+def check_sizes(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> None:
+    """Refuse a source that has too few sentences to hold some out and train on the rest.
+
+    Raises
+    ------
+    InputError: a source has no more than twice the sentences that are held out.
+    """
+    for name, texts in corpora.items():
+        n, least = len(next(iter(texts.values()))), 2 * recipe.validation
+        if n <= least:
+            refuse(name, f"more than {least} sentences (validation holds out {recipe.validation})", str(n), "lower validation")
+
+
 def build_streams(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], tokenizer: Tokenizer, folder: Path) -> TrainingData:
     """Tokenise everything and sort it into streams for training and for validation.
 
@@ -106,8 +119,6 @@ def build_streams(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus
 
 def _held_out_rows(n: int, recipe: TrainRecipe, name: str) -> np.ndarray:
     """(n,) True for the rows of a source that are held out, the same rows in every language."""
-    if n <= 2 * recipe.validation:
-        refuse(name, f"more than {2 * recipe.validation} sentences (validation holds out {recipe.validation})", str(n), "lower validation")
     kept = np.zeros(n, bool)
     kept[np.random.default_rng([recipe.seed, *name.encode()]).permutation(n)[: recipe.validation]] = True
     return kept
@@ -143,6 +154,8 @@ def _usable(
 
 def _probabilities(train: list[tuple[Stream, float]], recipe: TrainRecipe) -> np.ndarray:
     """How often each stream is drawn: by size ** exponent and weight, within the shares of MLM and TLM."""
+    if not train:
+        refuse("sources", "sentences to train on", "none that is left", "raise max_length or give other text")
     is_pair = np.array([len(stream.sides) == 2 for stream, _ in train])
     weights = np.array([weight * len(stream.rows) ** recipe.sample_exponent for stream, weight in train])
     if not is_pair.any() and recipe.tlm_share > 0:

@@ -67,7 +67,8 @@ def export_model(model: MaskedLM, tokenizer: Tokenizer, folder: str | Path, *, h
     dtype = torch.float16 if half else torch.float32
     weights = {name: tensor.to(dtype).contiguous() for name, tensor in theirs.items()}
     write_whole(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
-    write_json(
+    save_tokenizer(tokenizer, folder, config.max_positions)
+    write_json(  # last: who finds it finds a whole model
         folder / "config.json",
         {
             "architectures": ["BertForMaskedLM"],
@@ -89,7 +90,6 @@ def export_model(model: MaskedLM, tokenizer: Tokenizer, folder: str | Path, *, h
             "dtype": str(dtype).removeprefix("torch."),
         },
     )
-    save_tokenizer(tokenizer, folder, config.max_positions)
 
 
 def import_model(folder: str | Path) -> MaskedLM:
@@ -99,12 +99,17 @@ def import_model(folder: str | Path) -> MaskedLM:
 
     Raises
     ------
-    InputError: the folder holds another architecture.
+    InputError: the folder holds another architecture, or not all weights.
     """
     folder = Path(folder)
+    for name in ("config.json", "model.safetensors"):
+        if not (folder / name).exists():
+            refuse(str(folder), f"a model folder with {name}", "none in it", "give the folder that save_pretrained wrote")
     theirs = read_json(folder / "config.json")
     if theirs.get("model_type") != "bert" or theirs.get("hidden_act", "gelu") != "gelu":
         refuse(str(folder), "a BERT model with gelu", f"model_type {theirs.get('model_type')!r}", "only BERT folders can be imported")
+    if not theirs.get("tie_word_embeddings", True):
+        refuse(str(folder), "a head tied to the token embeddings", "tie_word_embeddings false", "only tied heads can be imported")
     config = EncoderConfig(
         vocab_size=theirs["vocab_size"],
         hidden_size=theirs["hidden_size"],
@@ -117,8 +122,17 @@ def import_model(folder: str | Path) -> MaskedLM:
         init_std=theirs.get("initializer_range", 0.02),
     )
     model, weights = MaskedLM(config), {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
+    try:
+        model.load_state_dict(_our_state(list(model.state_dict()), weights))
+    except KeyError as error:
+        refuse(str(folder), "the weights of a BertForMaskedLM", f"none called {error.args[0]}", "give a whole masked language model")
+    return model
+
+
+def _our_state(names: list[str], weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """BertForMaskedLM's tensors under our names; KeyError names one that is missing."""
     state = {}
-    for name in model.state_dict():
+    for name in names:
         if ".qkv." in name:
             layer, kind = name.split(".")[2], name.split(".")[-1]
             parts = [weights[f"bert.encoder.layer.{layer}.attention.self.{part}.{kind}"] for part in ("query", "key", "value")]
@@ -126,5 +140,4 @@ def import_model(folder: str | Path) -> MaskedLM:
         else:
             state[name] = weights[_their_name(name)]
     state["encoder.position.weight"] = state["encoder.position.weight"] + weights["bert.embeddings.token_type_embeddings.weight"][0]
-    model.load_state_dict(state)
-    return model
+    return state

@@ -14,10 +14,11 @@ import torch
 from crosslens.errors import refuse
 from crosslens.files import sha256_file
 
-__all__ = ["PretrainedEncoder", "encoder_fingerprint", "encoder_shape", "load_encoder", "resolve_encoder"]
+__all__ = ["PretrainedEncoder", "encoder_fingerprint", "load_encoder", "resolve_encoder"]
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _TOKENISER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
+_TOKENISER_SETTINGS = ("tokenizer_config.json", "merges.txt")  # lower case or not, longest input
 _WANTED = ["*.json", "*.safetensors", *_TOKENISER_FILES, "merges.txt"]
 
 
@@ -106,19 +107,11 @@ def load_encoder(name: str, *, random_seed: int | None = None) -> PretrainedEnco
     return PretrainedEncoder(folder.resolve().name if Path(name).is_dir() else name, model.eval(), tokenizer, fingerprint)
 
 
-def encoder_shape(folder: Path) -> tuple[int, int]:
-    """Number of hidden states (layers + 1) and their width, from an encoder's configuration alone."""
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-    return int(config.num_hidden_layers) + 1, int(config.hidden_size)
-
-
 def encoder_fingerprint(folder: Path, random_seed: int | None = None) -> str:
     """16 hexadecimal digits over the files that an encoder's numbers depend on (for a random copy: its seed instead of the weights)."""
     weights = sorted(folder.glob("*.safetensors")) if random_seed is None else []
     digest = hashlib.sha256(f"seed {random_seed}".encode())
-    for path in [*weights, folder / "config.json", *(folder / name for name in _TOKENISER_FILES)]:
+    for path in [*weights, folder / "config.json", *(folder / name for name in (*_TOKENISER_FILES, *_TOKENISER_SETTINGS))]:
         if path.exists():
             digest.update(f"{path.name} {sha256_file(path)}\n".encode())
     return digest.hexdigest()[:16]
@@ -130,9 +123,7 @@ def _download(name: str) -> Path:
 
     disable_progress_bars()
     try:
-        return Path(
-            snapshot_download(name, allow_patterns=_WANTED, etag_timeout=5, local_files_only=bool(os.environ.get("HF_HUB_OFFLINE")))
-        )
+        return Path(snapshot_download(name, allow_patterns=_WANTED, etag_timeout=5, local_files_only=_offline()))
     except Exception as error:  # the hub client raises many kinds
         why = type(error).__name__
         refuse(
@@ -141,6 +132,10 @@ def _download(name: str) -> Path:
             f"{name!r}, which could not be had ({why})",
             "check spelling and network",
         )
+
+
+def _offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")  # as the hub client reads it
 
 
 def _max_length(config: Any, tokenizer: Any) -> int:

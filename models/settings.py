@@ -34,6 +34,12 @@ class Source:
     id_column: int = -1
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        if not self.texts:
+            refuse(f"{self.name}.texts", "at least one language", "none", "name a text file")
+        if not self.weight > 0:
+            refuse(f"{self.name}.weight", "a number above 0", repr(self.weight), "leave the source out to draw nothing from it")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimisation:
@@ -79,6 +85,7 @@ class TrainRecipe:
     validation: sentences of each source that are held out.
     exclude: files with sentences that must not be trained on (a test set, say).
     seed: seed of everything that is drawn.
+    half: store the finished model in float16 (half the size) instead of float32.
     log_every, validate_every, save_every: steps between log lines, validations and checkpoints.
     vocabulary, encoder, masking, optimisation: the parts' own settings; encoder.vocab_size follows the vocabulary learnt.
     """
@@ -93,6 +100,7 @@ class TrainRecipe:
     validation: int = 300
     exclude: tuple[str, ...] = ()
     seed: int = 0
+    half: bool = False
     log_every: int = 100
     validate_every: int = 1000
     save_every: int = 500
@@ -107,8 +115,14 @@ class TrainRecipe:
                 refuse(name, "a whole number from 1 up", repr(getattr(self, name)), "choose a larger one")
         if not 0 <= self.tlm_share <= 1:
             refuse("tlm_share", "a fraction from 0 to 1", repr(self.tlm_share), "0.5 gives half of the steps to sentence pairs")
+        if self.seed < 0:
+            refuse("seed", "a whole number from 0 up", repr(self.seed), "choose another one")
         if not self.sources:
             refuse("sources", "at least one text", "none", "name a text file")
+        names = [source.name for source in self.sources]
+        for name in names:
+            if names.count(name) > 1:
+                refuse("sources", "different names", f"{name!r} twice", "rename one")
         if self.max_length + 2 > self.encoder.max_positions:
             refuse(
                 "max_length",

@@ -91,7 +91,10 @@ def train_tokenizer(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, 
     # Punctuation is cut off so that "cat," and "cat" share their piece.
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()])
     tokenizer.decoder = decoders.Metaspace()
-    tokenizer.train_from_iterator(balanced_sample(texts, vocabulary, seed), trainer)
+    try:
+        tokenizer.train_from_iterator(balanced_sample(texts, vocabulary, seed), trainer)
+    except Exception as error:  # the library raises bare Exception
+        refuse("vocabulary.size", "room for every character of the text", f"{vocabulary.size} ({error})", "raise it or clean the text")
     sep, cls = tokenizer.token_to_id("[SEP]"), tokenizer.token_to_id("[CLS]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:0 [SEP]:0", special_tokens=[("[CLS]", cls), ("[SEP]", sep)]

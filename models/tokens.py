@@ -41,7 +41,7 @@ class TokenFile:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, i: int) -> np.ndarray:
+    def __getitem__(self, i: int | np.integer) -> np.ndarray:
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
     @property
@@ -93,7 +93,7 @@ def open_tokens(folder: str | Path) -> TokenFile:
         manifest = read_json(folder / "manifest.json")
         ids = np.load(folder / "ids.npy", mmap_mode="r")
         offsets = np.load(folder / "offsets.npy")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:  # an empty file is an EOFError to numpy
         refuse(str(folder), "a token file", str(error), "delete the folder and run the same command again", StoreError)
     if len(ids) != manifest["tokens"] or len(offsets) != manifest["sentences"] + 1 or offsets[-1] != len(ids):
         refuse(str(folder), f"{manifest['tokens']} tokens", f"{len(ids)}", "delete the folder and run the same command again", StoreError)

@@ -30,7 +30,7 @@ from crosslens.errors import OutputError, TrainingError, refuse
 from crosslens.files import claim_folder, lock_folder, write_json, write_whole
 from crosslens.models.batches import Batch, Stream, collate, plan_epoch, schedule
 from crosslens.models.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from crosslens.models.data import TrainingData, build_streams, read_source
+from crosslens.models.data import TrainingData, build_streams, check_sizes, read_source
 from crosslens.models.encoder import MaskedLM
 from crosslens.models.interop import export_model
 from crosslens.models.masking import mask_tokens
@@ -84,22 +84,24 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False) -> P
 
     Raises
     ------
+    InputError: a text is missing, unfit or too short.
     OutputError: the folder holds a run (without ``resume``), or a run of another recipe.
     TrainingError: the loss is not a number any more; the last checkpoint is kept.
     """
     folder = Path(folder)
     settings = _settings(recipe)
+    corpora = {source.name: read_source(source) for source in recipe.sources}
+    check_sizes(recipe, corpora)  # whatever can be refused is refused before anything is written
     if claim_folder(folder, "train", settings) and not resume:
         refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
     with lock_folder(folder):
-        return _train(recipe, folder, settings)
+        return _train(recipe, corpora, folder, settings)
 
 
-def _train(recipe: TrainRecipe, folder: Path, settings: dict[str, Any]) -> Path:
+def _train(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path, settings: dict[str, Any]) -> Path:
     if (folder / "model" / "config.json").exists():
         say(f"{folder / 'model'} is finished already")
         return folder / "model"
-    corpora = {source.name: read_source(source) for source in recipe.sources}
     tokenizer = _tokenizer(recipe, corpora, folder)
     data = build_streams(recipe, corpora, tokenizer, folder / "tokens")
     write_json(folder / "data.json", describe_data(data))
@@ -113,7 +115,7 @@ def _train(recipe: TrainRecipe, folder: Path, settings: dict[str, Any]) -> Path:
     _cut_log(folder / "log.jsonl", done)
     batches = BatchSource(recipe, data, shape.vocab_size)
     _loop(recipe, model, optimiser, batches, folder, settings, done, memory)
-    export_model(model, tokenizer, folder / "model")
+    export_model(model, tokenizer, folder / "model", half=recipe.half)
     return folder / "model"
 
 
@@ -136,18 +138,12 @@ def _loop(
             predicted = len(tensors["labels"])
             loss = model(**tensors) / predicted
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optimisation.clip)
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optimisation.clip).item()
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(step, recipe.optimisation, recipe.steps)
             value = loss.item()
-            if not math.isfinite(value):
-                refuse(
-                    f"loss at step {step}",
-                    "a number",
-                    str(value),
-                    "lower optimisation.peak_rate; the last checkpoint is kept",
-                    TrainingError,
-                )
+            _need_number(f"loss at step {step}", value)
+            _need_number(f"gradient norm at step {step}", norm)  # such a step would spoil the weights, and the next checkpoint
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             loss_sum, count, tokens = loss_sum + value * predicted, count + predicted, tokens + int(batch.lengths.sum())
@@ -185,8 +181,16 @@ def validate(recipe: TrainRecipe, model: MaskedLM, batches: BatchSource) -> dict
             hits = ((x @ y.T).argmax(1) == torch.arange(len(x)) for x, y in zip(a, b, strict=True))
             retrieval[name] = [round(hit.float().mean().item(), 4) for hit in hits]
     model.train()
-    perplexity = {language: math.exp(loss / count) for language, (loss, count) in sums.items()}
+    means = {language: loss / count for language, (loss, count) in sums.items()}
+    for language, mean in means.items():
+        _need_number(f"validation loss of {language}", math.inf if mean > 700 else mean)  # e ** 710 is beyond a float
+    perplexity = {language: math.exp(mean) for language, mean in means.items()}
     return {"perplexity": perplexity, "retrieval": retrieval}
+
+
+def _need_number(what: str, value: float) -> None:
+    if not math.isfinite(value):
+        refuse(what, "a number", str(value), "lower optimisation.peak_rate; the last checkpoint is kept", TrainingError)
 
 
 def _sentence_vectors(model: MaskedLM, stream: Stream) -> list[Tensor]:

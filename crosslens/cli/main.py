@@ -5,9 +5,11 @@ Nothing heavy is imported before a verb runs, so help is immediate.
 
 import argparse
 import errno
+import math
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from crosslens import __version__
 from crosslens.errors import CrosslensError
@@ -54,11 +56,16 @@ _VERBS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one line, in the grammar of every other refusal."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(_fail(f"arguments: expected those of `{self.prog} --help`, got a mistake ({message}); see the example there"))
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
-        prog="crosslens", description="Train, take apart, align, compare and probe multilingual language models."
-    )
+    parser = _Parser(prog="crosslens", description="Train, take apart, align, compare and probe multilingual language models.")
     parser.add_argument("--version", action="version", version=f"crosslens {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made = {}
@@ -95,13 +102,13 @@ def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.Argume
     study.add_argument("--out", required=True, metavar="DIR", help="folder of the run; the same command goes on with a stopped run")
     study.add_argument(
         "--train-fraction",
-        type=float,
+        type=_fraction,
         default=0.5,
         metavar="F",
         help="share of the sentences that mappings and probes are fitted on (default: %(default)s)",
     )
     for verb in (quickstart, study):
-        verb.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn (default: %(default)s)")
+        verb.add_argument("--seed", type=_seed, default=0, help="seed of everything that is drawn (default: %(default)s)")
 
 
 def _train_arguments(train: argparse.ArgumentParser) -> None:
@@ -118,18 +125,34 @@ def _store_arguments(
     extract.add_argument("encoder", help="model folder or hub name")
     extract.add_argument("text", nargs="+", metavar="LANGUAGE=FILE", help="UTF-8 text, a sentence per line")
     extract.add_argument("--out", required=True, metavar="DIR", help="folder; each text becomes DIR/LANGUAGE")
-    extract.add_argument("--random-seed", type=int, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
+    extract.add_argument("--random-seed", type=_seed, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
     for verb in (align, compare):
         verb.add_argument("x", metavar="X", help="a store of activations")
         verb.add_argument("y", metavar="Y", help="another; row i of both is the same sentence")
     probe.add_argument("stores", nargs="+", metavar="STORE", help="stores of activations, one per language")
     for verb in (align, probe):
         verb.add_argument(
-            "--train-fraction", type=float, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
+            "--train-fraction", type=_fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
         )
     for verb in (align, compare, probe):
-        verb.add_argument("--seed", type=int, default=0, help="seed of everything that is drawn (default: %(default)s)")
+        verb.add_argument("--seed", type=_seed, default=0, help="seed of everything that is drawn (default: %(default)s)")
         verb.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 1 << 32:
+        raise argparse.ArgumentTypeError(f"a whole number from 0 to {(1 << 32) - 1} is needed, not {text!r}")
+    return int(text)
+
+
+def _fraction(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"a number between 0 and 1 is needed, not {text!r}")
+    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

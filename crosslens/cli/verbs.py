@@ -22,12 +22,14 @@ _EXTRAS = {"tensorboard": "tensorboard", "datasets": "datasets"}
 
 
 def quickstart(arguments: argparse.Namespace) -> None:
+    """Run the study that the package carries, and print its table."""
     from crosslens.recipes.quickstart import quickstart as recipe
 
     _study(recipe(arguments.seed), arguments)
 
 
 def study(arguments: argparse.Namespace) -> None:
+    """Run a study of the user's encoders and texts, and print its table."""
     from crosslens.run.study import Study
 
     texts = _by_language(arguments.text, "--text")
@@ -55,6 +57,7 @@ def _study(what: Any, arguments: argparse.Namespace) -> None:
 
 
 def train(arguments: argparse.Namespace) -> None:
+    """Train a recipe, or print it."""
     from crosslens.models.settings import with_overrides
     from crosslens.models.train import train as run
     from crosslens.recipes import load_recipe
@@ -67,10 +70,15 @@ def train(arguments: argparse.Namespace) -> None:
 
         print(describe(recipe))
         return
-    print(f"Model: {run(recipe, arguments.out or f'runs/{recipe.name}', resume=arguments.resume)}")
+    model = run(recipe, arguments.out or f"runs/{recipe.name}", resume=arguments.resume)
+    print(f"Model: {model}")
+    from crosslens.report import write_report
+
+    print(f"Report: {write_report(model.parent)}")
 
 
 def extract(arguments: argparse.Namespace) -> None:
+    """Write the activations of each text, once all texts are known to be fit."""
     from crosslens.corpus import read_text
 
     texts = {language: read_text(path, language) for language, path in _by_language(arguments.text, "TEXT").items()}
@@ -86,6 +94,7 @@ def extract(arguments: argparse.Namespace) -> None:
 
 
 def align(arguments: argparse.Namespace) -> None:
+    """Print retrieval between two stores before and after Procrustes."""
     from crosslens.run.measures import make_split, retrieval_scores
 
     x, y = _parallel([arguments.x, arguments.y])
@@ -112,6 +121,7 @@ def align(arguments: argparse.Namespace) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> None:
+    """Print linear CKA between two stores."""
     from crosslens.run.measures import similarity_scores
 
     x, y = _parallel([arguments.x, arguments.y])
@@ -130,6 +140,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def probe(arguments: argparse.Namespace) -> None:
+    """Print language identification on two or more stores."""
     from crosslens.run.measures import language_id_scores, make_split
 
     be_quiet(arguments.quiet)
@@ -150,14 +161,16 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def report(arguments: argparse.Namespace) -> None:
-    if not (Path(arguments.run) / "scores.jsonl").exists():
-        refuse(arguments.run, "the folder of a finished study", "one without scores.jsonl", "finish the study first")
-    from crosslens.report import write_report
+    """Draw a finished study's report again, or that of a training run, finished or not."""
+    from crosslens.report import run_kind, write_report
 
+    if run_kind(arguments.run) == "study" and not (Path(arguments.run) / "scores.jsonl").exists():
+        refuse(arguments.run, "the folder of a finished study", "one without scores.jsonl", "finish the study first")
     print(f"Report: {write_report(Path(arguments.run))}")
 
 
 def doctor(arguments: argparse.Namespace) -> None:
+    """Print versions, devices, threads, and what is missing."""
     import torch
 
     from crosslens.run.folder import versions

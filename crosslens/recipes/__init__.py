@@ -36,7 +36,8 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         refuse(name, "a TOML file", f"something else ({error})", "repair the file")
-    for source in values.get("sources", []):
+    sources = values.get("sources")
+    for source in sources if isinstance(sources, list) else []:
         if isinstance(source, dict) and isinstance(source.get("texts"), dict):
             source["texts"] = {language: str(path.parent / file) for language, file in source["texts"].items()}
     return cast(TrainRecipe, from_dict(TrainRecipe, values))

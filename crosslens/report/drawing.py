@@ -19,15 +19,34 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from crosslens.report.wording import decimal, short, tag
+from crosslens.report.wording import decimal, short, tag, text
 from crosslens.score import Score
 
-__all__ = ["Line", "Style", "colour_bar", "curve_panel", "heat_panel", "line_of", "plain_style", "swatch", "upper_limit"]
+__all__ = [
+    "Axis",
+    "Line",
+    "Style",
+    "colour_bar",
+    "curve_panel",
+    "heat_panel",
+    "line_of",
+    "plain_style",
+    "series_image",
+    "series_panel",
+    "series_style",
+    "swatch",
+    "upper_limit",
+]
 
 WIDTH = 360.0  # pixels, a panel of curves or of layers against layers
 NARROW = 284.0  # pixels, a panel of languages against languages
+BROAD = 420.0  # pixels, a panel that stands alone
 _INK, _FAINT, _MISSING = "#3a3f45", "#e6e8eb", "#d9dce0"
+_COLOURS = ("#0072b2", "#d55e00", "#00795c", "#aa4499", "#9c7500", "#4aa8dc", "#3a3f45")  # told apart by colour-blind readers
+_MARKERS = ("o", "s", "^", "D", "v", "x", "+")
+_FONTS = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, 'Noto Sans', sans-serif"
 _DASHES: dict[str, tuple[float, ...]] = {"solid": (), "dashed": (5, 2.5), "dotted": (1.2, 2.4)}
 
 
@@ -43,15 +62,41 @@ class Style:
     band: bool = False
 
 
+def series_style(place: int) -> Style:
+    """The look of one of many lines: neighbours differ in colour and in marker, and no two of the first 49 are alike."""
+    count = len(_COLOURS)
+    return Style(_COLOURS[place % count], marker=_MARKERS[(place + place // count) % count], width=1.6)
+
+
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """Values over layers, NaN where there is none, with the lower and upper end of their intervals."""
+    """Values over layers or over tokens, NaN where there is none, with the lower and upper end of their intervals."""
 
-    layers: Sequence[int]
+    places: Sequence[int] | Sequence[float]
     values: Sequence[float]
     style: Style
     low: Sequence[float] = ()
     high: Sequence[float] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """What a vertical axis measures, with its unit; where it ends (None: as the values ask for), and whether it is logarithmic."""
+
+    label: str
+    limits: tuple[float, float] | None = None
+    log: bool = False
+
+    def ends(self, values: Iterable[float]) -> tuple[float, float]:
+        """The limits, or round-about ones for these values; what is no number, or has no logarithm, is passed over."""
+        if self.limits is not None:
+            return self.limits
+        finite = [value for value in values if math.isfinite(value) and (value > 0 or not self.log)]
+        low, high = min(finite, default=1.0), max(finite, default=1.0)
+        if self.log:
+            return low / 1.15, high * 1.15
+        margin = 0.05 * (high - low) or max(0.5, 0.1 * abs(high))
+        return low - margin, high + margin
 
 
 def line_of(curve: Mapping[int, Score], style: Style) -> Line:
@@ -93,8 +138,8 @@ def _axes(width: float, height: float, left: float, bottom: float, inner_width: 
     return figure, figure.add_axes((left / width, bottom / height, inner_width / width, inner_height / height))
 
 
-def _svg(figure: Figure, key: str, label: str) -> str:
-    """The figure as an inline SVG element whose ids start with ``key`` and which has ``label`` as its text."""
+def _drawn(figure: Figure, key: str) -> tuple[str, dict[str, str]]:
+    """The figure's elements, with ids that start with ``key``, and the attributes of an SVG element around them."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     source = buffer.getvalue()
@@ -110,7 +155,13 @@ def _svg(figure: Figure, key: str, label: str) -> str:
     body = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", body)
     body = re.sub(r' (?:d|x|y)="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found.group()), body)
     body = re.sub(r"\s*\n\s*", " ", body).replace("base64, ", "base64,").replace("> <", "><")
-    return tag("svg", body, viewBox=f"0 0 {width} {height}", width=width, height=height, class_="plot", role="img", aria_label=label)
+    return body, {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
+
+
+def _svg(figure: Figure, key: str, label: str) -> str:
+    """The figure as an inline SVG element whose ids start with ``key`` and which has ``label`` as its text."""
+    body, size = _drawn(figure, key)
+    return tag("svg", body, **size, class_="plot", role="img", aria_label=label)
 
 
 def _layer_ticks(count: int) -> list[int]:
@@ -131,7 +182,7 @@ def curve_panel(key: str, label: str, lines: Sequence[Line], limits: tuple[float
     level: where to draw a thin dotted line, the chance level.
     """
     figure, axes = _axes(WIDTH, 236.0, 54.0, 44.0, WIDTH - 64, 182.0)
-    last = max((layer for line in lines for layer in line.layers), default=0)
+    last = int(max((layer for line in lines for layer in line.places), default=0))
     axes.set(xlim=(-0.2 - last / 60, last + 0.2 + last / 60), ylim=limits, xlabel="layer (0 = embeddings)", ylabel=y_label)
     axes.set_xticks(_layer_ticks(last + 1))
     axes.spines[["top", "right"]].set_visible(False)
@@ -147,15 +198,74 @@ def curve_panel(key: str, label: str, lines: Sequence[Line], limits: tuple[float
 
 
 def _draw(axes: Axes, line: Line) -> None:
-    style, gaps = line.style, bool(np.isnan(line.values).any())
+    style, gaps = line.style, len(line.places) == 1 or bool(np.isnan(line.values).any())
     if style.band and len(line.low):
-        axes.fill_between(line.layers, line.low, line.high, color=style.colour, alpha=0.16, linewidth=0)
+        axes.fill_between(line.places, line.low, line.high, color=style.colour, alpha=0.16, linewidth=0)
     axes.plot(
-        line.layers, line.values, color=style.colour, linewidth=style.width, marker=style.marker or ("." if gaps else ""), markersize=4.6,
+        line.places, line.values, color=style.colour, linewidth=style.width, marker=style.marker or ("." if gaps else ""), markersize=4.6,
         markerfacecolor="white" if style.hollow else style.colour, markeredgewidth=1.2, solid_capstyle="butt",
         linestyle=(0, _DASHES[style.dash]) if _DASHES[style.dash] else "-",
-        markevery=1 if gaps else max(1, math.ceil(len(line.layers) / 9)),
+        markevery=1 if gaps else max(1, math.ceil(len(line.places) / 9)),
     )  # fmt: skip
+
+
+def series_panel(
+    key: str, label: str, lines: Sequence[Line], x_label: str, axis: Axis, level: float | None = None, *, narrow: bool = False
+) -> str:
+    """Curves over something that grows from 0, such as the tokens seen.
+
+    Parameters
+    ----------
+    key, label, lines, level: see :func:`curve_panel`.
+    x_label: the horizontal axis with its unit.
+    narrow: a panel of 284 instead of 420 pixels.
+    """
+    width, height = (NARROW, 200.0) if narrow else (BROAD, 270.0)
+    figure, axes = _axes(width, height, 58.0, 44.0, width - 72, height - 54)
+    _series(axes, lines, x_label, axis, level)
+    return _svg(figure, key, label)
+
+
+def series_image(label: str, parts: Sequence[tuple[str, Sequence[Line], str, Axis]]) -> str:
+    """A file of its own, black on white: titled curves side by side.
+
+    Parameters
+    ----------
+    label: what the picture shows, for readers who cannot see it.
+    parts: title, lines, horizontal axis and vertical axis of each.
+    """
+    width, height, each = 720.0, 260.0, 720.0 / len(parts)
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72, facecolor="white")
+    for place, (title, lines, x_label, axis) in enumerate(parts):
+        axes = figure.add_axes(((place * each + 58) / width, 44 / height, (each - 74) / width, (height - 76) / height))
+        _series(axes, lines, x_label, axis)
+        axes.set_title(title, fontsize=12, loc="left", x=0.0, pad=9)
+    body, size = _drawn(figure, "training")
+    plain = "".join(character for character in label if character.isprintable())  # XML has no control characters
+    names = {"xmlns": "http://www.w3.org/2000/svg", "xmlns:xlink": "http://www.w3.org/1999/xlink", "font-family": _FONTS}
+    style = {"stroke-linejoin": "round", "stroke-linecap": "butt"}
+    return tag("svg", tag("title", text(plain)) + body, role="img", aria_label=plain, **names, **style, **size) + "\n"
+
+
+def _series(axes: Axes, lines: Sequence[Line], x_label: str, axis: Axis, level: float | None = None) -> None:
+    end = max((place for line in lines for place in line.places), default=1.0) or 1.0
+    low, high = axis.ends([value for line in lines for value in line.values] + ([] if level is None else [level]))
+    axes.set(xlim=(-0.015 * end, 1.025 * end), xlabel=x_label, ylabel=axis.label)
+    if axis.log:
+        axes.set_yscale("log")
+        span = math.log10(high) - math.log10(low)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if span < 3 else (1.0,), numticks=9))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if 1 <= value < 1e6 else f"{value:.0e}"))
+    axes.set_ylim(low, high)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=_FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    if level is not None:
+        axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
+    for line in lines:
+        _draw(axes, line)
 
 
 def _places(count: int, layers: bool) -> Sequence[int]:
@@ -177,8 +287,10 @@ def heat_panel(
     diagonal: bool = True,
     upward: bool = False,
     narrow: bool = False,
+    rows_high: float | None = None,
+    top: float = 1.0,
 ) -> str:
-    """A matrix of values on the fixed scale from 0 to 1; numbers are written into it while they fit.
+    """A matrix of values on a fixed scale from 0; numbers are written into it while they fit.
 
     Parameters
     ----------
@@ -189,19 +301,24 @@ def heat_panel(
     diagonal: whether the diagonal means anything; if not, it stays empty.
     upward: whether the first row is the lowest.
     narrow: a panel of 284 instead of 360 pixels.
+    rows_high: height of every row in pixels, for rows and columns of different kinds; without it the cells are squares.
+    top: end of the scale.
     """
     rows, columns = values.shape
     width, places = NARROW if narrow else WIDTH, (_places(rows, upward), _places(columns, upward))
-    labels = [[short(names[side][place], 8) for place in places[side]] for side in (0, 1)]
-    longest = 7 * max(len(label) for label in labels[0] + labels[1])  # pixels, about
+    labels = [[short(names[side][place], 17 if rows_high and not side else 8) for place in places[side]] for side in (0, 1)]
+    longest, widest = (7 * max(len(label) for label in side) for side in labels)  # pixels, about
+    if not rows_high:
+        longest = widest = max(longest, widest)
     left = max(64.0, 38.0 + longest)
-    cell = min((width - left - 12) / columns, 280 / rows, 64.0)
-    tilted = not upward and longest > cell
-    bottom = 32.0 + longest if tilted else 48.0
-    height = bottom + cell * rows + 8
-    figure, axes = _axes(width, height, left, bottom, cell * columns, cell * rows)
+    cell = min((width - left - 12) / columns, 64.0) if rows_high else min((width - left - 12) / columns, 280 / rows, 64.0)
+    high = rows_high or cell
+    tilted = not upward and widest > cell
+    bottom = 32.0 + widest if tilted else 48.0
+    height = bottom + high * rows + 8
+    figure, axes = _axes(width, height, left, bottom, cell * columns, high * rows)
     cells = values.astype(float)
-    axes.imshow(np.ma.masked_invalid(cells), cmap=_colours(), vmin=0, vmax=1, interpolation="none", aspect="auto",
+    axes.imshow(np.ma.masked_invalid(cells), cmap=_colours(), vmin=0, vmax=top, interpolation="none", aspect="auto",
                 origin="lower" if upward else "upper")  # fmt: skip
     if not diagonal:
         for place in range(min(rows, columns)):
@@ -211,27 +328,27 @@ def heat_panel(
     axes.set_yticks(places[0], labels[0])
     axes.tick_params(length=0)
     axes.spines[:].set_color("#c9cdd2")
-    if max(rows, columns) <= 7:
-        _annotate(axes, cells, diagonal)
+    if cell >= 26 if rows_high else max(rows, columns) <= 7:
+        _annotate(axes, cells, diagonal, top)
     return _svg(figure, key, label)
 
 
-def _annotate(axes: Axes, cells: np.ndarray, diagonal: bool) -> None:
+def _annotate(axes: Axes, cells: np.ndarray, diagonal: bool, top: float) -> None:
     size = 10.5 if cells.shape[1] <= 6 else 9.5
     for (row, column), value in np.ndenumerate(cells):
         if diagonal or row != column:
-            ink = "white" if value > 0.55 else _INK
+            ink = "white" if value > 0.55 * top else _INK
             axes.text(column, row, "–" if math.isnan(value) else decimal(value, 2), ha="center", va="center", color=ink, fontsize=size)
 
 
-def colour_bar(key: str, label: str) -> str:
-    """The scale shared by the heat maps of a group: 0 to 1, and grey for what is missing."""
+def colour_bar(key: str, label: str, top: float = 1.0) -> str:
+    """The scale shared by the heat maps of a group, from 0 to its end."""
     figure, axes = _axes(WIDTH, 54.0, 20.0, 38.0, WIDTH - 40, 12.0)
-    axes.imshow(np.linspace(0, 1, 128)[None], cmap=_colours(), aspect="auto", extent=(0, 1, 0, 1), interpolation="none")
-    axes.set(xticks=np.linspace(0, 1, 6), yticks=[], xlabel=label)
+    axes.imshow(np.linspace(0, 1, 128)[None], cmap=_colours(), aspect="auto", extent=(0, top, 0, 1), interpolation="none")
+    axes.set(xticks=np.linspace(0, top, 6), yticks=[], xlabel=label)
     axes.xaxis.labelpad = 3
     axes.spines[:].set_color("#c9cdd2")
-    return _svg(figure, key, f"Colour scale from 0, nearly white, to 1, dark blue: {label}")
+    return _svg(figure, key, f"Colour scale from 0, nearly white, to {top:g}, dark blue: {label}")
 
 
 def swatch(style: Style, label: str) -> str:
@@ -243,6 +360,9 @@ def swatch(style: Style, label: str) -> str:
         "s": f'<rect x="17" y="4" width="6" height="6" fill="{fill}" stroke="{style.colour}" stroke-width="1.2"/>',
         "^": f'<path d="M20 3.4 L23.4 9.8 L16.6 9.8 Z" fill="{fill}" stroke="{style.colour}" stroke-width="1.2"/>',
         "x": f'<path d="M17 4 L23 10 M23 4 L17 10" stroke="{style.colour}" stroke-width="1.4"/>',
+        "D": f'<path d="M20 3 L24 7 L20 11 L16 7 Z" fill="{fill}" stroke="{style.colour}" stroke-width="1.2"/>',
+        "v": f'<path d="M20 10.6 L23.4 4.2 L16.6 4.2 Z" fill="{fill}" stroke="{style.colour}" stroke-width="1.2"/>',
+        "+": f'<path d="M20 3.4 L20 10.6 M16.4 7 L23.6 7" stroke="{style.colour}" stroke-width="1.4"/>',
     }  # fmt: skip
     band = f'<rect x="0" y="1" width="40" height="12" fill="{style.colour}" fill-opacity="0.16"/>' if style.band else ""
     line = f'<path d="M0 7 L40 7" fill="none" stroke="{style.colour}" stroke-width="{style.width}" stroke-dasharray="{dashes or "none"}"/>'

@@ -1,12 +1,30 @@
-"""The page's building blocks: sections, figures with their legend, panels, tables, and the style sheet."""
+"""The page's building blocks: skeleton, head, sections, figures with their legend, panels, tables, and the style sheet."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from crosslens.report.drawing import Style, swatch
-from crosslens.report.wording import paragraph, tag, text
+from crosslens.report.wording import paragraph, plural, tag, text
 
-__all__ = ["STYLE_SHEET", "Numbering", "figure", "legend", "not_computed", "panel", "section", "table"]
+__all__ = [
+    "STYLE_SHEET",
+    "Numbering",
+    "document",
+    "figure",
+    "files_table",
+    "headline",
+    "legend",
+    "not_computed",
+    "panel",
+    "section",
+    "settings_table",
+    "table",
+]
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 STYLE_SHEET = """
 :root{color-scheme:light;--ink:#20242a;--soft:#5b626b;--rule:#dfe2e6;--accent:#0b5a8f}
@@ -46,6 +64,7 @@ background:#fff;border-top:1px solid var(--rule);border-bottom:1px solid var(--r
 .swatch{flex:none}
 @media(min-width:1000px){.sticky{position:sticky;top:0;z-index:1}}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,340px),1fr));gap:1.5rem 28px}
+.grid.broad{grid-template-columns:minmax(0,1fr)}
 .grid.narrow{grid-template-columns:repeat(auto-fill,minmax(min(100%,270px),1fr));gap:1.5rem 20px}
 .panel{min-width:0;break-inside:avoid;display:grid;grid-template-rows:subgrid;grid-row:span 2;row-gap:.3rem}
 .panel>div{min-width:0}
@@ -54,6 +73,7 @@ background:#fff;border-top:1px solid var(--rule);border-bottom:1px solid var(--r
 .panel .names{color:var(--soft);font-size:.84rem;line-height:1.3;margin:0}
 .plot{display:block;width:100%;height:auto;max-width:386px}
 .narrow .plot{max-width:300px}
+.broad .plot{max-width:520px}
 .plot *{stroke-linejoin:round;stroke-linecap:butt}
 .plot text{font-family:system-ui,-apple-system,"Segoe UI","Helvetica Neue",Arial,"Noto Sans",sans-serif}
 .missing{font-size:.84rem;color:#8a4b00;margin:.2rem 0 0}
@@ -69,9 +89,9 @@ tbody th{font-weight:500;white-space:nowrap}
 td.num,th.num{text-align:right;white-space:nowrap}
 td small{display:block;color:#8a4b00}
 table.plain th,table.plain td{white-space:normal;overflow-wrap:anywhere}
-table.plain tbody th{min-width:9.2rem;width:32%}
+table.plain tbody th{min-width:9.2rem;width:39%}
 table.numbers tbody th{position:sticky;left:0;background:#fff}
-th .quiet{font-weight:400}
+th .quiet,td .quiet{font-size:inherit;font-weight:400}
 pre{overflow-x:auto;background:#f6f7f9;padding:.7rem .9rem;border-radius:4px;font-size:.85rem;white-space:pre-wrap}
 .wide{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:0 28px;align-items:start}
 .wide>*{min-width:0}
@@ -97,6 +117,41 @@ class Numbering:
         return self.figures
 
 
+def document(title: str, parts: Sequence[str]) -> str:
+    """A whole page that loads nothing: style and figures are inside it, and it has no scripts."""
+    content = "\n".join(parts).replace("95 %", "95&nbsp;%").replace("n = ", "n&nbsp;=&nbsp;")  # stay on one line
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{text(_POLICY)}"><meta name="color-scheme" content="light">'
+        f"<title>{text(title)}</title><style>{STYLE_SHEET}</style>"
+    )
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body><main>\n{content}\n</main></body></html>\n'
+
+
+def headline(
+    title: str, links: Mapping[str, str], facts: Mapping[str, str], notes: Sequence[str], findings: Sequence[str], nothing: str
+) -> str:
+    """The top of a page.
+
+    Parameters
+    ----------
+    links: key of each section to its name.
+    facts: what the run is about, in words.
+    notes: what the reader should know before anything else.
+    findings: sentences on what came out, as HTML.
+    nothing: what to say where there are none.
+    """
+    parts = [
+        tag("h1", text(title)),
+        tag("nav", "".join(tag("a", text(name), href=f"#{key}") for key, name in links.items()), aria_label="Sections"),
+        tag("dl", "".join(tag("dt", text(name)) + tag("dd", text(value)) for name, value in facts.items()), class_="facts"),
+        tag("div", "".join(paragraph(text(note)) for note in notes), class_="note", role="note") if notes else "",
+        tag("h2", "What came out"),
+        tag("ul", "".join(tag("li", finding) for finding in findings)) if findings else paragraph(text(nothing)),
+    ]
+    return tag("header", "".join(parts))
+
+
 def section(key: str, title: str, *parts: str) -> str:
     """A section with its heading; empty parts are dropped."""
     return tag("section", tag("h2", text(title)) + "".join(parts), id=key)
@@ -116,10 +171,10 @@ def panel(title: str, n: str, picture: str, names: str = "", missing: Sequence[s
     return tag("div", tag("div", head) + tag("div", body), class_="panel")
 
 
-def figure(numbering: Numbering, title: str, reading: str, key: str, panels: Sequence[str], *, narrow: bool = False) -> str:
-    """A group of panels with one caption that says how to read them, and one legend."""
+def figure(numbering: Numbering, title: str, reading: str, key: str, panels: Sequence[str], *, size: str = "") -> str:
+    """A group of panels (of size "", "narrow" or "broad") with one caption that says how to read them, and one legend."""
     caption = tag("figcaption", f"<strong>Figure {numbering.figure()}. {text(title)}</strong> How to read it: {text(reading)}")
-    grid = tag("div", "".join(panels), class_="grid narrow" if narrow else "grid")
+    grid = tag("div", "".join(panels), class_=f"grid {size}".rstrip())
     return tag("figure", caption + key + grid)
 
 
@@ -135,6 +190,31 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, p
     inner = tag("table", body, class_="plain" if plain else "numbers", aria_label=caption)
     frame = tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
     return tag("div", paragraph(text(caption), "caption") + frame)
+
+
+def settings_table(caption: str, values: Mapping[str, Any]) -> str:
+    """Names and values; a value that is no text is shown as JSON."""
+    names = {key: text(key).replace(".", ".<wbr>").replace("_", "_<wbr>") for key in values}  # where a long name may be broken
+    rows = [[tag("code", names[key]), text(_shown(value))] for key, value in values.items()]
+    return table(caption, ["Name", "Value"], rows, plain=True) if rows else paragraph(text(f"{caption} Not recorded."), "quiet")
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def files_table(folder: Path) -> str:
+    """What a run folder holds."""
+    rows = []
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        if path.name.startswith(".") or path.name == "report.html" or path.name.endswith(".partial"):
+            continue
+        if path.is_dir():
+            inside = f"folder, {plural(sum(1 for _ in path.iterdir()), 'entry', 'entries')}"
+        else:
+            inside = f"{path.stat().st_size:,} bytes"
+        rows.append([tag("code", text(path.name)), inside])
+    return table("Files in the run folder, besides this page.", ["Name", "Size"], rows, plain=True)
 
 
 def not_computed(entries: Iterable[tuple[str, int, str]]) -> list[str]:

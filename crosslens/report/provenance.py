@@ -1,9 +1,6 @@
 """How a study was made: settings, texts, encoders, versions, files, the format of the scores, and definitions."""
 
-import json
-from typing import Any
-
-from crosslens.report.layout import section, table
+from crosslens.report.layout import files_table, section, settings_table, table
 from crosslens.report.study import Study
 from crosslens.report.wording import language, paragraph, plural, tag, text
 
@@ -47,15 +44,11 @@ def encoders(study: Study) -> dict[str, str]:
     return {} if given is None else {"*": str(given)}
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
 def provenance_section(study: Study) -> str:
     """The whole section."""
     versions = {"crosslens": study.config.get("crosslens", "not recorded"), **study.section("versions")}
-    right = _pairs("Versions.", versions) + _files(study) + _other(study)
-    left = _pairs("Settings of the run (config.json, “settings”).", study.section("settings"))
+    right = settings_table("Versions.", versions) + files_table(study.folder) + _other(study)
+    left = settings_table("Settings of the run (config.json, “settings”).", study.section("settings"))
     parts = [
         _texts(study),
         tag("div", tag("div", left) + tag("div", right), class_="wide"),
@@ -66,11 +59,6 @@ def provenance_section(study: Study) -> str:
         tag("ul", "".join(tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}") for name, meaning in _DEFINITIONS)),
     ]
     return section("made", "How this was made", *parts)
-
-
-def _pairs(caption: str, values: dict[str, Any]) -> str:
-    rows = [[tag("code", text(key)), text(_shown(value))] for key, value in values.items()]
-    return table(caption, ["Name", "Value"], rows, plain=True) if rows else paragraph(text(f"{caption} Not recorded."), "quiet")
 
 
 def _texts(study: Study) -> str:
@@ -94,23 +82,10 @@ def _other(study: Study) -> str:
     known = {"settings", "data", "extraction", "notes", "versions", "crosslens"}
     rest = {key: value for key, value in study.config.items() if key not in known}
     rest |= {f"data.{key}": value for key, value in study.section("data").items() if key != "texts"}
-    result = _pairs("Anything else in config.json.", rest) if rest else ""
+    result = settings_table("Anything else in config.json.", rest) if rest else ""
     if study.undrawn:
-        result += _pairs("Measurements in scores.jsonl that this page has no figure for (number of lines).", study.undrawn)
+        result += settings_table("Measurements in scores.jsonl that this page has no figure for (number of lines).", study.undrawn)
     if study.repeated:
         repeated = plural(study.repeated, "line")
         result += paragraph(f"{repeated} of scores.jsonl repeat the keys of an earlier line; the earlier one is shown.")
     return result
-
-
-def _files(study: Study) -> str:
-    rows = []
-    for path in sorted(study.folder.iterdir(), key=lambda path: path.name):
-        if path.name.startswith(".") or path.name == "report.html" or path.name.endswith(".partial"):
-            continue
-        if path.is_dir():
-            inside = f"folder, {plural(sum(1 for _ in path.iterdir()), 'entry', 'entries')}"
-        else:
-            inside = f"{path.stat().st_size:,} bytes"
-        rows.append([tag("code", text(path.name)), inside])
-    return table("Files in the run folder, besides this page.", ["Name", "Size"], rows, plain=True)

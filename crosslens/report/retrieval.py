@@ -140,7 +140,7 @@ def _matrices(study: Study, numbering: Numbering, layers: dict[str, int]) -> str
         "it is the control of."
     )
     bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of sentences (same scale in all panels)"), class_="legend")
-    return figure(numbering, "Retrieval between all languages at the best layer.", reading, bar, panels, narrow=True)
+    return figure(numbering, "Retrieval between all languages at the best layer.", reading, bar, panels, size="narrow")
 
 
 def _matrix(study: Study, numbering: Numbering, condition: str, layer: int, at: dict[_Pair, Score]) -> str:

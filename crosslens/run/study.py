@@ -10,17 +10,20 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosslens.activations import Activations
 from crosslens.checks import check_fraction
 from crosslens.corpus import Corpus, check_parallel, read_text
 from crosslens.errors import refuse
-from crosslens.files import claim_folder, lock_folder
+from crosslens.files import claim_folder, lock_folder, need_space
 from crosslens.progress import Progress
 from crosslens.run.folder import RunFolder, versions
 from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores
 from crosslens.score import Score, read_scores
+
+if TYPE_CHECKING:
+    from crosslens.models.loading import PretrainedEncoder
 
 __all__ = ["Study", "display_name", "run_study", "summary"]
 
@@ -76,44 +79,56 @@ def run_study(study: Study, out: str | Path) -> Path:
     """
     corpora = {language: read_text(path, language) for language, path in study.texts.items()}
     split = make_split(check_parallel(corpora), study.train_fraction, study.seed)
-    from crosslens.models.loading import encoder_fingerprint, encoder_shape, resolve_encoder  # torch, once the texts are known to be fit
+    from crosslens.models.loading import encoder_fingerprint, load_encoder, resolve_encoder  # torch, once the texts are fit
 
-    folders = {name: resolve_encoder(name) for name in dict.fromkeys(study.encoders.values())}
-    shapes = {who: encoder_shape(folders[name]) for who, name in study.encoders.items()}
-    if len(set(shapes.values())) > 1:
-        told = "; ".join(f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items())
-        refuse("encoders", "the same number of layers and the same width for every language", told, "study encoders of one shape")
-    prints = {name: encoder_fingerprint(folder) for name, folder in folders.items()}
-    texts = {language: {"file": c.name, "sentences": len(c), "sha256": c.fingerprint} for language, c in corpora.items()}
-    settings = {
-        "encoders": {who: display_name(name) for who, name in study.encoders.items()},
-        "encoder_fingerprints": {who: prints[name] for who, name in study.encoders.items()},
-        "languages": list(study.texts),
-        "texts": texts,
-        "train_fraction": study.train_fraction,
-        "seed": study.seed,
-    }
-    claim_folder(out, "study", settings)
-    run = RunFolder(out)
+    prints = {name: encoder_fingerprint(resolve_encoder(name)) for name in dict.fromkeys(study.encoders.values())}
+    run, encoders = RunFolder(out), {}
+    if not run.scores.exists():
+        encoders = {name: load_encoder(name) for name in prints}
+        _check_shapes(study, encoders)
+        if not run.path.exists():
+            one = next(iter(encoders.values()))
+            numbers = len(corpora) * len(next(iter(corpora.values()))) * one.layers * one.d
+            need_space(out, 2 * 4 * numbers, str(out))  # float32, of the encoder and of its control
+    claim_folder(out, "study", _settings(study, corpora, prints))
     with lock_folder(out):
         if not run.scores.exists():
-            stores = _extract_all(study, corpora, prints, run)
+            stores = _extract_all(study, corpora, encoders, run)
             run.note(**_facts(study, split, stores))
             run.finish(_measure(study, stores, split, run))
     return run.path
 
 
+def _check_shapes(study: Study, encoders: Mapping[str, "PretrainedEncoder"]) -> None:
+    shapes = {who: (encoders[name].layers, encoders[name].d) for who, name in study.encoders.items()}
+    if len(set(shapes.values())) > 1:
+        told = "; ".join(f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items())
+        refuse("encoders", "the same number of layers and the same width for every language", told, "study encoders of one shape")
+
+
+def _settings(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str]) -> dict[str, Any]:
+    """What the scores depend on: a folder with a run of other settings is refused."""
+    return {
+        "encoders": {who: display_name(name) for who, name in study.encoders.items()},
+        "encoder_fingerprints": {who: prints[name] for who, name in study.encoders.items()},
+        "languages": list(study.texts),
+        "texts": {language: {"file": c.name, "sentences": len(c), "sha256": c.fingerprint} for language, c in corpora.items()},
+        "train_fraction": study.train_fraction,
+        "seed": study.seed,
+    }
+
+
 def display_name(encoder: str) -> str:
     """The name an encoder goes by in scores and reports: the folder's own name, or the hub name.
 
-    >>> display_name("models/tiny/"), display_name("org/model")
-    ('tiny', 'org/model')
+    >>> display_name("org/model")
+    'org/model'
     """
     return Path(encoder).resolve().name if Path(encoder).is_dir() else encoder
 
 
 def _extract_all(
-    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder
+    study: Study, corpora: Mapping[str, Corpus], encoders: Mapping[str, "PretrainedEncoder"], run: RunFolder
 ) -> dict[str, dict[str, Activations]]:
     """Stores of every language, of the encoder and of its random control: condition -> language -> store."""
     from crosslens.models.extract import extract
@@ -121,21 +136,17 @@ def _extract_all(
 
     stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
     for condition, mine in stores.items():
-        for name in prints:
-            readers = [language for language in corpora if study.encoder_of(language) == name]
-            encoder = load_encoder(name, random_seed=None if condition == "encoder" else study.seed)
-            for language in readers:
-                mine[language] = extract(encoder, corpora[language], run.path / "activations" / condition / language)
+        for name, loaded in encoders.items():
+            encoder = loaded if condition == "encoder" else load_encoder(name, random_seed=study.seed)
+            for language, corpus in corpora.items():
+                if study.encoder_of(language) == name:
+                    mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language)
     return {condition: {language: mine[language] for language in corpora} for condition, mine in stores.items()}
 
 
 def _facts(study: Study, split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
     cut = {language: {"truncated": store.manifest["truncated"]} for language, store in stores["encoder"].items()}
-    notes = [
-        f"{c['truncated']} sentences of {language} were cut at the encoder's longest input."
-        for language, c in cut.items()
-        if c["truncated"]
-    ]
+    notes = []
     if "*" not in study.encoders:
         notes.append(
             "Language identification was not measured: each language has its own encoder, so the space alone would tell the language."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("models", "alignment", "probes")
-_NOT_OURS = {".git", "build", "dist", "runs", "__pycache__", "node_modules"}
+_NOT_OURS = {"build", "dist", "runs", "__pycache__"}
 
 
 def repository_files() -> list[Path]:
@@ -27,7 +27,8 @@ def _walk() -> Iterator[Path]:
             name
             for name in inside
             if name not in _NOT_OURS
-            and not name.endswith(("_cache", ".egg-info"))
+            and (name == ".ci" or not name.startswith("."))
+            and not name.endswith(".egg-info")
             and not (Path(folder) / name / "pyvenv.cfg").exists()
             and not (Path(folder) / name).is_symlink()
         ]

@@ -88,7 +88,8 @@ def text_files() -> list[tuple[Path, str]]:
 
 _FOLDERS = "|".join(("work", "root", "home", "opt", "tmp", "farm", "mnt", "Users"))
 MACHINE_PATH = re.compile(rf"(?:^|[^\w.])/(?:{_FOLDERS})/", re.MULTILINE)
-REGISTRY = re.compile(r"--(?:extra-)?index-url|--find-links|--trusted-host|\b(?:pypi|pythonhosted|anaconda)\.(?:org|com)\b|file:/{2}")
+_OPTIONS = "|".join(f"--{word}" for word in ("index-url", "extra-index-url", "find-links", "trusted-host"))
+REGISTRY = re.compile(rf"{_OPTIONS}|\b(?:pypi|pythonhosted|anaconda|download\.pytorch)\.(?:org|com)\b")
 UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + "ME|X" + "XX|NotImplemented" + "Error)" + r"\b")
 PICKLE = re.compile(r"\btorch\.(?:load|save)\b|\bc?[pP]ickle\b|\bdill\b|\bjoblib\.load\b|allow_pickle\s*=\s*True|weights_only\s*=\s*False")
 

@@ -2,12 +2,8 @@
 
 import ast
 import doctest
-import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +15,14 @@ from crosslens.cli.main import build_parser
 
 DOCUMENTS = ["README.md", "DEVELOPERS.md", "CONTRIBUTING.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_RUN_DOCTESTS = """
-import doctest, importlib, json, sys
-results = {}
-for name in sys.argv[1:]:
-    results[name] = list(doctest.testmod(importlib.import_module(name)))
-print(json.dumps(results))
+_RUN_FENCES = """
+import os, sys
+for number, code in enumerate(sys.argv[1:], 1):
+    os.makedirs(str(number))
+    os.chdir(str(number))
+    print("fence", number)
+    exec(compile(code, f"fence {number}", "exec"), {"__name__": "__main__"})
+    os.chdir("..")
 """
 
 
@@ -53,32 +51,20 @@ def examples_in_source(path: Path) -> int:
     return count
 
 
-@pytest.fixture(scope="module")
-def doctests(tmp_path_factory) -> dict[str, tuple[int, int]]:
-    """Module to (failed, run). In a process of its own: the shape checks wrap functions, and doctest passes by what is wrapped."""
-    run = clean_python(_RUN_DOCTESTS, *sorted(package_files()))
+def test_every_docstring_example_runs_and_tells_the_truth(installed):
+    assert {name: module["failed"] for name, module in installed.items() if module["failed"]} == {}
+    in_source = {name: examples_in_source(path) for name, path in package_files().items()}
+    assert {name: module["run"] for name, module in installed.items()} == in_source, "an example that doctest does not find"
+    assert sum(in_source.values()) > 20
+
+
+def test_the_readme_s_python_runs(tmp_path):
+    codes = fences("README.md", "python")
+    assert codes, "the README shows no Python"
+    run = clean_python(_RUN_FENCES, *codes, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    *complaints, results = run.stdout.splitlines()
-    print(*complaints, sep="\n")
-    return {name: tuple(counts) for name, counts in json.loads(results).items()}
-
-
-def test_every_docstring_example_runs_and_tells_the_truth(doctests):
-    assert {name: failed for name, (failed, _) in doctests.items() if failed} == {}
-    assert {name: run for name, (_, run) in doctests.items()} == {name: examples_in_source(p) for name, p in package_files().items()}
-    assert sum(run for _, run in doctests.values()) > 20
-
-
-def test_the_readme_shows_python():
-    assert fences("README.md", "python")
-
-
-@pytest.mark.parametrize("code", fences("README.md", "python"), ids=lambda code: code.strip().splitlines()[0])
-def test_the_readme_s_python_runs(code, tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip(), "it shows nothing"
+    shown = re.split(r"^fence \d+\n", run.stdout, flags=re.MULTILINE)[1:]
+    assert [bool(output.strip()) for output in shown] == [True] * len(codes), "a fence that shows nothing"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -102,7 +88,9 @@ def test_command_lines_are_found():
 
 
 def test_every_command_line_in_the_documents_parses():
-    shown = {document: [call for code in fences(document, "bash", "console", "sh") for call in command_lines(code)] for document in DOCUMENTS}
+    shown = {
+        document: [call for code in fences(document, "bash", "console", "sh") for call in command_lines(code)] for document in DOCUMENTS
+    }
     for calls in shown.values():
         for call in calls:
             if call != ["--version"]:

@@ -6,8 +6,18 @@ import re
 import pytest
 from house_tree import ROOT, python_files
 
-_SKIPS = {"skip", "skipif", "skipUnless", "skipIf", "SkipTest", "xfail", "importorskip"}
+_SKIPS = {"skip", "skipif", "skipUnless", "skipIf", "SkipTest", "skipTest", "xfail", "importorskip"}
 _ROW = re.compile(r"^\| `(tests/[^`]+)` \| `([^`]+)` \| (.+) \|$", re.MULTILINE)
+
+
+def _can_skip(node: ast.AST) -> bool:
+    """pytest.skip, pytest.mark.skipif, unittest.skip, self.skipTest ...; or one of these names, imported by itself."""
+    if isinstance(node, ast.ImportFrom) and node.module in ("pytest", "unittest"):
+        return any(name.name in _SKIPS for name in node.names)
+    if isinstance(node, ast.Attribute) and node.attr in _SKIPS:
+        owner = node.value
+        return getattr(owner, "attr", getattr(owner, "id", "")) in ("pytest", "unittest", "mark", "self")
+    return False
 
 
 def skips(source: str) -> list[tuple[str, bool]]:
@@ -17,8 +27,7 @@ def skips(source: str) -> list[tuple[str, bool]]:
         where = getattr(statement, "name", "module")
         calls = {id(node.func): node for node in ast.walk(statement) if isinstance(node, ast.Call)}
         for node in ast.walk(statement):
-            name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-            if name in _SKIPS:
+            if _can_skip(node):
                 call = calls.get(id(node))
                 reason = call is not None and any(word.arg == "reason" for word in call.keywords)
                 found.append((where, reason))
@@ -34,6 +43,8 @@ def skips(source: str) -> list[tuple[str, bool]]:
         ("faiss = pytest.importorskip('faiss')", [("module", False)]),
         ("@pytest.mark.parametrize('x', [pytest.param(1, marks=pytest.mark.xfail(reason='x'))])\ndef test_d(x): ...", [("test_d", True)]),
         ("def test_e():\n    say('skip this')", []),
+        ("from pytest import skip", [("module", False)]),
+        ("def test_f(skip):\n    skip(reader.skip)", []),
     ],
 )
 def test_the_finder_finds_skips(source, expected):

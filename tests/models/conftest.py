@@ -3,8 +3,9 @@
 import shutil
 
 import pytest
-import toy_models
 import torch
+import toy_models
+import toy_texts
 
 from crosslens import progress
 from crosslens.models.encoder import EncoderConfig, MaskedLM
@@ -30,8 +31,8 @@ def quiet():
 
 @pytest.fixture(scope="session")
 def toy_tokenizer():
-    one, other = toy_models.two_languages(120)
-    return train_tokenizer({"eng": one, "nld": other}, Vocabulary(size=90, sentences=200))
+    one, other = toy_texts.two_languages(120)
+    return train_tokenizer({"eng": one, "nld": other}, Vocabulary(size=110, kind="bpe", sentences=200))
 
 
 @pytest.fixture(scope="session")

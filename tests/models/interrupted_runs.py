@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import torch
-from toy_models import toy_recipe
+from toy_texts import toy_recipe
 
 from crosslens import progress
 from crosslens.models import checkpoint, interop, train
@@ -23,7 +23,7 @@ def die(*_, **__):
 
 
 def die_when(function, condition):
-    return lambda *arguments: die() if condition(*arguments) else function(*arguments)
+    return lambda *arguments, **named: die() if condition(*arguments) else function(*arguments, **named)
 
 
 def lay_trap(place: str) -> None:
@@ -44,6 +44,7 @@ def lay_trap(place: str) -> None:
 if __name__ == "__main__":
     texts, runs, *places = sys.argv[1:]
     progress.be_quiet()
+    torch.optim.AdamW([torch.zeros(1)])  # imports half of torch, which every child would do anew
     for place in places:
         child = os.fork()
         if child == 0:

@@ -20,7 +20,7 @@ def test_sampling_probabilities_are_those_worked_out_by_hand():
 
 
 def test_sampling_probabilities_do_not_depend_on_the_unit():
-    assert np.allclose(sampling_probabilities([9, 3, 1], 0.4), sampling_probabilities([9e6, 3e6, 1e6], 0.4), rtol=1e-14)
+    assert np.allclose(sampling_probabilities([9, 3, 1], 0.4), sampling_probabilities([9_000_000, 3_000_000, 1_000_000], 0.4), rtol=1e-14)
     assert sampling_probabilities([9, 3, 1], 0.4).sum() == pytest.approx(1, abs=1e-15)
 
 

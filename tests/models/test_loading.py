@@ -18,7 +18,8 @@ from crosslens.models.loading import encoder_fingerprint, load_encoder, resolve_
 
 
 def same_weights(one, other):
-    first, second = one.model.state_dict(), other.model.state_dict()
+    """All but the pooler's, which no hidden state depends on: transformers draws it where a masked LM has none."""
+    first, second = ({k: v for k, v in e.model.state_dict().items() if "pooler" not in k} for e in (one, other))
     return first.keys() == second.keys() and all(torch.equal(tensor, second[name]) for name, tensor in first.items())
 
 
@@ -51,7 +52,9 @@ def test_the_longest_input_goes_through_and_no_longer_one_is_allowed(originals, 
 def test_half_precision_weights_are_read_as_float32(copy_of):
     folder = copy_of("bert")
     change_weights(folder, lambda weights: weights.update({name: tensor.half() for name, tensor in weights.items()}))
-    assert {tensor.dtype for tensor in load_encoder(str(folder)).model.state_dict().values() if tensor.is_floating_point()} == {torch.float32}
+    assert {tensor.dtype for tensor in load_encoder(str(folder)).model.state_dict().values() if tensor.is_floating_point()} == {
+        torch.float32
+    }
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_pickled_weights_are_refused_with_advice(copy_of, tmp_path):
             return os.mkdir, (str(tmp_path / "executed"),)
 
     torch.save(Harmful(), folder / "pytorch_model.bin")
-    told = r"expected weights as safetensors, got only pickled weights \(pytorch_model.bin\); convert them: .*save_pretrained\(folder, safe_ser"
+    told = r"expected weights as safetensors, got only pickled weights \(pytorch_model.bin\); convert them: .*save_pretrained\(folder"
     with pytest.raises(InputError, match=told):
         load_encoder(str(folder))
     assert not (tmp_path / "executed").exists()
@@ -96,12 +99,10 @@ def test_code_in_a_folder_is_not_run(copy_of, tmp_path):
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("name", ["no such folder", "a/b/c", "./models/x y", ""])
-def test_a_name_that_cannot_be_one_is_refused(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    if not name:
-        pytest.skip("the empty name is the current folder") if False else None
-    with pytest.raises(InputError, match="expected a model folder"):
+@pytest.mark.parametrize("name", ["no such folder", "a/b/c", "./models/x"])
+def test_a_name_that_cannot_be_one_is_refused_without_asking_the_hub(name, monkeypatch):
+    monkeypatch.setattr(loading, "_download", lambda _: pytest.fail("asked the hub"))
+    with pytest.raises(InputError, match=f"encoder: expected a model folder or a hub name, got '{name}'; check the path"):
         load_encoder(name)
 
 
@@ -112,7 +113,9 @@ def test_a_file_is_no_encoder(originals):
 
 def test_an_unknown_hub_name_is_refused_offline(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    told = r"encoder: expected a model folder or the name of a model on the hub, got 'nobody/nothing', which could not be had \(\w+\); check"
+    told = (
+        r"encoder: expected a model folder or the name of a model on the hub, got 'nobody/nothing', which could not be had \(\w+\); check"
+    )
     with pytest.raises(InputError, match=told):
         load_encoder("nobody/nothing")
 
@@ -149,7 +152,9 @@ def test_offline_is_what_the_hubs_variable_says(monkeypatch, originals, value, l
 def test_incomplete_weights_are_refused(copy_of):
     folder = copy_of("bert")
     change_weights(folder, lambda weights: [weights.pop(name) for name in list(weights) if "layer.2.output" in name])
-    with pytest.raises(InputError, match=r"expected weights for the whole model, got 4 missing \(encoder.layer.2.output.* ...\); give the whole"):
+    with pytest.raises(
+        InputError, match=r"expected weights for the whole model, got 4 missing \(encoder.layer.2.output.* ...\); give the whole"
+    ):
         load_encoder(str(folder))
 
 
@@ -167,8 +172,9 @@ def test_damaged_weights_are_refused(copy_of, spoil):
 
 def test_a_random_copy_is_reproducible_and_not_the_original(originals):
     name = str(originals["bert"])
+    original = load_encoder(name)
     state = torch.random.get_rng_state()
-    original, first, again, other = (load_encoder(name, random_seed=seed) for seed in (None, 1, 1, 2))
+    first, again, other = (load_encoder(name, random_seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert same_weights(first, again) and not same_weights(first, other) and not same_weights(first, original)
     assert len({encoder.fingerprint for encoder in (original, first, other)}) == 3 and first.fingerprint == again.fingerprint
@@ -189,6 +195,8 @@ def test_the_fingerprint_names_the_weights_the_configuration_and_the_tokeniser(c
         folder = copy_of("bert", file)
         (folder / file).write_text((folder / file).read_text() + " ")
         told.add(encoder_fingerprint(folder))
+    # a random copy has none of the weights, and shows the same numbers whatever they were
+    assert encoder_fingerprint(folder.parent / "same", 1) == encoder_fingerprint(folder.parent / "weights", 1)
     assert len(told) == 5 and all(len(name) == 16 for name in told)
 
 
@@ -204,10 +212,3 @@ def test_a_folder_may_be_split_into_shards(originals, tmp_path):
     shard = sorted(tmp_path.glob("*.safetensors"))[-1]
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x01")
     assert encoder_fingerprint(tmp_path) != before
-
-
-def test_the_shape_can_be_told_without_loading(originals):
-    for kind in KINDS:
-        encoder = load_encoder(str(originals[kind]))
-        assert loading.encoder_shape(originals[kind]) == (encoder.layers, encoder.d)
-    assert np.issubdtype(type(encoder.layers), np.integer)

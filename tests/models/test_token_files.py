@@ -75,6 +75,13 @@ def test_ids_of_another_text_are_refused(toy_tokenizer, tmp_path):
         open_tokens(tmp_path / "t")
 
 
+def test_offsets_of_another_text_are_refused(toy_tokenizer, tmp_path):
+    n = len(encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY).ids)
+    np.save(tmp_path / "t" / "offsets.npy", np.arange(len(LINES) + 1))
+    with pytest.raises(StoreError, match=rf"expected {n} tokens, got .*; delete the folder"):
+        open_tokens(tmp_path / "t")
+
+
 def test_a_folder_that_is_no_token_file_is_refused(tmp_path):
     with pytest.raises(StoreError, match="expected a token file, got .*No such file"):
         open_tokens(tmp_path)

@@ -1,0 +1,85 @@
+"""The page of a study: its head and the order of its sections."""
+
+from pathlib import Path
+
+from crosslens.report.drawing import plain_style
+from crosslens.report.language_id import language_id_findings, language_id_section
+from crosslens.report.layout import Numbering, document, headline
+from crosslens.report.provenance import encoders, provenance_section
+from crosslens.report.retrieval import retrieval_findings, retrieval_section
+from crosslens.report.similarity import similarity_findings, similarity_section
+from crosslens.report.study import Study, load_study
+from crosslens.report.wording import count_of, join, language, plural
+
+__all__ = ["study_page"]
+
+
+def study_page(folder: str | Path) -> str:
+    """The report of a study.
+
+    Raises
+    ------
+    InputError: the folder holds no study.
+    StoreError: one of its files is damaged.
+    """
+    study, numbering = load_study(folder), Numbering()
+    with plain_style():
+        parts = [
+            _headline(study),
+            retrieval_section(study, numbering),
+            similarity_section(study, numbering),
+            language_id_section(study, numbering),
+            provenance_section(study),
+        ]
+    return document(_title(study), parts)
+
+
+def _title(study: Study) -> str:
+    names = list(dict.fromkeys(encoders(study).values()))
+    what = f"{plural(len(study.languages()), 'language')} in "
+    if not names:
+        return f"{what}an encoder that was not recorded"
+    return what + (names[0].rstrip("/").rsplit("/", 1)[-1] if len(names) == 1 else plural(len(names), "encoder"))
+
+
+def _headline(study: Study) -> str:
+    """Title, facts, findings, the run's notes, and the way to the sections."""
+    links = {
+        "retrieval": "Sentence retrieval",
+        "similarity": "Similarity",
+        "language-id": "Language identification",
+        "made": "How this was made",
+    }
+    findings = [*retrieval_findings(study), *similarity_findings(study), *language_id_findings(study)]
+    return headline(_title(study), links, _facts(study), _notes(study), findings, "Nothing was measured in this run.")
+
+
+def _facts(study: Study) -> dict[str, str]:
+    names, settings = encoders(study), study.section("settings")
+    if set(names) == {"*"}:
+        who = f"{names['*']}, shared by all languages"
+    else:
+        who = join([f"{name} for {'all others' if code == '*' else language(code)}" for code, name in names.items()]) or "not recorded"
+    n = study.section("data").get("n")
+    held = [s for s in study.scores if s.task == "sentence_retrieval" and (s.details or {}).get("part", "held_out") == "held_out"]
+    sentences = f"n = {n:,} in every language" if isinstance(n, int) else "number not recorded"
+    sentences += f"; retrieval is judged on held-out ones ({count_of(held)})" if held else ""
+    layers = {score.layer for score in study.scores if score.layer is not None}
+    return {
+        "Languages": join([language(code) for code in study.languages()]) or "none",
+        "Encoders" if len(names) > 1 else "Encoder": who,
+        "Parallel sentences": sentences,
+        "Layers": f"{len(layers)}, counted from 0 = the output of the embedding layer" if layers else "none measured",
+        "Seed": str(settings.get("seed", "not recorded")),
+    }
+
+
+def _notes(study: Study) -> list[str]:
+    """What the run wants its reader to know, and how many sentences were cut."""
+    given = study.config.get("notes")
+    notes = [str(note) for note in given] if isinstance(given, list) else [str(given)] if given else []
+    for code, facts in study.section("extraction").items():
+        cut = facts.get("truncated") if isinstance(facts, dict) else None
+        if isinstance(cut, int) and cut > 0:
+            notes.append(f"{language(str(code))}: {plural(cut, 'sentence')} had to be cut to fit the encoder.")
+    return notes

@@ -1,0 +1,83 @@
+"""Intervals against scipy, brute force, and their own promises."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as reference
+
+from crosslens.errors import InputError
+from crosslens.stats import jackknife_interval, wilson_interval
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 30, 600, 100_000])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.99, 1.0])
+def test_wilson_is_scipy_s(n, share):
+    successes = round(n * share)
+    expected = reference.binomtest(successes, n).proportion_ci(method="wilson")
+    assert wilson_interval(successes, n) == pytest.approx((expected.low, expected.high), abs=1e-12)  # the same closed form
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
+def test_wilson_holds_the_share_stays_in_range_and_is_symmetric(pair):
+    n, successes = pair
+    low, high = wilson_interval(successes, n)
+    # The bounds meet the share at 0 and n; 1e-12 is the closed form's rounding there.
+    assert 0 <= low <= successes / n + 1e-12 and successes / n - 1e-12 <= high <= 1
+    assert low < high
+    mirrored = wilson_interval(n - successes, n)
+    assert (1 - mirrored[1], 1 - mirrored[0]) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_wilson_narrows_with_the_square_root_of_n():
+    wide, narrow = (high - low for low, high in (wilson_interval(500, 1000), wilson_interval(50_000, 100_000)))
+    assert wide / narrow == pytest.approx(10, rel=0.01)  # 100 times the items; the rest is Wilson's correction
+
+
+def test_wilson_takes_fractional_successes():
+    whole, half = wilson_interval(3, 10), wilson_interval(3.5, 10)
+    assert whole[0] < half[0] and whole[1] < half[1]
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 10), (11, 10), (math.nan, 10), (0, 0), (1, -3)])
+def test_wilson_refuses_what_is_no_proportion(successes, n):
+    with pytest.raises(InputError):
+        wilson_interval(successes, n)
+
+
+def test_jackknife_of_the_mean_is_the_standard_error_of_the_mean():
+    x = np.random.default_rng(0).normal(size=50)
+    left_out = np.array([np.delete(x, i).mean() for i in range(50)])
+    low, high = jackknife_interval(x.mean(), left_out)
+    error = x.std(ddof=1) / math.sqrt(50)  # exact for the mean (Efron & Stein 1981)
+    assert (low, high) == pytest.approx((x.mean() - 1.959964 * error, x.mean() + 1.959964 * error), abs=1e-6)  # digits of 1.959964
+
+
+@pytest.mark.parametrize("g", [2, 3, 20])
+def test_jackknife_is_the_formula_in_a_loop(g):
+    x = np.random.default_rng(g).exponential(size=120)
+    parts = np.array_split(np.arange(120), g)
+    left_out = np.array([np.median(np.delete(x, part)) for part in parts])
+    mean, total = sum(left_out) / g, 0.0
+    for value in left_out:
+        total += (value - mean) ** 2
+    half = reference.norm.ppf(0.975) * math.sqrt((g - 1) / g * total)
+    assert jackknife_interval(1.5, left_out) == pytest.approx((1.5 - half, 1.5 + half), abs=1e-12)
+
+
+def test_jackknife_covers_about_95_per_cent():
+    rng, inside = np.random.default_rng(1), 0
+    for _ in range(400):
+        x = rng.normal(3, 1, size=200)
+        low, high = jackknife_interval(x.mean(), np.array([np.delete(x, part).mean() for part in np.array_split(np.arange(200), 20)]))
+        inside += low <= 3 <= high
+    assert 0.91 <= inside / 400 <= 0.98  # 20 groups: about 93.5 % (t with 19 degrees), plus or minus 2.5 standard errors
+
+
+def test_jackknife_of_equal_values_has_no_width_and_one_value_is_refused():
+    assert jackknife_interval(0.5, np.array([0.4, 0.4])) == (0.5, 0.5)
+    with pytest.raises(InputError, match="left_out: expected at least 2 values, got 1"):
+        jackknife_interval(0.5, np.array([0.4]))

@@ -1,0 +1,50 @@
+"""Two made-up languages and the recipe of a run on them; nothing here waits for transformers to be imported."""
+
+from pathlib import Path
+
+import numpy as np
+
+from crosslens.models.encoder import EncoderConfig
+from crosslens.models.settings import Optimisation, Source, TrainRecipe
+from crosslens.models.tokenisation import Vocabulary
+
+_WORDS = "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
+_OTHER = "ket hond mate zon zee roed grot oud nij zieht eet loopt zit vindt de een op binnen bij en".split()
+
+
+def two_languages(n: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """n sentences of a made-up language and their translations word by word; no sentence stands there twice."""
+    rng = np.random.default_rng(seed)
+    chosen: dict[tuple[int, ...], None] = {}
+    while len(chosen) < n:
+        chosen.setdefault(tuple(rng.integers(len(_WORDS), size=rng.integers(4, 8)).tolist()))
+    return tuple([" ".join(words[i] for i in sentence) for sentence in chosen] for words in (_WORDS, _OTHER))
+
+
+def write_lines(path: Path, lines: list[str]) -> str:
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def toy_recipe(folder: Path, n: int = 160, **changes) -> TrainRecipe:
+    """A 30-step recipe over a toy bilingual text that is written into ``folder``.
+
+    Its vocabulary is BPE: the library's unigram trainer does not give the same scores twice, so two runs could differ.
+    """
+    one, other = two_languages(n)
+    texts = {"eng": write_lines(folder / "toy.eng", one), "nld": write_lines(folder / "toy.nld", other)}
+    values = {
+        "name": "toy",
+        "sources": (Source(name="toy", texts=texts),),
+        "steps": 30,
+        "batch_tokens": 256,
+        "max_length": 30,
+        "validation": 20,
+        "log_every": 5,
+        "validate_every": 15,
+        "save_every": 10,
+        "vocabulary": Vocabulary(size=110, kind="bpe", sentences=300),
+        "encoder": EncoderConfig(vocab_size=110, hidden_size=32, layers=2, heads=2, ffn_size=64, max_positions=32),
+        "optimisation": Optimisation(peak_rate=5e-3, warmup=5),
+    }
+    return TrainRecipe(**{**values, **changes})
