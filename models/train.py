@@ -90,8 +90,10 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False) -> P
     """
     folder = Path(folder)
     settings = _settings(recipe)
+    if folder.is_dir() and any(folder.iterdir()):
+        claim_folder(folder, "train", settings)  # whose folder it is comes first; a new one is made only for texts that are fit
     corpora = {source.name: read_source(source) for source in recipe.sources}
-    check_sizes(recipe, corpora)  # whatever can be refused is refused before anything is written
+    check_sizes(recipe, corpora)
     if claim_folder(folder, "train", settings) and not resume:
         refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
     with lock_folder(folder):

@@ -46,7 +46,7 @@ _VERBS = {
         "crosslens probe runs/activations/fra runs/activations/eng",
     ),
     "report": (
-        "draw a finished study's report again",
+        "draw the report of a study or a training again",
         "crosslens report runs/fra-eng",
     ),
     "doctor": (
@@ -80,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     _study_arguments(made["quickstart"], made["study"])
     _train_arguments(made["train"])
     _store_arguments(made["extract"], made["align"], made["compare"], made["probe"])
-    made["report"].add_argument("run", help="folder of a finished study")
+    made["report"].add_argument("run", help="folder of a finished study, or of a training")
     for name, verb in made.items():
         if name not in ("doctor", "report"):
             verb.add_argument("--quiet", action="store_true", help="show no progress")

@@ -94,7 +94,7 @@ def run_study(study: Study, out: str | Path) -> Path:
     with lock_folder(out):
         if not run.scores.exists():
             stores = _extract_all(study, corpora, encoders, run)
-            run.note(**_facts(study, split, stores))
+            run.note(**_facts(study, corpora, split, stores))
             run.finish(_measure(study, stores, split, run))
     return run.path
 
@@ -112,7 +112,7 @@ def _settings(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, 
         "encoders": {who: display_name(name) for who, name in study.encoders.items()},
         "encoder_fingerprints": {who: prints[name] for who, name in study.encoders.items()},
         "languages": list(study.texts),
-        "texts": {language: {"file": c.name, "sentences": len(c), "sha256": c.fingerprint} for language, c in corpora.items()},
+        "texts": {language: corpus.fingerprint[:16] for language, corpus in corpora.items()},
         "train_fraction": study.train_fraction,
         "seed": study.seed,
     }
@@ -144,7 +144,7 @@ def _extract_all(
     return {condition: {language: mine[language] for language in corpora} for condition, mine in stores.items()}
 
 
-def _facts(study: Study, split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
+def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
     cut = {language: {"truncated": store.manifest["truncated"]} for language, store in stores["encoder"].items()}
     notes = []
     if "*" not in study.encoders:
@@ -152,7 +152,9 @@ def _facts(study: Study, split: Split, stores: Mapping[str, Mapping[str, Activat
             "Language identification was not measured: each language has its own encoder, so the space alone would tell the language."
         )
     first = next(iter(stores["encoder"].values()))
+    texts = {language: {"file": c.name, "sentences": len(c), "sha256": c.fingerprint} for language, c in corpora.items()}
     sizes: dict[str, Any] = {
+        "texts": texts,
         "n": first.n,
         "n_train": len(split.train),
         "n_held_out": len(split.held_out),

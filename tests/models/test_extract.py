@@ -68,10 +68,11 @@ def test_it_is_the_plain_loop_for_every_architecture(originals, tmp_path, monkey
 @pytest.mark.parametrize("kind", [*KINDS, "ours"])
 def test_a_sentence_is_cut_only_where_it_is_too_long(originals, tmp_path, kind):
     encoder = load_encoder(str(originals[kind]))
-    sentences = ["the", "the the"]
+    sentences = ["the"]
     while len(encoder.tokenizer(sentences[-1])["input_ids"]) <= encoder.max_length:
-        sentences.append(f"{sentences[-1]} the")
-    assert len(encoder.tokenizer(sentences[-2])["input_ids"]) == encoder.max_length  # every word is one piece, so one is a perfect fit
+        longer = [sentences[-1] + more for more in (" the", " x", "x")]
+        pieces = [len(encoder.tokenizer(sentence)["input_ids"]) for sentence in (sentences[-1], *longer)]
+        sentences.append(longer[pieces.index(pieces[0] + 1) - 1])  # one piece more, so that one sentence is a perfect fit
     index = extract(encoder, text(sentences), tmp_path / "store").index()
     assert index["truncated"] == [False] * (len(sentences) - 1) + [True] and index["pieces"][-2:] == [encoder.max_length - 2] * 2
 

@@ -1,5 +1,6 @@
 """Training: what a run leaves behind, that a killed run ends where an undisturbed one does, and every refusal."""
 
+import dataclasses
 import json
 import math
 import os
@@ -15,7 +16,7 @@ from safetensors.torch import load_file
 from toy_texts import toy_recipe
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from crosslens.errors import OutputError, StoreError, TrainingError
+from crosslens.errors import InputError, OutputError, StoreError, TrainingError
 from crosslens.files import lock_folder
 from crosslens.models import train as train_module
 from crosslens.models.batches import collate
@@ -205,6 +206,15 @@ def test_a_run_of_another_recipe_is_refused_naming_the_setting(undisturbed, reci
             OutputError, match=r"expected the same settings, got other ones \(masking.rate: 0.15 there, 0.3 here; seed: 0 there, 7 here\)"
         ):
             train(other, undisturbed, resume=resume)
+
+
+def test_a_text_that_is_too_short_or_missing_is_refused_before_anything_is_written(recipe, tmp_path):
+    with pytest.raises(InputError, match=r"toy: expected more than 160 sentences \(validation holds out 80\), got 160; lower validation"):
+        train(with_overrides(recipe, {"validation": 80}), tmp_path / "run")
+    missing = dataclasses.replace(recipe, sources=(dataclasses.replace(recipe.sources[0], texts={"eng": str(tmp_path / "no.txt")}),))
+    with pytest.raises(InputError, match=r"no.txt: expected a text file that can be read, got no such file; check the path"):
+        train(missing, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_with_other_things_is_refused(recipe, tmp_path):

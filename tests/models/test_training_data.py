@@ -153,11 +153,6 @@ def test_pairs_without_two_languages_are_refused(toy_tokenizer, tmp_path):
         build(recipe, toy_tokenizer, tmp_path / "tokens")
 
 
-def test_a_text_that_is_too_small_is_refused(toy_tokenizer, tmp_path):
-    with pytest.raises(InputError, match=r"toy: expected more than 80 sentences \(validation holds out 40\), got 80; lower validation"):
-        build(toy_texts.toy_recipe(tmp_path, n=80, validation=40), toy_tokenizer, tmp_path / "tokens")
-
-
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_a_text_with_nothing_to_train_on_is_refused(toy_tokenizer, tmp_path, share):
     with pytest.raises(InputError, match="sources: expected sentences to train on, got none that is left; raise max_length"):
