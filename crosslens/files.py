@@ -2,7 +2,7 @@
 
 Everything that the library writes goes through here: the content is written beside
 its final place and renamed, so a reader never sees half a file and kill -9 leaves
-at most a hidden ``.partial`` that nothing reads.
+at most a hidden ``.partial`` that nothing reads and the next run writes over.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ __all__ = [
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write ``content`` beside ``path``, flush it to disk, and rename it into place."""
     path = Path(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    aside = path.with_name(f".{path.name}.partial")  # one name: what a killed run leaves, the next one writes over
     data = content.encode() if isinstance(content, str) else content
     try:
         with open(aside, "wb") as file:

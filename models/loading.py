@@ -118,12 +118,18 @@ def encoder_fingerprint(folder: Path, random_seed: int | None = None) -> str:
 
 
 def _download(name: str) -> Path:
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import model_info, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
+    from_cache = _offline()
+    if not from_cache:
+        try:
+            model_info(name, timeout=10)  # snapshot_download itself would wait for a silent network without end
+        except Exception:  # no network, or no such model: what the cache has decides
+            from_cache = True
     try:
-        return Path(snapshot_download(name, allow_patterns=_WANTED, etag_timeout=5, local_files_only=_offline()))
+        return Path(snapshot_download(name, allow_patterns=_WANTED, etag_timeout=10, local_files_only=from_cache))
     except Exception as error:  # the hub client raises many kinds
         why = type(error).__name__
         refuse(

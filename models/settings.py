@@ -37,6 +37,8 @@ class Source:
     def __post_init__(self) -> None:
         if not self.texts:
             refuse(f"{self.name}.texts", "at least one language", "none", "name a text file")
+        if self.id_column >= 0 and not self.columns:
+            refuse(f"{self.name}.columns", "a column for each text where there is an id column", "none", "name the columns of the texts")
         if not self.weight > 0:
             refuse(f"{self.name}.weight", "a number above 0", repr(self.weight), "leave the source out to draw nothing from it")
 
