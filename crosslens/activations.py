@@ -152,13 +152,14 @@ class ActivationsWriter:
         if not (Path(folder) / "manifest.json").exists():
             return None
         store = Activations(folder)
+        _tidy(store.folder)
         same_settings(str(folder), store.manifest["settings"], settings, "choose another folder, or delete this one")
         return store
 
     def _begin(self, plan: dict[str, Any], index: dict[str, Sequence[Any]]) -> None:
         shutil.rmtree(self._aside, ignore_errors=True)
-        self._aside.mkdir(parents=True)
         need_space(self._aside, self.layers * self.n * self.d * self.dtype.itemsize + (1 << 20), str(self.folder))
+        self._aside.mkdir(parents=True)
         for layer in range(self.layers):
             # The space is taken now: a disk that fills up later cannot break a half-written store.
             np.lib.format.open_memmap(self._aside / _file(layer), "w+", self.dtype, (self.n, self.d))
@@ -196,12 +197,17 @@ class ActivationsWriter:
             refuse(str(self.folder), "all blocks written", f"{len(self.blocks())} missing", "write them first", StoreError)
         names = [_file(layer) for layer in range(self.layers)] + ["index.parquet"]
         sums = {name: sha256_file(self._aside / name) for name in names}
-        (self._aside / "plan.json").unlink()
-        self._journal.unlink()
         sizes = {"n": self.n, "d": self.d, "layers": self.layers, "dtype": str(self.dtype)}
         write_json(self._aside / "manifest.json", {"format": _FORMAT, **sizes, **more, "settings": self.settings, "sha256": sums})
         os.replace(self._aside, self.folder)
+        _tidy(self.folder)  # last: until the store stands under its name, a stopped run needs these to go on
         return Activations(self.folder)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what only an unfinished store needs."""
+    for name in ("plan.json", "journal.jsonl"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _file(layer: int) -> str:

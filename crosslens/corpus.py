@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import gzip
 import hashlib
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -68,7 +69,7 @@ def read_text(path: str | Path, language: str) -> Corpus:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             refuse(f"{path}:{number}", "a sentence", "a blank line", "remove the line from every language's file, or fill it")
-    return Corpus(language, lines, [str(i) for i in range(len(lines))], Path(path).name)
+    return Corpus(language, lines, [str(i) for i in range(len(lines))], _name(path))
 
 
 def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column: int | None = 0) -> Corpus:
@@ -88,7 +89,12 @@ def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column
             refuse(f"{path}:{number}", f"a sentence in column {text_column}", "a blank cell", "remove the line, or fill it")
         ids.append(str(number - 1) if id_column is None else cells[id_column])
         sentences.append(cells[text_column])
-    return Corpus(language, sentences, ids, Path(path).name)
+    return Corpus(language, sentences, ids, _name(path))
+
+
+def _name(path: str | Path) -> str:
+    """The file's name as text that can be printed and stored, whatever its bytes are."""
+    return os.fsencode(Path(path).name).decode("utf-8", "replace")
 
 
 def check_parallel(corpora: Mapping[str, Corpus]) -> int:

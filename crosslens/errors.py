@@ -4,7 +4,6 @@
     ├── InputError          an argument, a text or a model folder is not what is needed
     ├── StoreError          something this library wrote earlier is damaged or unfinished
     ├── OutputError         the place to write to cannot be written, or holds something else
-    ├── MissingExtraError   an optional package is not installed
     └── TrainingError       training cannot go on (the loss is not a number, say)
 
 A message reads ``argument: expected WHAT, got WHAT; WHAT TO DO``. The command
@@ -16,7 +15,6 @@ from typing import NoReturn
 __all__ = [
     "CrosslensError",
     "InputError",
-    "MissingExtraError",
     "OutputError",
     "StoreError",
     "TrainingError",
@@ -38,10 +36,6 @@ class StoreError(CrosslensError):
 
 class OutputError(CrosslensError):
     """The output cannot be written, or the folder holds a run with other settings."""
-
-
-class MissingExtraError(CrosslensError, ImportError):
-    """An optional dependency is missing; the message names the command that brings it."""
 
 
 class TrainingError(CrosslensError):

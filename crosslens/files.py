@@ -18,6 +18,7 @@ from typing import Any
 from crosslens.errors import CrosslensError, OutputError, StoreError, refuse
 
 __all__ = [
+    "check_folder",
     "claim_folder",
     "fingerprint",
     "lock_folder",
@@ -62,7 +63,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        refuse(str(path), "a JSON file", f"something else ({error})", "delete it and run the same command again", StoreError)
+        refuse(str(path), "a JSON file", f"something else ({error})", "restore it, or begin in another folder", StoreError)
 
 
 def sha256_file(path: str | Path) -> str:
@@ -91,8 +92,10 @@ def make_folder(path: str | Path, argument: str) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / f".writable.{os.getpid()}"
-        probe.write_bytes(b"crosslens")
-        probe.unlink()
+        try:
+            probe.write_bytes(b"crosslens")
+        finally:
+            probe.unlink(missing_ok=True)
     except OSError as error:
         refuse(argument, "a folder that can be written to", f"{path} ({error.strerror})", "choose another folder or make room", OutputError)
     return path
@@ -143,12 +146,12 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return {prefix: value}
 
 
-def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:
-    """Make a run's folder, or come back to it; True when it was there already.
+def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a folder holds this very run (True) or is free for it (False); nothing is written.
 
     Raises
     ------
-    OutputError: it holds a run of another kind or with other settings, holds something that is no run, or cannot be written to.
+    OutputError: it holds a run of another kind or with other settings, or something that is no run.
     """
     path = Path(folder) / "config.json"
     if path.exists():
@@ -158,13 +161,24 @@ def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
             got = f"one of `crosslens {made_by}`" if made_by else "a folder with somebody else's config.json"
             refuse(str(folder), f"a run made by `crosslens {kind}`", got, "choose another folder", OutputError)
         same_settings(str(folder), there["settings"], settings, "choose another folder, or repeat the settings of this run")
-        make_folder(folder, str(folder))
         return True
     if Path(folder).is_dir() and any(name for name in os.listdir(folder) if not name.startswith(".")):
         refuse(str(folder), "a new folder, or one of a run", "a folder with other files in it", "choose another folder", OutputError)
-    make_folder(folder, str(folder))
-    write_json(path, {"kind": kind, "settings": settings})
     return False
+
+
+def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:
+    """Make a run's folder, or come back to it; True when it was there already.
+
+    Raises
+    ------
+    OutputError: as for :func:`check_folder`; or it cannot be written to.
+    """
+    there = check_folder(folder, kind, settings)
+    make_folder(folder, str(folder))
+    if not there:
+        write_json(Path(folder) / "config.json", {"kind": kind, "settings": settings})
+    return there
 
 
 @contextlib.contextmanager

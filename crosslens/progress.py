@@ -9,7 +9,7 @@ import sys
 import time
 from types import TracebackType
 
-__all__ = ["Progress", "be_quiet", "say"]
+__all__ = ["Progress", "be_quiet", "is_quiet", "say"]
 
 _quiet = False
 _SHOW_AFTER, _LINE_EVERY = 2.0, 10.0  # seconds
@@ -19,6 +19,11 @@ def be_quiet(quiet: bool = True) -> None:
     """Show no progress and no remarks from here on (results and errors are still printed)."""
     global _quiet
     _quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Whether progress is not shown."""
+    return _quiet
 
 
 def say(message: str) -> None:

@@ -6,6 +6,7 @@ All functions are exact or seeded; none looks at the clock or at global random s
 import math
 
 import numpy as np
+from scipy.special import stdtrit
 
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
@@ -40,7 +41,7 @@ def jackknife_interval(value: float, left_out: np.ndarray) -> tuple[float, float
 
     The delete-a-group jackknife: standard error
     ``sqrt((g - 1) / g * sum((left_out - mean(left_out)) ** 2))`` (Efron & Stein 1981),
-    normal interval around ``value``.
+    interval of Student's t with g - 1 degrees of freedom around ``value``.
 
     Parameters
     ----------
@@ -49,10 +50,11 @@ def jackknife_interval(value: float, left_out: np.ndarray) -> tuple[float, float
 
     >>> low, high = jackknife_interval(2.0, np.array([1.5, 2.0, 2.5]))
     >>> round(low, 2), round(high, 2)
-    (0.87, 3.13)
+    (-0.48, 4.48)
     """
     g = len(left_out)
     if g < 2:
         refuse("left_out", "at least 2 values", str(g), "leave out at least two groups in turn")
     error = math.sqrt((g - 1) / g * float(np.square(left_out - np.mean(left_out)).sum()))
-    return value - _Z * error, value + _Z * error
+    half = float(stdtrit(g - 1, 0.975)) * error
+    return value - half, value + half

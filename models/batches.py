@@ -38,7 +38,12 @@ class Stream:
     @property
     def lengths(self) -> np.ndarray:
         """(n,) tokens of each item with [CLS] and [SEP] on every side."""
-        return sum((side.lengths[self.rows] + 2 for side in self.sides), np.zeros(len(self.rows), np.int64))
+        return self.lengths_of(slice(None))
+
+    def lengths_of(self, items: np.ndarray | slice) -> np.ndarray:
+        """Tokens of some items, as in ``lengths``."""
+        rows = self.rows[items]
+        return sum((side.offsets[rows + 1] - side.offsets[rows] + 2 for side in self.sides), np.zeros(len(rows), np.int64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +123,7 @@ def collate(stream: Stream, items: np.ndarray, cls_id: int, sep_id: int, pad_id:
     A pair is two whole sentences, ``[CLS] a [SEP] [CLS] b [SEP]``, with the positions of each counted from 0 (XLM's reset
     positions): each side looks exactly as it will when it is encoded alone.
     """
-    lengths = stream.lengths[items]
+    lengths = stream.lengths_of(items)
     ids = np.full((len(items), lengths.max()), pad_id, np.int64)
     positions = np.zeros_like(ids)
     for row, item in enumerate(stream.rows[items]):

@@ -1,12 +1,12 @@
 """From the files that a recipe names to the streams that batches are drawn from.
 
-Every sentence that is left out is counted, with the reason.
+Every row that is left out is counted, with the reason. (Where texts are joined by ids, the ids that all of them have make the rows.)
 """
 
 import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,9 @@ from crosslens.files import fingerprint
 from crosslens.models.batches import Stream
 from crosslens.models.settings import Source, TrainRecipe
 from crosslens.models.tokens import TokenFile, encode_text
+from crosslens.progress import Progress
 
-__all__ = ["TrainingData", "build_streams", "check_sizes", "read_source"]
+__all__ = ["Rows", "TrainingData", "build_streams", "check_sizes", "read_source", "split_rows"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,35 +87,60 @@ def build_streams(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus
     corpora: source name to language to its text, rows parallel within a source.
     folder: where the token files are kept.
     """
-    excluded = {line for path in recipe.exclude for line in read_text(path, "und").sentences}
     vocabulary = fingerprint(tokenizer.to_str())
+    rows_of = split_rows(recipe, corpora)
     left_out: collections.Counter[str] = collections.Counter()
     train: list[tuple[Stream, float]] = []
     held_out: dict[str, Stream] = {}
     for source in recipe.sources:
-        texts = corpora[source.name]
+        texts, rows = corpora[source.name], rows_of[source.name]
         files = {
             language: encode_text(
                 tokenizer, corpus.sentences, folder / f"{source.name}.{language}", {"text": corpus.fingerprint, "vocabulary": vocabulary}
             )
             for language, corpus in texts.items()
         }
-        n = len(next(iter(files.values())))
-        clean = np.array([not any(c.sentences[i] in excluded for c in texts.values()) for i in range(n)])
-        left_out["excluded by the recipe"] += int((~clean).sum())
-        kept = _held_out_rows(n, recipe, source.name)
-        groups: Iterable[tuple[str, ...]] = itertools.chain(((language,) for language in texts), itertools.combinations(texts, 2))
-        for group in groups:
-            fit = clean & _usable(group, texts, files, recipe.max_length, left_out)
-            name = f"{source.name} {'-'.join(group)}"
-            sides = tuple(files[language] for language in group)
-            rows = np.flatnonzero(fit & ~kept)
-            if len(rows):
-                train.append((Stream(name, sides, rows), source.weight))
-            if (fit & kept).any():
-                held_out[name] = Stream(name, sides, np.flatnonzero(fit & kept))
+        left_out["excluded by the recipe"] += int(rows.excluded.sum())
+        left_out["with a held-out sentence in another row"] += int((~rows.train & ~rows.held_out & ~rows.excluded).sum())
+        groups = [*((language,) for language in texts), *itertools.combinations(texts, 2)]
+        with Progress(len(groups), f"sorting {source.name}", "texts and pairs") as progress:
+            for group in groups:
+                fit = _usable(group, texts, files, recipe.max_length, left_out)
+                name = f"{source.name} {'-'.join(group)}"
+                sides = tuple(files[language] for language in group)
+                if (fit & rows.train).any():
+                    train.append((Stream(name, sides, np.flatnonzero(fit & rows.train)), source.weight))
+                if (fit & rows.held_out).any():
+                    held_out[name] = Stream(name, sides, np.flatnonzero(fit & rows.held_out))
+                progress.add(1)
     streams = [stream for stream, _ in train]
     return TrainingData(streams, _probabilities(train, recipe), held_out, dict(left_out))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What each row of a source is for; a row that is none of these has a held-out sentence of another row in it."""
+
+    train: np.ndarray
+    held_out: np.ndarray
+    excluded: np.ndarray
+
+
+def split_rows(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Rows]:
+    """Divide the rows of every source; no held-out or excluded sentence is in a training row of any source, in any language."""
+    excluded = {line for path in recipe.exclude for line in read_text(path, "und").sentences}
+    with_excluded = {name: _has(texts, excluded) for name, texts in corpora.items()}
+    held_out = {name: _held_out_rows(len(with_excluded[name]), recipe, name) & ~with_excluded[name] for name in corpora}
+    kept = {c.sentences[i] for name, texts in corpora.items() for c in texts.values() for i in np.flatnonzero(held_out[name]).tolist()}
+    return {
+        name: Rows(~with_excluded[name] & ~held_out[name] & ~_has(texts, kept), held_out[name], with_excluded[name])
+        for name, texts in corpora.items()
+    }
+
+
+def _has(texts: Mapping[str, Corpus], sentences: set[str]) -> np.ndarray:
+    """(n,) True for the rows with one of the sentences in any language."""
+    return np.array([any(s in sentences for s in row) for row in zip(*(c.sentences for c in texts.values()), strict=True)], bool)
 
 
 def _held_out_rows(n: int, recipe: TrainRecipe, name: str) -> np.ndarray:

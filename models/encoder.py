@@ -29,7 +29,7 @@ class EncoderConfig:
 
     Attributes
     ----------
-    vocab_size: rows of the token embedding, special tokens included.
+    vocab_size: rows of the token embedding, special tokens included; in a recipe it follows the vocabulary that is learnt.
     hidden_size: d, the width of every hidden state.
     layers: number of transformer layers L; hidden states are numbered 0 (embeddings) to L.
     heads: attention heads; divides hidden_size.
@@ -40,7 +40,7 @@ class EncoderConfig:
     init_std: standard deviation of the normal initialisation.
     """
 
-    vocab_size: int
+    vocab_size: int = 8000
     hidden_size: int = 128
     layers: int = 4
     heads: int = 4

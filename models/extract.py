@@ -18,9 +18,10 @@ from crosslens.errors import refuse
 from crosslens.models.loading import PretrainedEncoder
 from crosslens.progress import Progress
 
-__all__ = ["extract"]
+__all__ = ["count_pieces", "extract"]
 
 _BATCH_TOKENS = 4096
+_CHUNK = 10_000  # sentences tokenised at a time
 _BLOCK_BYTES = 32 << 20  # of one block, all layers together
 
 
@@ -44,45 +45,63 @@ def extract(encoder: PretrainedEncoder, corpus: Corpus, folder: str | Path) -> A
     finished = ActivationsWriter.finished(folder, settings)
     if finished is not None:
         return finished
-    ids, weights, truncated = _tokenise(encoder, corpus)
+    pieces, truncated = count_pieces(encoder, corpus)
     index: dict[str, Sequence[Any]] = {
         "id": list(corpus.ids),
         "language": [corpus.language] * len(corpus),
-        "pieces": [int(w.sum()) for w in weights],
-        "truncated": truncated,
+        "pieces": pieces.tolist(),
+        "truncated": truncated.tolist(),
     }
     block = max(1, _BLOCK_BYTES // (encoder.layers * encoder.d * 4))
     writer = ActivationsWriter(folder, settings, index, layers=encoder.layers, d=encoder.d, dtype="float32", block=block)
     left = writer.blocks()
     with Progress(len(corpus), f"encoding {corpus.name} with {encoder.name}", "sentences", len(corpus) - sum(map(len, left))) as progress:
         for rows in left:
-            writer.write(rows, _encode_block(encoder, ids, weights, rows, progress))
+            writer.write(rows, _encode_block(encoder, corpus, rows, progress))
     return writer.finish(
-        language=corpus.language, text=corpus.name, encoder=encoder.name, truncated=int(sum(truncated)), versions=_versions()
+        language=corpus.language, text=corpus.name, encoder=encoder.name, truncated=int(truncated.sum()), versions=_versions()
     )
 
 
-def _tokenise(encoder: PretrainedEncoder, corpus: Corpus) -> tuple[list[np.ndarray], list[np.ndarray], list[bool]]:
-    """Ids of each sentence, 1 for the tokens that count and 0 for special ones, and which sentences were cut."""
+def count_pieces(encoder: PretrainedEncoder, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
+    """Number of tokens of each sentence, special ones not counted, and which sentences are cut at the encoder's longest input.
+
+    Raises
+    ------
+    InputError: a sentence has no token but special ones.
+    """
+    pieces, truncated = np.empty(len(corpus), np.int64), np.empty(len(corpus), bool)
+    with Progress(len(corpus), f"tokenising {corpus.name}", "sentences") as progress:
+        for start in range(0, len(corpus), _CHUNK):
+            rows = range(start, min(start + _CHUNK, len(corpus)))
+            _, weights, cut = _tokenise(encoder, corpus, rows)
+            pieces[rows.start : rows.stop] = [int(weight.sum()) for weight in weights]
+            truncated[rows.start : rows.stop] = cut
+            progress.add(len(rows))
+    empty = np.flatnonzero(pieces == 0)
+    if len(empty):
+        got, where = repr(corpus.sentences[empty[0]]), f"{corpus.name}:{empty[0] + 1}"
+        refuse(where, "a sentence with at least one token", got, "remove or replace the sentence")
+    return pieces, truncated
+
+
+def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range) -> tuple[list[np.ndarray], list[np.ndarray], list[bool]]:
+    """Ids of some sentences, 1 for the tokens that count and 0 for special ones, and which sentences were cut."""
+    some = list(corpus.sentences[rows.start : rows.stop])
     encoded = encoder.tokenizer(
-        list(corpus.sentences), truncation=True, max_length=encoder.max_length, return_special_tokens_mask=True, return_attention_mask=False
+        some, truncation=True, max_length=encoder.max_length, return_special_tokens_mask=True, return_attention_mask=False
     )
     ids = [np.asarray(row, np.int64) for row in encoded["input_ids"]]
     weights = [1 - np.asarray(row, np.int64) for row in encoded["special_tokens_mask"]]
-    for i, weight in enumerate(weights):
-        if not weight.any():
-            refuse(
-                f"{corpus.name}:{i + 1}", "a sentence with at least one token", repr(corpus.sentences[i]), "remove or replace the sentence"
-            )
     return ids, weights, [bool(encoding.overflowing) for encoding in encoded.encodings]
 
 
 @torch.inference_mode()
-def _encode_block(
-    encoder: PretrainedEncoder, ids: list[np.ndarray], weights: list[np.ndarray], rows: range, progress: Progress
-) -> list[np.ndarray]:
+def _encode_block(encoder: PretrainedEncoder, corpus: Corpus, rows: range, progress: Progress) -> list[np.ndarray]:
+    """The sentence vectors of some rows, one array per layer."""
+    ids, weights, _ = _tokenise(encoder, corpus, rows)
     states = [np.empty((len(rows), encoder.d), np.float32) for _ in range(encoder.layers)]
-    order = sorted(rows, key=lambda i: len(ids[i]))
+    order = sorted(range(len(rows)), key=lambda i: len(ids[i]))
     pad = encoder.tokenizer.pad_token_id or 0
     at = 0
     while at < len(order):
@@ -96,10 +115,9 @@ def _encode_block(
         for row, i in enumerate(batch):
             tokens[row, : len(ids[i])], mask[row, : len(ids[i])] = ids[i], 1
             share[row, 0, : len(ids[i])] = weights[i] / weights[i].sum()
-        output = encoder.model(input_ids=torch.from_numpy(tokens), attention_mask=torch.from_numpy(mask), output_hidden_states=True)
-        places = np.array(batch) - rows.start
-        for layer, hidden in enumerate(output.hidden_states):
-            states[layer][places] = torch.bmm(torch.from_numpy(share), hidden).squeeze(1).numpy()
+        hidden_states = encoder.hidden_states(torch.from_numpy(tokens), torch.from_numpy(mask))
+        for state, hidden in zip(states, hidden_states, strict=True):
+            state[batch] = torch.bmm(torch.from_numpy(share), hidden).squeeze(1).numpy()
         progress.add(len(batch))
         at = end
     return states

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
-from crosslens.errors import refuse
+from crosslens.errors import CrosslensError, refuse
 from crosslens.files import sha256_file
+from crosslens.progress import is_quiet
 
 __all__ = ["PretrainedEncoder", "encoder_fingerprint", "load_encoder", "resolve_encoder"]
 
@@ -38,8 +39,17 @@ class PretrainedEncoder:
 
     def __init__(self, name: str, model: Any, tokenizer: Any, fingerprint: str) -> None:
         self.name, self.model, self.tokenizer, self.fingerprint = name, model, tokenizer, fingerprint
-        self.layers, self.d = int(model.config.num_hidden_layers) + 1, int(model.config.hidden_size)
-        self.max_length = _max_length(model.config, tokenizer)
+        self.max_length = _max_length(model, tokenizer)
+        with torch.inference_mode():
+            states = self.hidden_states(torch.tensor([tokenizer("a")["input_ids"]]), None)
+        self.layers, self.d = len(states), int(states[0].shape[-1])
+
+    def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        """Hidden states of every layer, each (batch, length, d), of (batch, length) token ids; mask is 1 for real tokens."""
+        states = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+        if not states or len({state.shape for state in states}) > 1:
+            refuse(f"encoder {self.name}", "hidden states of one width", f"{len(states or ())} of several widths", "choose another encoder")
+        return tuple(states)
 
 
 def resolve_encoder(name: str) -> Path:
@@ -60,7 +70,8 @@ def resolve_encoder(name: str) -> Path:
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
         got = f"only pickled weights ({pickled[0]})" if pickled else "no weights"
         remedy = "convert them: load the model where you trust it and call save_pretrained(folder, safe_serialization=True)"
-        refuse(f"encoder {name}", "weights as safetensors", got, remedy if pickled else "give a folder with model.safetensors")
+        here = pickled or not Path(name).is_dir()  # pickled weights are not even fetched from the hub
+        refuse(f"encoder {name}", "weights as safetensors", got, remedy if here else "give a folder with model.safetensors")
     if not any((folder / file).exists() for file in _TOKENISER_FILES):
         refuse(f"encoder {name}", "a tokeniser (tokenizer.json)", "none in the folder", "save the tokeniser beside the weights")
     return folder
@@ -87,6 +98,8 @@ def load_encoder(name: str, *, random_seed: int | None = None) -> PretrainedEnco
     logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        if config.is_encoder_decoder:
+            raise ValueError("an encoder-decoder; only encoders and decoder-only models can be studied")
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if random_seed is None:
             model, info = AutoModel.from_pretrained(
@@ -97,14 +110,19 @@ def load_encoder(name: str, *, random_seed: int | None = None) -> PretrainedEnco
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(random_seed)
                 model, missing = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False), []
+        if missing:
+            refuse(
+                f"encoder {name}", "weights for the whole model", f"{len(missing)} missing ({missing[0]} ...)", "give the whole checkpoint"
+            )
+        if not tokenizer.is_fast:
+            refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
+        fingerprint = encoder_fingerprint(folder, random_seed)
+        return PretrainedEncoder(folder.resolve().name if Path(name).is_dir() else name, model.eval(), tokenizer, fingerprint)
+    except CrosslensError:
+        raise
     except Exception as error:  # transformers, safetensors and tokenizers raise many kinds
-        refuse(f"encoder {name}", "a model that transformers loads", " ".join(str(error).split())[:300], "check the folder")
-    if missing:
-        refuse(f"encoder {name}", "weights for the whole model", f"{len(missing)} missing ({missing[0]} ...)", "give the whole checkpoint")
-    if not tokenizer.is_fast:
-        refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
-    fingerprint = encoder_fingerprint(folder, random_seed)
-    return PretrainedEncoder(folder.resolve().name if Path(name).is_dir() else name, model.eval(), tokenizer, fingerprint)
+        got = " ".join(str(error).split())[:300] or type(error).__name__
+        refuse(f"encoder {name}", "a model that transformers loads and runs", got, "check the folder")
 
 
 def encoder_fingerprint(folder: Path, random_seed: int | None = None) -> str:
@@ -121,7 +139,8 @@ def _download(name: str) -> Path:
     from huggingface_hub import model_info, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    disable_progress_bars()
+    if is_quiet():
+        disable_progress_bars()
     from_cache = _offline()
     if not from_cache:
         try:
@@ -129,7 +148,7 @@ def _download(name: str) -> Path:
         except Exception:  # no network, or no such model: what the cache has decides
             from_cache = True
     try:
-        return Path(snapshot_download(name, allow_patterns=_WANTED, etag_timeout=10, local_files_only=from_cache))
+        return Path(snapshot_download(name, allow_patterns=_WANTED, ignore_patterns=["*/*"], etag_timeout=10, local_files_only=from_cache))
     except Exception as error:  # the hub client raises many kinds
         why = type(error).__name__
         refuse(
@@ -144,8 +163,9 @@ def _offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")  # as the hub client reads it
 
 
-def _max_length(config: Any, tokenizer: Any) -> int:
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is not None and config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        positions -= config.pad_token_id + 1  # their positions begin behind the padding id
-    return int(min(positions or 512, tokenizer.model_max_length))
+def _max_length(model: Any, tokenizer: Any) -> int:
+    positions = getattr(model.config, "max_position_embeddings", None) or 512
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            positions -= module.padding_idx + 1  # RoBERTa and its kin count positions from behind the padding id
+    return int(min(positions, tokenizer.model_max_length))

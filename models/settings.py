@@ -107,7 +107,7 @@ class TrainRecipe:
     validate_every: int = 1000
     save_every: int = 500
     vocabulary: Vocabulary = Vocabulary()
-    encoder: EncoderConfig = EncoderConfig(vocab_size=8000)
+    encoder: EncoderConfig = EncoderConfig()
     masking: Masking = Masking()
     optimisation: Optimisation = Optimisation()
 

@@ -25,12 +25,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosslens.corpus import Corpus
+from crosslens.corpus import Corpus, read_text
 from crosslens.errors import OutputError, TrainingError, refuse
-from crosslens.files import claim_folder, lock_folder, write_json, write_whole
+from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, write_json, write_whole
 from crosslens.models.batches import Batch, Stream, collate, plan_epoch, schedule
 from crosslens.models.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
-from crosslens.models.data import TrainingData, build_streams, check_sizes, read_source
+from crosslens.models.data import TrainingData, build_streams, check_sizes, read_source, split_rows
 from crosslens.models.encoder import MaskedLM
 from crosslens.models.interop import export_model
 from crosslens.models.masking import mask_tokens
@@ -89,14 +89,14 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False) -> P
     TrainingError: the loss is not a number any more; the last checkpoint is kept.
     """
     folder = Path(folder)
-    settings = _settings(recipe)
-    if folder.is_dir() and any(folder.iterdir()):
-        claim_folder(folder, "train", settings)  # whose folder it is comes first; a new one is made only for texts that are fit
     corpora = {source.name: read_source(source) for source in recipe.sources}
-    check_sizes(recipe, corpora)
-    if claim_folder(folder, "train", settings) and not resume:
+    settings = _settings(recipe, corpora)
+    if check_folder(folder, "train", settings) and not resume:
         refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
+    check_sizes(recipe, corpora)
+    make_folder(folder, str(folder))
     with lock_folder(folder):
+        claim_folder(folder, "train", settings)
         return _train(recipe, corpora, folder, settings)
 
 
@@ -197,12 +197,15 @@ def _need_number(what: str, value: float) -> None:
 
 def _sentence_vectors(model: MaskedLM, stream: Stream) -> list[Tensor]:
     """Unit-length mean vectors of every sentence, per layer."""
-    batch = collate(stream, np.arange(len(stream.rows)), _CLS, _SEP, _PAD)
-    ids, positions, lengths = (torch.from_numpy(a) for a in (batch.ids, batch.positions, batch.lengths))
-    place = torch.arange(ids.shape[1])
-    ordinary = ((place > 0) & (place < lengths[:, None] - 1)).float()[:, :, None]
-    states = model.encoder(ids, positions, lengths)
-    return [F.normalize((h * ordinary).sum(1) / ordinary.sum(1), dim=-1) for h in states]
+    parts = []
+    for start in range(0, len(stream.rows), 300):
+        batch = collate(stream, np.arange(start, min(start + 300, len(stream.rows))), _CLS, _SEP, _PAD)
+        ids, positions, lengths = (torch.from_numpy(a) for a in (batch.ids, batch.positions, batch.lengths))
+        place = torch.arange(ids.shape[1])
+        ordinary = ((place > 0) & (place < lengths[:, None] - 1)).float()[:, :, None]
+        states = model.encoder(ids, positions, lengths)
+        parts.append([F.normalize((h * ordinary).sum(1) / ordinary.sum(1), dim=-1) for h in states])
+    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
 
 
 def describe_data(data: TrainingData) -> dict[str, Any]:
@@ -214,8 +217,13 @@ def describe_data(data: TrainingData) -> dict[str, Any]:
     return {"streams": streams, "held_out": {name: len(s.rows) for name, s in data.held_out.items()}, "left_out": data.left_out}
 
 
-def _settings(recipe: TrainRecipe) -> dict[str, Any]:
-    return json.loads(json.dumps({k: v for k, v in dataclasses.asdict(recipe).items() if k not in _WHEN_ONLY}))
+def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Any]:
+    """What the weights depend on: the recipe, with the texts' contents in the place of their paths."""
+    settings = {name: value for name, value in dataclasses.asdict(recipe).items() if name not in _WHEN_ONLY}
+    for source in settings["sources"]:
+        source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in corpora[source["name"]].items()}
+    settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
+    return json.loads(json.dumps(settings))
 
 
 def _tokenizer(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path) -> Tokenizer:
@@ -223,9 +231,9 @@ def _tokenizer(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]],
     where = folder / "tokenizer"
     if not (where / "tokenizer_config.json").exists():
         texts: dict[str, list[str]] = {}
-        for languages in corpora.values():
-            for language, corpus in languages.items():
-                texts.setdefault(language, []).extend(corpus.sentences)
+        for name, rows in split_rows(recipe, corpora).items():  # neither held-out nor excluded sentences shape the vocabulary
+            for language, corpus in corpora[name].items():
+                texts.setdefault(language, []).extend(corpus.sentences[i] for i in np.flatnonzero(rows.train).tolist())
         say(f"learning {recipe.vocabulary.size} {recipe.vocabulary.kind} pieces")
         tokenizer = train_tokenizer({k: list(dict.fromkeys(v)) for k, v in texts.items()}, recipe.vocabulary, recipe.seed)
         where.mkdir(parents=True, exist_ok=True)

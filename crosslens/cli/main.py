@@ -160,12 +160,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = build_parser().parse_args(arguments)
     from crosslens.cli import verbs
 
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
     try:
         getattr(verbs, parsed.verb)(parsed)
     except CrosslensError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        print("crosslens: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr)
+        again = "the same command with --resume goes on" if parsed.verb == "train" else "the same command goes on"
+        kept = f"; what is finished is kept, {again}" if parsed.verb in ("quickstart", "study", "train", "extract") else ""
+        print(f"crosslens: stopped{kept}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,19 +6,23 @@ import platform
 import re
 import tomllib
 from collections.abc import Iterable
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from crosslens import __version__
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
-from crosslens.progress import be_quiet
+from crosslens.progress import be_quiet, say
 from crosslens.score import Score
 
 __all__ = ["align", "compare", "doctor", "extract", "probe", "quickstart", "report", "study", "train"]
 
 _LANGUAGE = re.compile(r"([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)=(.+)")
-_EXTRAS = {"tensorboard": "tensorboard", "datasets": "datasets"}
+_REQUIRED = (
+    "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn", "matplotlib", "pyarrow", "jaxtyping", "tqdm",
+    "faiss-cpu", "fasttext-community",
+)  # fmt: skip
 
 
 def quickstart(arguments: argparse.Namespace) -> None:
@@ -51,6 +55,7 @@ def _study(what: Any, arguments: argparse.Namespace) -> None:
 
     be_quiet(arguments.quiet)
     folder = run_study(what, arguments.out)
+    say("drawing the report")
     report_path = write_report(folder)
     rows, text = summary(folder)
     print(format_table(rows), text, f"Report: {report_path}", sep="\n")
@@ -82,21 +87,27 @@ def extract(arguments: argparse.Namespace) -> None:
     from crosslens.corpus import read_text
 
     texts = {language: read_text(path, language) for language, path in _by_language(arguments.text, "TEXT").items()}
+    from crosslens.files import lock_folder, make_folder
+    from crosslens.models.extract import count_pieces
     from crosslens.models.extract import extract as run
     from crosslens.models.loading import load_encoder
 
     be_quiet(arguments.quiet)
     encoder = load_encoder(arguments.encoder, random_seed=arguments.random_seed)
-    for language, corpus in texts.items():
-        store = run(encoder, corpus, Path(arguments.out) / language)
-        cut = f", {store.manifest['truncated']} cut at {encoder.max_length} tokens" if store.manifest["truncated"] else ""
-        print(f"{store.folder}: {store.n} sentences, layers 0-{store.layers - 1}, d = {store.d}{cut}")
+    for corpus in texts.values():
+        count_pieces(encoder, corpus)  # a text that cannot be read is refused before anything is written
+    with lock_folder(make_folder(arguments.out, "--out")):
+        for language, corpus in texts.items():
+            store = run(encoder, corpus, Path(arguments.out) / language)
+            cut = f", {store.manifest['truncated']} cut at {encoder.max_length} tokens" if store.manifest["truncated"] else ""
+            print(f"{store.folder}: {store.n} sentences, layers 0-{store.layers - 1}, d = {store.d}{cut}")
 
 
 def align(arguments: argparse.Namespace) -> None:
     """Print retrieval between two stores before and after Procrustes."""
     from crosslens.run.measures import make_split, retrieval_scores
 
+    be_quiet(arguments.quiet)
     x, y = _parallel([arguments.x, arguments.y])
     scores = retrieval_scores(x, y, make_split(x.n, arguments.train_fraction, arguments.seed), _common([x, y], arguments.seed))
     rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
@@ -124,11 +135,12 @@ def compare(arguments: argparse.Namespace) -> None:
     """Print linear CKA between two stores."""
     from crosslens.run.measures import similarity_scores
 
+    be_quiet(arguments.quiet)
     x, y = _parallel([arguments.x, arguments.y])
     scores = similarity_scores(x, y, _common([x, y], arguments.seed), seed=arguments.seed)
     rows: list[tuple[str, ...]] = [("layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n")]
     cells = {(s.layer, s.quantity, s.condition): s for s in scores if s.layer == s.other_layer}
-    for layer in range(x.layers):
+    for layer in range(min(x.layers, y.layers)):
         biased, debiased, shuffled = (
             cells[layer, q, c] for q, c in (("linear_cka", None), ("debiased_linear_cka", None), ("linear_cka", "shuffled_items"))
         )
@@ -170,22 +182,17 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def doctor(arguments: argparse.Namespace) -> None:
-    """Print versions, devices, threads, and what is missing."""
-    import torch
+    """Say what is there, what is missing, and how to get it; imports nothing that may be broken."""
+    rows: list[tuple[str, ...]] = [("what", "found"), ("crosslens", __version__), ("python", platform.python_version())]
+    rows.append(("platform", platform.platform()))
+    rows.append(("threads", os.environ.get("OMP_NUM_THREADS", f"{os.cpu_count()} (all cores; OMP_NUM_THREADS sets another number)")))
+    for name in _REQUIRED:
+        rows.append((name, _version(name) or "missing; pip install -c constraints.txt . brings it"))
+    if _version("torch"):
+        import torch
 
-    from crosslens.run.folder import versions
-
-    rows: list[tuple[str, ...]] = [("what", "found"), *versions().items(), ("platform", platform.platform())]
-    rows.append(("threads", f"{torch.get_num_threads()} used of {os.cpu_count()} cores"))
-    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    rows.append(("GPUs", ", ".join(devices) or "none (not needed)"))
-    for name in ("faiss-cpu", "fasttext-community", "matplotlib", "pyarrow"):
-        rows.append((name, _version(name) or "missing; pip install -c constraints.txt ."))
-    for extra, module in _EXTRAS.items():
-        found = util.find_spec(module) is not None
-        rows.append(
-            (f"extra {extra}", _version(module) or "there" if found else f"not installed; pip install 'crosslens[{extra}]' brings it")
-        )
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        rows.append(("GPUs", ", ".join(names) + " (not used yet)" if names else "none (none is needed)"))
     print(format_table(rows))
 
 

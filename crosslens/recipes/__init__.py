@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from crosslens.errors import refuse
 from crosslens.models.settings import TrainRecipe, from_dict
@@ -39,5 +39,12 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
     sources = values.get("sources")
     for source in sources if isinstance(sources, list) else []:
         if isinstance(source, dict) and isinstance(source.get("texts"), dict):
-            source["texts"] = {language: str(path.parent / file) for language, file in source["texts"].items()}
+            source["texts"] = {language: _beside(path, file) for language, file in source["texts"].items()}
+    if isinstance(values.get("exclude"), list):
+        values["exclude"] = [_beside(path, file) for file in values["exclude"]]
     return cast(TrainRecipe, from_dict(TrainRecipe, values))
+
+
+def _beside(recipe: Path, file: Any) -> Any:
+    """A path that is counted from the recipe's folder; anything but a string is left for the type check."""
+    return str(recipe.parent / file) if isinstance(file, str) else file

@@ -22,8 +22,10 @@ _DEFINITIONS = (
     ("P@1", "Precision at 1 of sentence retrieval: the fraction of source sentences whose nearest target sentence by cosine similarity is "
      "their translation. Chance is 1/n. Intervals are Wilson’s (1927). Retrieval as a test of alignment: Conneau et al. 2020, “Emerging "
      "cross-lingual structure in pretrained language models”."),
-    ("Procrustes", "The orthogonal map from source to target vectors with the smallest squared error (Schönemann 1966), fitted on the "
-     "training part of the sentences only and judged on the held-out part."),
+    ("Unaligned", "Cosine similarity of the vectors as they are."),
+    ("Procrustes", "Vectors are brought to unit length and centred by the means of the training part, then rotated by the orthogonal map "
+     "with the smallest squared error there (Schönemann 1966); judged on the held-out part. What it gains over “unaligned” is the work "
+     "of centring and of the rotation together."),
     ("Linear CKA", "Centred kernel alignment with a linear kernel: Kornblith et al. 2019, “Similarity of neural network representations "
      "revisited”. The debiased version replaces the biased estimate of HSIC by the unbiased one (Song et al. 2012). Shuffled sentences: "
      "the rows of one side permuted, which is what no relation looks like."),

@@ -121,7 +121,8 @@ def retrieval_section(study: Study, numbering: Numbering) -> str:
     intro = (
         "For every sentence of the source language, the nearest sentence of the target language (cosine similarity of their vectors) is "
         "looked up; P@1 is the fraction of sentences for which it is the translation. Curves and matrices use held-out sentences, which "
-        "no alignment was fitted on. Grey lines are controls: the same architecture with random weights."
+        "no alignment was fitted on. Unaligned vectors are compared as they are; Procrustes scales them to unit length, centres and "
+        "rotates them. Grey lines are controls: the same architecture with random weights."
     )
     parts = [_matrices(study, numbering, layers), _panels(study, numbering), _table(study, layers)]
     return section("retrieval", "Sentence retrieval", paragraph(text(intro)), *parts)

@@ -27,8 +27,6 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._parts = self.path / "parts"
-        if self.scores.exists():  # a run that was stopped just before its last act
-            shutil.rmtree(self._parts, ignore_errors=True)
 
     @property
     def scores(self) -> Path:
@@ -50,6 +48,10 @@ class RunFolder:
     def finish(self, scores: Iterable[Score]) -> None:
         """Write all scores; the parts are not needed any more."""
         write_scores(scores, self.scores)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove the parts; once ``scores.jsonl`` is there nothing needs them."""
         shutil.rmtree(self._parts, ignore_errors=True)
 
 

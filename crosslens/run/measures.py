@@ -6,16 +6,17 @@ sentences train every mapping and probe, and the same are held out.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from crosslens.activations import Activations
-from crosslens.alignment import Procrustes, linear_cka, linear_cka_layers, retrieval_both_directions
+from crosslens.alignment import LayerCKA, Procrustes, linear_cka_layers, retrieval_both_directions
 from crosslens.alignment.retrieval import RetrievalResult
 from crosslens.errors import refuse
 from crosslens.probes import language_id
+from crosslens.progress import Progress
 from crosslens.score import Score
 
 __all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores"]
@@ -63,7 +64,7 @@ def retrieval_scores(x: Activations, y: Activations, split: Split, common: Mappi
     """
     scores = []
     fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
-    for layer in _common_layers(x, y):
+    for layer in _shown(_common_layers(x, y), f"retrieval {x.language}-{y.language}"):
         a, b = np.asarray(x.layer(layer)), np.asarray(y.layer(layer))
         held = a[split.held_out], b[split.held_out]
         mapping = Procrustes(normalise=True).fit(a[split.train], b[split.train])
@@ -111,29 +112,30 @@ def similarity_scores(
     With ``control="random_encoder"``: same-layer values only.
     """
     fields: dict[str, Any] = {**common, "task": "similarity", "n": x.n, "source": x.language, "target": y.language}
+    both = range(min(x.layers, y.layers))
     if control:
-        return [score for layer in _common_layers(x, y) for score in _cka_pair(x.layer(layer), y.layer(layer), layer, control, fields)]
-    result = linear_cka_layers([x.layer(i) for i in range(x.layers)], [y.layer(i) for i in range(y.layers)])
-    scores = []
-    tables = (("linear_cka", result.biased, result.low, result.high),
-              ("debiased_linear_cka", result.debiased, result.debiased_low, result.debiased_high))  # fmt: skip
-    for quantity, values, low, high in tables:
-        for i, j in np.ndindex(values.shape):
-            interval = (float(low[i, j]), float(high[i, j])) if np.isfinite(low[i, j]) else (None, None)
-            place: dict[str, Any] = {"layer": i, "other_layer": j, "low": interval[0], "high": interval[1]}
-            scores.append(Score(**fields, quantity=quantity, value=float(values[i, j]), **place))
+        return [score for layer in both for score in _cka_pair(x.layer(layer), y.layer(layer), layer, control, fields)]
+    scores = _cka_scores(linear_cka_layers([x.layer(i) for i in range(x.layers)], [y.layer(i) for i in range(y.layers)]), fields)
     order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
-    for layer in _common_layers(x, y):
+    for layer in both:
         scores += _cka_pair(x.layer(layer), y.layer(layer)[order], layer, "shuffled_items", fields)
     return scores
 
 
 def _cka_pair(a: np.ndarray, b: np.ndarray, layer: int, condition: str, fields: Mapping[str, Any]) -> list[Score]:
-    place: dict[str, Any] = {"layer": layer, "other_layer": layer, "condition": condition}
-    return [
-        Score(**fields, **place, quantity=quantity, value=linear_cka(a, b, debiased=debiased))
-        for quantity, debiased in (("linear_cka", False), ("debiased_linear_cka", True))
-    ]
+    """A control's values at one layer, with their intervals."""
+    return _cka_scores(linear_cka_layers([a], [b]), {**fields, "condition": condition}, first_layer=layer)
+
+
+def _cka_scores(result: LayerCKA, fields: Mapping[str, Any], first_layer: int = 0) -> list[Score]:
+    scores = []
+    biased, debiased = (result.biased, result.low, result.high), (result.debiased, result.debiased_low, result.debiased_high)
+    for quantity, (values, low, high) in (("linear_cka", biased), ("debiased_linear_cka", debiased)):
+        for i, j in np.ndindex(values.shape):
+            interval = (float(low[i, j]), float(high[i, j])) if np.isfinite(low[i, j]) else (None, None)
+            place: dict[str, Any] = {"layer": first_layer + i, "other_layer": first_layer + j, "low": interval[0], "high": interval[1]}
+            scores.append(Score(**fields, quantity=quantity, value=float(values[i, j]), **place))
+    return scores
 
 
 def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
@@ -142,7 +144,7 @@ def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapp
     Sentences are divided by what they say, not by language: no translation of a held-out sentence is trained on.
     """
     scores = []
-    for layer in range(min(store.layers for store in stores)):
+    for layer in _shown(range(min(store.layers for store in stores)), "language identification"):
         arrays = {store.language: store.layer(layer) for store in stores}
         result = language_id(
             {language: array[split.train] for language, array in arrays.items()},
@@ -172,6 +174,14 @@ def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapp
                     )
                 )
     return scores
+
+
+def _shown(layers: range, label: str) -> Iterator[int]:
+    """The layers, with progress where they take long."""
+    with Progress(len(layers), label, "layers") as progress:
+        for layer in layers:
+            yield layer
+            progress.add(1)
 
 
 def _common_layers(x: Activations, y: Activations) -> range:

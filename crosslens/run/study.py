@@ -8,22 +8,21 @@
 import dataclasses
 import functools
 import itertools
+import os
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crosslens.activations import Activations
 from crosslens.checks import check_fraction
 from crosslens.corpus import Corpus, check_parallel, read_text
-from crosslens.errors import refuse
-from crosslens.files import claim_folder, lock_folder, need_space
+from crosslens.errors import InputError, refuse
+from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, need_space, sha256_file
 from crosslens.progress import Progress
 from crosslens.run.folder import RunFolder, versions
 from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores
 from crosslens.score import Score, read_scores
-
-if TYPE_CHECKING:
-    from crosslens.models.loading import PretrainedEncoder
 
 __all__ = ["Study", "display_name", "run_study", "summary"]
 
@@ -58,6 +57,11 @@ class Study:
             got = f"encoders for {', '.join(sorted(self.encoders))} and texts for {', '.join(sorted(self.texts))}"
             refuse("encoders", "one encoder for all, or exactly one for each text's language", got, "name an encoder for each text")
 
+    @property
+    def shared(self) -> bool:
+        """Whether one encoder reads all languages."""
+        return len(set(self.encoders.values())) == 1
+
     def encoder_of(self, language: str) -> str:
         """The encoder that reads a language."""
         return self.encoders.get("*") or self.encoders[language]
@@ -79,28 +83,39 @@ def run_study(study: Study, out: str | Path) -> Path:
     """
     corpora = {language: read_text(path, language) for language, path in study.texts.items()}
     split = make_split(check_parallel(corpora), study.train_fraction, study.seed)
-    from crosslens.models.loading import encoder_fingerprint, load_encoder, resolve_encoder  # torch, once the texts are fit
+    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch, once the texts are fit
 
     prints = {name: encoder_fingerprint(resolve_encoder(name)) for name in dict.fromkeys(study.encoders.values())}
-    run, encoders = RunFolder(out), {}
+    settings, run = _settings(study, corpora, prints), RunFolder(out)
+    check_folder(out, "study", settings)
     if not run.scores.exists():
-        encoders = {name: load_encoder(name) for name in prints}
-        _check_shapes(study, encoders)
-        if not run.path.exists():
-            one = next(iter(encoders.values()))
-            numbers = len(corpora) * len(next(iter(corpora.values()))) * one.layers * one.d
-            need_space(out, 2 * 4 * numbers, str(out))  # float32, of the encoder and of its control
-    claim_folder(out, "study", _settings(study, corpora, prints))
+        _check_encoders(study, corpora, prints, run)
+    make_folder(out, str(out))
     with lock_folder(out):
+        claim_folder(out, "study", settings)
         if not run.scores.exists():
-            stores = _extract_all(study, corpora, encoders, run)
+            stores = _extract_all(study, corpora, prints, run)
             run.note(**_facts(study, corpora, split, stores))
             run.finish(_measure(study, stores, split, run))
+        run.tidy()
     return run.path
 
 
-def _check_shapes(study: Study, encoders: Mapping[str, "PretrainedEncoder"]) -> None:
-    shapes = {who: (encoders[name].layers, encoders[name].d) for who, name in study.encoders.items()}
+def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder) -> None:
+    """Refuse, before anything is written, encoders that cannot be loaded or compared, and texts that they cannot read."""
+    from crosslens.models.extract import count_pieces
+    from crosslens.models.loading import load_encoder
+
+    shapes: dict[str, tuple[int, int]] = {}
+    for name in prints:
+        encoder = load_encoder(name)
+        mine = [language for language in corpora if study.encoder_of(language) == name]
+        shapes |= dict.fromkeys(mine, (encoder.layers, encoder.d))
+        for language in mine:
+            count_pieces(encoder, corpora[language])
+        if not run.path.exists():
+            numbers = len(corpora) * len(corpora[mine[0]]) * encoder.layers * encoder.d
+            need_space(run.path, 2 * 4 * numbers, str(run.path))  # float32, of the encoder and of its control
     if len(set(shapes.values())) > 1:
         told = "; ".join(f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items())
         refuse("encoders", "the same number of layers and the same width for every language", told, "study encoders of one shape")
@@ -124,11 +139,12 @@ def display_name(encoder: str) -> str:
     >>> display_name("org/model")
     'org/model'
     """
-    return Path(encoder).resolve().name if Path(encoder).is_dir() else encoder
+    name = Path(encoder).resolve().name if Path(encoder).is_dir() else encoder
+    return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _extract_all(
-    study: Study, corpora: Mapping[str, Corpus], encoders: Mapping[str, "PretrainedEncoder"], run: RunFolder
+    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder
 ) -> dict[str, dict[str, Activations]]:
     """Stores of every language, of the encoder and of its random control: condition -> language -> store."""
     from crosslens.models.extract import extract
@@ -136,8 +152,10 @@ def _extract_all(
 
     stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
     for condition, mine in stores.items():
-        for name, loaded in encoders.items():
-            encoder = loaded if condition == "encoder" else load_encoder(name, random_seed=study.seed)
+        for name, fingerprint in prints.items():
+            # Two encoders of one shape must not become the same random network.
+            seed = study.seed if len(prints) == 1 else int(sha256(f"{study.seed} {fingerprint}".encode()).hexdigest()[:8], 16)
+            encoder = load_encoder(name, random_seed=None if condition == "encoder" else seed)
             for language, corpus in corpora.items():
                 if study.encoder_of(language) == name:
                     mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language)
@@ -147,12 +165,14 @@ def _extract_all(
 def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
     cut = {language: {"truncated": store.manifest["truncated"]} for language, store in stores["encoder"].items()}
     notes = []
-    if "*" not in study.encoders:
+    if not study.shared:
         notes.append(
             "Language identification was not measured: each language has its own encoder, so the space alone would tell the language."
         )
     first = next(iter(stores["encoder"].values()))
-    texts = {language: {"file": c.name, "sentences": len(c), "sha256": c.fingerprint} for language, c in corpora.items()}
+    texts = {
+        language: {"file": c.name, "sentences": len(c), "sha256": sha256_file(study.texts[language])} for language, c in corpora.items()
+    }
     sizes: dict[str, Any] = {
         "texts": texts,
         "n": first.n,
@@ -172,15 +192,18 @@ def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], spli
         control = None if condition == "encoder" else condition
         jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(_retrieval, *given, split, control)
         jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(_similarity, *given, study.seed, control)
-    if "*" in study.encoders:
-        common = {"encoder": display_name(study.encoders["*"]), "seed": study.seed}
+    if study.shared:
+        common = {"encoder": display_name(next(iter(study.encoders.values()))), "seed": study.seed}
         for condition, mine in stores.items():
             control = None if condition == "encoder" else condition
             jobs[f"language_id.{condition}"] = functools.partial(language_id_scores, list(mine.values()), split, common, control)
     scores = []
     with Progress(len(jobs), "measuring", "parts") as progress:
         for name, job in jobs.items():
-            scores += run.part(name, job)
+            try:
+                scores += run.part(name, job)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from error  # which languages, of which encoder
             progress.add(1, name)
     return scores
 

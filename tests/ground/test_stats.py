@@ -53,7 +53,7 @@ def test_jackknife_of_the_mean_is_the_standard_error_of_the_mean():
     left_out = np.array([np.delete(x, i).mean() for i in range(50)])
     low, high = jackknife_interval(x.mean(), left_out)
     error = x.std(ddof=1) / math.sqrt(50)  # exact for the mean (Efron & Stein 1981)
-    assert (low, high) == pytest.approx((x.mean() - 1.959964 * error, x.mean() + 1.959964 * error), abs=1e-6)  # digits of 1.959964
+    assert (low, high) == pytest.approx(reference.t.interval(0.95, 49, x.mean(), error), abs=1e-9)
 
 
 @pytest.mark.parametrize("g", [2, 3, 20])
@@ -64,7 +64,7 @@ def test_jackknife_is_the_formula_in_a_loop(g):
     mean, total = sum(left_out) / g, 0.0
     for value in left_out:
         total += (value - mean) ** 2
-    half = reference.norm.ppf(0.975) * math.sqrt((g - 1) / g * total)
+    half = reference.t.ppf(0.975, g - 1) * math.sqrt((g - 1) / g * total)
     assert jackknife_interval(1.5, left_out) == pytest.approx((1.5 - half, 1.5 + half), abs=1e-12)
 
 
@@ -74,7 +74,7 @@ def test_jackknife_covers_about_95_per_cent():
         x = rng.normal(3, 1, size=200)
         low, high = jackknife_interval(x.mean(), np.array([np.delete(x, part).mean() for part in np.array_split(np.arange(200), 20)]))
         inside += low <= 3 <= high
-    assert 0.91 <= inside / 400 <= 0.98  # 20 groups: about 93.5 % (t with 19 degrees), plus or minus 2.5 standard errors
+    assert 0.925 <= inside / 400 <= 0.975  # 95 %, plus or minus 2.3 standard errors of 400 draws
 
 
 def test_jackknife_of_equal_values_has_no_width_and_one_value_is_refused():

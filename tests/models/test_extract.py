@@ -105,15 +105,15 @@ def test_a_stopped_extraction_goes_on_to_the_same_bytes(originals, tmp_path, mon
     extract(encoder, text(), tmp_path / "undisturbed")
     encode, blocks = module._encode_block, []
 
-    def stopping(encoder, ids, weights, rows, progress):
+    def stopping(encoder, corpus, rows, progress):
         if len(blocks) == written:
             raise KeyboardInterrupt
         blocks.append(rows)
-        return encode(encoder, ids, weights, rows, progress)
+        return encode(encoder, corpus, rows, progress)
 
-    def counting(encoder, ids, weights, rows, progress):
+    def counting(encoder, corpus, rows, progress):
         blocks.append(rows)
-        return encode(encoder, ids, weights, rows, progress)
+        return encode(encoder, corpus, rows, progress)
 
     monkeypatch.setattr(module, "_encode_block", stopping)
     with pytest.raises(KeyboardInterrupt):

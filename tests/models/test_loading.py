@@ -93,7 +93,7 @@ def test_code_in_a_folder_is_not_run(copy_of, tmp_path):
     (folder / "config.json").write_text(
         json.dumps({**config, "model_type": "x", "auto_map": {"AutoConfig": "modeling_x.X", "AutoModel": "modeling_x.X"}})
     )
-    with pytest.raises(InputError, match="expected a model that transformers loads, got .*; check the folder"):
+    with pytest.raises(InputError, match="expected a model that transformers loads and runs, got .*; check the folder"):
         load_encoder(str(folder))
     assert not (tmp_path / "executed").exists()
 
@@ -174,7 +174,7 @@ def test_damaged_weights_are_refused(copy_of, spoil):
         path.write_bytes(path.read_bytes()[:-100])
     else:
         change_weights(folder, lambda weights: weights.update({"bert.embeddings.LayerNorm.weight": torch.ones(17)}))
-    with pytest.raises(InputError, match="expected a model that transformers loads, got .+; check the folder"):
+    with pytest.raises(InputError, match="expected a model that transformers loads and runs, got .+; check the folder"):
         load_encoder(str(folder))
 
 

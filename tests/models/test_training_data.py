@@ -8,7 +8,7 @@ import toy_texts
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
-from crosslens.models.data import build_streams, read_source
+from crosslens.models.data import build_streams, read_source, split_rows
 from crosslens.models.settings import Source
 
 WHY_LONG = "longer than 30 pieces"
@@ -96,9 +96,24 @@ def test_everything_left_out_is_counted_with_its_reason(toy_tokenizer, tmp_path)
         },
     )
     data = build(recipe, toy_tokenizer, tmp_path / "tokens")
-    assert data.left_out == {"excluded by the recipe": 1, WHY_LONG: 2, "repeated": 1, "pairs not translated": 1}
+    elsewhere = "with a held-out sentence in another row"
+    assert data.left_out == {"excluded by the recipe": 1, elsewhere: 0, WHY_LONG: 2, "repeated": 1, "pairs not translated": 1}
     dropped = {stream.name: sorted(set(clean[stream.name].rows.tolist()) - set(stream.rows.tolist())) for stream in data.streams}
     assert dropped == {"toy eng": [b, d, f], "toy nld": [c, d], "toy eng-nld": [b, c, d, e]}
+
+
+def test_a_held_out_sentence_is_in_no_training_row_and_not_in_the_vocabulary_s_text(toy_tokenizer, tmp_path):
+    recipe = toy_texts.toy_recipe(tmp_path)
+    before = build(recipe, toy_tokenizer, tmp_path / "tokens")
+    one, _ = toy_texts.two_languages(160)
+    kept, trained = int(before.held_out["toy eng"].rows[0]), int(before.streams[2].rows[5])
+    rewrite(tmp_path, {"eng": {trained: one[kept]}})  # the same English sentence, with another translation
+    data = build(recipe, toy_tokenizer, tmp_path / "tokens")
+    assert data.left_out["with a held-out sentence in another row"] == 1
+    assert all(trained not in stream.rows for stream in data.streams)
+    assert kept in data.held_out["toy eng"].rows
+    rows = split_rows(recipe, {source.name: read_source(source) for source in recipe.sources})["toy"]
+    assert not rows.train[trained] and not rows.held_out[trained] and not rows.train[kept]
 
 
 def test_the_second_of_two_equal_pairs_is_left_out(toy_tokenizer, tmp_path):
