@@ -1,6 +1,6 @@
 """The encoder that the package carries: joint MLM and TLM in six languages, small enough to ship.
 
-Cost: about 1 hour on 2 cores. Expected: see the model card beside the weights.
+Cost: one to three hours on 2 cores, by how busy they are. Expected: the figures of the model card beside the weights.
 """
 
 from pathlib import Path
