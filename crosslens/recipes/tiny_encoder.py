@@ -1,6 +1,6 @@
 """The encoder that the package carries: joint MLM and TLM in six languages, small enough to ship.
 
-Cost: one to three hours on 2 cores, by how busy they are. Expected: the figures of the model card beside the weights.
+Cost: about 100 minutes on one core of a busy machine. Expected: the figures of the model card beside the weights.
 """
 
 from pathlib import Path
