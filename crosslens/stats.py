@@ -6,7 +6,6 @@ All functions are exact or seeded; none looks at the clock or at global random s
 import math
 
 import numpy as np
-from scipy.special import stdtrit
 
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
@@ -56,5 +55,7 @@ def jackknife_interval(value: float, left_out: np.ndarray) -> tuple[float, float
     if g < 2:
         refuse("left_out", "at least 2 values", str(g), "leave out at least two groups in turn")
     error = math.sqrt((g - 1) / g * float(np.square(left_out - np.mean(left_out)).sum()))
+    from scipy.special import stdtrit  # here, so that a page can be drawn without scipy
+
     half = float(stdtrit(g - 1, 0.975)) * error
     return value - half, value + half
