@@ -1,7 +1,8 @@
 """Text of one language, and texts that are translations of each other line by line.
 
 A :class:`Corpus` is a list of sentences with their ids. It is read from a plain
-text file (a sentence a line) or from ``id TAB text``; ``.gz`` is read as it is.
+text file (a sentence a line) or from ``id TAB text``; ``.gz`` is read as it is. With the
+extra ``datasets`` it is read from a data set of Hugging Face, as a stream.
 Nothing is guessed and nothing dropped: what cannot be read is refused with its line.
 """
 
@@ -9,14 +10,19 @@ import dataclasses
 import functools
 import gzip
 import hashlib
+import itertools
 import os
+import urllib.parse
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from crosslens.errors import refuse
+from crosslens.errors import CrosslensError, refuse
 
-__all__ = ["Corpus", "check_parallel", "read_text", "read_tsv"]
+__all__ = ["Corpus", "check_parallel", "read_dataset", "read_text", "read_tsv"]
+
+_DATASET = "hf:PATH?config=NAME&split=NAME&field=NAME&limit=NUMBER (all but PATH may be left out)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +96,69 @@ def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column
         ids.append(str(number - 1) if id_column is None else cells[id_column])
         sentences.append(cells[text_column])
     return Corpus(language, sentences, ids, _name(path))
+
+
+def read_dataset(address: str, language: str) -> Corpus:
+    """Read the text of a Hugging Face data set, once, as a stream; needs the extra ``datasets``.
+
+    Each line of a record's field is a sentence. A blank line stays where it is, as an empty sentence: sentences before and after
+    it do not follow each other. Ids are the numbers of the lines, from 0.
+
+    Parameters
+    ----------
+    address: ``hf:PATH?config=NAME&split=NAME&field=NAME&limit=NUMBER``. PATH is the data set's name on the hub or a local folder.
+        Without them, there is no config, split is "train", field is "text", and limit, the number of records, is all. A field in a
+        field is named with a dot, such as ``field=translation.fr``.
+
+    Raises
+    ------
+    InputError: the library is not installed, the address cannot be read, there is no such data set, split or field, or no text in it.
+    """
+    path, config, split, field, limit = _address(address)
+    try:
+        import datasets
+    except ImportError:
+        refuse(address, "the library that reads data sets", "none installed", "type: pip install 'crosslens[datasets]'")
+    lines: list[str] = []
+    try:
+        records = datasets.load_dataset(path, config, split=split, streaming=True)
+        for number, record in enumerate(itertools.islice(records, limit)):
+            text = _field(record, field, f"{address} (record {number})")
+            lines.extend(line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
+    except CrosslensError:
+        raise
+    except Exception as error:  # the library has a dozen kinds for a wrong path, config or split, and more for the network
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        refuse(address, "a data set that can be read", told, "check path, config, split and connection")
+    if not any(line.strip() for line in lines):
+        refuse(address, "at least one sentence", "no text", "check split and field")
+    return Corpus(language, lines, [str(i) for i in range(len(lines))], f"{path} {split}")
+
+
+def _address(address: str) -> tuple[str, str | None, str, str, int | None]:
+    """Path, config, split, field and limit of an address."""
+    path, _, query = address.removeprefix("hf:").partition("?")
+    told = urllib.parse.parse_qsl(query, keep_blank_values=True)
+    values = dict(told)
+    limit = values.get("limit")
+    known = {"config", "split", "field", "limit"}
+    whole = limit is None or (limit.isdecimal() and int(limit) > 0)
+    filled = all(values.values()) and len(values) == len(told) == len(query.split("&") if query else [])
+    if not path or not set(values) <= known or not whole or not filled:
+        refuse("hf:", _DATASET, repr(address), "correct the address")
+    return path, values.get("config"), values.get("split", "train"), values.get("field", "text"), None if limit is None else int(limit)
+
+
+def _field(record: Any, field: str, where: str) -> str:
+    value = record
+    for name in field.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            there = ", ".join(map(str, value)) if isinstance(value, Mapping) else "none"
+            refuse(where, f"a field {field!r}", f"the fields {there}", "name one of them")
+        value = value[name]
+    if not isinstance(value, str):
+        refuse(where, f"text in the field {field!r}", type(value).__name__, "name a field of text")
+    return value
 
 
 def _name(path: str | Path) -> str:

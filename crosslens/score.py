@@ -37,6 +37,7 @@ QUANTITIES = {
     "accuracy": Quantity("Accuracy", "fraction of items", 0.0, 1.0, True),
     "macro_f1": Quantity("Macro F1", "mean F1 over classes", 0.0, 1.0, True),
     "perplexity": Quantity("Perplexity", "effective choices per masked token", 1.0, math.inf, False),
+    "token_alignment": Quantity("Token alignment P@1", "fraction of pieces", 0.0, 1.0, True),
     "loss": Quantity("Loss", "nats per masked token", 0.0, math.inf, False),
 }
 

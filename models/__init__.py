@@ -2,20 +2,23 @@
 
 From text to vectors, one file per arrow:
 
-    tokenisation    text -> vocabulary -> pieces
-    tokens          pieces -> token files on disk
-    data            the files of a recipe -> streams of sentences and sentence pairs
-    batches         (seed, step) -> the sentences of a batch
-    masking         batch -> what the model sees and must predict
-    encoder         ids -> hidden states -> scores -> loss
-    optimisers      step -> learning rate; AdamW
-    train           the loop
-    checkpoint      state <-> disk
-    interop         our weights <-> a transformers folder
-    loading         a folder or hub name -> any encoder
-    extract         encoder, text -> activations
+    tokenisation, vocabularies   text -> vocabularies -> pieces
+    tokens                       pieces -> token files on disk
+    data                         the files of a recipe -> streams
+    batches, streams             (seed, epoch) -> the rows of a batch
+    masking                      batch -> what the model sees and must predict
+    feed                         step -> tensors
+    encoder                      ids -> hidden states -> scores -> loss
+    optimisers                   step -> learning rate; AdamW, Adam, LAMB
+    train                        the loop
+    validation                   perplexity, retrieval, alignment of token embeddings
+    checkpoint, events           state <-> disk; the log
+    interop, folder              our weights <-> a transformers folder, or a folder of all languages' parts
+    loading                      a folder or hub name -> any encoder
+    extract                      encoder, text -> activations
 
-``settings`` holds what a recipe can say.
+``settings`` holds what a recipe can say, ``shape`` what an encoder can be, ``sharing`` what languages share; ``parts`` takes a model
+apart, ``distributed`` puts several processes to work, ``costs`` and ``estimate`` count operations.
 """
 
 if __name__ != "crosslens.models":

@@ -1,6 +1,7 @@
 """Checkpoints: weights, optimiser state and step, as safetensors in a folder that appears whole or not at all.
 
     checkpoints/step-00001500/model.safetensors  optimiser.safetensors  state.json
+    checkpoints/best/model.safetensors  state.json
 
 Nothing else is needed to go on: batches, masks and dropout are functions of (seed, step).
 """
@@ -11,17 +12,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import read_json, same_settings, sha256_file, write_json
+from crosslens.models.distributed import World, like, whole
 
-__all__ = ["latest_checkpoint", "load_checkpoint", "save_checkpoint"]
+__all__ = ["latest_checkpoint", "load_best", "load_checkpoint", "save_best", "save_checkpoint"]
+
+_ALONE = World(0, 1, torch.device("cpu"))
 
 
 def save_checkpoint(
-    folder: Path, step: int, model: nn.Module, optimiser: torch.optim.Optimizer, settings: dict[str, Any], extra: dict[str, Any]
+    folder: Path,
+    step: int,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    settings: dict[str, Any],
+    extra: dict[str, Any],
+    world: World = _ALONE,
 ) -> Path:
     """Write the state after ``step`` updates and drop older checkpoints.
 
@@ -29,26 +40,46 @@ def save_checkpoint(
     ----------
     settings: what the weights depend on; a run with others refuses to go on from here.
     extra: small things to remember (the best validation loss so far).
+    world: with several processes all of them must call; the first one writes.
     """
-    final, aside = folder / f"step-{step:08d}", folder / f"step-{step:08d}.partial"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, aside / "model.safetensors")
-    save_file(_optimiser_tensors(model, optimiser), aside / "optimiser.safetensors")
-    sums = {name: sha256_file(aside / name) for name in ("model.safetensors", "optimiser.safetensors")}
-    write_json(aside / "state.json", {"step": step, "settings": settings, "sha256": sums, "extra": extra})
-    shutil.rmtree(final, ignore_errors=True)
-    os.replace(aside, final)
-    for old in folder.glob("step-*"):
-        if old != final:
-            shutil.rmtree(old, ignore_errors=True)
+    tensors = {"model.safetensors": _model_tensors(model), "optimiser.safetensors": _optimiser_tensors(model, optimiser)}
+    final = folder / f"step-{step:08d}"
+    with world.together():
+        if world.first:
+            _write(final, tensors, {"step": step, "settings": settings, "extra": extra})
+            for old in folder.glob("step-*"):
+                if old != final:
+                    shutil.rmtree(old, ignore_errors=True)
     return final
+
+
+def save_best(folder: Path, step: int, model: nn.Module, settings: dict[str, Any], measure: float, world: World = _ALONE) -> None:
+    """Write the weights after ``step`` updates as the best so far; ``measure`` is what they were chosen by."""
+    tensors = {"model.safetensors": _model_tensors(model)}
+    with world.together():
+        if world.first:
+            _write(folder / "best", tensors, {"step": step, "settings": settings, "extra": {"measure": measure}})
+
+
+def load_best(folder: Path, model: nn.Module) -> int:
+    """Load the best weights in place; returns the step they are from.
+
+    Raises
+    ------
+    StoreError: there are none, or they are damaged.
+    """
+    path = folder / "best"
+    if not (path / "state.json").exists():
+        refuse(str(path), "the best checkpoint", "none", "validate at least once, or take the last weights", StoreError)
+    state = _checked(path)
+    _load_weights(model, _read(path / "model.safetensors"))
+    return int(state["step"])
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
     """The newest whole checkpoint of a folder, or None."""
-    whole = sorted(path for path in folder.glob("step-*") if path.suffix != ".partial" and (path / "state.json").exists())
-    return whole[-1] if whole else None
+    whole_ones = sorted(path for path in folder.glob("step-*") if path.suffix != ".partial" and (path / "state.json").exists())
+    return whole_ones[-1] if whole_ones else None
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, settings: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -56,27 +87,70 @@ def load_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimiz
 
     Raises
     ------
-    StoreError: a file is damaged, or the checkpoint belongs to other settings (the message says which differ).
+    StoreError: a file is damaged, or the checkpoint belongs to other settings or another plan (the message says which differ).
     """
     state = read_json(path / "state.json")
     same_settings(str(path), state["settings"], settings, "use another folder, or the settings of this run", StoreError)
-    for name, expected in state["sha256"].items():
-        if not (path / name).exists() or sha256_file(path / name) != expected:
-            refuse(str(path / name), "the file that was written", "another checksum", "delete this checkpoint folder", StoreError)
-    model.load_state_dict(load_file(path / "model.safetensors"))
-    tensors = load_file(path / "optimiser.safetensors")
+    _checked(path)
+    _load_weights(model, _read(path / "model.safetensors"))
+    tensors = _read(path / "optimiser.safetensors")
+    fused = bool(optimiser.defaults.get("fused"))  # such an optimiser counts its steps on the device
     for name, parameter in model.named_parameters():
-        mine = {key.split("/")[1]: value for key, value in tensors.items() if key.split("/")[0] == name}
+        mine = {key.rpartition("/")[2]: value for key, value in tensors.items() if key.rpartition("/")[0] == name}
         if mine:
-            optimiser.state[parameter] = mine
+            optimiser.state[parameter] = {
+                key: value.to(parameter.device) if fused and not value.ndim else like(value, parameter) for key, value in mine.items()
+            }
     return state["step"], state["extra"]
 
 
+def _write(final: Path, files: dict[str, dict[str, Tensor]], state: dict[str, Any]) -> None:
+    aside = final.with_name(f"{final.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    for name, tensors in files.items():
+        save_file(tensors, aside / name)
+    write_json(aside / "state.json", {**state, "sha256": {name: sha256_file(aside / name) for name in files}})
+    shutil.rmtree(final, ignore_errors=True)
+    os.replace(aside, final)
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    """The state of a checkpoint whose files are those that were written."""
+    state: dict[str, Any] = read_json(path / "state.json")
+    for name, expected in state["sha256"].items():
+        if not (path / name).exists() or sha256_file(path / name) != expected:
+            refuse(str(path / name), "the file that was written", "another checksum", "delete this checkpoint folder", StoreError)
+    return state
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        refuse(str(path), "a file of tensors", f"something else ({error})", "delete this checkpoint folder", StoreError)
+
+
+@torch.no_grad()
+def _load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Copy weights into a model; what is missing, left over or of another shape is named."""
+    own = dict(model.state_dict())
+    differ = sorted(own.keys() ^ weights.keys()) + [name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape]
+    if differ:
+        told = ", ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
+        refuse("checkpoint", "the tensors of this model", f"others: {told}", "use the plan and the vocabulary it was made with", StoreError)
+    for name, tensor in own.items():
+        tensor.copy_(like(weights[name], tensor))
+
+
+def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    return {name: whole(tensor.detach()).cpu().contiguous() for name, tensor in model.state_dict().items()}
+
+
 def _optimiser_tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
-        f"{names[parameter]}/{key}": value.contiguous()
-        for parameter, state in optimiser.state.items()
-        for key, value in state.items()
+        f"{name}/{key}": whole(value).cpu().contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimiser.state.get(parameter, {}).items()
         if isinstance(value, Tensor)
     }

@@ -1,26 +1,39 @@
 """From the files that a recipe names to the streams that batches are drawn from.
 
 Every row that is left out is counted, with the reason. (Where texts are joined by ids, the ids that all of them have make the rows.)
+
+Rows of single sentences, and pairs, hold nothing twice and nothing that is too long. Rows of continuous text (the other units) hold
+the text as it is: repetitions, too, and sentences of any length.
 """
 
 import collections
 import dataclasses
+import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from tokenizers import Tokenizer
 
-from crosslens.corpus import Corpus, check_parallel, read_text, read_tsv
+from crosslens.corpus import Corpus, check_parallel, read_dataset, read_text, read_tsv
 from crosslens.errors import refuse
 from crosslens.files import fingerprint
-from crosslens.models.batches import Stream
+from crosslens.models.batches import Stream, ranges
 from crosslens.models.settings import Source, TrainRecipe
+from crosslens.models.streams import ContinuousStream, MixedSentences, PackedStream, SegmentStream, Text
 from crosslens.models.tokens import TokenFile, encode_text
+from crosslens.models.vocabularies import Vocabularies
 from crosslens.progress import Progress
 
-__all__ = ["Rows", "TrainingData", "build_streams", "check_sizes", "read_source", "split_rows"]
+__all__ = ["AnyStream", "Rows", "TrainingData", "build_streams", "check_sizes", "read_source", "split_rows"]
+
+AnyStream = Stream | MixedSentences | ContinuousStream | PackedStream | SegmentStream
+_CHUNK = 100_000  # sentences counted at a time
+_JOINED: dict[str, Callable[[str, Sequence[Text], int, int], AnyStream]] = {
+    "stream": ContinuousStream,
+    "packed": PackedStream,
+    "nsp": SegmentStream,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,24 +44,34 @@ class TrainingData:
     ----------
     streams: the streams for training.
     probabilities: (streams,) how often each is drawn.
-    held_out: "source language" or "source language-language" to its validation stream.
+    held_out: name to validation stream. Monolingual ones are named "source language", or "all language" where sources are joined, and
+        have the units that are trained on; pairs, "source language-language", are always sentence pairs.
     left_out: reason to number of sentences (or pairs) that are not used.
+    counts: language to (ids,) how often each of the model's ids occurs in the language's training sentences, marks not counted.
     """
 
-    streams: list[Stream]
+    streams: list[AnyStream]
     probabilities: np.ndarray
-    held_out: dict[str, Stream]
+    held_out: dict[str, AnyStream]
     left_out: dict[str, int]
+    counts: dict[str, np.ndarray]
 
 
 def read_source(source: Source) -> dict[str, Corpus]:
     """Read a source's texts; afterwards row i of every language is the same sentence.
 
-    With ids, only the ids that all languages have are kept, in the order of the first language.
+    With ids, only the ids that all languages have are kept, in the order of the first language. A text that begins with ``hf:`` is the
+    address of a data set, see :func:`crosslens.corpus.read_dataset`.
     """
     corpora = {}
     for language, path in source.texts.items():
-        if source.columns:
+        if path.startswith("hf:"):
+            if source.columns:
+                refuse(
+                    f"{source.name}.columns", "none where a text is a data set", repr(dict(source.columns)), "name its field in the address"
+                )
+            corpora[language] = read_dataset(path, language)
+        elif source.columns:
             if language not in source.columns:
                 refuse(f"{source.name}.columns", f"a column for {language}", "none", "name the column of its text")
             id_column = None if source.id_column < 0 else source.id_column
@@ -79,42 +102,143 @@ def check_sizes(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]
             refuse(name, f"more than {least} sentences (validation holds out {recipe.validation})", str(n), "lower validation")
 
 
-def build_streams(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], tokenizer: Tokenizer, folder: Path) -> TrainingData:
+def build_streams(
+    recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], vocabularies: Vocabularies, folder: Path
+) -> TrainingData:
     """Tokenise everything and sort it into streams for training and for validation.
 
     Parameters
     ----------
     corpora: source name to language to its text, rows parallel within a source.
+    vocabularies: how each language's text becomes ids.
     folder: where the token files are kept.
+
+    Raises
+    ------
+    InputError: settings that do not go together, a batch with no room for a row, a language with nothing to train on, or sentence
+        pairs asked for where there are none.
     """
-    vocabulary = fingerprint(tokenizer.to_str())
-    rows_of = split_rows(recipe, corpora)
-    left_out: collections.Counter[str] = collections.Counter()
-    train: list[tuple[Stream, float]] = []
-    held_out: dict[str, Stream] = {}
+    _check_units(recipe)
+    rows_of, sort = split_rows(recipe, corpora), _Sorter(recipe)
     for source in recipe.sources:
         texts, rows = corpora[source.name], rows_of[source.name]
-        files = {
-            language: encode_text(
-                tokenizer, corpus.sentences, folder / f"{source.name}.{language}", {"text": corpus.fingerprint, "vocabulary": vocabulary}
-            )
-            for language, corpus in texts.items()
-        }
-        left_out["excluded by the recipe"] += int(rows.excluded.sum())
-        left_out["with a held-out sentence in another row"] += int((~rows.train & ~rows.held_out & ~rows.excluded).sum())
+        files = {language: _encode(vocabularies, corpus, folder / f"{source.name}.{language}") for language, corpus in texts.items()}
+        sort.left_out["excluded by the recipe"] += int(rows.excluded.sum())
+        sort.left_out["with a held-out sentence in another row"] += int((~rows.train & ~rows.held_out & ~rows.excluded).sum())
+        sort.add(source, texts, files, rows)
+    for language in recipe.languages:
+        if not any(len(text.rows) for text in sort.texts if text.language == language):
+            refuse(f"text of {language}", "sentences to train on", "none that is left", "raise max_length or give other text")
+    streams = sort.train if sort.is_plain else [*_join(recipe, sort.texts), *sort.train]
+    counts = {language: _count(language, sort.texts, vocabularies.sizes[language]) for language in recipe.languages}
+    held_out = sort.held_out
+    if recipe.units != "sentences":
+        one_each = dataclasses.replace(recipe, batch_languages="one")
+        held_out = {stream.name: stream for stream, _ in _join(one_each, sort.kept, held_out=True)} | held_out
+    return TrainingData([stream for stream, _ in streams], _probabilities(streams, recipe), held_out, dict(sort.left_out), counts)
+
+
+def _check_units(recipe: TrainRecipe) -> None:
+    """Refuse settings that do not go together."""
+    if recipe.units != "sentences" and recipe.batch_tokens < recipe.max_length:
+        refuse("batch_tokens", f"room for a row (max_length = {recipe.max_length} tokens)", str(recipe.batch_tokens), "raise it")
+    if recipe.units == "nsp" and recipe.tlm_share > 0:
+        refuse("tlm_share", "0 with units = nsp (sentence pairs have no next sentence)", str(recipe.tlm_share), "set tlm_share=0")
+    if recipe.units == "nsp" and recipe.validation < 2:
+        refuse("validation", "at least 2 with units = nsp (a pair needs two sentences)", str(recipe.validation), "raise it")
+    for source in recipe.sources:
+        if source.weight != 1 and (recipe.units != "sentences" or recipe.batch_languages == "mixed"):
+            refuse(f"{source.name}.weight", "1 where sources are joined", repr(source.weight), "leave it out, or use units=sentences")
+
+
+def _encode(vocabularies: Vocabularies, corpus: Corpus, folder: Path) -> TokenFile:
+    tokenizer, table = vocabularies.tokenizers[corpus.language], vocabularies.tables[corpus.language]
+    size = vocabularies.sizes[corpus.language]
+    numbering = hashlib.sha256(np.ascontiguousarray(table, np.int64).tobytes()).hexdigest()
+    key = {"text": corpus.fingerprint, "vocabulary": fingerprint([tokenizer.to_str(), numbering, size])}
+    return encode_text(tokenizer, table, size, corpus.sentences, folder, key)
+
+
+class _Sorter:
+    """Divides the rows of sources among streams, in the order in which the sources come."""
+
+    def __init__(self, recipe: TrainRecipe) -> None:
+        self.recipe = recipe
+        self.is_plain = recipe.units == "sentences" and recipe.batch_languages == "one"  # a stream for each text
+        self.numbers = {language: number for number, language in enumerate(recipe.languages)}
+        self.left_out: collections.Counter[str] = collections.Counter()
+        self.texts: list[Text] = []  # the monolingual part: what is trained on, and what is held out
+        self.kept: list[Text] = []
+        self.train: list[
+            tuple[AnyStream, float]
+        ] = []  # with weights (sentences ** exponent); only pairs, unless the monolingual part is plain
+        self.held_out: dict[str, AnyStream] = {}
+
+    def add(self, source: Source, texts: Mapping[str, Corpus], files: Mapping[str, TokenFile], rows: "Rows") -> None:
+        """Sort one source."""
         groups = [*((language,) for language in texts), *itertools.combinations(texts, 2)]
+        same = _same(texts)
         with Progress(len(groups), f"sorting {source.name}", "texts and pairs") as progress:
             for group in groups:
-                fit = _usable(group, texts, files, recipe.max_length, left_out)
+                fit = self._fit(group, files, same)
+                train, held_out = np.flatnonzero(fit & rows.train), np.flatnonzero(fit & rows.held_out)
+                sides, numbers = tuple(files[language] for language in group), tuple(self.numbers[language] for language in group)
+                if len(group) == 1:
+                    self.texts.append(Text(group[0], numbers[0], sides[0], train))
+                    self.kept.append(Text(group[0], numbers[0], sides[0], held_out))
                 name = f"{source.name} {'-'.join(group)}"
-                sides = tuple(files[language] for language in group)
-                if (fit & rows.train).any():
-                    train.append((Stream(name, sides, np.flatnonzero(fit & rows.train)), source.weight))
-                if (fit & rows.held_out).any():
-                    held_out[name] = Stream(name, sides, np.flatnonzero(fit & rows.held_out))
+                if len(train) and (len(group) == 2 or self.is_plain):
+                    weight = source.weight * len(train) ** self.recipe.sample_exponent
+                    self.train.append((Stream(name, sides, train, group, numbers, self.recipe.batch_tokens), weight))
+                if len(held_out) and (len(group) == 2 or self.recipe.units == "sentences"):
+                    self.held_out[name] = Stream(name, sides, held_out, group, numbers, self.recipe.batch_tokens)
                 progress.add(1)
-    streams = [stream for stream, _ in train]
-    return TrainingData(streams, _probabilities(train, recipe), held_out, dict(left_out))
+
+    def _fit(self, group: tuple[str, ...], files: Mapping[str, TokenFile], same: Mapping[str, np.ndarray]) -> np.ndarray:
+        """(n,) True for the rows that may be used."""
+        if self.recipe.units == "sentences":
+            return _usable(group, same, files, self.recipe.max_length, self.left_out)
+        if len(group) == 2:  # rows count their marks here
+            return _usable(group, same, files, self.recipe.max_length - 2, self.left_out)
+        fit = files[group[0]].lengths > 0
+        if not fit.all():
+            self.left_out["without words"] += int((~fit).sum())
+        return fit
+
+
+def _join(recipe: TrainRecipe, texts: list[Text], held_out: bool = False) -> list[tuple[AnyStream, float]]:
+    """Streams of the monolingual part over all sources, one a language or one of all, with their weights."""
+    if recipe.batch_languages == "mixed":
+        groups = {"mixed": texts}
+    else:
+        groups = {language: [text for text in texts if text.language == language] for language in recipe.languages}
+    streams: list[tuple[AnyStream, float]] = []
+    for name, mine in groups.items():
+        n, rows = sum(len(text.rows) for text in mine), recipe.batch_tokens // recipe.max_length
+        if n == 0:
+            continue
+        weight = n**recipe.sample_exponent
+        if recipe.units == "sentences":
+            streams.append((MixedSentences(f"all {name}", mine, recipe.batch_tokens), weight))
+            continue
+        if held_out:  # a short text in as many columns as for training would be mostly the [SEP]s in front of it
+            words = sum(int(np.diff(text.file.offsets)[text.rows].sum()) for text in mine)
+            rows = max(1, min(rows, (words + n) // recipe.max_length))
+        streams.append((_JOINED[recipe.units](f"all {name}", mine, recipe.max_length, rows), weight))
+    return streams
+
+
+def _count(language: str, texts: list[Text], size: int) -> np.ndarray:
+    """(size,) how often each id occurs in the sentences of a language."""
+    counts = np.zeros(size, np.int64)
+    for text in texts:
+        if text.language == language:
+            for start in range(0, len(text.rows), _CHUNK):
+                rows = text.rows[start : start + _CHUNK]
+                first = text.file.offsets[rows]
+                ids = np.asarray(text.file.ids)[ranges(first, text.file.offsets[rows + 1] - first)]
+                counts += np.bincount(ids, minlength=size)
+    return counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +256,7 @@ def split_rows(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]])
     with_excluded = {name: _has(texts, excluded) for name, texts in corpora.items()}
     held_out = {name: _held_out_rows(len(with_excluded[name]), recipe, name) & ~with_excluded[name] for name in corpora}
     kept = {c.sentences[i] for name, texts in corpora.items() for c in texts.values() for i in np.flatnonzero(held_out[name]).tolist()}
+    kept = {sentence for sentence in kept if sentence.strip()}  # blank lines of data sets are held out by nobody
     return {
         name: Rows(~with_excluded[name] & ~held_out[name] & ~_has(texts, kept), held_out[name], with_excluded[name])
         for name, texts in corpora.items()
@@ -140,52 +265,64 @@ def split_rows(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]])
 
 def _has(texts: Mapping[str, Corpus], sentences: set[str]) -> np.ndarray:
     """(n,) True for the rows with one of the sentences in any language."""
-    return np.array([any(s in sentences for s in row) for row in zip(*(c.sentences for c in texts.values()), strict=True)], bool)
+    return np.any([np.fromiter(map(sentences.__contains__, c.sentences), bool, len(c)) for c in texts.values()], axis=0)
 
 
 def _held_out_rows(n: int, recipe: TrainRecipe, name: str) -> np.ndarray:
-    """(n,) True for the rows of a source that are held out, the same rows in every language."""
-    kept = np.zeros(n, bool)
-    kept[np.random.default_rng([recipe.seed, *name.encode()]).permutation(n)[: recipe.validation]] = True
+    """(n,) True for the rows of a source that are held out, the same rows in every language.
+
+    They are drawn one by one; for pairs of segments, which need sentences that follow each other, they are one stretch.
+    """
+    kept, rng = np.zeros(n, bool), np.random.default_rng([recipe.seed, *name.encode()])
+    if recipe.units == "nsp":
+        start = int(rng.integers(max(1, n - recipe.validation + 1)))
+        kept[start : start + recipe.validation] = True
+    else:
+        kept[rng.permutation(n)[: recipe.validation]] = True
     return kept
+
+
+def _same(texts: Mapping[str, Corpus]) -> dict[str, np.ndarray]:
+    """Language to (n,) numbers of its sentences: equal sentences, in whatever language, have equal numbers."""
+    number: dict[str, int] = {}
+    fresh = itertools.count()
+    return {language: np.fromiter(map(number.setdefault, c.sentences, fresh), np.int64, len(c)) for language, c in texts.items()}
 
 
 def _usable(
     group: tuple[str, ...],
-    texts: Mapping[str, Corpus],
+    same: Mapping[str, np.ndarray],
     files: Mapping[str, TokenFile],
     max_length: int,
     left_out: collections.Counter[str],
 ) -> np.ndarray:
     """(n,) True where all sides have pieces, none is too long, pairs are translations, and nothing stands there a second time."""
-    columns = [texts[language].sentences for language in group]
-    n = len(columns[0])
-    fit = np.ones(n, bool)
+    columns = [same[language] for language in group]
+    fit = np.ones(len(columns[0]), bool)
     for language in group:
         lengths = files[language].lengths
         left_out[f"longer than {max_length} pieces"] += int((lengths > max_length).sum()) if len(group) == 1 else 0
         fit &= (lengths <= max_length) & (lengths > 0)
-    seen = set()
-    for i in range(n):
-        key = tuple(column[i] for column in columns)
-        if key in seen:
-            fit[i] = False
-            left_out["repeated"] += 1
-        elif len(key) == 2 and key[0] == key[1]:
-            fit[i] = False
-            left_out["pairs not translated"] += 1
-        seen.add(key)
+    again = np.flatnonzero(np.all([np.bincount(column)[column] > 1 for column in columns], axis=0))  # no others can be repeated
+    key = columns[0][again] if len(group) == 1 else columns[0][again] * (1 + columns[1].max(initial=0)) + columns[1][again]
+    repeated = np.zeros(len(fit), bool)
+    repeated[again] = True
+    repeated[again[np.unique(key, return_index=True)[1]]] = False  # return_index gives the first of equal ones
+    left_out["repeated"] += int(repeated.sum())
+    fit &= ~repeated
+    if len(group) == 2:
+        untranslated = (columns[0] == columns[1]) & ~repeated
+        left_out["pairs not translated"] += int(untranslated.sum())
+        fit &= ~untranslated
     return fit
 
 
-def _probabilities(train: list[tuple[Stream, float]], recipe: TrainRecipe) -> np.ndarray:
-    """How often each stream is drawn: by size ** exponent and weight, within the shares of MLM and TLM."""
-    if not train:
-        refuse("sources", "sentences to train on", "none that is left", "raise max_length or give other text")
-    is_pair = np.array([len(stream.sides) == 2 for stream, _ in train])
-    weights = np.array([weight * len(stream.rows) ** recipe.sample_exponent for stream, weight in train])
+def _probabilities(train: list[tuple[AnyStream, float]], recipe: TrainRecipe) -> np.ndarray:
+    """How often each stream is drawn: by its weight, within the shares of MLM and TLM."""
+    is_pair = np.array([isinstance(stream, Stream) and len(stream.sides) == 2 for stream, _ in train])
     if not is_pair.any() and recipe.tlm_share > 0:
         refuse("tlm_share", "0 where no source has two languages", str(recipe.tlm_share), "set tlm_share=0 or add parallel text")
+    weights = np.array([weight for _, weight in train])
     probabilities = np.zeros(len(train))
     for mine, share in ((is_pair, recipe.tlm_share), (~is_pair, 1 - recipe.tlm_share)):
         if share:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from crosslens.errors import refuse
-from crosslens.models.encoder import EncoderConfig
 from crosslens.models.masking import Masking
+from crosslens.models.shape import EncoderConfig
+from crosslens.models.sharing import SharingPlan, resolve_system
 from crosslens.models.tokenisation import Vocabulary
 
-__all__ = ["Optimisation", "Source", "TrainRecipe", "describe", "from_dict", "with_overrides"]
+__all__ = ["Optimisation", "Source", "TrainRecipe", "describe", "from_dict", "resolve", "with_overrides"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,30 +46,41 @@ class Source:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimisation:
-    """How weights are updated: AdamW (Loshchilov & Hutter 2019), with warm-up and decay.
+    """How weights are updated, with warm-up and decay of the learning rate.
 
     Attributes
     ----------
+    optimiser: "adamw" (Loshchilov & Hutter 2019), "adam" (Kingma & Ba 2015; its weight decay is part of the gradient), or "lamb"
+        (You et al. 2020).
     peak_rate: highest learning rate.
-    warmup: steps of linear rise to it.
+    first_rate: learning rate from which the warm-up rises (XLM: 1e-7).
+    warmup: steps of linear rise to the peak.
     decay: "linear" or "cosine", to zero at the last step; or "inverse_sqrt" (Vaswani et al. 2017).
-    weight_decay: decoupled decay of matrices (biases and norms have none).
-    beta2: decay of the second moment (the first moment's is 0.9).
-    clip: gradients are scaled down to this norm.
+    weight_decay: decay of matrices (biases and norms have none).
+    beta1, beta2: decay of the first and second moment.
+    eps: added to the root of the second moment.
+    clip: gradients are scaled down to this norm; 0 leaves them alone.
     """
 
+    optimiser: str = "adamw"
     peak_rate: float = 1e-3
+    first_rate: float = 0.0
     warmup: int = 500
     decay: str = "linear"
     weight_decay: float = 0.01
+    beta1: float = 0.9
     beta2: float = 0.98
+    eps: float = 1e-8
     clip: float = 1.0
 
     def __post_init__(self) -> None:
+        if self.optimiser not in ("adamw", "adam", "lamb"):
+            refuse("optimisation.optimiser", "adamw, adam or lamb", repr(self.optimiser), "choose one of these")
         if self.decay not in ("linear", "cosine", "inverse_sqrt"):
             refuse("optimisation.decay", "linear, cosine or inverse_sqrt", repr(self.decay), "choose one of these")
-        if self.warmup < 1 or self.peak_rate <= 0 or self.clip <= 0:
-            refuse("optimisation", "warmup >= 1, peak_rate > 0 and clip > 0", repr(self), "choose values in these ranges")
+        if self.warmup < 1 or self.peak_rate <= 0 or self.clip < 0 or not 0 <= self.first_rate <= self.peak_rate:
+            fit = "warmup >= 1, peak_rate > 0, clip >= 0 and first_rate from 0 to peak_rate"
+            refuse("optimisation", fit, repr(self), "choose values in these ranges")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,13 +92,27 @@ class TrainRecipe:
     name: name of the run and of the encoder.
     sources: the texts.
     steps: number of updates.
-    batch_tokens: tokens of a batch, padding included.
+    units: what a row of a batch is. "sentences": one sentence (or, with TLM, a pair). "stream": a stretch of the language's continuous
+        text, sentences joined by [SEP] (Conneau & Lample 2019). "packed": whole sentences, each with its [CLS] and [SEP], as many as
+        fit. "nsp": two segments, the second of which follows the first or not (Devlin et al. 2019), with that to be told.
+    batch_languages: "one": each batch is of one language, drawn with ``sample_exponent``; "mixed": batches hold rows of all languages.
+    sharing: what each language owns: a named system ("sep-emb-1-3"), or the text of a plan ("sep=emb,1-3"); "" shares everything.
+        See :mod:`crosslens.models.sharing`.
+    batch_tokens: tokens of a batch, padding included, over all processes and parts together.
     tlm_share: share of the steps on sentence pairs (TLM); the rest is MLM on single sentences.
     sample_exponent: streams are drawn in proportion to (their sentences) ** exponent, times their source's weight.
-    max_length: longest sentence in pieces; longer ones are left out and counted.
+    max_length: longest sentence in pieces; longer ones are left out and counted. For other units: tokens of a row.
     validation: sentences of each source that are held out.
     exclude: files with sentences that must not be trained on (a test set, say).
     seed: seed of everything that is drawn.
+    accumulate: parts that a batch is computed in, one after the other: less memory, the same update.
+    precision: "float32", or "bfloat16" for products under autocast (weights and updates stay float32).
+    recompute: compute activations again in the backward pass instead of keeping them (gradient checkpointing).
+    compile: compile the layers with torch.compile.
+    select: which weights become the finished model: "last"; "best", by held-out perplexity (geometric mean over languages); or the best
+        by one language's (its code).
+    patience: stop after this many validations without a better one; 0 never stops early.
+    tensorboard: also write TensorBoard events (extra ``tensorboard``).
     half: store the finished model in float16 (half the size) instead of float32.
     log_every, validate_every, save_every: steps between log lines, validations and checkpoints.
     vocabulary, encoder, masking, optimisation: the parts' own settings; encoder.vocab_size follows the vocabulary learnt.
@@ -95,6 +121,9 @@ class TrainRecipe:
     name: str
     sources: tuple[Source, ...]
     steps: int
+    units: str = "sentences"
+    batch_languages: str = "one"
+    sharing: str = ""
     batch_tokens: int = 4096
     tlm_share: float = 0.5
     sample_exponent: float = 0.7
@@ -102,6 +131,13 @@ class TrainRecipe:
     validation: int = 300
     exclude: tuple[str, ...] = ()
     seed: int = 0
+    accumulate: int = 1
+    precision: str = "float32"
+    recompute: bool = False
+    compile: bool = False
+    select: str = "last"
+    patience: int = 0
+    tensorboard: bool = False
     half: bool = False
     log_every: int = 100
     validate_every: int = 1000
@@ -111,10 +147,27 @@ class TrainRecipe:
     masking: Masking = Masking()
     optimisation: Optimisation = Optimisation()
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All languages of the sources, in the order in which they come up; everywhere they are numbered so."""
+        return tuple(dict.fromkeys(language for source in self.sources for language in source.texts))
+
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "max_length", "validation", "log_every", "validate_every", "save_every"):
+        for name in ("steps", "batch_tokens", "max_length", "validation", "accumulate", "log_every", "validate_every", "save_every"):
             if getattr(self, name) < 1:
                 refuse(name, "a whole number from 1 up", repr(getattr(self, name)), "choose a larger one")
+        choices = {
+            "units": ("sentences", "stream", "packed", "nsp"),
+            "batch_languages": ("one", "mixed"),
+            "precision": ("float32", "bfloat16"),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                refuse(name, f"one of {', '.join(known)}", repr(getattr(self, name)), "choose one of these")
+        if self.select not in ("last", "best", *self.languages):
+            refuse("select", f"last, best or one of {', '.join(self.languages)}", repr(self.select), "choose one of these")
+        if self.patience < 0:
+            refuse("patience", "a whole number from 0 up", repr(self.patience), "0 never stops early")
         if not 0 <= self.tlm_share <= 1:
             refuse("tlm_share", "a fraction from 0 to 1", repr(self.tlm_share), "0.5 gives half of the steps to sentence pairs")
         if self.seed < 0:
@@ -125,13 +178,38 @@ class TrainRecipe:
         for name in names:
             if names.count(name) > 1:
                 refuse("sources", "different names", f"{name!r} twice", "rename one")
-        if self.max_length + 2 > self.encoder.max_positions:
-            refuse(
-                "max_length",
-                f"at most encoder.max_positions - 2 = {self.encoder.max_positions - 2}",
-                str(self.max_length),
-                "lower it or raise encoder.max_positions",
-            )
+        marks = 2 if self.units == "sentences" else 0  # rows of other units count their marks
+        if self.max_length + marks > self.encoder.max_positions:
+            room = f"at most encoder.max_positions{' - 2' if marks else ''} = {self.encoder.max_positions - marks}"
+            refuse("max_length", room, str(self.max_length), "lower it or raise encoder.max_positions")
+
+
+def resolve(recipe: TrainRecipe) -> TrainRecipe:
+    """The recipe with what a named system of sharing stands for, its settings checked against each other.
+
+    Raises
+    ------
+    InputError: a plan that does not fit the encoder, the vocabulary, or sentence pairs.
+    """
+    text, mode, scope = resolve_system(recipe.sharing, recipe.vocabulary.mode, recipe.masking.scope)
+    plan = SharingPlan.parse(text, recipe.encoder.layers, tied=recipe.encoder.tied)
+    if mode == "separate" and not plan.owned("token"):
+        refuse("vocabulary.mode", "shared ids where token embeddings are shared", "separate", 'use union, or sharing="sep=emb"')
+    if mode == "separate" and not plan.owned("bias"):
+        refuse("sharing", "an output bias for each language where ids are separate", str(plan), "add bias, or use sep=emb")
+    if recipe.tlm_share and plan.separate:
+        refuse("tlm_share", "0 where languages own parts (a pair is of two languages)", str(recipe.tlm_share), "set tlm_share=0")
+    if recipe.units == "nsp" and not (recipe.encoder.next_sentence and recipe.encoder.segments == 2):
+        got = f"next_sentence={recipe.encoder.next_sentence}, segments={recipe.encoder.segments}"
+        refuse("encoder", 'next_sentence=true and segments=2 for units="nsp"', got, "set both")
+    if recipe.encoder.next_sentence and recipe.units != "nsp":
+        refuse("encoder.next_sentence", 'false without units="nsp"', "true", "nothing would train this head")
+    return dataclasses.replace(
+        recipe,
+        sharing=str(plan),
+        vocabulary=dataclasses.replace(recipe.vocabulary, mode=mode),
+        masking=dataclasses.replace(recipe.masking, scope=scope),
+    )
 
 
 def from_dict(kind: type, values: Mapping[str, Any], where: str = "") -> Any:

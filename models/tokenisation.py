@@ -23,25 +23,36 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4 in
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """How a vocabulary is learnt.
+    """How a vocabulary is learnt; :func:`crosslens.models.vocabularies.learn_vocabularies` does it.
 
     Attributes
     ----------
-    size: number of pieces, special tokens included.
+    size: number of pieces, special tokens included: of the one vocabulary if ``mode`` is "joint", of each language's otherwise.
     kind: "unigram" (Kudo 2018) or "bpe" (Sennrich et al. 2016).
     sample_exponent: languages are sampled in proportion to (their sentences) ** exponent; 1 keeps the corpus as it is, 0 gives each
         language the same share.
     sentences: how many sentences are drawn to learn from.
+    mode: "joint": one vocabulary learnt from all languages. "union": one for each language, then united, so that identical pieces are
+        one id (the natural anchors of Conneau et al. 2020). "disjoint": the same, but only the special tokens are shared (no anchors).
+        "separate": one for each language, each with ids of its own, for models whose languages own their embeddings.
+    copies: language to the language whose tokeniser it uses, under ids of its own: the transliterations of Deshpande et al. 2022, § 3,
+        of which every piece's translation is known. Their text is not learnt from.
     """
 
     size: int = 8000
     kind: str = "unigram"
     sample_exponent: float = 0.5
     sentences: int = 100_000
+    mode: str = "joint"
+    copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind not in ("unigram", "bpe"):
             refuse("vocabulary.kind", "unigram or bpe", repr(self.kind), "choose one of the two")
+        if self.mode not in ("joint", "union", "disjoint", "separate"):
+            refuse("vocabulary.mode", "joint, union, disjoint or separate", repr(self.mode), "choose one of the four")
+        if self.copies and self.mode not in ("disjoint", "separate"):
+            refuse("vocabulary.mode", "disjoint or separate where a language is a copy", repr(self.mode), "choose one of the two")
         if self.size <= len(SPECIAL_TOKENS):
             refuse("vocabulary.size", f"more than the {len(SPECIAL_TOKENS)} special tokens", str(self.size), "choose a larger one")
 
@@ -60,7 +71,10 @@ def balanced_sample(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, 
 
 
 def train_tokenizer(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, seed: int = 0) -> Tokenizer:
-    """Learn one joint vocabulary from the sentences of all languages.
+    """Learn one vocabulary from the sentences of all languages that are given.
+
+    The same texts, settings and seed give the same BPE vocabulary to the byte. Unigram pieces do not come out so: the library sums
+    their scores in the order of a hash table, and the last digits differ from one call to the next.
 
     Parameters
     ----------

@@ -1,14 +1,15 @@
 """Token files: a text as one flat array of ids on disk, mapped into memory when it is read.
 
-A folder holds ``ids.npy`` (all sentences one after the other, without special tokens,
-uint16 where the vocabulary allows, else uint32), ``offsets.npy`` (where each sentence
-begins, and the end) and ``manifest.json``. It is written once, and appears whole or
-not at all.
+A folder holds ``ids.npy`` (all sentences one after the other, without special tokens, as
+the model numbers them; uint16 where the vocabulary allows, else uint32), ``offsets.npy``
+(where each sentence begins, and the end) and ``manifest.json``. It is written once,
+while the text is tokenised, and appears whole or not at all.
 """
 
 import dataclasses
 import os
 import shutil
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,35 +51,62 @@ class TokenFile:
         return np.diff(self.offsets)
 
 
-def encode_text(tokenizer: Tokenizer, sentences: Sequence[str], folder: str | Path, key: dict[str, Any]) -> TokenFile:
+def encode_text(
+    tokenizer: Tokenizer, table: np.ndarray, size: int, sentences: Sequence[str], folder: str | Path, key: dict[str, Any]
+) -> TokenFile:
     """Tokenise sentences into a token file, or open the one that is there when its ``key`` is the same.
 
     Parameters
     ----------
-    key: what the ids depend on (text and tokeniser fingerprints); kept in the manifest.
+    table: the model's id of each of the tokeniser's ids.
+    size: number of ids in the model.
+    key: what the ids depend on (text and vocabulary fingerprints); kept in the manifest.
+
+    Raises
+    ------
+    InputError: no token type holds so many ids, or the text has no pieces at all.
     """
     folder = Path(folder)
     if (folder / "manifest.json").exists() and read_json(folder / "manifest.json")["key"] == key:
         return open_tokens(folder)
+    dtype = _token_type(size)
     aside = folder.with_name(f"{folder.name}.partial")
     for old in (aside, folder):
         shutil.rmtree(old, ignore_errors=True)
     aside.mkdir(parents=True)
-    dtype = np.uint16 if tokenizer.get_vocab_size() <= 1 << 16 else np.uint32
-    lengths: list[int] = []
-    pieces: list[np.ndarray] = []
-    with Progress(len(sentences), f"tokenising {folder.name}", "sentences") as progress:
+    lengths = [np.zeros(1, np.int64)]  # the first sentence begins at 0
+    with Progress(len(sentences), f"tokenising {folder.name}", "sentences") as progress, open(aside / "ids.npy", "wb") as out:
+        out.write(_npy_header(dtype, 0))
         for start in range(0, len(sentences), _CHUNK):
-            chunk = list(sentences[start : start + _CHUNK])
-            encoded = tokenizer.encode_batch(chunk, add_special_tokens=False)
-            lengths.extend(len(e.ids) for e in encoded)
-            pieces.append(np.fromiter((i for e in encoded for i in e.ids), dtype))
-            progress.add(len(chunk))
-    np.save(aside / "ids.npy", np.concatenate(pieces))
-    np.save(aside / "offsets.npy", np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
-    write_json(aside / "manifest.json", {"key": key, "sentences": len(lengths), "tokens": int(sum(lengths)), "dtype": str(np.dtype(dtype))})
+            encoded = tokenizer.encode_batch(list(sentences[start : start + _CHUNK]), add_special_tokens=False)
+            lengths.append(np.array([len(e.ids) for e in encoded], np.int64))
+            local = np.fromiter((i for e in encoded for i in e.ids), np.int64, int(lengths[-1].sum()))
+            out.write(table[local].astype(dtype).tobytes())
+            progress.add(len(encoded))
+        offsets = np.cumsum(np.concatenate(lengths))
+        tokens = int(offsets[-1])
+        out.seek(0)
+        out.write(_npy_header(dtype, tokens))
+    if not tokens:
+        shutil.rmtree(aside)
+        refuse(folder.name, "a text with at least one piece", "none", "give a text with words in it")
+    np.save(aside / "offsets.npy", offsets)
+    write_json(aside / "manifest.json", {"key": key, "sentences": len(sentences), "tokens": tokens, "dtype": str(dtype)})
     os.replace(aside, folder)
     return open_tokens(folder)
+
+
+def _token_type(size: int) -> np.dtype:
+    for dtype in (np.uint16, np.uint32):
+        if size <= np.iinfo(dtype).max + 1:
+            return np.dtype(dtype)
+    refuse("vocabulary.size", f"at most {np.iinfo(np.uint32).max + 1} ids, what a token of 32 bits can be", str(size), "lower it")
+
+
+def _npy_header(dtype: np.dtype, n: int) -> bytes:
+    """The first 128 bytes of an npy file of n numbers: always as many, so that n can be filled in when it is known."""
+    told = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({n},), }}"
+    return np.lib.format.magic(1, 0) + struct.pack("<H", 118) + told.ljust(117).encode() + b"\n"
 
 
 def open_tokens(folder: str | Path) -> TokenFile:

@@ -3,17 +3,19 @@
 The folder of a run:
 
     config.json     the recipe
-    tokenizer/      the vocabulary that was learnt
+    tokenizer/      the vocabularies that were learnt
     tokens/         token files
+    data.json       what is trained on, in numbers
     log.jsonl       a line per log interval and per validation
-    checkpoints/    the last whole checkpoint
-    model/          the finished encoder, for transformers and for `crosslens study`
+    checkpoints/    the last whole checkpoint, and the best one
+    model/          the finished model: for transformers and `crosslens study` where all is shared, else for load_model
+    views/LANGUAGE/ each language's view for transformers, where something is not shared
 """
 
+import contextlib
 import dataclasses
 import json
 import math
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,235 +23,313 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
-from torch import Tensor
-from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
 
 from crosslens.corpus import Corpus, read_text
-from crosslens.errors import OutputError, TrainingError, refuse
-from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, write_json, write_whole
-from crosslens.models.batches import Batch, Stream, collate, plan_epoch, schedule
-from crosslens.models.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from crosslens.errors import OutputError, refuse
+from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, write_json
+from crosslens.models.checkpoint import latest_checkpoint, load_best, load_checkpoint, save_best, save_checkpoint
+from crosslens.models.costs import flops_per_token, peak_flops
 from crosslens.models.data import TrainingData, build_streams, check_sizes, read_source, split_rows
+from crosslens.models.distributed import World, gathered, join_world, spread, whole
 from crosslens.models.encoder import MaskedLM
-from crosslens.models.interop import export_model
-from crosslens.models.masking import mask_tokens
+from crosslens.models.events import Events
+from crosslens.models.feed import Feed, Step
+from crosslens.models.folder import export_run
 from crosslens.models.optimisers import build_optimiser, learning_rate
-from crosslens.models.settings import TrainRecipe
-from crosslens.models.tokenisation import SPECIAL_TOKENS, load_tokenizer, save_tokenizer, train_tokenizer
+from crosslens.models.settings import TrainRecipe, resolve
+from crosslens.models.sharing import SharingPlan
+from crosslens.models.validation import choice_measure, moved, need_number, validate
+from crosslens.models.vocabularies import Vocabularies, learn_vocabularies, load_vocabularies, save_vocabularies
 from crosslens.progress import Progress, say
 
-__all__ = ["BatchSource", "train"]
+__all__ = ["build_model", "describe_data", "train"]
 
-_PAD, _, _CLS, _SEP, _MASK = range(len(SPECIAL_TOKENS))
-_WHEN_ONLY = {"log_every", "validate_every", "save_every"}  # settings that no weight depends on
-
-
-class BatchSource:
-    """Batches by step: masked, as tensors, the same for the same (recipe, step) always."""
-
-    def __init__(self, recipe: TrainRecipe, data: TrainingData, vocab_size: int) -> None:
-        self.recipe, self.data = recipe, data
-        self.is_special = np.arange(vocab_size) < len(SPECIAL_TOKENS)
-        self.which, self.turn = schedule(data.probabilities, recipe.steps, recipe.seed)
-        self._plans: dict[int, tuple[int, int, list[np.ndarray]]] = {}  # stream -> epoch, first turn of it, its batches
-
-    def __getitem__(self, step: int) -> tuple[Batch, dict[str, Tensor]]:
-        which, turn = int(self.which[step]), int(self.turn[step])
-        stream = self.data.streams[which]
-        batch = collate(stream, self._items(which, stream, turn), _CLS, _SEP, _PAD)
-        return batch, _tensors(batch, self.is_special, self.recipe, np.random.default_rng([self.recipe.seed, 1, step]))
-
-    def _items(self, which: int, stream: Stream, turn: int) -> np.ndarray:
-        epoch, first, plan = self._plans.get(which, (-1, 0, []))
-        while turn >= first + len(plan):  # after a resume this walks through the epochs that are over
-            first, epoch = first + len(plan), epoch + 1
-            plan = plan_epoch(stream.lengths, self.recipe.batch_tokens, [self.recipe.seed, 2, which, epoch])
-        self._plans[which] = (epoch, first, plan)
-        return plan[turn - first]
+_WHEN_ONLY = {"log_every", "validate_every", "save_every", "tensorboard", "recompute"}  # settings that no weight depends on (see _settings)
 
 
-def _tensors(batch: Batch, is_special: np.ndarray, recipe: TrainRecipe, rng: np.random.Generator) -> dict[str, Tensor]:
-    inputs, masked, labels = mask_tokens(batch.ids, is_special, _MASK, recipe.masking, rng)
-    arrays = {"ids": inputs, "positions": batch.positions, "lengths": batch.lengths, "masked": masked, "labels": labels}
-    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-
-
-def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False) -> Path:
+def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, device: str = "auto", parallel: str = "ddp") -> Path:
     """Run a recipe; returns the folder of the finished model.
+
+    Under ``torchrun`` the processes share the work (:mod:`crosslens.models.distributed`).
 
     Parameters
     ----------
     folder: the run's folder. A run that was stopped goes on with ``resume``, to the same weights as if it had never stopped.
+    device: "auto" (a GPU where there is one), "cpu" or "cuda".
+    parallel: how several processes share the model, "ddp" or "fsdp".
 
     Raises
     ------
-    InputError: a text is missing, unfit or too short.
+    InputError: a text is missing, unfit or too short; or settings do not go together.
     OutputError: the folder holds a run (without ``resume``), or a run of another recipe.
     TrainingError: the loss is not a number any more; the last checkpoint is kept.
     """
-    folder = Path(folder)
-    corpora = {source.name: read_source(source) for source in recipe.sources}
-    settings = _settings(recipe, corpora)
-    if check_folder(folder, "train", settings) and not resume:
-        refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
-    check_sizes(recipe, corpora)
-    make_folder(folder, str(folder))
-    with lock_folder(folder):
-        claim_folder(folder, "train", settings)
-        return _train(recipe, corpora, folder, settings)
+    folder, recipe = Path(folder), resolve(recipe)
+    with join_world(device, parallel) as world, contextlib.ExitStack() as held:
+        prepared: tuple[Vocabularies, TrainingData] | None = None
+        with world.together():
+            corpora = {source.name: read_source(source) for source in recipe.sources}
+            settings = _settings(recipe, corpora)
+        with world.together():
+            if world.first:  # it prepares the files that all read
+                if check_folder(folder, "train", settings) and not resume:
+                    refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
+                check_sizes(recipe, corpora)
+                make_folder(folder, str(folder))
+                held.enter_context(lock_folder(folder))
+                claim_folder(folder, "train", settings)
+                prepared = None if (folder / "model" / "config.json").exists() else _prepare(recipe, corpora, folder)
+        if (folder / "model" / "config.json").exists():
+            say(f"{folder / 'model'} is finished already")
+            return folder / "model"
+        with world.together():
+            vocabularies, data = prepared or _prepare(recipe, corpora, folder)  # the others find it done
+        return _train(recipe, vocabularies, data, folder, settings, world)
 
 
-def _train(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path, settings: dict[str, Any]) -> Path:
-    if (folder / "model" / "config.json").exists():
-        say(f"{folder / 'model'} is finished already")
-        return folder / "model"
-    tokenizer = _tokenizer(recipe, corpora, folder)
-    data = build_streams(recipe, corpora, tokenizer, folder / "tokens")
-    write_json(folder / "data.json", describe_data(data))
-    shape = dataclasses.replace(recipe.encoder, vocab_size=tokenizer.get_vocab_size())
-    model = MaskedLM(shape, recipe.seed)
+def _prepare(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path) -> tuple[Vocabularies, TrainingData]:
+    """Learn the vocabularies and tokenise, or find both done."""
+    vocabularies = _vocabularies(recipe, corpora, folder / "tokenizer")
+    data = build_streams(recipe, corpora, vocabularies, folder / "tokens")
+    if not (folder / "data.json").exists():
+        write_json(folder / "data.json", describe_data(data, vocabularies))
+    return vocabularies, data
+
+
+def build_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
+    """The untrained model of a recipe."""
+    shape = dataclasses.replace(recipe.encoder, vocab_size=max(vocabularies.sizes.values()))
+    plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
+    model = MaskedLM(shape, recipe.seed, languages=recipe.languages, plan=plan, sizes=vocabularies.sizes)
+    model.encoder.recompute = recipe.recompute
+    if recipe.compile:
+        for bank in model.encoder.banks:
+            for layer in bank.values():
+                layer.compile()
+    return model
+
+
+def _train(
+    recipe: TrainRecipe, vocabularies: Vocabularies, data: TrainingData, folder: Path, settings: dict[str, Any], world: World
+) -> Path:
+    with world.together():
+        model = build_model(recipe, vocabularies).to(world.device)
+    runner = spread(model, world, one_language=recipe.batch_languages == "one")
     optimiser = build_optimiser(model, recipe.optimisation)
-    done, memory = 0, {"tokens": 0}
+    done, memory = 0, {"tokens": 0, "seconds": 0.0, "best": math.inf, "worse": 0, "stopped": False}
     checkpoint = latest_checkpoint(folder / "checkpoints")
     if checkpoint is not None:
         done, memory = load_checkpoint(checkpoint, model, optimiser, settings)
-    _cut_log(folder / "log.jsonl", done)
-    batches = BatchSource(recipe, data, shape.vocab_size)
-    _loop(recipe, model, optimiser, batches, folder, settings, done, memory)
-    export_model(model, tokenizer, folder / "model", half=recipe.half)
+    with world.together():
+        feed = Feed(recipe, data, vocabularies, world.rank, world.size)
+        events = Events(folder, done, tensorboard=recipe.tensorboard, silent=not world.first)
+    run = _Run(recipe, folder, settings, world, model, optimiser, feed, events, memory)
+    if not memory["stopped"]:
+        _loop(run, runner, done)
+    events.close()
+    if recipe.select != "last":
+        load_best(folder / "checkpoints", model)
+    weights = {name: whole(tensor) for name, tensor in model.state_dict().items()}
+    with world.together():
+        if world.first:
+            finished = build_model(dataclasses.replace(recipe, compile=False), vocabularies)
+            finished.load_state_dict(weights)
+            export_run(finished, vocabularies, folder, half=recipe.half)
     return folder / "model"
 
 
-def _loop(
-    recipe: TrainRecipe,
-    model: MaskedLM,
-    optimiser: torch.optim.AdamW,
-    batches: BatchSource,
-    folder: Path,
-    settings: dict[str, Any],
-    done: int,
-    memory: dict[str, Any],
-) -> None:
-    loss_sum, count, tokens, started = 0.0, 0, 0, time.monotonic()
+@dataclasses.dataclass
+class _Run:
+    """What the loop works with."""
+
+    recipe: TrainRecipe
+    folder: Path
+    settings: dict[str, Any]
+    world: World
+    model: MaskedLM
+    optimiser: torch.optim.Optimizer
+    feed: Feed
+    events: Events
+    memory: dict[str, Any]
+
+
+def _loop(run: _Run, runner: torch.nn.Module, done: int) -> None:
+    recipe, model, optimiser, memory = run.recipe, run.model, run.optimiser, run.memory
     model.train()
+    _settle(run, runner, done)
+    meter = _Meter(run)
     with Progress(recipe.steps, f"training {recipe.name}", "steps", done) as progress:
         for step in range(done, recipe.steps):
-            torch.manual_seed(recipe.seed * 1_000_003 + step)  # dropout, too, is a function of the step
-            batch, tensors = batches[step]
-            predicted = len(tensors["labels"])
-            loss = model(**tensors) / predicted
-            loss.backward()
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optimisation.clip).item()
+            torch.manual_seed((recipe.seed * 1_000_003 + step) * run.world.size + run.world.rank)  # dropout is a function of the step, too
+            batch = run.feed[step]
+            loss = sum(_backward(run, runner, batch, part) for part in range(len(batch.parts)))
+            norm = _clip(model, recipe.optimisation.clip)
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(step, recipe.optimisation, recipe.steps)
-            value = loss.item()
-            _need_number(f"loss at step {step}", value)
-            _need_number(f"gradient norm at step {step}", norm)  # such a step would spoil the weights, and the next checkpoint
+            meter.add(step, loss, norm, batch)
             optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-            loss_sum, count, tokens = loss_sum + value * predicted, count + predicted, tokens + int(batch.lengths.sum())
-            memory["tokens"] += int(batch.lengths.sum())
-            progress.add(1, f"loss {value:.2f}")
+            optimiser.zero_grad(set_to_none=True)  # None, not zero: languages that are absent stay untouched
+            progress.add(1, meter.note)
             now = step + 1
             if now % recipe.log_every == 0 or now == recipe.steps:
-                rate = tokens / (time.monotonic() - started)
-                line = {"step": now, "tokens": memory["tokens"], "loss": loss_sum / count, "tokens_per_second": round(rate)}
-                _append_log(folder / "log.jsonl", line)
-                loss_sum, count, tokens, started = 0.0, 0, 0, time.monotonic()
+                meter.log(now)
             if now % recipe.validate_every == 0 or now == recipe.steps:
-                _append_log(folder / "log.jsonl", {"step": now, "tokens": memory["tokens"], **validate(recipe, model, batches)})
-                started = time.monotonic()
-            if now % recipe.save_every == 0 or now == recipe.steps:
-                save_checkpoint(folder / "checkpoints", now, model, optimiser, settings, memory)
+                meter.log(now) if meter.pending or meter.predicted else None
+                _validate(run, now)
+                meter.restart()
+            if now % recipe.save_every == 0 or now == recipe.steps or memory["stopped"]:
+                meter.check()  # weights that are spoilt are not saved
+                save_checkpoint(run.folder / "checkpoints", now, model, optimiser, run.settings, memory, run.world)
+            if memory["stopped"]:
+                say(f"stopped at step {now}: no better validation in {recipe.patience}")
+                return
 
 
-@torch.no_grad()
-def validate(recipe: TrainRecipe, model: MaskedLM, batches: BatchSource) -> dict[str, Any]:
-    """Masked loss per language, and nearest-neighbour retrieval of held-out pairs per layer (mean of ordinary tokens, cosine)."""
-    model.eval()
-    sums: dict[str, list[float]] = {}
-    retrieval = {}
-    for name, stream in batches.data.held_out.items():
-        if len(stream.sides) == 1:
-            rng = np.random.default_rng([recipe.seed, 3])
-            total = sums.setdefault(name.split()[-1], [0.0, 0.0])
-            for items in plan_epoch(stream.lengths, recipe.batch_tokens, [recipe.seed, 3]):
-                tensors = _tensors(collate(stream, items, _CLS, _SEP, _PAD), batches.is_special, recipe, rng)
-                total[0] += model(**tensors).item()
-                total[1] += len(tensors["labels"])
-        else:
-            a, b = (_sentence_vectors(model, Stream(name, (side,), stream.rows)) for side in stream.sides)
-            hits = ((x @ y.T).argmax(1) == torch.arange(len(x)) for x, y in zip(a, b, strict=True))
-            retrieval[name] = [round(hit.float().mean().item(), 4) for hit in hits]
-    model.train()
-    means = {language: loss / count for language, (loss, count) in sums.items()}
-    for language, mean in means.items():
-        _need_number(f"validation loss of {language}", math.inf if mean > 700 else mean)  # e ** 710 is beyond a float
-    perplexity = {language: math.exp(mean) for language, mean in means.items()}
-    return {"perplexity": perplexity, "retrieval": retrieval}
+def _settle(run: _Run, runner: torch.nn.Module, done: int) -> None:
+    """Let DistributedDataParallel see one backward pass that trains nothing.
+
+    After its first one it puts gradients together in another way, and sums over three processes and more are taken in another order.
+    So every start, the first and a resumed one, has that behind it, and a resumed run is the same to the last bit.
+    """
+    if isinstance(runner, DistributedDataParallel) and done < run.recipe.steps:
+        batch = run.feed[done]
+        _backward(run, runner, batch, len(batch.parts) - 1)
+        run.optimiser.zero_grad(set_to_none=True)
 
 
-def _need_number(what: str, value: float) -> None:
-    if not math.isfinite(value):
-        refuse(what, "a number", str(value), "lower optimisation.peak_rate; the last checkpoint is kept", TrainingError)
+def _backward(run: _Run, runner: torch.nn.Module, batch: Step, part: int) -> torch.Tensor:
+    """Gradients of one part of a batch; returns its share of the batch's mean loss (summed over processes by the meter)."""
+    recipe, world = run.recipe, run.world
+    last = part == len(batch.parts) - 1
+    _synchronise(runner, world, last)
+    with torch.autocast(world.device.type, torch.bfloat16, enabled=recipe.precision == "bfloat16"):
+        sums = runner(**moved(batch.parts[part], world.device))
+    masked, following = sums if isinstance(sums, tuple) else (sums, None)
+    loss = masked / batch.predicted
+    if following is not None:
+        loss = loss + following / batch.rows
+    (loss * world.size).backward()  # gradients are averaged over processes, and each has but its own share of the sum
+    return loss.detach()
 
 
-def _sentence_vectors(model: MaskedLM, stream: Stream) -> list[Tensor]:
-    """Unit-length mean vectors of every sentence, per layer."""
-    parts = []
-    for start in range(0, len(stream.rows), 300):
-        batch = collate(stream, np.arange(start, min(start + 300, len(stream.rows))), _CLS, _SEP, _PAD)
-        ids, positions, lengths = (torch.from_numpy(a) for a in (batch.ids, batch.positions, batch.lengths))
-        place = torch.arange(ids.shape[1])
-        ordinary = ((place > 0) & (place < lengths[:, None] - 1)).float()[:, :, None]
-        states = model.encoder(ids, positions, lengths)
-        parts.append([F.normalize((h * ordinary).sum(1) / ordinary.sum(1), dim=-1) for h in states])
-    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
+def _synchronise(runner: torch.nn.Module, world: World, now: bool) -> None:
+    """Whether the next backward pass exchanges gradients: with the last part those of all parts."""
+    if world.size == 1:
+        return
+    if world.parallel == "ddp":
+        runner.require_backward_grad_sync = now  # type: ignore[assignment]
+    else:
+        runner.set_requires_gradient_sync(now)  # type: ignore[operator]
 
 
-def describe_data(data: TrainingData) -> dict[str, Any]:
+def _clip(model: torch.nn.Module, most: float) -> torch.Tensor:
+    """Scale gradients down to a norm of ``most`` (0: leave them); returns their norm before."""
+    return whole(torch.nn.utils.clip_grad_norm_(model.parameters(), most or math.inf))
+
+
+def _validate(run: _Run, now: int) -> None:
+    """Measure on held-out text, keep the best weights, and notice when nothing improves any more."""
+    recipe, memory = run.recipe, run.memory
+    with gathered(run.model):
+        found = validate(run.model, run.feed, run.world.device, recipe.vocabulary.copies)
+    run.events.write({"step": now, "tokens": memory["tokens"], "seconds": round(memory["seconds"], 1), **found})
+    if recipe.select == "last" and not recipe.patience:
+        return
+    measure = run.world.agreed(choice_measure(found, recipe.select))
+    if measure < memory["best"]:
+        memory.update(best=measure, worse=0)
+        save_best(run.folder / "checkpoints", now, run.model, run.settings, measure, run.world)
+    else:
+        memory["worse"] += 1
+        memory["stopped"] = 0 < recipe.patience <= memory["worse"]
+
+
+class _Meter:
+    """Adds up losses between log lines; on a GPU it looks at them only then, so that the queue of work never runs dry."""
+
+    def __init__(self, run: _Run) -> None:
+        self.run, self.note, self.started = run, "", time.monotonic()
+        rate, shape = run.recipe.masking.rate, run.model.config
+        self.flops = flops_per_token(shape, run.recipe.max_length, rate)
+        self.peak = peak_flops(run.world.device)
+        self.at_once = run.world.device.type == "cpu" and run.world.size == 1
+        self._clear()
+
+    def _clear(self) -> None:
+        self.pending: list[tuple[int, torch.Tensor, torch.Tensor, int]] = []
+        self.loss, self.predicted, self.tokens = 0.0, 0, 0
+
+    def add(self, step: int, loss: Any, norm: torch.Tensor, batch: Step) -> None:
+        self.pending.append((step, loss, norm, batch.predicted))
+        self.tokens += batch.tokens
+        self.run.memory["tokens"] += batch.tokens
+        if self.at_once:
+            self.check()
+
+    def check(self) -> None:
+        """Look at the losses so far; a step without a number would spoil the weights, and the next checkpoint."""
+        if not self.pending:
+            return
+        values = torch.stack([torch.stack([loss.double(), norm.double() / self.run.world.size]) for _, loss, norm, _ in self.pending])
+        for (step, _, _, predicted), (loss, norm) in zip(self.pending, self.run.world.total(values).tolist(), strict=True):
+            need_number(f"loss at step {step}", loss)
+            need_number(f"gradient norm at step {step}", norm)
+            self.loss, self.predicted, self.note = self.loss + loss * predicted, self.predicted + predicted, f"loss {loss:.2f}"
+        self.pending = []
+
+    def log(self, now: int) -> None:
+        self.check()
+        passed = time.monotonic() - self.started
+        memory, rate = self.run.memory, self.tokens / passed
+        memory["seconds"] += passed
+        line = {"step": now, "tokens": memory["tokens"], "loss": self.loss / self.predicted, "tokens_per_second": round(rate)}
+        line["seconds"] = round(memory["seconds"], 1)
+        if self.peak is not None:
+            line["utilisation"] = round(rate * self.flops / (self.peak * self.run.world.size), 4)
+        self.run.events.write(line)
+        self._clear()
+        self.restart()
+
+    def restart(self) -> None:
+        self.started = time.monotonic()
+
+
+def describe_data(data: TrainingData, vocabularies: Vocabularies) -> dict[str, Any]:
     """What is trained on, in numbers."""
     streams = {
-        stream.name: {"items": len(stream.rows), "tokens": int(stream.lengths.sum()), "drawn": round(float(p), 4)}
+        stream.name: {"items": stream.n, "tokens": stream.tokens, "drawn": round(float(p), 4)}
         for stream, p in zip(data.streams, data.probabilities, strict=True)
     }
-    return {"streams": streams, "held_out": {name: len(s.rows) for name, s in data.held_out.items()}, "left_out": data.left_out}
+    languages = vocabularies.languages
+    overlap = {f"{a}-{b}": dataclasses.asdict(vocabularies.overlap(a, b)) for i, a in enumerate(languages) for b in languages[i + 1 :]}
+    return {
+        "streams": streams,
+        "held_out": {name: stream.n for name, stream in data.held_out.items()},
+        "left_out": data.left_out,
+        "vocabulary": {"mode": vocabularies.mode, "sizes": dict(vocabularies.sizes), "overlap": overlap},
+    }
 
 
 def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Any]:
     """What the weights depend on: the recipe, with the texts' contents in the place of their paths."""
-    settings = {name: value for name, value in dataclasses.asdict(recipe).items() if name not in _WHEN_ONLY}
+    free = _WHEN_ONLY if recipe.select == "last" and not recipe.patience else _WHEN_ONLY - {"validate_every"}
+    settings = {name: value for name, value in dataclasses.asdict(recipe).items() if name not in free}
     for source in settings["sources"]:
         source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in corpora[source["name"]].items()}
     settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
     return json.loads(json.dumps(settings))
 
 
-def _tokenizer(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path) -> Tokenizer:
-    """The run's vocabulary: learnt once, from all sources' sentences per language."""
-    where = folder / "tokenizer"
-    if not (where / "tokenizer_config.json").exists():
+def _vocabularies(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], where: Path) -> Vocabularies:
+    """The run's vocabularies: learnt once, from all sources' sentences per language."""
+    if not (where / "vocabulary.json").exists():
         texts: dict[str, list[str]] = {}
         for name, rows in split_rows(recipe, corpora).items():  # neither held-out nor excluded sentences shape the vocabulary
             for language, corpus in corpora[name].items():
                 texts.setdefault(language, []).extend(corpus.sentences[i] for i in np.flatnonzero(rows.train).tolist())
-        say(f"learning {recipe.vocabulary.size} {recipe.vocabulary.kind} pieces")
-        tokenizer = train_tokenizer({k: list(dict.fromkeys(v)) for k, v in texts.items()}, recipe.vocabulary, recipe.seed)
+        say(f"learning {recipe.vocabulary.size} {recipe.vocabulary.kind} pieces ({recipe.vocabulary.mode})")
+        learnt = learn_vocabularies({k: list(dict.fromkeys(v)) for k, v in texts.items()}, recipe.vocabulary, recipe.seed)
         where.mkdir(parents=True, exist_ok=True)
-        save_tokenizer(tokenizer, where, recipe.encoder.max_positions)
-    return load_tokenizer(where)
-
-
-def _append_log(path: Path, line: dict[str, Any]) -> None:
-    with open(path, "a", encoding="utf-8") as log:
-        log.write(json.dumps(line) + "\n")
-        log.flush()
-        os.fsync(log.fileno())
-
-
-def _cut_log(path: Path, step: int) -> None:
-    """Drop lines after ``step``: the resumed run writes them again."""
-    if path.exists():
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        write_whole(path, "".join(line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step))
+        save_vocabularies(learnt, where, recipe.encoder.max_positions)
+    return load_vocabularies(where)

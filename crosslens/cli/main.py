@@ -112,11 +112,13 @@ def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.Argume
 
 
 def _train_arguments(train: argparse.ArgumentParser) -> None:
-    train.add_argument("recipe", help="a TOML file, or the name of a recipe: tiny-encoder")
+    train.add_argument("recipe", help="a TOML file, or the name of a recipe: tiny-encoder, emergence")
     train.add_argument("settings", nargs="*", metavar="key=value", help="settings to change, such as steps=2000 or masking.rate=0.3")
     train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
     train.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
-    train.add_argument("--dry-run", action="store_true", help="print the resolved recipe and do nothing")
+    train.add_argument("--dry-run", action="store_true", help="print the resolved recipe, who owns what, and the cost; do nothing")
+    train.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one")
+    train.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp", help="how the processes of torchrun share a model")
 
 
 def _store_arguments(
@@ -193,7 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    print("crosslens: " + " ".join(message.split()), file=sys.stderr)
+    if os.environ.get("RANK", "0") == "0":  # under torchrun all processes fail alike, and the first one says it
+        print("crosslens: " + " ".join(message.split()), file=sys.stderr)
     return 2
 
 

@@ -67,19 +67,55 @@ def train(arguments: argparse.Namespace) -> None:
     from crosslens.models.train import train as run
     from crosslens.recipes import load_recipe
 
-    be_quiet(arguments.quiet)
+    be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
     given = dict(_setting(text) for text in arguments.settings)
+    if arguments.recipe == "emergence":
+        _emergence(given, arguments)
+        return
     recipe = with_overrides(load_recipe(arguments.recipe, given.pop("data", None)), given)
     if arguments.dry_run:
-        from crosslens.models.settings import describe
-
-        print(describe(recipe))
+        _print_estimate(recipe)
         return
-    model = run(recipe, arguments.out or f"runs/{recipe.name}", resume=arguments.resume)
-    print(f"Model: {model}")
-    from crosslens.report import write_report
+    out = arguments.out or f"runs/{recipe.name}"
+    model = run(recipe, out, resume=arguments.resume, device=arguments.device, parallel=arguments.parallel)
+    if os.environ.get("RANK", "0") == "0":
+        from crosslens.report import write_report
 
-    print(f"Report: {write_report(model.parent)}")
+        print(f"Model: {model}", f"Report: {write_report(model.parent)}", sep="\n")
+
+
+def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Train the conditions of the emergence experiment, or print them."""
+    from crosslens.models.settings import with_overrides
+    from crosslens.recipes.emergence import emergence, emergence_text
+
+    text = given.pop("data", None)
+    if os.environ.get("WORLD_SIZE", "1") != "1":
+        refuse("emergence", "one process (the models are small)", f"{os.environ['WORLD_SIZE']} of torchrun", "run it without torchrun")
+    if "sharing" in given:
+        refuse("sharing", "the three conditions of the recipe", repr(given["sharing"]), "train a recipe of your own with another plan")
+    recipes = {name: with_overrides(recipe, given) for name, recipe in emergence().items()}
+    if arguments.dry_run:
+        for name, recipe in recipes.items():
+            print(f"# {name}")
+            _print_estimate(recipe)
+        return
+    from crosslens.report import write_report
+    from crosslens.run.emergence import run_emergence, summary
+
+    say("reading the text")
+    out = arguments.out or "runs/emergence"
+    folder = run_emergence(recipes, emergence_text(text), out, resume=arguments.resume, device=arguments.device)
+    rows, words = summary(folder)
+    print(format_table(rows), words, f"Report: {write_report(folder)}", sep="\n")
+
+
+def _print_estimate(recipe: Any) -> None:
+    from crosslens.models.estimate import estimate
+    from crosslens.models.settings import describe
+
+    found = estimate(recipe)
+    print(describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
 
 
 def extract(arguments: argparse.Namespace) -> None:

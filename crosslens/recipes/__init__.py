@@ -9,7 +9,7 @@ from crosslens.models.settings import TrainRecipe, from_dict
 
 __all__ = ["TRAININGS", "load_recipe"]
 
-TRAININGS = ("tiny-encoder",)
+TRAININGS = ("tiny-encoder", "emergence")
 
 
 def load_recipe(name: str, data: str | None = None) -> TrainRecipe:

@@ -4,16 +4,18 @@ from pathlib import Path
 
 from crosslens.errors import refuse
 from crosslens.files import read_json, write_whole
+from crosslens.report.emergence import emergence_page
 from crosslens.report.study_page import study_page
 from crosslens.report.training import training_page
 
 __all__ = ["render_report", "run_kind", "write_report"]
 
-_PAGES = {"study": study_page, "train": training_page}
+_PAGES = {"study": study_page, "train": training_page, "emergence": emergence_page}
+_MADE_BY = ("crosslens study", "crosslens train")  # an emergence run is made by training, too
 
 
 def run_kind(folder: str | Path) -> str:
-    """What made a run folder, as its config.json says: "study", "train", … ("study" where nothing is said).
+    """What made a run folder, as its config.json says: "study", "train", "emergence", … ("study" where nothing is said).
 
     Raises
     ------
@@ -25,18 +27,18 @@ def run_kind(folder: str | Path) -> str:
 
 
 def render_report(folder: str | Path) -> str:
-    """The report of a study or of a training run as HTML, the same characters for the same folder.
+    """The report of a study, a training run or an emergence run as HTML, the same characters for the same folder.
 
-    The page loads nothing: style and figures are inside it, and it has no scripts. A training run need not be finished.
+    The page loads nothing: style and figures are inside it, and it has no scripts. A training or emergence run need not be finished.
 
     Raises
     ------
-    InputError: the folder holds neither.
+    InputError: the folder holds none of them.
     StoreError: one of its files is damaged.
     """
     kind = run_kind(folder)
     if kind not in _PAGES:
-        made = " or ".join(f"crosslens {known}" for known in _PAGES)
+        made = " or ".join(_MADE_BY)
         refuse("folder", f"a run of {made}", f"{folder} of kind {kind!r}", f"name a folder that {made} has written")
     return _PAGES[kind](folder)
 

@@ -17,7 +17,7 @@ from crosslens.report.study import Best, Curve, best_layer
 from crosslens.score import Score
 from crosslens.stats import wilson_interval
 
-__all__ = ["Point", "Training", "Validation", "load_training", "smoothed", "split_stream"]
+__all__ = ["Point", "Training", "Validation", "load_training", "log_lines", "smoothed", "split_stream"]
 
 _LONGEST_HEADER = 1 << 24  # bytes; no model file of ours comes near it
 
@@ -189,7 +189,7 @@ def load_training(folder: str | Path) -> Training:
     data = read_json(folder / "data.json") if (folder / "data.json").is_file() else {}
     points: dict[int, Point] = {}
     validations: dict[int, Validation] = {}
-    rows, half_written = _lines(folder / "log.jsonl")
+    rows, half_written = log_lines(folder / "log.jsonl")
     unknown = 0
     for row in rows:
         step, tokens = _count(row.get("step")), _number(row.get("tokens"))
@@ -215,8 +215,13 @@ def load_training(folder: str | Path) -> Training:
     )
 
 
-def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """The log's lines, and whether the last one is only half written."""
+def log_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """The lines of a log.jsonl (none where there is no file), and whether the last one is only half written.
+
+    Raises
+    ------
+    StoreError: another line is no JSON object; the message names it.
+    """
     content = path.read_bytes() if path.is_file() else b""
     rows: list[dict[str, Any]] = []
     *whole, last = content.split(b"\n")

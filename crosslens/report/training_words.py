@@ -1,8 +1,9 @@
 """What the parts of a training run's page say in the same words: when something was measured, on how many, and over how many tokens."""
 
 from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
 
-from crosslens.report.training_run import Training, Validation
+from crosslens.report.training_run import Validation
 
 __all__ = ["among", "at", "token_axis"]
 
@@ -30,7 +31,16 @@ def among(counts: Iterable[int | None]) -> str:
     return f"n = {known[0]:,}" if len(known) == 1 else f"n = {known[0]:,} to {known[-1]:,}"
 
 
-def token_axis(run: Training) -> tuple[float, str]:
+@runtime_checkable
+class _Counted(Protocol):
+    """A run that knows how far it is."""
+
+    @property
+    def done(self) -> tuple[int, float]:
+        """Steps and tokens."""
+
+
+def token_axis(run: _Counted) -> tuple[float, str]:
     """How many tokens one unit of the horizontal axis is, and what the axis is called."""
     _, tokens = run.done
     unit, word = next((pair for pair in _UNITS if tokens >= 2 * pair[0]), (1.0, ""))

@@ -8,9 +8,11 @@ import toy_models
 import toy_texts
 
 from crosslens import progress
+from crosslens.models import train as train_module
 from crosslens.models.encoder import EncoderConfig, MaskedLM
 from crosslens.models.interop import export_model
 from crosslens.models.tokenisation import Vocabulary, train_tokenizer
+from crosslens.models.train import train
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,3 +62,43 @@ def copy_of(originals, tmp_path):
         return shutil.copytree(originals[kind], tmp_path / name)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def toy_folder(tmp_path_factory):
+    """Where the toy texts lie."""
+    return tmp_path_factory.mktemp("toy")
+
+
+@pytest.fixture(scope="session")
+def toy(toy_folder):
+    """The recipe of a run of 30 steps on two made-up languages."""
+    return toy_texts.toy_recipe(toy_folder)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(toy, tmp_path_factory):
+    """The folder of a run of it that nothing happened to. Not to be written to."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    train(toy, folder)
+    return folder
+
+
+@pytest.fixture
+def stopped_at(monkeypatch, tmp_path):
+    """Start a run and stop it in the given step; returns its folder."""
+
+    def run(recipe, step, folder="run"):
+        def learning_rate(now, *rest):
+            if now == step:
+                raise KeyboardInterrupt
+            return rate(now, *rest)
+
+        rate = train_module.learning_rate
+        with monkeypatch.context() as patched:
+            patched.setattr(train_module, "learning_rate", learning_rate)
+            with pytest.raises(KeyboardInterrupt):
+                train(recipe, tmp_path / folder)
+        return tmp_path / folder
+
+    return run

@@ -1,21 +1,40 @@
-"""Run by test_train.py: starts the toy run several times and kills each one somewhere else, with SIGKILL, from inside.
+"""Run by test_resume.py: starts a run several times and kills each one somewhere else, with SIGKILL, from inside.
 
 A kill from outside hits where chance will have it; this one hits the worst places on every machine. The parent only
 forks and waits, so torch is imported once.
 
-    python interrupted_runs.py TEXTS RUNS PLACE ...      writes RUNS/PLACE, prints a line per place
+    python interrupted_runs.py TEXTS RUNS RUN:PLACE ...      writes RUNS/RUN:PLACE, prints a line for each
+
+RUN names a recipe of RECIPES, PLACE where it is killed.
 """
 
+import dataclasses
 import os
 import signal
 import sys
 from pathlib import Path
 
 import torch
-from toy_texts import toy_recipe
+from toy_texts import deep, toy_recipe
 
 from crosslens import progress
 from crosslens.models import checkpoint, interop, train
+from crosslens.models.settings import TrainRecipe
+
+
+def _two_tasks(recipe: TrainRecipe) -> TrainRecipe:
+    """Next sentences and masked tokens, languages mixed, everything but the middle layers separate."""
+    shape = dataclasses.replace(deep(recipe).encoder, layers=4, segments=2, next_sentence=True)
+    return deep(recipe, units="nsp", batch_languages="mixed", sharing="sep-emb-1-3", encoder=shape, accumulate=2)
+
+
+RECIPES = {
+    "toy": lambda recipe: recipe,
+    "nsp": _two_tasks,
+    "stream": lambda recipe: deep(recipe, units="stream", batch_languages="mixed", sharing="sep-1-6"),
+    # Validations at 15 and 30, checkpoints at 10, 20 and 30.
+    "best": lambda recipe: dataclasses.replace(recipe, select="best"),
+}
 
 
 def die(*_, **__):
@@ -24,6 +43,14 @@ def die(*_, **__):
 
 def die_when(function, condition):
     return lambda *arguments, **named: die() if condition(*arguments) else function(*arguments, **named)
+
+
+def after(function, condition):
+    def both(*arguments, **named):
+        done = function(*arguments, **named)
+        return die() if condition(*arguments) else done
+
+    return both
 
 
 def lay_trap(place: str) -> None:
@@ -35,6 +62,10 @@ def lay_trap(place: str) -> None:
         train.save_checkpoint = die_when(train.save_checkpoint, lambda _, step, *rest: step == 20)
     elif place == "before-old-checkpoints-go":
         checkpoint.shutil.rmtree = die_when(checkpoint.shutil.rmtree, lambda path, *_: path.name == "step-00000010")
+    elif place == "in-the-best":
+        checkpoint.os.replace = die_when(checkpoint.os.replace, lambda _, path: Path(path).name == "best")
+    elif place == "between-best-and-last":
+        train.save_best = after(train.save_best, lambda *_: True)
     elif place == "in-the-export":
         interop.save_tokenizer = die
     else:
@@ -42,15 +73,16 @@ def lay_trap(place: str) -> None:
 
 
 if __name__ == "__main__":
-    texts, runs, *places = sys.argv[1:]
+    texts, runs, *names = sys.argv[1:]
     progress.be_quiet()
     torch.optim.AdamW([torch.zeros(1)])  # imports half of torch, which every child would do anew
-    for place in places:
+    for name in names:
+        run, _, place = name.partition(":")
         child = os.fork()
         if child == 0:
             torch.set_num_threads(1)
             lay_trap(place)
-            train.train(toy_recipe(Path(texts)), Path(runs) / place)
+            train.train(RECIPES[run](toy_recipe(Path(texts))), Path(runs) / name)
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        print(place, "killed" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL else f"status {status}", flush=True)
+        print(name, "killed" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL else f"status {status}", flush=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.models.batches import Stream, collate, plan_epoch, sampling_probabilities, schedule
+from crosslens.models.batches import Stream, lay_out, plan_epoch, ranges, sampling_probabilities, schedule, take
 from crosslens.models.tokens import TokenFile
 
 
@@ -70,31 +70,87 @@ def test_a_budget_below_the_longest_item_is_refused(lengths):
         plan_epoch(np.array(lengths, np.int64), 64, [0])
 
 
+def stream_of(sides, rows, name="toy", numbers=(0, 1), batch_tokens=64):
+    return Stream(name, sides, np.asarray(rows), ("eng", "fra")[: len(sides)], numbers[: len(sides)], batch_tokens)
+
+
 def test_single_sentences_are_laid_out_with_specials_and_padding():
-    stream = Stream("toy eng", (token_file([[10, 11], [12], [13, 14, 15]]),), np.array([0, 2]))
-    assert stream.lengths.tolist() == [4, 5]
-    batch = collate(stream, np.array([1, 0]), 2, 3, 9)
-    assert batch.ids.tolist() == [[2, 13, 14, 15, 3], [2, 10, 11, 3, 9]]
-    assert batch.positions[0].tolist() == [0, 1, 2, 3, 4] and batch.positions[1, :4].tolist() == [0, 1, 2, 3]
+    stream = stream_of((token_file([[10, 11], [12], [13, 14, 15]]),), [0, 2], numbers=(4,))
+    assert (stream.lengths.tolist(), stream.n, stream.tokens) == ([4, 5], 2, 9)
+    batch = stream.collate(np.array([1, 0]))
+    assert batch.ids.tolist() == [[2, 13, 14, 15, 3], [2, 10, 11, 3, 0]]
+    assert batch.positions.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 0]]
     assert batch.lengths.tolist() == [5, 4] and batch.ids.dtype == np.int64
+    assert batch.languages.tolist() == [[4] * 5] * 2 and batch.segments is None and batch.following is None
 
 
 def test_pairs_are_two_whole_sentences_with_positions_counted_anew():
-    sides = token_file([[10, 11], [12], [13]]), token_file([[20], [21], [22, 23]], np.uint32)
-    stream = Stream("toy eng-fra", sides, np.array([0, 2]))
-    assert stream.lengths.tolist() == [7, 7]
-    batch = collate(stream, np.array([0, 1]), 2, 3, 0)
-    assert batch.ids.tolist() == [[2, 10, 11, 3, 2, 20, 3], [2, 13, 3, 2, 22, 23, 3]]
-    assert batch.positions.tolist() == [[0, 1, 2, 3, 0, 1, 2], [0, 1, 2, 0, 1, 2, 3]]
-    assert batch.lengths.tolist() == [7, 7]
+    sides = token_file([[10, 11], [12], [13]]), token_file([[20], [21], [22, 23], [24]], np.uint32)
+    stream = stream_of(sides, [0, 2, 1], numbers=(3, 1))
+    assert stream.lengths.tolist() == [7, 7, 6]
+    batch = stream.collate(np.array([0, 1, 2]))
+    assert batch.ids.tolist() == [[2, 10, 11, 3, 2, 20, 3], [2, 13, 3, 2, 22, 23, 3], [2, 12, 3, 2, 21, 3, 0]]
+    assert batch.positions.tolist() == [[0, 1, 2, 3, 0, 1, 2], [0, 1, 2, 0, 1, 2, 3], [0, 1, 2, 0, 1, 2, 0]]
+    assert batch.languages.tolist() == [[3] * 4 + [1] * 3, [3] * 3 + [1] * 4, [3] * 3 + [1] * 4]
+    assert batch.lengths.tolist() == [7, 7, 6]
+
+
+def collate_row_by_row(stream, items):
+    """The layout as a loop, as it was before it was vectorised: a run must not change."""
+    lengths = stream.lengths[items]
+    ids = np.zeros((len(items), lengths.max()), np.int64)
+    positions = np.zeros_like(ids)
+    for row, item in enumerate(stream.rows[items]):
+        at = 0
+        for side in stream.sides:
+            pieces = side[item]
+            end = at + len(pieces) + 2
+            ids[row, at], ids[row, at + 1 : end - 1], ids[row, end - 1] = 2, pieces, 3
+            positions[row, at:end] = np.arange(end - at)
+            at = end
+    return ids, positions, lengths
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_batches_are_those_of_the_loop(sides):
+    rng = np.random.default_rng(0)
+    files = tuple(token_file([rng.integers(5, 99, size=rng.integers(1, 12)) for _ in range(300)]) for _ in range(sides))
+    stream = stream_of(files, np.flatnonzero(rng.random(300) < 0.8))
+    for items in stream.plan([0, 2, 0]):
+        batch = stream.collate(items)
+        for array, expected in zip((batch.ids, batch.positions, batch.lengths), collate_row_by_row(stream, items), strict=True):
+            assert np.array_equal(array, expected) and array.dtype == np.int64
+    assert [b.tolist() for b in stream.plan([3])] == [b.tolist() for b in plan_epoch(stream.lengths, 64, [3])]
+
+
+def test_the_order_of_an_epoch_is_the_one_that_runs_were_trained_with():
+    """Worked out with the code of the first runs; when this changes, a run that was stopped cannot go on."""
+    lengths = np.random.default_rng(5).integers(3, 9, size=9)
+    assert [batch.tolist() for batch in plan_epoch(lengths, 16, [7, 2, 1, 0])] == [[2, 7, 4], [6, 5], [1, 3], [0, 8]]
+    assert schedule(np.array([0.2, 0.5, 0.3]), 12, 7)[0].tolist() == [2, 1, 2, 2, 1, 2, 1, 1, 0, 1, 0, 1]
 
 
 def test_each_side_of_a_pair_looks_as_it_does_alone():
-    sides = token_file([[10, 11], [12]]), token_file([[20], [21, 22, 23]])
-    pair = collate(Stream("both", sides, np.arange(2)), np.array([1]), 2, 3, 0)
+    pairs = stream_of((token_file([[10, 11], [12]]), token_file([[20], [21, 22, 23]])), np.arange(2))
+    both = pairs.collate(np.array([1]))
     at = 0
-    for side in sides:
-        alone = collate(Stream("one", (side,), np.arange(2)), np.array([1]), 2, 3, 0)
+    for which in range(2):
+        side = pairs.side(which)
+        assert (side.languages, side.numbers) == (pairs.languages[which : which + 1], pairs.numbers[which : which + 1])
+        alone = side.collate(np.array([1]))
         end = at + int(alone.lengths[0])
-        assert np.array_equal(pair.ids[:, at:end], alone.ids) and np.array_equal(pair.positions[:, at:end], alone.positions)
+        for name in ("ids", "positions", "languages"):
+            assert np.array_equal(getattr(both, name)[:, at:end], getattr(alone, name))
         at = end
+
+
+def test_ranges_and_places_are_those_of_a_loop():
+    rng = np.random.default_rng(0)
+    starts, counts = rng.integers(100, size=50), rng.integers(4, size=50)
+    assert ranges(starts, counts).tolist() == [int(s) + i for s, n in zip(starts, counts, strict=True) for i in range(n)]
+    assert ranges(starts[:0], counts[:0]).tolist() == [] and ranges(starts[:1], np.array([0])).tolist() == []
+    files = token_file([range(40)]), token_file([range(100, 140)], np.uint32)
+    which, places = rng.integers(2, size=30), rng.integers(40, size=30)
+    assert take(files, which, places).tolist() == [100 * int(w) + int(p) for w, p in zip(which, places, strict=True)]
+    ids, positions = lay_out(np.array([1, 2]), 4)
+    assert ids.tolist() == [[0] * 4] * 2 and positions.tolist() == [[0] * 4, [0, 1, 0, 0]]

@@ -1,5 +1,7 @@
 """Our encoder: transformers' numbers, no leak from padding, and a head that is computed only where it is needed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from toy_models import lively
 from transformers import AutoModel, BertForMaskedLM
 
 from crosslens.errors import InputError
-from crosslens.models.encoder import EncoderConfig, MaskedLM
+from crosslens.models.encoder import EncoderConfig, Group, MaskedLM
 
 TOLERANCE = 1e-5  # float32: values near 1, sums of at most 24 terms
 
@@ -87,11 +89,89 @@ def test_the_masked_only_head_is_the_full_head_with_ignored_places():
     reference = F.cross_entropy(every, target, ignore_index=-100, reduction="sum")
     reference.backward()
 
-    near = {"rtol": 1e-5, "atol": 1e-6}  # forward rounds scores to float32 before the softmax; all else is float64
-    assert torch.allclose(loss.double(), reference, **near)
+    near = {"rtol": 1e-12, "atol": 1e-12}  # float64: sums of at most 50 terms near 1
+    assert torch.allclose(loss, reference, **near)
     gradients = dict(full.named_parameters())
     for name, parameter in sparse.named_parameters():
         assert torch.allclose(parameter.grad, gradients[name].grad, **near), name
+
+
+def test_eager_attention_is_the_fused_one(toy_model, batch):
+    eager = MaskedLM(dataclasses.replace(toy_model.config, attention="eager")).eval()
+    eager.load_state_dict(toy_model.state_dict())
+    lengths = batch[2]
+    assert torch.allclose(our_logits(eager, *batch)[real(lengths)], our_logits(toy_model, *batch)[real(lengths)], atol=TOLERANCE)
+
+
+def test_recomputing_activations_gives_the_same_gradients(toy_model, batch):
+    """Dropout included: the backward pass draws again what the forward pass drew."""
+    gradients = []
+    for recompute in (False, True):
+        model = MaskedLM(toy_model.config).train()
+        model.encoder.recompute = recompute
+        torch.manual_seed(4)
+        ids, positions, lengths = batch
+        masked = torch.tensor([1, 3, 13])
+        model(ids, positions, lengths, masked, ids.flatten()[masked]).backward()
+        gradients.append([p.grad for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+@torch.no_grad()
+def test_positions_may_begin_further_down_the_table(toy_model, batch):
+    shifted = MaskedLM(dataclasses.replace(toy_model.config, position_offset=2)).eval()
+    state = toy_model.state_dict()
+    table = torch.cat([torch.full((2, toy_model.config.hidden_size), 9.0), state["encoder.position.shared.weight"]])
+    shifted.load_state_dict({**state, "encoder.position.shared.weight": table})
+    assert torch.equal(our_logits(shifted, *batch), our_logits(toy_model, *batch))
+
+
+@torch.no_grad()
+def test_segment_and_language_embeddings_are_added_where_they_belong(batch):
+    ids, positions, lengths = batch
+    config = EncoderConfig(vocab_size=110, hidden_size=16, layers=1, heads=2, ffn_size=24, segments=2, language_embeddings=True)
+    model = lively(MaskedLM(config, languages=("a", "b")))
+    segments, languages = positions // 5 % 2, positions // 3 % 2
+    table, place = model.encoder.token.of("a").weight, model.encoder.position.of("a").weight
+    total = table[ids] + place[positions] + model.encoder.segment.of("a").weight[segments] + model.encoder.language.weight[languages]
+    reference = model.encoder.norm.of("a")(total)
+    found = model.encoder(ids, positions, lengths, None, segments, languages)[0]
+    assert torch.allclose(found, reference, atol=1e-6)  # float32, sums of four terms in another order
+    by_rows = model.encoder(ids, positions, lengths, (Group("a", 1, 0), Group("b", 3, 0)))[0]
+    language = model.encoder.language.weight[torch.tensor([0, 1, 1, 1])][:, None]
+    expected = model.encoder.norm.of("a")(table[ids] + place[positions] + model.encoder.segment.of("a").weight[0] + language)
+    assert torch.allclose(by_rows, expected, atol=1e-6)
+
+
+@torch.no_grad()
+def test_without_a_norm_the_embeddings_are_their_sum(batch):
+    ids, positions, lengths = batch
+    model = lively(MaskedLM(EncoderConfig(vocab_size=110, hidden_size=16, layers=1, heads=2, ffn_size=24, norm_embeddings=False)))
+    total = model.encoder.token.of("und").weight[ids] + model.encoder.position.of("und").weight[positions]
+    assert torch.equal(model.encoder(ids, positions, lengths)[0], total)
+
+
+def test_the_next_sentence_head_reads_the_first_token(batch):
+    """Its loss against the formula of Devlin et al.: softmax of a linear map of tanh(W h + b) at [CLS]."""
+    ids, positions, lengths = batch
+    config = EncoderConfig(vocab_size=110, hidden_size=16, layers=1, heads=2, ffn_size=24, segments=2, next_sentence=True)
+    model, following = lively(MaskedLM(config)), torch.tensor([0, 1, 1, 0])
+    masked = torch.tensor([1, 3])
+    loss, decision = model(ids, positions, lengths, masked, ids.flatten()[masked], following=following)
+    first = model.encoder(ids, positions, lengths)[-1][:, 0]
+    logits = torch.tanh(first @ model.pooler.weight.T + model.pooler.bias) @ model.follows.weight.T + model.follows.bias
+    reference = -logits.log_softmax(-1)[torch.arange(4), following].sum()
+    assert torch.allclose(decision, reference, rtol=1e-5)
+    assert torch.equal(loss, model(ids, positions, lengths, masked, ids.flatten()[masked]))
+
+
+def test_initialisation_as_in_xlm():
+    config = EncoderConfig(vocab_size=500, hidden_size=64, layers=1, heads=2, ffn_size=64, init="xlm", head="plain")
+    model = MaskedLM(config)
+    assert model.encoder.token.of("und").weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
+    qkv = model.encoder.layers[0].of("und").qkv
+    assert qkv.weight.abs().max() <= 64**-0.5 and qkv.weight.std().item() == pytest.approx((3 * 64) ** -0.5, rel=0.05)  # uniform
+    assert not hasattr(model, "transform")
 
 
 def test_initial_weights_are_a_function_of_shape_and_seed_alone():
@@ -101,7 +181,7 @@ def test_initial_weights_are_a_function_of_shape_and_seed_alone():
     torch.manual_seed(2)
     again, other = MaskedLM(config, 5).state_dict(), MaskedLM(config, 6).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["encoder.token.weight"], other["encoder.token.weight"])
+    assert not torch.equal(first["encoder.token.shared.weight"], other["encoder.token.shared.weight"])
 
 
 def test_making_a_model_leaves_the_global_generator_alone():
@@ -114,9 +194,11 @@ def test_making_a_model_leaves_the_global_generator_alone():
 
 def test_initial_weights_have_the_spread_that_the_configuration_says():
     model = MaskedLM(EncoderConfig(vocab_size=500, hidden_size=64, layers=1, heads=2, ffn_size=64, init_std=0.05))
-    assert model.encoder.token.weight.std().item() == pytest.approx(0.05, rel=0.05)  # 32,000 draws: their spread is known to 0.4 %
-    assert model.encoder.layers[0].qkv.weight.std().item() == pytest.approx(0.05, rel=0.05)
-    assert not model.encoder.layers[0].qkv.bias.any() and torch.equal(model.encoder.norm.weight, torch.ones(64))
+    assert model.encoder.token.of("und").weight.std().item() == pytest.approx(
+        0.05, rel=0.05
+    )  # 32,000 draws: their spread is known to 0.4 %
+    assert model.encoder.layers[0].of("und").qkv.weight.std().item() == pytest.approx(0.05, rel=0.05)
+    assert not model.encoder.layers[0].of("und").qkv.bias.any() and torch.equal(model.encoder.norm.of("und").weight, torch.ones(64))
 
 
 def test_the_head_is_tied_to_the_token_embeddings():
@@ -142,6 +224,8 @@ def test_dropout_is_drawn_in_training_and_off_in_evaluation(batch, toy_model):
         ({"layers": 0}, "encoder.layers: expected a whole number from 1 up, got 0; choose a larger one"),
         ({"vocab_size": -1}, "encoder.vocab_size: expected a whole number from 1 up, got -1"),
         ({"hidden_size": 10, "heads": 4}, "encoder.heads: expected a divisor of hidden_size = 10, got 4; change one of the two"),
+        ({"head": "linear"}, "encoder.head: expected one of transform, plain, got 'linear'; choose one of these"),
+        ({"segments": -1}, "encoder.segments: expected a whole number from 0 up, got -1"),
         ({"dropout": 1.0}, r"encoder.dropout: expected a fraction from 0 up to 1 \(excluded\), got 1.0"),
     ],
 )

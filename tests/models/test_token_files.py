@@ -6,12 +6,60 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from crosslens.errors import StoreError
+from crosslens.errors import InputError, StoreError
 from crosslens.models import tokens
-from crosslens.models.tokens import encode_text, open_tokens
+from crosslens.models.tokens import open_tokens
 
 LINES = ["the cat sees a dog", "🙂 unseen", "de hond", "the big sun and the sea"] * 3
 KEY = {"text": "a", "vocabulary": "b"}
+
+
+def encode_text(tokenizer, sentences, folder, key, shift=0, size=0):
+    """As the package does it, for a model whose ids are the tokeniser's, or some numbers further up."""
+    here = tokenizer.get_vocab_size()
+    return tokens.encode_text(tokenizer, np.arange(here) + shift, size or here + shift, sentences, folder, key)
+
+
+def test_ids_are_the_models(toy_tokenizer, tmp_path):
+    plain, moved = encode_text(toy_tokenizer, LINES, tmp_path / "a", KEY), encode_text(toy_tokenizer, LINES, tmp_path / "b", KEY, 70_000)
+    assert moved.ids.dtype == np.uint32 and np.array_equal(moved.ids, plain.ids.astype(np.int64) + 70_000)
+    assert np.array_equal(moved.offsets, plain.offsets)
+
+
+def test_a_file_is_written_while_the_text_is_read(toy_tokenizer, tmp_path, monkeypatch):
+    """The ids of chunks that are done are on disk (in the buffer of one file), not in memory."""
+    monkeypatch.setattr(tokens, "_CHUNK", 100)
+    sizes = []
+
+    class Watched(list):
+        def __getitem__(self, part):
+            if isinstance(part, slice):
+                sizes.append((tmp_path / "t.partial" / "ids.npy").stat().st_size)
+            return super().__getitem__(part)
+
+    file = encode_text(toy_tokenizer, Watched(LINES * 500), tmp_path / "t", KEY)
+    assert len(sizes) == 60 and sizes[-1] > 0.8 * 2 * len(file.ids) and len(file) == 6000
+    assert np.array_equal(file.ids, np.tile(encode_text(toy_tokenizer, LINES, tmp_path / "u", KEY).ids, 500))
+
+
+def test_a_vocabulary_that_no_token_type_holds_is_refused(toy_tokenizer, tmp_path):
+    told = "vocabulary.size: expected at most 4294967296 ids, what a token of 32 bits can be, got 4294967297; lower it"
+    with pytest.raises(InputError, match=told):
+        encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY, size=(1 << 32) + 1)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_text_without_pieces_is_refused(toy_tokenizer, tmp_path):
+    with pytest.raises(InputError, match="t: expected a text with at least one piece, got none; give a text with words in it"):
+        encode_text(toy_tokenizer, [" ", ""], tmp_path / "t", KEY)
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_interrupted_text_is_not_there(toy_tokenizer, tmp_path):
+    with pytest.raises(TypeError):
+        encode_text(toy_tokenizer, ["the cat", None], tmp_path / "t", KEY)
+    assert not (tmp_path / "t").exists()
+    assert len(encode_text(toy_tokenizer, ["the cat"], tmp_path / "t", KEY)) == 1
 
 
 def test_the_ids_are_the_tokenisers(toy_tokenizer, tmp_path, monkeypatch):

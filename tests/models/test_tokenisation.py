@@ -118,6 +118,10 @@ def test_a_short_text_is_repeated_evenly():
     ("make", "told"),
     [
         (lambda: Vocabulary(kind="words"), "vocabulary.kind: expected unigram or bpe, got 'words'; choose one of the two"),
+        (
+            lambda: Vocabulary(mode="both"),
+            "vocabulary.mode: expected joint, union, disjoint or separate, got 'both'; choose one of the four",
+        ),
         (lambda: Vocabulary(size=5), "vocabulary.size: expected more than the 5 special tokens, got 5; choose a larger one"),
         (
             lambda: train_tokenizer({"eng": ["abcdefghijklmnopqrstuvwxyz"]}, Vocabulary(size=10)),

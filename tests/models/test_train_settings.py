@@ -7,7 +7,8 @@ import pytest
 from crosslens.errors import InputError
 from crosslens.models.encoder import EncoderConfig
 from crosslens.models.masking import Masking
-from crosslens.models.settings import Optimisation, Source, TrainRecipe, describe, from_dict, with_overrides
+from crosslens.models.settings import Optimisation, Source, TrainRecipe, describe, from_dict, resolve, with_overrides
+from crosslens.models.sharing import SYSTEMS
 from crosslens.models.tokenisation import Vocabulary
 
 VALUES = {"name": "x", "steps": 10, "sources": [{"name": "s", "texts": {"eng": "e.txt", "fra": "f.txt"}}]}
@@ -35,7 +36,7 @@ def test_a_recipe_survives_the_way_through_dictionaries(recipe):
     ("values", "told"),
     [
         ({"stepz": 3}, r"stepz: expected a setting of TrainRecipe \(.*steps.*\), got an unknown name; check the spelling"),
-        ({"masking": {"rat": 0.1}}, r"masking.rat: expected a setting of Masking \(count, masked, random, rate\), got an unknown name"),
+        ({"masking": {"rat": 0.1}}, r"masking.rat: expected a setting of Masking \(count, .*rate.*\), got an unknown name"),
         ({"sources": [{"name": "s", "text": {}}]}, r"sources\[0\].text: expected a setting of Source"),
         ({"steps": "many"}, "steps: expected int, got 'many'; give a value of this type"),
         ({"steps": 2.5}, "steps: expected int, got 2.5"),
@@ -76,8 +77,24 @@ def test_missing_settings_are_named():
         ({"sources": [{"name": "s", "texts": {}}]}, "s.texts: expected at least one language, got none; name a text file"),
         ({"sources": [{**VALUES["sources"][0], "weight": 0}]}, "s.weight: expected a number above 0, got 0.0; leave the source out"),
         ({"optimisation": {"decay": "steps"}}, "optimisation.decay: expected linear, cosine or inverse_sqrt, got 'steps'; choose one"),
-        ({"optimisation": {"warmup": 0}}, "optimisation: expected warmup >= 1, peak_rate > 0 and clip > 0, got .*warmup=0"),
-        ({"optimisation": {"peak_rate": 0}}, "optimisation: expected warmup >= 1, peak_rate > 0 and clip > 0, got .*peak_rate=0"),
+        (
+            {"optimisation": {"warmup": 0}},
+            "optimisation: expected warmup >= 1, peak_rate > 0, clip >= 0 and first_rate from 0 to peak_rate, got .*warmup=0",
+        ),
+        ({"optimisation": {"clip": -1}}, "optimisation: expected .*clip >= 0.*, got .*clip=-1"),
+        ({"optimisation": {"first_rate": 1}}, "optimisation: expected .*first_rate from 0 to peak_rate, got .*first_rate=1"),
+        ({"optimisation": {"optimiser": "sgd"}}, "optimisation.optimiser: expected adamw, adam or lamb, got 'sgd'; choose one of these"),
+        ({"units": "words"}, "units: expected one of sentences, stream, packed, nsp, got 'words'; choose one of these"),
+        ({"batch_languages": "two"}, "batch_languages: expected one of one, mixed, got 'two'"),
+        ({"precision": "half"}, "precision: expected one of float32, bfloat16, got 'half'"),
+        ({"select": "deu"}, "select: expected last, best or one of eng, fra, got 'deu'; choose one of these"),
+        ({"patience": -1}, "patience: expected a whole number from 0 up, got -1; 0 never stops early"),
+        ({"accumulate": 0}, "accumulate: expected a whole number from 1 up, got 0"),
+        ({"units": "stream", "max_length": 129}, "max_length: expected at most encoder.max_positions = 128, got 129; lower it or raise"),
+        (
+            {"optimisation": {"peak_rate": 0}},
+            "optimisation: expected warmup >= 1, peak_rate > 0, clip >= 0 and first_rate from 0 to peak_rate, got .*peak_rate=0",
+        ),
     ],
 )
 def test_values_that_make_no_sense_are_refused(values, told):
@@ -118,3 +135,69 @@ def test_the_description_has_every_setting_with_its_value(recipe):
     assert len(told) == len(lines)
     for field in dataclasses.fields(TrainRecipe):
         assert any(name == field.name or name.startswith((f"{field.name}.", f"{field.name}[")) for name in told), field.name
+
+
+@pytest.mark.parametrize(
+    ("system", "plan", "mode", "scope"),
+    [
+        ("", "sep=none", "joint", "all"),
+        ("default", "sep=none", "joint", "all"),
+        ("no-anchors", "sep=none", "disjoint", "all"),
+        ("default-anchors", "sep=none", "union", "all"),
+        ("sep-emb", "sep=emb", "separate", "language"),
+        ("sep-1-3", "sep=1-3", "union", "all"),
+        ("sep-1-6", "sep=1-6", "union", "all"),
+        ("sep-emb-1-3", "sep=emb,1-3", "separate", "language"),
+        ("sep-emb-1-6", "sep=emb,1-6", "separate", "language"),
+        ("monolingual", "sep=all", "separate", "language"),
+    ],
+)
+def test_a_named_system_brings_its_plan_vocabulary_and_masking(recipe, system, plan, mode, scope):
+    asked = with_overrides(recipe, {"sharing": system, "tlm_share": 0.0, "encoder.layers": 8, "masking.rate": 0.3})
+    found = resolve(asked)
+    assert (found.sharing, found.vocabulary.mode, found.masking.scope) == (plan, mode, scope)
+    assert resolve(found) == found  # what a run saves is what it was
+    same = {"sharing": system, "vocabulary.mode": "joint", "masking.scope": "all"}
+    assert with_overrides(found, same) == asked  # nothing else is touched
+
+
+def test_every_named_system_is_in_the_table_above(recipe):
+    table = test_a_named_system_brings_its_plan_vocabulary_and_masking.pytestmark[0].args[1]
+    assert {row[0] for row in table} == {"", *SYSTEMS}
+
+
+def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
+    own = {"sharing": "sep=2,1", "vocabulary.mode": "union", "masking.scope": "language", "tlm_share": 0.0}
+    found = resolve(with_overrides(recipe, own))
+    assert (found.sharing, found.vocabulary.mode, found.masking.scope) == ("sep=1-2", "union", "language")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"sharing": "sep=1-5"}, "sharing: expected layers from 1 to 4, got 1-5; name layers that exist, the lower one first"),
+        ({"sharing": "sep-1-6"}, "sharing: expected layers from 1 to 4, got 1-6"),
+        ({"sharing": "sep-all"}, "sharing: expected .*default, no-anchors, .* got 'sep-all'"),
+        (
+            {"vocabulary.mode": "separate"},
+            'vocabulary.mode: expected shared ids where token embeddings are shared, got separate; use union, or sharing="sep=emb"',
+        ),
+        (
+            {"vocabulary.mode": "separate", "sharing": "sep=token,softmax", "encoder.tied": False},
+            "sharing: expected an output bias for each language where ids are separate, got sep=token,softmax; add bias, or use sep=emb",
+        ),
+        (
+            {"sharing": "sep-1-3", "tlm_share": 0.1},
+            r"tlm_share: expected 0 where languages own parts \(a pair is of two languages\), got 0.1; set tlm_share=0",
+        ),
+        (
+            {"units": "nsp"},
+            'encoder: expected next_sentence=true and segments=2 for units="nsp", got next_sentence=False, segments=0; set both',
+        ),
+        ({"units": "nsp", "encoder.next_sentence": True}, "encoder: expected .*, got next_sentence=True, segments=0; set both"),
+        ({"encoder.next_sentence": True, "encoder.segments": 2}, 'encoder.next_sentence: expected false without units="nsp", got true'),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(recipe, values, told):
+    with pytest.raises(InputError, match=told):
+        resolve(with_overrides(recipe, {"tlm_share": 0.0, **values}))

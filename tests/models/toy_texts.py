@@ -1,12 +1,17 @@
 """Two made-up languages and the recipe of a run on them; nothing here waits for transformers to be imported."""
 
+import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
 
-from crosslens.models.encoder import EncoderConfig
-from crosslens.models.settings import Optimisation, Source, TrainRecipe
+from crosslens.models import train
+from crosslens.models.data import TrainingData, read_source
+from crosslens.models.settings import Optimisation, Source, TrainRecipe, resolve
+from crosslens.models.shape import EncoderConfig
 from crosslens.models.tokenisation import Vocabulary
+from crosslens.models.vocabularies import Vocabularies
 
 _WORDS = "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
 _OTHER = "ket hond mate zon zee roed grot oud nij zieht eet loopt zit vindt de een op binnen bij en".split()
@@ -48,3 +53,31 @@ def toy_recipe(folder: Path, n: int = 160, **changes) -> TrainRecipe:
         "optimisation": Optimisation(peak_rate=5e-3, warmup=5),
     }
     return TrainRecipe(**{**values, **changes})
+
+
+def deep(recipe: TrainRecipe, **changes) -> TrainRecipe:
+    """The recipe with eight narrow layers, enough for every named system, and no sentence pairs."""
+    shape = dataclasses.replace(recipe.encoder, hidden_size=16, heads=2, ffn_size=16, layers=8)
+    return dataclasses.replace(recipe, **{"encoder": shape, "tlm_share": 0.0, **changes})
+
+
+def prepared(recipe: TrainRecipe, folder: Path) -> tuple[TrainRecipe, TrainingData, Vocabularies]:
+    """What a run makes before its first step: the resolved recipe, its data and its vocabularies (files in ``folder``)."""
+    recipe = resolve(recipe)
+    corpora = {source.name: read_source(source) for source in recipe.sources}
+    folder.mkdir(parents=True, exist_ok=True)
+    vocabularies, data = train._prepare(recipe, corpora, folder)
+    return recipe, data, vocabularies
+
+
+def log(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def without_times(lines: list[dict]) -> list[dict]:
+    """Log lines without what no two runs have in common."""
+    return [{name: value for name, value in line.items() if name not in ("tokens_per_second", "seconds")} for line in lines]
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / "model" / "model.safetensors").read_bytes()

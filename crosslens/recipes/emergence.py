@@ -1,0 +1,53 @@
+"""Emergence: English and its transliteration become one space without a single shared token or parallel sentence.
+
+After Conneau et al. 2020 (what must be shared?) and Deshpande et al. 2022 (a language and its transliteration, of which every
+translation is known). Three conditions that differ in nothing but what the languages share:
+
+    shared   all but the embeddings
+    half     the bottom half of the layers is separate, too
+    none     all layers are separate: the control, which must stay near chance
+"""
+
+import dataclasses
+from pathlib import Path
+
+from crosslens.corpus import read_text
+from crosslens.models.masking import Masking
+from crosslens.models.settings import Optimisation, Source, TrainRecipe
+from crosslens.models.shape import EncoderConfig
+from crosslens.models.tokenisation import Vocabulary
+from crosslens.recipes.prose import english_prose
+
+__all__ = ["emergence", "emergence_text"]
+
+
+def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
+    """Condition to its recipe; the run puts its own text in the place of ``text``."""
+    shared = TrainRecipe(
+        name="emergence",
+        sources=(Source(name="prose", texts={"eng": text, "eng-x": text}),),
+        steps=12_000,
+        units="stream",
+        batch_languages="mixed",
+        batch_tokens=2048,
+        tlm_share=0.0,
+        max_length=32,
+        log_every=100,
+        validate_every=500,
+        save_every=500,
+        vocabulary=Vocabulary(size=600, kind="bpe", mode="separate", copies={"eng-x": "eng"}),
+        encoder=EncoderConfig(vocab_size=600, hidden_size=64, layers=4, heads=2, ffn_size=256, max_positions=32, dropout=0.0),
+        masking=Masking(rate=0.15, scope="language"),
+        optimisation=Optimisation(peak_rate=2e-3, warmup=200, decay="linear"),
+        sharing="sep=token",
+    )
+    return {
+        "shared": shared,
+        "half": dataclasses.replace(shared, sharing="sep=token,1-2"),
+        "none": dataclasses.replace(shared, sharing="sep=token,1-4"),
+    }
+
+
+def emergence_text(path: str | None = None) -> list[str]:
+    """The sentences: of a file that the user names, else the English prose that every installation has."""
+    return english_prose() if path is None else list(read_text(Path(path), "eng").sentences)

@@ -1,0 +1,164 @@
+"""Emergence: one language, a copy of it under ids of its own, and how much must be shared for the two to fall into one space.
+
+    text -> sentences for training and for the end -> one training per condition -> a study of each -> scores
+
+The folder of a run:
+
+    config.json    the recipes of all conditions, and the text's fingerprint
+    text/          what is trained on, and the sentences that are kept for the end
+    CONDITION/     an ordinary training run, and study/: retrieval and similarity of its two views on the sentences that were kept
+    scores.jsonl   what was measured at the end, of all conditions
+
+:mod:`crosslens.report` draws the folder, finished or not.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosslens.errors import OutputError, refuse
+from crosslens.files import check_folder, claim_folder, fingerprint, lock_folder, make_folder, write_whole
+from crosslens.models.settings import TrainRecipe
+from crosslens.run.study import Study, run_study
+from crosslens.score import Score, read_scores, write_scores
+from crosslens.stats import wilson_interval
+
+__all__ = ["run_emergence", "split_text", "summary"]
+
+_KEPT, _WORDS = 500, (5, 25)  # sentences for the end, and how long they may be
+_AT_THE_END = {"precision_at_1": None, "linear_cka": None, "debiased_linear_cka": None}
+
+
+def run_emergence(
+    recipes: Mapping[str, TrainRecipe], sentences: Sequence[str], folder: str | Path, *, resume: bool = False, device: str = "auto"
+) -> Path:
+    """Train all conditions, measure each, and return the folder with ``scores.jsonl``.
+
+    Parameters
+    ----------
+    recipes: condition to its recipe; each has one source of two languages, the second a copy of the first. The source's texts are
+        replaced by the run's own.
+    sentences: the text, a sentence each.
+    folder: the run's folder; with ``resume`` a stopped run goes on.
+
+    Raises
+    ------
+    InputError: too few sentences.
+    OutputError: the folder holds a run (without ``resume``), or another one.
+    """
+    from crosslens.models.train import train
+
+    folder = Path(folder)
+    seed = next(iter(recipes.values())).seed
+    kept, rest = split_text(sentences, seed)
+    asked = {name: json.loads(json.dumps(dataclasses.asdict(recipe))) for name, recipe in recipes.items()}
+    for recipe in asked.values():
+        recipe.pop("sources")
+    settings = {"text": fingerprint(list(sentences)), "conditions": asked}
+    if check_folder(folder, "emergence", settings) and not resume:
+        refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
+    make_folder(folder, str(folder))
+    with lock_folder(folder):
+        claim_folder(folder, "emergence", settings)
+        text = make_folder(folder / "text", str(folder))
+        for name, lines in (("training.txt", rest), ("kept.txt", kept)):
+            if not (text / name).exists():
+                write_whole(text / name, "".join(f"{line}\n" for line in lines))
+        for name, recipe in recipes.items():
+            train(_with_text(recipe, text / "training.txt"), folder / name, resume=True, device=device)
+            run_study(_study(recipe, folder / name, text / "kept.txt"), folder / name / "study")
+        if not (folder / "scores.jsonl").exists():
+            write_scores([score for name in recipes for score in _scores(folder / name, name)], folder / "scores.jsonl")
+    return folder
+
+
+def split_text(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
+    """Different sentences: some of middling length that are kept for the end, and all others for training.
+
+    Raises
+    ------
+    InputError: there are too few.
+
+    >>> kept, rest = split_text([f"this is sentence number {i} of the text" for i in range(2000)], seed=0)
+    >>> len(kept), len(rest)
+    (500, 1500)
+    """
+    different = list(dict.fromkeys(line.strip() for line in sentences if line.strip()))
+    fit = [i for i, line in enumerate(different) if _WORDS[0] <= len(line.split()) <= _WORDS[1]]
+    if len(fit) < 2 * _KEPT:
+        least = f"at least {2 * _KEPT} different sentences of {_WORDS[0]} to {_WORDS[1]} words"
+        refuse("text", least, str(len(fit)), "give more text, a sentence per line")
+    chosen = set(np.random.default_rng([seed, 0xE3]).choice(fit, _KEPT, replace=False).tolist())
+    return [line for i, line in enumerate(different) if i in chosen], [line for i, line in enumerate(different) if i not in chosen]
+
+
+def _with_text(recipe: TrainRecipe, path: Path) -> TrainRecipe:
+    source = recipe.sources[0]
+    return dataclasses.replace(recipe, sources=(dataclasses.replace(source, texts=dict.fromkeys(source.texts, str(path))),))
+
+
+def _study(recipe: TrainRecipe, run: Path, text: Path) -> Study:
+    """The study of a condition's two views on the sentences that were kept: the same lines, read with each language's ids."""
+    encoders = {language: str(run / "views" / language) for language in recipe.languages}
+    return Study(encoders=encoders, texts=dict.fromkeys(recipe.languages, str(text)), seed=recipe.seed)
+
+
+def _scores(run: Path, condition: str) -> list[Score]:
+    """A condition's measurements at the end, under its name: alignment of tokens, and per layer those of its study, unaligned."""
+    last = next(line for line in reversed(_log(run)) if "alignment" in line)
+    found = []
+    for direction, told in last["alignment"].items():
+        source, target = direction.split(">")
+        n = int(told["n"])
+        low, high = wilson_interval(round(told["value"] * n), n)
+        found.append(
+            Score(
+                quantity="token_alignment", value=told["value"], n=n, low=low, high=high, source=source, target=target, condition=condition
+            )
+        )
+    for score in read_scores(run / "study" / "scores.jsonl"):
+        everything = (score.details or {}).get("part", "all") == "all"
+        unaligned = score.condition == ("unaligned" if score.quantity == "precision_at_1" else None)
+        if score.quantity in _AT_THE_END and everything and unaligned and score.other_layer in (None, score.layer):
+            found.append(dataclasses.replace(score, condition=condition))
+    return found
+
+
+def _log(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
+    """A finished run as a table, and a sentence on how to read it."""
+    folder = Path(folder)
+    scores = list(read_scores(folder / "scores.jsonl"))
+    rows: list[tuple[str, ...]] = [
+        ("condition", "tokens", "minutes", "P@1 of pieces", "95 % interval", "best layer: P@1 of sentences", "CKA")
+    ]
+    for name in dict.fromkeys(score.condition for score in scores):
+        mine = [score for score in scores if score.condition == name]
+        last = _log(folder / str(name))[-1]
+        pieces = next(score for score in mine if score.quantity == "token_alignment")
+        best = max((score for score in mine if score.quantity == "precision_at_1"), key=lambda score: score.value)
+        alike = next(score for score in mine if score.quantity == "debiased_linear_cka" and score.layer == best.layer)
+        rows.append(
+            (
+                str(name),
+                f"{last['tokens'] / 1e6:.1f} M",
+                f"{last['seconds'] / 60:.1f}",
+                f"{pieces.value:.3f}",
+                f"{pieces.low:.3f}-{pieces.high:.3f}",
+                f"{best.layer}: {best.value:.3f} (n = {best.n})",
+                f"{alike.value:.3f}",
+            )
+        )
+    n = next(score.n for score in scores if score.quantity == "token_alignment")
+    text = (
+        f"P@1 of pieces: a piece's nearest neighbour by cosine of the token embeddings is its copy, among {n}; chance {1 / n:.4f}. "
+        "P@1 of sentences and debiased CKA: held-out sentences, no map. No parallel text was used."
+    )
+    return rows, text

@@ -1,0 +1,93 @@
+"""Whole models in a folder: all languages' parts, their plan and their vocabularies, in safetensors.
+
+    config.json         shape, languages, plan, sizes
+    model.safetensors   every parameter under our own name
+    tokenizer/          the vocabularies
+
+A model whose languages share everything is written as an ordinary transformers folder instead, which loses nothing.
+"""
+
+import dataclasses
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from crosslens.errors import StoreError, refuse
+from crosslens.files import read_json, write_json, write_whole
+from crosslens.models.encoder import EncoderConfig, MaskedLM
+from crosslens.models.interop import export_model
+from crosslens.models.sharing import SharingPlan
+from crosslens.models.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
+
+__all__ = ["export_run", "export_view", "load_model", "save_model"]
+
+
+def save_model(model: MaskedLM, vocabularies: Vocabularies, folder: str | Path, *, half: bool = False) -> None:
+    """Write a model of several languages, to be read by :func:`load_model`.
+
+    Parameters
+    ----------
+    half: store float16 (half the size; values change by at most 1 in 2048).
+    """
+    folder = Path(folder)
+    (folder / "tokenizer").mkdir(parents=True, exist_ok=True)
+    dtype = torch.float16 if half else torch.float32
+    weights = {name: tensor.detach().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
+    write_whole(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
+    save_vocabularies(vocabularies, folder / "tokenizer", model.config.max_positions)
+    described = {
+        "model_type": "crosslens",
+        "encoder": dataclasses.asdict(model.config),
+        "languages": list(model.languages),
+        "sharing": str(model.plan),
+        "sizes": model.sizes,
+    }
+    write_json(folder / "config.json", described)  # last: who finds it finds a whole model
+
+
+def load_model(folder: str | Path) -> tuple[MaskedLM, Vocabularies]:
+    """Read what :func:`save_model` wrote.
+
+    Raises
+    ------
+    InputError: the folder holds no such model.
+    StoreError: a file is damaged, or the weights are of another plan.
+    """
+    folder = Path(folder)
+    path = folder / "config.json"
+    found = read_json(path) if path.exists() else {}
+    if found.get("model_type") != "crosslens":
+        got = f"one of type {found['model_type']!r}" if "model_type" in found else "none"
+        refuse(str(folder), "a model that save_model wrote", got, "read transformers' folders with import_model")
+    config = EncoderConfig(**found["encoder"])
+    plan = SharingPlan.parse(found["sharing"], config.layers, tied=config.tied)
+    model = MaskedLM(config, languages=found["languages"], plan=plan, sizes=found["sizes"])
+    try:
+        weights = load_file(folder / "model.safetensors")
+        model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    except (SafetensorError, OSError, RuntimeError) as error:
+        told = " ".join(str(error).split())
+        refuse(str(folder / "model.safetensors"), "the weights of this plan", told, "restore the folder", StoreError)
+    return model, load_vocabularies(folder / "tokenizer")
+
+
+def export_view(model: MaskedLM, vocabularies: Vocabularies, language: str, folder: str | Path, *, half: bool = False) -> None:
+    """Write one language's view as an ordinary model folder of transformers, with the language's own tokeniser.
+
+    Where several vocabularies were united, the view has the rows of its own pieces only: the scores of these are the same, and its
+    softmax is over them alone.
+    """
+    rows = vocabularies.tables[language] if vocabularies.mode in ("union", "disjoint") else None
+    export_model(model, vocabularies.tokenizers[language], folder, language=language, rows=rows, half=half)
+
+
+def export_run(model: MaskedLM, vocabularies: Vocabularies, folder: Path, *, half: bool = False) -> None:
+    """Write a finished training: ``model/``, and ``views/LANGUAGE`` where the languages do not share everything."""
+    if vocabularies.mode == "joint" and not model.plan.separate and not model.config.language_embeddings:
+        export_model(model, vocabularies.tokenizers[model.languages[0]], folder / "model", half=half)
+        return
+    for language in model.languages:
+        export_view(model, vocabularies, language, folder / "views" / language, half=half)
+    save_model(model, vocabularies, folder / "model", half=half)

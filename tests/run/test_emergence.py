@@ -1,0 +1,141 @@
+"""The emergence experiment from end to end, small: three conditions from one command, stopped, resumed, and what it says at the end."""
+
+import json
+
+import numpy as np
+import pytest
+
+from crosslens.cli.main import main
+from crosslens.errors import InputError, OutputError
+from crosslens.models.settings import with_overrides
+from crosslens.recipes.emergence import emergence, emergence_text
+from crosslens.run import emergence as run_module
+from crosslens.run.emergence import run_emergence, split_text, summary
+from crosslens.score import read_scores
+
+SMALL = {
+    "steps": 6, "validate_every": 3, "save_every": 2, "log_every": 2, "batch_tokens": 256, "vocabulary.size": 80, "validation": 30,
+    "encoder.hidden_size": 16, "encoder.ffn_size": 32, "optimisation.warmup": 2,
+}  # fmt: skip
+
+
+def sentences(n=1300):
+    rng = np.random.default_rng(0)
+    words = "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
+    return [" ".join(words[i] for i in rng.integers(len(words), size=rng.integers(6, 10))) for _ in range(n)]
+
+
+@pytest.fixture(scope="module")
+def recipes():
+    return {name: with_overrides(recipe, SMALL) for name, recipe in emergence().items()}
+
+
+@pytest.fixture(scope="module")
+def finished(recipes, tmp_path_factory):
+    """A finished run. Not to be written to."""
+    return run_emergence(recipes, sentences(), tmp_path_factory.mktemp("emergence") / "run")
+
+
+def test_the_conditions_differ_in_nothing_but_what_is_shared():
+    recipes = emergence()
+    assert list(recipes) == ["shared", "half", "none"]
+    without = {name: str(with_overrides(recipe, {"sharing": ""})) for name, recipe in recipes.items()}
+    assert len(set(without.values())) == 1
+    assert [recipe.sharing for recipe in recipes.values()] == ["sep=token", "sep=token,1-2", "sep=token,1-4"]
+
+
+def test_a_run_holds_three_trainings_their_studies_and_scores(finished):
+    for name in ("shared", "half", "none"):
+        assert (finished / name / "model" / "config.json").exists() and (finished / name / "study" / "scores.jsonl").exists()
+        assert (finished / name / "views" / "eng-x" / "model.safetensors").exists()
+    scores = list(read_scores(finished / "scores.jsonl"))
+    for name in ("shared", "half", "none"):
+        mine = [score for score in scores if score.condition == name]
+        assert [s.source + ">" + s.target for s in mine if s.quantity == "token_alignment"] == ["eng>eng-x", "eng-x>eng"]
+        for quantity, per_layer in (("precision_at_1", 2), ("linear_cka", 1), ("debiased_linear_cka", 1)):
+            layers = sorted(s.layer for s in mine if s.quantity == quantity)
+            assert layers == sorted([*range(5)] * per_layer), quantity
+        assert all(s.n == 500 for s in mine if s.quantity == "precision_at_1")
+        assert all(s.low <= s.value <= s.high for s in mine if s.quantity == "token_alignment")
+
+
+def test_the_sentences_of_the_end_are_never_trained_on(finished):
+    kept = (finished / "text" / "kept.txt").read_text().splitlines()
+    trained = (finished / "text" / "training.txt").read_text().splitlines()
+    assert len(kept) == 500 and not set(kept) & set(trained) and set(kept) | set(trained) == set(sentences())
+
+
+def test_both_languages_have_the_same_pieces_under_ids_of_their_own(finished):
+    data = json.loads((finished / "none" / "data.json").read_text())
+    told = data["vocabulary"]
+    assert told["mode"] == "separate" and told["overlap"]["eng-eng-x"]["shared"] == 0
+    assert told["overlap"]["eng-eng-x"]["identical"] == told["overlap"]["eng-eng-x"]["first"] > 0
+
+
+def test_a_stopped_run_goes_on_to_the_same_scores(recipes, finished, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patched:
+
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        patched.setattr(run_module, "run_study", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_emergence(recipes, sentences(), folder)
+    assert not (folder / "scores.jsonl").exists() and (folder / "shared" / "model").exists()
+    with pytest.raises(OutputError, match="expected a new folder, got a run of this recipe; add --resume to go on with it"):
+        run_emergence(recipes, sentences(), folder)
+    run_emergence(recipes, sentences(), folder, resume=True)
+    assert (folder / "scores.jsonl").read_bytes() == (finished / "scores.jsonl").read_bytes()
+
+
+def test_another_text_or_recipe_is_refused(recipes, finished):
+    with pytest.raises(OutputError, match="expected the same settings, got other ones .text: "):
+        run_emergence(recipes, sentences(1400), finished, resume=True)
+    others = {name: with_overrides(recipe, {"seed": 3}) for name, recipe in recipes.items()}
+    with pytest.raises(OutputError, match="conditions.half.seed: 0 there, 3 here"):
+        run_emergence(others, sentences(), finished, resume=True)
+
+
+def test_too_little_text_is_refused_before_anything_is_written(recipes, tmp_path):
+    with pytest.raises(InputError, match="text: expected at least 1000 different sentences of 5 to 25 words, got 400; give more text"):
+        run_emergence(recipes, sentences(400), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_repeated_sentences_count_once():
+    lines = sentences(1200)
+    assert split_text(lines + lines, 0) == split_text(lines, 0)
+    assert split_text(lines, 0) != split_text(lines, 1)
+
+
+def test_the_summary_has_a_row_for_each_condition(finished):
+    rows, text = summary(finished)
+    assert [row[0] for row in rows] == ["condition", "shared", "half", "none"]
+    assert all(len(row) == len(rows[0]) for row in rows) and "chance" in text
+
+
+def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys):
+    text = tmp_path / "mine.txt"
+    text.write_text("".join(line + "\n" for line in sentences()))
+    command = ["train", "emergence", f"data={text}", *(f"{name}={value}" for name, value in SMALL.items()), "--out", str(tmp_path / "run")]
+    assert main([*command, "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "P@1 of pieces" in out and "Report: " in out and (tmp_path / "run" / "report.html").exists()
+    assert (tmp_path / "run" / "scores.jsonl").read_bytes() == (finished / "scores.jsonl").read_bytes()
+    assert main(command) == 2
+    assert "add --resume" in capsys.readouterr().err
+
+
+def test_the_command_prints_the_three_plans(capsys):
+    assert main(["train", "emergence", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("# ")] == ["# shared", "# half", "# none"]
+    assert out.count("one language sees") == 3 and "MFLOP per token" in out
+    assert main(["train", "emergence", "sharing=sep=1", "--dry-run"]) == 2
+    assert "sharing: expected the three conditions of the recipe" in capsys.readouterr().err
+
+
+def test_a_file_of_the_user_is_read_line_by_line(tmp_path):
+    (tmp_path / "mine.txt").write_text("One.\nTwo.\n")
+    assert emergence_text(str(tmp_path / "mine.txt")) == ["One.", "Two."]
