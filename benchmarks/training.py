@@ -62,7 +62,7 @@ class Shape:
 
 # C: Conneau et al. 2020 (768 wide, 8 layers, 96 rows of 256 a GPU); D: Deshpande et al. 2022 (512 wide, 8 layers, 128 rows of 512).
 _CPU = (Shape("C scaled", 512, 8, 8, 2048, 40_000, 256, 8), Shape("D scaled", 256, 4, 4, 1024, 16_000, 256, 16))
-_QUICK = (Shape("C small", 256, 8, 8, 1024, 20_000, 256, 2), Shape("D small", 128, 4, 4, 512, 8_000, 256, 4))
+_QUICK = (Shape("C small", 256, 8, 8, 1024, 20_000, 128, 2), Shape("D small", 128, 4, 4, 512, 8_000, 128, 4))
 _GPU = (Shape("C", 768, 8, 12, 3072, 80_000, 256, 96), Shape("D", 512, 8, 8, 2048, 40_000, 512, 128))
 
 
@@ -414,14 +414,14 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each contestant (default: one a core)")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--shapes", nargs="+", choices=("C", "D"), default=["C", "D"])
-    parser.add_argument("--rounds", type=int, default=0, help="turns of each contestant (default: 6; quick: 3)")
+    parser.add_argument("--rounds", type=int, default=0, help="turns of each contestant (default: 6; quick: 2)")
     told = parser.parse_args()
     if importlib.util.find_spec("accelerate") is None:
         raise SystemExit("transformers' Trainer needs accelerate; install it with: pip install -c constraints.txt '.[bench]'")
     device = _device(told.device)
     os.environ["OMP_NUM_THREADS"] = str(told.threads)  # for the contestants' processes
     shapes = _GPU if device == "cuda" else _QUICK if told.quick else _CPU
-    rounds, steps = told.rounds or (3 if told.quick else 6), 20 if device == "cuda" else 2
+    rounds, steps = told.rounds or (2 if told.quick else 6), 20 if device == "cuda" else 2
     print(f"{device}, {told.threads} threads; {rounds} rounds of {steps} steps; time: of a step, as multiple of crosslens'")
     speedup, overhead = [], []
     for shape in shapes:

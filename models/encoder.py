@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from crosslens.errors import refuse
+from crosslens.models.dropout import draw_dropped, dropout
 from crosslens.models.shape import EncoderConfig
 from crosslens.models.sharing import SharingPlan
 
@@ -96,23 +97,41 @@ class Layer(nn.Module):
         self.ffn_out = nn.Linear(config.ffn_size, d)
         self.ffn_norm = nn.LayerNorm(d, eps=config.norm_eps)
 
-    def forward(self, h: Tensor, bias: Tensor | None) -> Tensor:
-        """(batch, length, d) and an additive attention bias (batch, 1, 1, length) -> (batch, length, d)."""
+    def forward(self, h: Tensor, bias: Tensor | None, places: Tensor | None = None) -> Tensor:
+        """(batch, length, d) and an additive attention bias (batch, 1, 1, length) -> (batch, length, d).
+
+        With ``places``, (batch, q) columns whose output is asked for, filled up with -1: their (m, d) outputs alone, row by row.
+        """
         batch, length, d = h.shape
-        q, k, v = self.qkv(h).view(batch, length, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        split = (batch, length, -1, self.heads, d // self.heads)
+        if places is None:
+            q, k, v = self.qkv(h).view(split).permute(2, 0, 3, 1, 4)
+        else:
+            weight, bent = self.qkv.weight, self.qkv.bias
+            k, v = F.linear(h, weight[d:], bent[d:]).view(split).permute(2, 0, 3, 1, 4)
+            h = h.gather(1, places.clamp(min=0)[:, :, None].expand(-1, -1, d))
+            q = F.linear(h, weight[:d], bent[:d]).view(batch, -1, self.heads, d // self.heads).transpose(1, 2)
         rate = self.rate if self.training else 0.0
-        mixed = attend(q, k, v, bias, rate) if self.eager else F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=rate)
-        mixed = self.attention_output(mixed.transpose(1, 2).reshape(batch, length, d))
-        h = self.attention_norm(h + F.dropout(mixed, self.rate, self.training))
+        if self.eager or (rate and q.device.type == "cpu"):  # torch's kernel for the CPU knows no dropout, and what it does then is slower
+            mixed = attend(q, k, v, bias, rate)
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=rate)
+        mixed = mixed.transpose(1, 2).reshape(h.shape)
+        if places is not None:
+            h, mixed = h[places >= 0], mixed[places >= 0]
+        h = self.attention_norm(h + dropout(self.attention_output(mixed), self.rate, self.training))
         wide = self.ffn_out(self.activation(self.ffn_in(h)))
-        return self.ffn_norm(h + F.dropout(wide, self.rate, self.training))
+        return self.ffn_norm(h + dropout(wide, self.rate, self.training))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float) -> Tensor:
     """Scaled dot-product attention in plain steps (Vaswani et al. 2017, eq. 1), with dropout of the weights."""
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
     weights = (scores if bias is None else scores + bias).softmax(-1)
-    return F.dropout(weights, rate, training=rate > 0) @ v
+    if not rate or q.device.type != "cpu":
+        return F.dropout(weights, rate, rate > 0) @ v
+    gone, scale = draw_dropped(weights.shape, rate)
+    return weights.masked_fill(gone, 0) @ (v * scale)
 
 
 class Encoder(nn.Module):
@@ -148,6 +167,7 @@ class Encoder(nn.Module):
         groups: Sequence[Group] | None = None,
         segments: Tensor | None = None,
         languages: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> list[Tensor]:
         """Hidden states 0 ... L, each (batch, length, d).
 
@@ -159,20 +179,26 @@ class Encoder(nn.Module):
         groups: which rows are of which language, in order; None for a batch of the model's first language (or where all is shared).
         segments: (batch, length) segment ids; None for all 0.
         languages: (batch, length) numbers of the tokens' languages, for language embeddings; None where there are none.
+        places: (batch, q) the columns where the last layer is needed, filled up with -1: it is computed for these alone, and its states
+            are (m, d), row by row. None computes it everywhere.
         """
         groups = groups or (Group(self.languages[0], len(ids), 0),)
         h = self.embed(ids, positions, groups, segments, languages)
-        states = [F.dropout(h, self.config.dropout, self.training)]
+        states = [dropout(h, self.config.dropout, self.training)]
         bias = None
         if lengths is not None and bool((lengths < ids.shape[1]).any()):
             padded = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]
             bias = torch.zeros(padded.shape, dtype=h.dtype, device=ids.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
-        for bank in self.banks:
-            if self.recompute and self.training:
-                states.append(checkpoint(bank.each, groups, states[-1], bias, use_reentrant=False))
-            else:
-                states.append(bank.each(groups, states[-1], bias))
+        *lower, last = self.banks
+        for bank in lower:
+            states.append(self._through(bank, groups, states[-1], bias))
+        states.append(self._through(last, groups, states[-1], bias, places))
         return states
+
+    def _through(self, bank: Bank, groups: Sequence[Group], *inputs: Tensor | None) -> Tensor:
+        if self.recompute and self.training:
+            return cast(Tensor, checkpoint(bank.each, groups, *inputs, use_reentrant=False))
+        return bank.each(groups, *inputs)
 
     @property
     def banks(self) -> Iterator[Bank]:
@@ -272,6 +298,7 @@ class MaskedLM(nn.Module):
         segments: Tensor | None = None,
         languages: Tensor | None = None,
         following: Tensor | None = None,
+        places: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Sum of the masked tokens' cross-entropies in nats; and, with ``following``, that of the next-sentence decisions.
 
@@ -281,9 +308,11 @@ class MaskedLM(nn.Module):
         masked: (m,) indices of the predicted tokens in the flattened batch, in rising order.
         labels: (m,) the original ids at these places.
         following: (batch,) 1 where the second segment follows the first in the text, 0 where it was put there.
+        places: (batch, q) the columns of ``masked``, row by row, filled up with -1: the last layer is computed there alone. Without
+            ``following``, which needs the first token as well.
         """
-        last = self.encoder(ids, positions, lengths, groups, segments, languages)[-1]
-        chosen = last.flatten(0, 1).index_select(0, masked)
+        last = self.encoder(ids, positions, lengths, groups, segments, languages, places)[-1]
+        chosen = last.flatten(0, 1).index_select(0, masked) if places is None else last
         if groups is None or self.one_head:
             parts = [(None if groups is None else groups[0].language, chosen, labels)]
         else:

@@ -114,10 +114,21 @@ def tensors_of(
         arrays["segments"] = batch.segments[rows]
     if batch.following is not None:
         arrays["following"] = np.full(1, _IGNORED) if empty else batch.following[rows]
+    elif len(masked):
+        arrays["places"] = _places(masked, len(rows), length)
     if recipe.encoder.language_embeddings:
         arrays["languages"] = batch.languages[rows]
     tensors: dict[str, Any] = {name: torch.from_numpy(np.ascontiguousarray(array, np.int64)) for name, array in arrays.items()}
     return {"lengths": None, **tensors, "groups": groups}
+
+
+def _places(masked: np.ndarray, rows: int, length: int) -> np.ndarray:
+    """(rows, q) columns of the masked tokens of each row, filled up with -1; q is the most that a row has."""
+    at, column = masked // length, masked % length
+    counts = np.bincount(at, minlength=rows)
+    places = np.full((rows, counts.max()), -1)
+    places[at, np.arange(len(masked)) - (np.cumsum(counts) - counts)[at]] = column
+    return places
 
 
 def _groups(numbers: np.ndarray, masked_rows: np.ndarray, languages: Sequence[str]) -> tuple[Group, ...]:

@@ -163,7 +163,10 @@ MISTAKES = {
     "the same store twice": (["compare", "stores/eng", "stores/eng"], "stores: expected a language of its own for each, got eng, eng; "),
     "one store": (["probe", "stores/eng"], "STORE: expected stores of two or more languages, got 1; "),
     "no study": (["report", "stores"], "stores: expected the folder of a finished study, got one without scores.jsonl; "),
-    "no recipe": (["train", "none.toml", "--out", "out"], "recipe: expected a TOML file or one of tiny-encoder, emergence, got 'none.toml'; "),
+    "no recipe": (
+        ["train", "none.toml", "--out", "out"],
+        "recipe: expected a TOML file or one of tiny-encoder, emergence, got 'none.toml'; ",
+    ),
     "no TOML": (["train", "eng.txt", "--out", "out"], "eng.txt: expected a TOML file, got something else ("),
     "unknown setting": (["train", "recipe.toml", "maskin.rate=1", "--out", "out"], "maskin.rate: expected a setting of the recipe, got "),
     "setting of another type": (["train", "recipe.toml", "steps=many", "--out", "out"], "steps: expected int, got 'many'; "),

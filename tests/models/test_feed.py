@@ -137,3 +137,12 @@ def test_the_first_step_is_the_one_written_out_here(toy, source, undisturbed):
     back = tensors["ids"].clone()
     back.view(-1)[tensors["masked"]] = tensors["labels"]
     assert torch.equal(back, whole)
+
+
+def test_places_are_the_columns_of_the_masked_tokens(source):
+    """What the last layer is computed for: row by row, the columns of ``masked``, and nothing else."""
+    for step in range(8):
+        for part in source[step].parts:
+            length = part["ids"].shape[1]
+            rows, slots = np.nonzero(part["places"].numpy() >= 0)
+            assert (rows * length + part["places"].numpy()[rows, slots]).tolist() == part["masked"].tolist()

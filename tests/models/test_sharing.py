@@ -185,3 +185,23 @@ def test_vocabularies_of_different_sizes_need_embeddings_of_their_own():
 def test_codes_that_cannot_name_languages_are_refused(languages):
     with pytest.raises(InputError, match="languages: expected different codes without full stops"):
         MaskedLM(shape(), languages=languages)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("text", ["", "sep=3", "sep=all"])
+def test_the_last_layer_at_the_masked_places_alone_is_the_whole_one(text, attention):
+    """Loss and every gradient in float64, with padding, rows of different numbers of masked tokens, and a row with none."""
+    model = MaskedLM(shape(dropout=0.0, attention=attention), languages=("a", "b"), plan=SharingPlan.parse(text, 3)).double()
+    both = batch(("a", "b"))
+    masked = torch.tensor([1, 4, 5, 7, 22])  # rows 0, 0, 0, 1 and 3 of four rows of seven tokens
+    given = {**both, "lengths": torch.tensor([7, 5, 6, 7]), "masked": masked, "labels": both["ids"].flatten()[masked]}
+    given["groups"] = (Group("a", 2, 4), Group("b", 2, 1))
+    places = torch.tensor([[1, 4, 5], [0, -1, -1], [-1, -1, -1], [1, -1, -1]])
+    results = []
+    for more in ({}, {"places": places}):
+        model.zero_grad()
+        loss = model(**given, **more)
+        loss.backward()
+        results.append((loss, [p.grad.clone() for p in model.parameters()]))
+    assert torch.allclose(results[0][0], results[1][0], rtol=1e-12)
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(results[0][1], results[1][1], strict=True))

@@ -342,7 +342,7 @@ def test_training_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFix
     import crosslens.models.train
 
     folder = make_training(tmp_path / "run")
-    monkeypatch.setattr(crosslens.models.train, "train", lambda recipe, out, resume: Path(out) / "model")
+    monkeypatch.setattr(crosslens.models.train, "train", lambda recipe, out, **_: Path(out) / "model")
     text = tmp_path / "eng.txt"
     text.write_text("a line\n")
     recipe = tmp_path / "recipe.toml"
