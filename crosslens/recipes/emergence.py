@@ -6,6 +6,10 @@ translation is known). Three conditions that differ in nothing but what the lang
     shared   all but the embeddings
     half     the bottom half of the layers is separate, too
     none     all layers are separate: the control, which must stay near chance
+
+Cost: about 15 minutes on one core for the three. Expected, on the text of the installed packages, P@1 of 595 pieces after
+12 M tokens: shared 0.945; half 0.024; none 0.010. What makes it quick is the weight decay: with 0.01 in the place of 0.3 the same
+model on the World English Bible has .51 after 29 M tokens, with 0.3 it has .93 after 10 M.
 """
 
 import dataclasses
@@ -26,7 +30,7 @@ def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
     shared = TrainRecipe(
         name="emergence",
         sources=(Source(name="prose", texts={"eng": text, "eng-x": text}),),
-        steps=12_000,
+        steps=6000,
         units="stream",
         batch_languages="mixed",
         batch_tokens=2048,
@@ -36,15 +40,17 @@ def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
         validate_every=500,
         save_every=500,
         vocabulary=Vocabulary(size=600, kind="bpe", mode="separate", copies={"eng-x": "eng"}),
-        encoder=EncoderConfig(vocab_size=600, hidden_size=64, layers=4, heads=2, ffn_size=256, max_positions=32, dropout=0.0),
-        masking=Masking(rate=0.15, scope="language"),
-        optimisation=Optimisation(peak_rate=2e-3, warmup=200, decay="linear"),
+        encoder=EncoderConfig(
+            vocab_size=600, hidden_size=64, layers=2, heads=2, ffn_size=256, max_positions=32, dropout=0.0, init_std=0.05
+        ),
+        masking=Masking(rate=0.25, scope="language"),
+        optimisation=Optimisation(peak_rate=4e-3, warmup=200, weight_decay=0.3),
         sharing="sep=token",
     )
     return {
         "shared": shared,
-        "half": dataclasses.replace(shared, sharing="sep=token,1-2"),
-        "none": dataclasses.replace(shared, sharing="sep=token,1-4"),
+        "half": dataclasses.replace(shared, sharing="sep=token,1"),
+        "none": dataclasses.replace(shared, sharing="sep=token,1-2"),
     }
 
 
