@@ -55,10 +55,7 @@ def run_emergence(
     folder = Path(folder)
     seed = next(iter(recipes.values())).seed
     kept, rest = split_text(sentences, seed)
-    asked = {name: json.loads(json.dumps(dataclasses.asdict(recipe))) for name, recipe in recipes.items()}
-    for recipe in asked.values():
-        recipe.pop("sources")
-    settings = {"text": fingerprint(list(sentences)), "conditions": asked}
+    settings = {"text": fingerprint(list(sentences)), **_told(recipes)}
     if check_folder(folder, "emergence", settings) and not resume:
         refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
     make_folder(folder, str(folder))
@@ -74,6 +71,14 @@ def run_emergence(
         if not (folder / "scores.jsonl").exists():
             write_scores([score for name in recipes for score in _scores(folder / name, name)], folder / "scores.jsonl")
     return folder
+
+
+def _told(recipes: Mapping[str, TrainRecipe]) -> dict[str, Any]:
+    """The settings of all conditions: once where they agree, else by condition."""
+    asked = {name: json.loads(json.dumps(dataclasses.asdict(recipe))) for name, recipe in recipes.items()}
+    first = next(iter(asked.values()))
+    agreed = {key: value for key, value in first.items() if key != "sources" and all(other[key] == value for other in asked.values())}
+    return {**agreed, **{key: {name: asked[name][key] for name in asked} for key in first if key not in agreed and key != "sources"}}
 
 
 def split_text(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]:

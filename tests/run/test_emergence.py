@@ -59,6 +59,12 @@ def test_a_run_holds_three_trainings_their_studies_and_scores(finished):
         assert all(s.low <= s.value <= s.high for s in mine if s.quantity == "token_alignment")
 
 
+def test_the_settings_are_told_once_and_what_differs_by_condition(finished, recipes):
+    settings = json.loads((finished / "config.json").read_text())["settings"]
+    assert settings["seed"] == 0 and settings["encoder"]["layers"] == 2 and "sources" not in settings
+    assert settings["sharing"] == {name: recipe.sharing for name, recipe in recipes.items()}
+
+
 def test_the_sentences_of_the_end_are_never_trained_on(finished):
     kept = (finished / "text" / "kept.txt").read_text().splitlines()
     trained = (finished / "text" / "training.txt").read_text().splitlines()
@@ -93,7 +99,7 @@ def test_another_text_or_recipe_is_refused(recipes, finished):
     with pytest.raises(OutputError, match="expected the same settings, got other ones .text: "):
         run_emergence(recipes, sentences(1400), finished, resume=True)
     others = {name: with_overrides(recipe, {"seed": 3}) for name, recipe in recipes.items()}
-    with pytest.raises(OutputError, match="conditions.half.seed: 0 there, 3 here"):
+    with pytest.raises(OutputError, match="got other ones .seed: 0 there, 3 here."):
         run_emergence(others, sentences(), finished, resume=True)
 
 
