@@ -1,39 +1,79 @@
 """Activations on disk: one memory-mapped array per layer, and what they are the activations of.
 
-A store is a folder:
+A store is a folder; docs/activations.md says byte by byte what is in it:
 
-    manifest.json    what was encoded, by what, how; sizes, and a checksum of every other file
-    index.parquet    one row per item: id, language, number of pieces, whether it was cut short
-    layer_00.npy     (n, d) of layer 0, the embedding layer's output; then layer_01.npy ...
+    manifest.json            what was encoded, by what, how; sizes, and a checksum of every block of rows
+    index.parquet            one row per item: its id, language and whatever else the extraction knows of it
+    layer_00.safetensors     (n, d) of hidden layer 0, the embedding layer's output; then layer_01.safetensors ...
+    attention_01.safetensors, mlp_01.safetensors    where they were asked for: outputs before the residual
 
-Rows are in the order of the text. While it is being written the folder is called
-``NAME.partial`` and a journal in it says which blocks of rows are whole: after
-kill -9 the same call goes on behind the last whole block. A store is never half-visible.
+Rows are in the order of the text. This module reads; ``crosslens.activation_files`` writes.
 """
 
+import hashlib
 import json
-import os
-import shutil
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
-from crosslens.errors import OutputError, StoreError, refuse
-from crosslens.files import need_space, read_json, same_settings, sha256_file, write_json, write_whole
+from crosslens.errors import StoreError, refuse
+from crosslens.files import read_json, sha256_file
 
-__all__ = ["Activations", "ActivationsWriter"]
+__all__ = ["DTYPES", "FORMAT", "HEADER", "OUTPUTS", "Activations", "Joined", "array_header", "block_checksum", "check_arrays", "join"]
 
-_FORMAT = 1
-_HEADER = 128  # bytes that numpy's format puts in front of a matrix
+FORMAT = 2
+HEADER = 256  # bytes in front of every array; a multiple of 64, so that mapped rows begin on a cache line
+DTYPES = {
+    "float32": ("F32", np.dtype(np.float32)),
+    "float16": ("F16", np.dtype(np.float16)),
+    "bfloat16": ("BF16", np.dtype(ml_dtypes.bfloat16)),
+}
+OUTPUTS = {"hidden": "layer", "attention": "attention", "mlp": "mlp"}  # what a layer gives -> how its file's name begins
+_ARRAY = re.compile(rf"({'|'.join(OUTPUTS.values())})_(\d{{2,}})")
 _AGAIN = "delete the store and extract it again"
+_PIECE = 1 << 20  # bytes that are read at a time to compute a checksum
+
+
+def array_header(name: str, n: int, d: int, dtype: str) -> bytes:
+    """The 256 bytes in front of an array: a safetensors header of one tensor, padded with spaces."""
+    code, numbers = DTYPES[dtype]
+    fields = {name: {"dtype": code, "shape": [n, d], "data_offsets": [0, n * d * numbers.itemsize]}}
+    text = json.dumps(fields, separators=(",", ":")).encode().ljust(HEADER - 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def block_checksum(file: IO[bytes], at: int, size: int) -> str:
+    """SHA-256 of ``size`` bytes of an open file from byte ``at``; what a short file lacks does not count."""
+    total = hashlib.sha256()
+    file.seek(at)
+    while size > 0 and (piece := file.read(min(size, _PIECE))):
+        total.update(piece)
+        size -= len(piece)
+    return total.hexdigest()
+
+
+def check_arrays(arrays: Any) -> bool:
+    """Whether this is a list of different array names: layer_00, attention_01, mlp_12 ..."""
+    if not isinstance(arrays, list) or not all(isinstance(name, str) for name in arrays):
+        return False
+    found = [_ARRAY.fullmatch(name) for name in arrays]
+    named = [f"{match[1]}_{int(match[2]):02d}" for match in found if match]
+    return bool(arrays) and named == arrays and len(set(arrays)) == len(arrays)
 
 
 class Activations:
-    """An open store. Opening reads the manifest and the files' sizes; layers are mapped when they are asked for.
+    """An open store. Opening reads the manifest and the files' sizes; arrays are mapped when they are asked for.
+
+    Attributes: ``n`` items of ``d`` dimensions; ``dtype`` of the numbers on disk; ``arrays``, the names of the arrays in
+    order; ``layer_numbers``, the hidden layers among them, and ``layers``, how many these are; ``language`` and ``unit``
+    (empty where the manifest names none); ``manifest``, all that it says.
 
     Parameters
     ----------
@@ -48,167 +88,287 @@ class Activations:
         self.folder = Path(folder)
         if not (self.folder / "manifest.json").exists():
             refuse(str(folder), "a folder of activations", "no manifest.json in it", "extract the activations (again)", StoreError)
-        self.manifest: dict[str, Any] = read_json(self.folder / "manifest.json")
-        if self.manifest.get("format") != _FORMAT:
-            refuse(str(folder), f"format {_FORMAT}", repr(self.manifest.get("format")), "extract the activations again", StoreError)
-        self.n, self.d, self.layers = (int(self.manifest[key]) for key in ("n", "d", "layers"))
-        self.language: str = self.manifest["language"]
-        size = self.n * self.d * np.dtype(self.manifest["dtype"]).itemsize
-        for path in (self.folder / _file(layer) for layer in range(self.layers)):
+        self.manifest = _read_manifest(self.folder / "manifest.json")
+        self.n: int = self.manifest["n"]
+        self.d: int = self.manifest["d"]
+        self.dtype = DTYPES[self.manifest["dtype"]][1]
+        self.arrays: list[str] = self.manifest["arrays"]
+        self.layer_numbers = self._numbers("hidden")
+        self.layers = len(self.layer_numbers)
+        self.language = str(self.manifest.get("language", ""))
+        self.unit = str(self.manifest.get("unit", ""))
+        self._row = self.d * self.dtype.itemsize  # bytes
+        size = HEADER + self.n * self._row
+        for path in map(self._path, self.arrays):
             there = path.stat().st_size if path.exists() else 0
-            if there != size + _HEADER:
-                refuse(str(path), f"a file of {size + _HEADER} bytes", f"{there} bytes", _AGAIN, StoreError)
+            if there != size:
+                refuse(str(path), f"a file of {size} bytes", f"{there} bytes", _AGAIN, StoreError)
 
     def __len__(self) -> int:
         return self.n
 
-    def layer(self, layer: int) -> np.ndarray:
-        """(n, d) of one layer, mapped read-only from disk; 0 is the embedding layer's output, layers - 1 the last.
+    def layer(self, number: int, output: str = "hidden") -> np.ndarray:
+        """(n, d) of one layer, mapped read-only from disk: nothing is read before it is used.
+
+        Parameters
+        ----------
+        number: of the layer; hidden layer 0 is the embedding layer's output.
+        output: "hidden", the layer's result; "attention" or "mlp", what this part of it adds to the residual.
 
         Raises
         ------
-        InputError: no such layer.
+        InputError: the store has no such array; the message says which it has.
         StoreError: the file is damaged.
         """
-        if not 0 <= layer < self.layers:
-            refuse("layer", f"a layer from 0 to {self.layers - 1}", repr(layer), "choose one of these")
-        path = self.folder / _file(layer)
+        name = f"{OUTPUTS.get(output)}_{number!s:0>2}"
+        if name not in self.arrays:
+            there = "; ".join(f"{kind}: {_told(numbers)}" for kind in OUTPUTS if (numbers := self._numbers(kind)))
+            refuse("layer", f"one that is stored ({there})", f"{output} {number}", "choose one of these, or extract it")
+        path = self._path(name)
         try:
-            array = np.load(path, mmap_mode="r")
-        except (OSError, ValueError, EOFError) as error:
+            self._check_header(name)
+            return np.memmap(path, self.dtype, "r", offset=HEADER, shape=(self.n, self.d))
+        except (OSError, ValueError) as error:
             refuse(str(path), "an array", str(error), _AGAIN, StoreError)
-        if array.shape != (self.n, self.d):
-            refuse(str(path), f"shape {(self.n, self.d)}", str(array.shape), _AGAIN, StoreError)
-        return array
 
-    def index(self) -> dict[str, list[Any]]:
-        """The items' columns: id, language, pieces, truncated.
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The items' columns, or some of them, as an Arrow table of n rows.
 
         Raises
         ------
+        InputError: the index has no such column; the message says which it has.
         StoreError: the file is damaged.
         """
-        path = self.folder / "index.parquet"
-        try:
-            return parquet.read_table(path).to_pydict()
-        except (OSError, pa.ArrowException) as error:
-            refuse(str(path), "a table of the items", str(error), _AGAIN, StoreError)
+        return pa.Table.from_batches(self._batches(columns), self._schema(columns))
+
+    def index(self, columns: Sequence[str] | None = None) -> dict[str, list[Any]]:
+        """The items' columns, or some of them, as lists of n values.
+
+        Raises
+        ------
+        InputError, StoreError: as for :meth:`table`.
+        """
+        return self.table(columns).to_pydict()
+
+    def rows(self, /, **equal: Any) -> np.ndarray:
+        """Sorted row numbers (int64) of the items whose columns equal the values; a list stands for any of its values.
+
+        ``store.layer(8)[store.rows(language="fra", word=["bank", "banque"])]`` are their vectors. The index is read in
+        pieces: memory holds one piece and the answer.
+
+        Raises
+        ------
+        InputError: the index has no such column, or the column's type has no such value.
+        StoreError: the file is damaged.
+        """
+        if not equal:
+            return np.arange(self.n)
+        wanted = {field.name: _values(field, equal[field.name]) for field in self._schema(list(equal))}
+        found, at = [], 0
+        for batch in self._batches(list(equal)):
+            masks = [_is_in(batch[name], values, name) for name, values in wanted.items()]
+            found.append(at + np.flatnonzero(np.logical_and.reduce(masks)))
+            at += len(batch)
+        return np.concatenate([np.empty(0, np.int64), *found])
+
+    def blocks(self, rows: int = 1 << 16) -> Iterator[slice]:
+        """Slices of at most ``rows`` rows that cover the store once, in order.
+
+        Raises
+        ------
+        InputError: rows is not positive.
+        """
+        if rows < 1:
+            refuse("rows", "a positive number of rows", repr(rows), "give at least 1")
+        return (slice(at, min(at + rows, self.n)) for at in range(0, self.n, rows))
 
     def verify(self) -> None:
-        """Compare every file with its checksum.
+        """Compare every block of rows of every array, and the index, with their checksums; memory holds 1 MB.
 
         Raises
         ------
-        StoreError: a file is damaged; the message names it.
+        StoreError: something is damaged; the message names the file, the rows and the checksum.
         """
-        for name, expected in self.manifest["sha256"].items():
-            path = self.folder / name
-            if not path.exists() or sha256_file(path) != expected:
-                got = "another checksum" if path.exists() else "no such file"
-                refuse(str(path), "the file that was written", got, _AGAIN, StoreError)
+        path = self.folder / "index.parquet"
+        expected = self.manifest["index_sha256"]
+        if (got := sha256_file(path) if path.exists() else "no such file") != expected:
+            refuse(str(path), f"sha256 {expected}", got, _AGAIN, StoreError)
+        blocks = self._blocks()
+        for name in self.arrays:
+            self._check_header(name)
+            with open(self._path(name), "rb") as file:
+                for start, stop, checksums in blocks:
+                    got = block_checksum(file, HEADER + start * self._row, (stop - start) * self._row)
+                    if got != checksums[name]:
+                        refuse(f"{file.name}, rows {start} to {stop - 1}", f"sha256 {checksums[name]}", got, _AGAIN, StoreError)
+
+    def _blocks(self) -> list[tuple[int, int, dict[str, str]]]:
+        """First row, row behind the last, and checksums of every block, which together are all rows."""
+        try:
+            blocks = [(int(b["start"]), int(b["stop"]), {name: b["sha256"][name] for name in self.arrays}) for b in self.manifest["blocks"]]
+        except (KeyError, TypeError, ValueError):
+            blocks = []
+        bounds = [0, *(stop for _, stop, _ in blocks)]
+        if bounds[-1] != self.n or any(start != at or stop < at for at, (start, stop, _) in zip(bounds, blocks, strict=False)):
+            where = str(self.folder / "manifest.json")
+            refuse(where, f"blocks of rows that make up the {self.n} rows", "other ones", _AGAIN, StoreError)
+        return blocks
+
+    def _numbers(self, output: str) -> list[int]:
+        """Layers of which this output is stored."""
+        return sorted(int(number) for kind, number in (name.split("_") for name in self.arrays) if kind == OUTPUTS[output])
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
+
+    def _check_header(self, name: str) -> None:
+        expected = array_header(name, self.n, self.d, self.manifest["dtype"])
+        path = self._path(name)
+        got = b""
+        if path.exists():
+            with open(path, "rb") as file:
+                got = file.read(HEADER)
+        if got != expected:
+            told = repr(got[8:].decode("latin-1").rstrip()) if got else "no such file, or an empty one"
+            refuse(str(path), f"the header {expected[8:].decode().rstrip()}", told, _AGAIN, StoreError)
+
+    def _open_index(self) -> parquet.ParquetFile:
+        path = self.folder / "index.parquet"
+        try:
+            file = parquet.ParquetFile(path)
+        except (OSError, pa.ArrowException) as error:
+            refuse(str(path), "a table of the items", str(error), _AGAIN, StoreError)
+        if file.metadata.num_rows != self.n:
+            refuse(str(path), f"{self.n} rows", str(file.metadata.num_rows), _AGAIN, StoreError)
+        return file
+
+    def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        """Names and types of the index's columns, or of some of them."""
+        with self._open_index() as file:
+            there = file.schema_arrow
+        for name in columns or ():
+            if name not in there.names:
+                refuse("column", f"one of {', '.join(there.names)}", repr(name), "choose columns of the index")
+        return there if columns is None else pa.schema([there.field(name) for name in columns])
+
+    def _batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The index piece by piece, its columns in the order that was asked for."""
+        names = self._schema(columns).names
+        with self._open_index() as file:
+            try:
+                for batch in file.iter_batches(columns=names):
+                    yield batch.select(names)
+            except (OSError, pa.ArrowException) as error:
+                refuse(str(self.folder / "index.parquet"), "a table of the items", str(error), _AGAIN, StoreError)
 
 
-class ActivationsWriter:
-    """Writes a store block by block, and goes on where an earlier writer was stopped.
+@dataclass(frozen=True)
+class Joined:
+    """Which rows of several stores belong together."""
+
+    rows: list[np.ndarray]
+    """For each store its row numbers (int64): row i of each is the same item."""
+    left_out: list[int]
+    """For each store how many of its items are not in all of the others."""
+
+
+def join(stores: Sequence[Activations], on: str = "id") -> Joined:
+    """Row numbers of every store such that row i of each has the same value in the index column ``on``.
+
+    Items are in the order of the first store; those that are not in all stores are left out and counted.
 
     Parameters
     ----------
-    folder: where the store will be.
-    settings: what the numbers depend on. A half-written store with other settings is begun anew; ``finished`` refuses a whole one.
-    index: columns of the items, each of length n.
-    layers, d: number of hidden states and their width.
-    dtype: numpy name of the numbers' type on disk.
-    block: rows per block.
+    stores: at least one.
+    on: a column in which a store has no value twice.
 
     Raises
     ------
-    OutputError: the folder holds something already, or the disk has no room for the store.
+    InputError: no store, a value that occurs twice (the message names it), an item without a value, or columns of types that
+        cannot be compared.
     """
-
-    def __init__(
-        self, folder: str | Path, settings: dict[str, Any], index: dict[str, Sequence[Any]], *, layers: int, d: int, dtype: str, block: int
-    ) -> None:
-        self.folder, self.settings, self.layers, self.d, self.block = Path(folder), settings, layers, d, block
-        self.n, self.dtype = len(index["id"]), np.dtype(dtype)
-        self._aside = self.folder.with_name(f"{self.folder.name}.partial")
-        self._journal = self._aside / "journal.jsonl"
-        plan = json.loads(json.dumps({**settings, "n": self.n, "d": d, "layers": layers, "dtype": dtype, "block": block}))
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
-        if not (self._aside / "plan.json").exists() or read_json(self._aside / "plan.json") != plan:
-            self._begin(plan, index)
-        whole = [line for line in self._journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        write_whole(self._journal, "".join(whole))  # a torn last line would run into the next one
-        self.done = {json.loads(line)["block"] for line in whole}
-
-    @staticmethod
-    def finished(folder: str | Path, settings: dict[str, Any]) -> Activations | None:
-        """The finished store of these settings, or None where there is none.
-
-        Raises
-        ------
-        OutputError: a finished store has other settings; the message says which differ.
-        """
-        if not (Path(folder) / "manifest.json").exists():
-            return None
-        store = Activations(folder)
-        _tidy(store.folder)
-        same_settings(str(folder), store.manifest["settings"], settings, "choose another folder, or delete this one")
-        return store
-
-    def _begin(self, plan: dict[str, Any], index: dict[str, Sequence[Any]]) -> None:
-        shutil.rmtree(self._aside, ignore_errors=True)
-        need_space(self._aside, self.layers * self.n * self.d * self.dtype.itemsize + (1 << 20), str(self.folder))
-        self._aside.mkdir(parents=True)
-        for layer in range(self.layers):
-            # The space is taken now: a disk that fills up later cannot break a half-written store.
-            np.lib.format.open_memmap(self._aside / _file(layer), "w+", self.dtype, (self.n, self.d))
-            with open(self._aside / _file(layer), "r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
-        parquet.write_table(pa.table({name: pa.array(list(column)) for name, column in index.items()}), self._aside / "index.parquet")
-        self._journal.touch()
-        write_json(self._aside / "plan.json", plan)
-
-    def blocks(self) -> list[range]:
-        """The row ranges that are still to be written."""
-        return [range(at, min(at + self.block, self.n)) for at in range(0, self.n, self.block) if at // self.block not in self.done]
-
-    def write(self, rows: range, states: Sequence[np.ndarray]) -> None:
-        """Write the block ``rows``: one (len(rows), d) array per layer. When this returns the block is on disk."""
-        for layer, state in enumerate(states):
-            data = np.ascontiguousarray(state, self.dtype)
-            if data.shape != (len(rows), self.d):
-                refuse("states", f"shape {(len(rows), self.d)}", str(data.shape), "give one row per item of the block")
-            with open(self._aside / _file(layer), "r+b") as file:
-                # The array is the end of the file: its rows are counted from there.
-                file.seek(-(self.n - rows.start) * self.d * self.dtype.itemsize, os.SEEK_END)
-                file.write(data.data)
-                file.flush()
-                os.fsync(file.fileno())
-        with open(self._journal, "a") as journal:
-            journal.write(json.dumps({"block": rows.start // self.block}) + "\n")
-            journal.flush()
-            os.fsync(journal.fileno())
-        self.done.add(rows.start // self.block)
-
-    def finish(self, **more: Any) -> Activations:
-        """Check that every block is there, add the manifest, and make the store visible under its name."""
-        if self.blocks():
-            refuse(str(self.folder), "all blocks written", f"{len(self.blocks())} missing", "write them first", StoreError)
-        names = [_file(layer) for layer in range(self.layers)] + ["index.parquet"]
-        sums = {name: sha256_file(self._aside / name) for name in names}
-        sizes = {"n": self.n, "d": self.d, "layers": self.layers, "dtype": str(self.dtype)}
-        write_json(self._aside / "manifest.json", {"format": _FORMAT, **sizes, **more, "settings": self.settings, "sha256": sums})
-        os.replace(self._aside, self.folder)
-        _tidy(self.folder)  # last: until the store stands under its name, a stopped run needs these to go on
-        return Activations(self.folder)
+    if not stores:
+        refuse("stores", "at least one store", "none", "give the stores to join")
+    keys = [_keys(store, on) for store in stores]
+    rows = [np.arange(len(keys[0]))]
+    for store, key in zip(stores[1:], keys[1:], strict=True):
+        if pa.types.is_large_string(key.type) != pa.types.is_large_string(keys[0].type) and len(key) and len(keys[0]):
+            got = f"{key.type} in {store.folder}"  # Arrow would find the number 1 in the word "1"
+            refuse(on, f"values of type {keys[0].type} as in {stores[0].folder}", got, "join stores whose items are named alike")
+        found = compute.index_in(keys[0], value_set=key) if len(key) and len(keys[0]) else pa.nulls(len(keys[0]), pa.int32())
+        rows.append(found.fill_null(-1).to_numpy().astype(np.int64))
+    kept = np.logical_and.reduce([numbers >= 0 for numbers in rows])
+    rows = [numbers[kept] for numbers in rows]
+    return Joined(rows, [len(store) - len(numbers) for store, numbers in zip(stores, rows, strict=True)])
 
 
-def _tidy(folder: Path) -> None:
-    """Remove what only an unfinished store needs."""
-    for name in ("plan.json", "journal.jsonl"):
-        (folder / name).unlink(missing_ok=True)
+def _keys(store: Activations, on: str) -> pa.Array:
+    """A column of a store's index that names each item once."""
+    column = _plain(store.table([on])[on])
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())  # strings of more than 2 GB do not fit into one array otherwise
+    keys = column.combine_chunks()
+    if keys.null_count:
+        refuse(on, f"a value for every item of {store.folder}", f"none in {keys.null_count}", "join on another column")
+    try:
+        counts = compute.value_counts(keys)
+    except pa.ArrowNotImplementedError:
+        refuse(on, "a column of words or numbers", f"{keys.type} in {store.folder}", "join on another column")
+    twice = counts.filter(compute.greater(counts.field("counts"), 1))
+    if len(twice):
+        got = f"{twice[0]['values'].as_py()!r} in {twice[0]['counts'].as_py()} of them"
+        refuse(on, f"a value of its own for every item of {store.folder}", got, "join on a column that names each item once")
+    return keys
 
 
-def _file(layer: int) -> str:
-    return f"layer_{layer:02d}.npy"
+def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A column without the dictionary that its values may be written with."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _values(field: pa.Field, values: Any) -> pa.Array:
+    """One or several values as an array of a column's type."""
+    several = list(values) if isinstance(values, (list, tuple, set, frozenset, range, np.ndarray)) else [values]
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    try:
+        array = pa.array(several, kind)
+        if pa.types.is_integer(kind) and array.to_pylist() != several:  # 1.5 has become 1
+            raise TypeError
+        return array
+    except (pa.ArrowException, TypeError, OverflowError):
+        refuse(field.name, f"values of type {kind}", repr(values), "compare the column with values of its own type")
+
+
+def _is_in(column: pa.Array, values: pa.Array, name: str) -> np.ndarray:
+    """For each item of a column whether it is one of the values."""
+    try:
+        return compute.is_in(_plain(column), value_set=values).to_numpy(zero_copy_only=False)
+    except pa.ArrowNotImplementedError:
+        refuse(name, "a column of words or numbers", str(column.type), "choose items by another column, or by the index")
+
+
+def _told(numbers: Sequence[int]) -> str:
+    """Numbers as people write them: 0-12, or 0, 4, 8."""
+    if len(numbers) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers))
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """The manifest, after a look at everything that the reader builds on."""
+    manifest = read_json(path)
+    there = manifest.get("format") if isinstance(manifest, dict) else None
+    if there != FORMAT:
+        refuse(str(path.parent), f"format {FORMAT}", repr(there), "extract the activations again", StoreError)
+    whole = {
+        "n": lambda n: type(n) is int and n >= 0,
+        "d": lambda d: type(d) is int and d > 0,
+        "dtype": lambda dtype: isinstance(dtype, str) and dtype in DTYPES,
+        "arrays": check_arrays,
+        "blocks": lambda blocks: isinstance(blocks, list),
+        "index_sha256": lambda digits: isinstance(digits, str),
+    }
+    for key, is_whole in whole.items():
+        if not is_whole(manifest.get(key)):
+            refuse(str(path), f"a manifest with {key}", repr(manifest.get(key))[:80], _AGAIN, StoreError)
+    return manifest

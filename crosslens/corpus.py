@@ -3,31 +3,85 @@
 A :class:`Corpus` is a list of sentences with their ids. It is read from a plain
 text file (a sentence a line) or from ``id TAB text``; ``.gz`` is read as it is. With the
 extra ``datasets`` it is read from a data set of Hugging Face, as a stream.
+A text too large for memory stays on disk (:func:`open_text`). Sentences may have words: :mod:`crosslens.words`.
 Nothing is guessed and nothing dropped: what cannot be read is refused with its line.
 """
 
+import array
+import codecs
+import contextlib
 import dataclasses
 import functools
 import gzip
 import hashlib
 import itertools
+import operator
 import os
 import urllib.parse
+import weakref
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar, overload
 
 from crosslens.errors import CrosslensError, refuse
 
-__all__ = ["Corpus", "check_parallel", "read_dataset", "read_text", "read_tsv"]
+__all__ = [
+    "Corpus",
+    "Lazy",
+    "check_parallel",
+    "check_sentence",
+    "check_spans",
+    "file_name",
+    "open_text",
+    "read_dataset",
+    "read_lines",
+    "read_text",
+    "read_tsv",
+]
 
+_T = TypeVar("_T")
+_EVERY = 64  # open_text remembers where every 64th line begins: 125 kB for a million lines
 _DATASET = "hf:PATH?config=NAME&split=NAME&field=NAME&limit=NUMBER (all but PATH may be left out)"
+
+
+class Lazy(Sequence[_T]):
+    """A sequence whose items are made when they are read, and not kept.
+
+    Parameters
+    ----------
+    length: how many items there are.
+    make: number of an item, from 0 -> the item, checked. A :class:`Corpus` does not read what is lazy in order to check it.
+
+    >>> squares = Lazy(1_000_000_000, lambda i: i * i)
+    >>> squares[-1], squares[1:4]
+    (999999998000000001, [1, 4, 9])
+    """
+
+    def __init__(self, length: int, make: Callable[[int], _T]) -> None:
+        self._length, self._make = length, make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> _T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[_T]: ...
+
+    def __getitem__(self, index: int | slice) -> _T | list[_T]:
+        if isinstance(index, slice):
+            return [self._make(i) for i in range(self._length)[index]]
+        return self._make(range(self._length)[index])
+
+    def __iter__(self) -> Iterator[_T]:
+        return map(self._make, range(self._length))
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Sentences of one language.
+    """Sentences of one language, and their words where these are known.
 
     Attributes
     ----------
@@ -35,33 +89,127 @@ class Corpus:
     sentences: the sentences, in the order of the file.
     ids: one id per sentence; equal ids in two corpora mean translations of each other.
     name: where the text is from, for messages and reports.
+    words: for each sentence the spans (start, end) of its words, in Python's characters, end excluded; starts do not decrease, and
+        words of one multiword token have the same span.
+    annotations: column (upos, say) -> for each sentence one value per word.
+
+    Raises
+    ------
+    InputError: counts differ, or a span is not one of its sentence. A :class:`Lazy` sequence is only counted.
 
     >>> corpus = Corpus("eng", ["One.", "Two."], ["0", "1"], "numbers")
     >>> len(corpus), corpus.fingerprint[:8]
     (2, '0e076893')
+    >>> corpus = Corpus("eng", ["One."], ["0"], "numbers", words=[[(0, 3), (3, 4)]], annotations={"upos": [["NUM", "PUNCT"]]})
+    >>> [corpus.sentences[0][start:end] for start, end in corpus.words[0]]
+    ['One', '.']
     """
 
     language: str
     sentences: Sequence[str]
     ids: Sequence[str]
     name: str
+    words: Sequence[Sequence[tuple[int, int]]] | None = None
+    annotations: Mapping[str, Sequence[Sequence[str]]] | None = None
 
     def __post_init__(self) -> None:
         if not self.language or any(c in self.language for c in "=/\\ \t\n") or self.language.startswith("."):
             refuse("language", 'a short code such as "eng"', repr(self.language), "use an ISO 639-3 code")
         if len(self.sentences) != len(self.ids):
             refuse("ids", f"{len(self.sentences)} ids, one per sentence", str(len(self.ids)), "give every sentence its id")
+        if self.words is not None:
+            self._check_words(self.words)
+        if self.annotations is not None:
+            self._check_annotations(self.annotations)
+
+    def _check_words(self, words: Sequence[Sequence[tuple[int, int]]]) -> None:
+        if len(words) != len(self.sentences):
+            refuse("words", f"the words of {len(self.sentences)} sentences", f"those of {len(words)}", "give the spans of every sentence")
+        if not isinstance(words, Lazy):
+            for number, (text, spans) in enumerate(zip(self.sentences, words, strict=True), 1):
+                check_spans(text, spans, f"{self.name}:{number}")
+
+    def _check_annotations(self, annotations: Mapping[str, Sequence[Sequence[str]]]) -> None:
+        if self.words is None:
+            refuse("annotations", "annotations of words", "a corpus without words", "give words too")
+        for column, values in annotations.items():
+            if len(values) != len(self.sentences):
+                wanted = f"values for {len(self.sentences)} sentences"
+                refuse(f"annotations[{column!r}]", wanted, f"values for {len(values)}", "give every sentence its values")
+            if isinstance(values, Lazy) or isinstance(self.words, Lazy):
+                continue
+            for number, (spans, row) in enumerate(zip(self.words, values, strict=True), 1):
+                if len(row) != len(spans):
+                    where = f"{self.name}:{number}"
+                    refuse(where, f"{len(spans)} values of {column!r}, one per word", str(len(row)), "give every word its value")
 
     def __len__(self) -> int:
         return len(self.sentences)
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over ids and sentences, 64 hexadecimal digits."""
+        """SHA-256 over ids, sentences and, where there are any, words (not over annotations): 64 hexadecimal digits.
+
+        Raises
+        ------
+        InputError: an id or a sentence has a NUL character or a lone surrogate, which no file of UTF-8 text holds.
+        """
         digest = hashlib.sha256()
-        for name, sentence in zip(self.ids, self.sentences, strict=True):
-            digest.update(f"{name}\t{sentence}\n".encode())
+        for number, (name, sentence) in enumerate(zip(self.ids, self.sentences, strict=True), 1):
+            try:
+                data = f"{name}\t{sentence}\n".encode()
+            except UnicodeEncodeError:
+                data = b"\0"
+            if b"\0" in data:  # which of the two it is, is asked only here
+                check_sentence(name, f"id of {self.name}:{number}")
+                check_sentence(sentence, f"{self.name}:{number}")
+            digest.update(data)
+        for spans in self.words if self.words is not None else ():
+            digest.update(("\0" + " ".join(f"{start}-{end}" for start, end in spans) + "\n").encode())  # no sentence has a NUL
         return digest.hexdigest()
+
+
+def check_sentence(text: str, where: str) -> str:
+    """Return ``text`` if it is text that UTF-8 can hold; ``where`` is its place, for the message.
+
+    Raises
+    ------
+    InputError: it has a NUL character or half of a surrogate pair.
+
+    >>> check_sentence("a\\ud83d", "text.txt:7")
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: text.txt:7: expected text, got a lone surrogate (U+D83D) at character 1; remove or repair the sentence
+    """
+    if "\0" in text:
+        refuse(where, "text", f"a NUL character at character {text.index(chr(0))}", "remove or repair the sentence")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            told = f"a lone surrogate (U+{ord(text[error.start]):04X}) at character {error.start}"
+            refuse(where, "text", told, "remove or repair the sentence")
+    return text
+
+
+def check_spans(text: str, spans: Iterable[Any], where: str) -> None:
+    """Pass if ``spans``, (start, end) of each word of a sentence, lie in it, in order and none of them empty.
+
+    Raises
+    ------
+    InputError: a span is not a pair of whole numbers, is empty, leaves the text, or starts before the one in front of it.
+    """
+    last, length, index = 0, len(text), operator.index
+    for number, span in enumerate(spans, 1):
+        try:
+            start, end = span
+            index(start), index(end)
+        except (TypeError, ValueError):
+            refuse(where, "a pair of whole numbers (start, end) per word", f"{span!r} for word {number}", "give every word its span")
+        if not last <= start < end <= length:
+            wanted = f"a span with {last} <= start < end <= {length} for word {number}"
+            refuse(where, wanted, f"({start}, {end})", "count characters in the order of the text, the end excluded")
+        last = start
 
 
 def read_text(path: str | Path, language: str) -> Corpus:
@@ -71,11 +219,93 @@ def read_text(path: str | Path, language: str) -> Corpus:
     ------
     InputError: no such file, an empty file, a blank line, text that is not UTF-8 or has NUL bytes.
     """
-    lines = _lines(path)
+    lines = read_lines(path)
     for number, line in enumerate(lines, 1):
         if not line.strip():
-            refuse(f"{path}:{number}", "a sentence", "a blank line", "remove the line from every language's file, or fill it")
-    return Corpus(language, lines, [str(i) for i in range(len(lines))], _name(path))
+            _refuse_blank(path, number)
+    return Corpus(language, lines, [str(i) for i in range(len(lines))], file_name(path))
+
+
+def open_text(path: str | Path, language: str) -> Corpus:
+    """The same corpus as :func:`read_text` gives, whose sentences stay in the file: memory does not grow with the text.
+
+    The file is read once to check it; a sentence is read again when it is asked for, fastest in order. What is not an ordinary
+    file (``.gz``, a pipe) is read into memory.
+
+    Raises
+    ------
+    InputError: as for :func:`read_text`; or, when a sentence is read, the file has changed since it was opened.
+    """
+    if str(path).endswith(".gz") or not os.path.isfile(path):
+        return read_text(path, language)
+    lines = _FileLines(path)
+    return Corpus(language, Lazy(lines.count, lines.line), Lazy(lines.count, str), file_name(path))
+
+
+class _FileLines:
+    """The lines of a file, checked once and read by their place, with the bytes of one block of lines in memory."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        with _reading(path):
+            self._file = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
+        self._stamp = self._now()
+        self._starts, self.count = array.array("Q"), 0
+        with _reading(path), open(self._file, "rb", closefd=False) as file:
+            end = self._scan(file)
+        self._starts.append(end)
+        self._block: tuple[int, list[bytes]] = (-1, [])
+
+    def _now(self) -> tuple[int, int]:
+        state = os.fstat(self._file)
+        return state.st_size, state.st_mtime_ns
+
+    def _scan(self, file: Iterator[bytes]) -> int:
+        """Find every 64th line and refuse what :func:`read_text` refuses, in its order: NUL, no UTF-8, no text at all, a blank line."""
+        at, blank, first_wrong, some = 0, 0, None, False
+        for line in file:
+            mark = 3 if at == 0 and line.startswith(codecs.BOM_UTF8) else 0
+            if len(line) == mark:
+                break  # nothing but a byte-order mark
+            if self.count % _EVERY == 0:
+                self._starts.append(at + mark)
+            at += len(line)
+            self.count += 1
+            if b"\0" in line:
+                _refuse_nul(self.path, self.count)
+            try:
+                if line[mark:].decode().strip():
+                    some = True
+                else:
+                    blank = blank or self.count
+            except UnicodeDecodeError as error:
+                first_wrong = first_wrong or (self.count, error)
+        if first_wrong is not None:
+            _refuse_bytes(self.path, *first_wrong)
+        if not some:
+            _refuse_empty(self.path)
+        if blank:
+            _refuse_blank(self.path, blank)
+        return at
+
+    def line(self, i: int) -> str:
+        block, inside = divmod(i, _EVERY)
+        there, lines = self._block
+        if there != block:
+            lines = self._read(self._starts[block], self._starts[block + 1]).split(b"\n")
+            self._block = (block, lines)
+        return lines[inside].decode().removesuffix("\r")
+
+    def _read(self, start: int, end: int) -> bytes:
+        parts = []
+        with _reading(self.path):
+            while start < end and self._now() == self._stamp and (part := os.pread(self._file, end - start, start)):
+                parts.append(part)
+                start += len(part)
+        if start < end:
+            refuse(str(self.path), "the file as it was when it was opened", "one that has changed since", "open it again")
+        return b"".join(parts)
 
 
 def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column: int | None = 0) -> Corpus:
@@ -87,7 +317,7 @@ def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column
     """
     ids, sentences = [], []
     needed = max(text_column, id_column or 0) + 1
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) < needed:
             refuse(f"{path}:{number}", f"at least {needed} tab-separated columns", str(len(cells)), "repair the line")
@@ -95,7 +325,7 @@ def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column
             refuse(f"{path}:{number}", f"a sentence in column {text_column}", "a blank cell", "remove the line, or fill it")
         ids.append(str(number - 1) if id_column is None else cells[id_column])
         sentences.append(cells[text_column])
-    return Corpus(language, sentences, ids, _name(path))
+    return Corpus(language, sentences, ids, file_name(path))
 
 
 def read_dataset(address: str, language: str) -> Corpus:
@@ -161,7 +391,7 @@ def _field(record: Any, field: str, where: str) -> str:
     return value
 
 
-def _name(path: str | Path) -> str:
+def file_name(path: str | Path) -> str:
     """The file's name as text that can be printed and stored, whatever its bytes are."""
     return os.fsencode(Path(path).name).decode("utf-8", "replace")
 
@@ -180,25 +410,52 @@ def check_parallel(corpora: Mapping[str, Corpus]) -> int:
     return next(iter(counts.values()))
 
 
-def _lines(path: str | Path) -> list[str]:
-    """All lines without their ends (line feed or carriage return and line feed; nothing else ends a line)."""
-    try:
+def read_lines(path: str | Path) -> list[str]:
+    """All lines without their ends (line feed or carriage return and line feed; nothing else ends a line).
+
+    Raises
+    ------
+    InputError: no such file, no text in it but blank lines, text that is not UTF-8 or has NUL bytes.
+    """
+    with _reading(path):
         data = Path(path).read_bytes()
         if str(path).endswith(".gz"):
             data = gzip.decompress(data)
+    if b"\0" in data:
+        _refuse_nul(path, data[: data.index(0)].count(10) + 1)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:  # its object is without the byte-order mark, if there was one
+        _refuse_bytes(path, error.object[: error.start].count(b"\n") + 1, error)
+    if not text.strip():
+        _refuse_empty(path)
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+@contextlib.contextmanager
+def _reading(path: str | Path) -> Iterator[None]:
+    """Refuse what the system says of a file that cannot be read."""
+    try:
+        yield
     except IsADirectoryError:
         refuse(str(path), "a text file", "a folder", "name the file in it")
     except (OSError, EOFError, zlib.error) as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else f"an error ({error})"
         refuse(str(path), "a text file that can be read", what, "check the path")
-    if b"\0" in data:
-        refuse(f"{path}:{data[: data.index(0)].count(10) + 1}", "text", "a NUL byte", "save the file as UTF-8 text")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        body = error.object  # without the byte-order mark, if there was one
-        line = body[: error.start].count(b"\n") + 1
-        refuse(f"{path}:{line}", "UTF-8 text", f"byte 0x{body[error.start]:02x}", "convert the file to UTF-8, with iconv for example")
-    if not text.strip():
-        refuse(str(path), "at least one sentence", "an empty file", "give a text with one sentence per line")
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _refuse_nul(path: str | Path, line: int) -> NoReturn:
+    refuse(f"{path}:{line}", "text", "a NUL byte", "save the file as UTF-8 text")
+
+
+def _refuse_bytes(path: str | Path, line: int, error: UnicodeDecodeError) -> NoReturn:
+    told = f"byte 0x{error.object[error.start]:02x}"
+    refuse(f"{path}:{line}", "UTF-8 text", told, "convert the file to UTF-8, with iconv for example")
+
+
+def _refuse_empty(path: str | Path) -> NoReturn:
+    refuse(str(path), "at least one sentence", "an empty file", "give a text with one sentence per line")
+
+
+def _refuse_blank(path: str | Path, line: int) -> NoReturn:
+    refuse(f"{path}:{line}", "a sentence", "a blank line", "remove the line from every language's file, or fill it")

@@ -1,129 +1,365 @@
-"""Text to activations: every layer of an encoder, averaged over each sentence's tokens.
+"""Text to activations: every layer of an encoder, for each sentence, word or token.
 
-Sentences are sorted by length within a block, so that a batch holds little padding,
-and pooled as soon as they are encoded: memory holds one batch and one block, whatever
-the size of the text. Special tokens are not part of the mean.
+The text is read twice. The first pass tokenises it and writes the store's index: what the items are, and in which blocks they will
+be encoded. The second encodes block by block. In a block, inputs are sorted by length, so that a batch holds little padding, and
+pooled as soon as they are encoded: memory holds one batch and one block, whatever the size of the text. What is done when is the same
+with any number of processes, and so are the numbers.
 """
 
-from collections.abc import Sequence
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from crosslens.activations import Activations, ActivationsWriter
+from crosslens.activation_files import ActivationsWriter, Block
+from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
+from crosslens.models.arrays import DTYPES, stored
+from crosslens.models.distributed import World, join_world
 from crosslens.models.loading import PretrainedEncoder
-from crosslens.progress import Progress
+from crosslens.models.type_averages import average_types, embedding_rows, plan_types
+from crosslens.models.units import Located, Reading, locate
+from crosslens.progress import Progress, say
 
-__all__ = ["count_pieces", "extract"]
+__all__ = ["check_text", "encode", "extract"]
 
-_BATCH_TOKENS = 4096
-_CHUNK = 10_000  # sentences tokenised at a time
-_BLOCK_BYTES = 32 << 20  # of one block, all layers together
+_BATCH_TOKENS = {"cpu": 1024, "cuda": 32_768}  # a CPU is fastest with what its caches hold
+_BLOCK_TEXT = 1 << 16  # bytes of text in a block: some 15,000 tokens, enough to sort by length
+_KEPT = 64  # blocks that are remembered between the two passes: a short text is tokenised once
+_BLOCK_STATES = 1 << 28  # bytes of a block's states; fewer sentences where an encoder has many or wide layers
 
 
-def extract(encoder: PretrainedEncoder, corpus: Corpus, folder: str | Path) -> Activations:
-    """Encode a text into a store of activations, one row per sentence and layer.
+def extract(
+    encoder: PretrainedEncoder,
+    corpus: Corpus,
+    folder: str | Path,
+    *,
+    unit: str = "sentence",
+    pool: str = "mean",
+    layers: Sequence[int] | None = None,
+    outputs: Sequence[str] = ("hidden",),
+    dtype: str = "float32",
+    special_tokens: bool = False,
+    long_input: str = "window",
+    second: Corpus | None = None,
+    lowercase: bool = False,
+    min_count: int = 1,
+) -> Activations:
+    """Encode a text into a store of activations.
 
-    A store that is finished already is opened; one that was begun is gone on with.
+    A store that is finished already is opened; one that was begun is gone on with. Under torchrun the processes share the work, and
+    the store is the one that a single process writes (the folder must be one that all of them see).
 
     Parameters
     ----------
     encoder: from :func:`crosslens.models.loading.load_encoder`.
-    corpus: the text. Sentences beyond the encoder's longest input are cut there; the store's index says which.
+    corpus: the text, and its words where they are known.
     folder: where the store will be.
+    unit: what an item is: "sentence"; "pair", a sentence of ``corpus`` and one of ``second`` in one input; "word"; "token", a piece
+        of the vocabulary; "type", the average of all occurrences of a word (Conneau et al. 2020, § 5.1.1); "embedding", the row of the
+        embedding matrix for each word that is one piece.
+    pool: "mean", "max", "first" or "last" of an item's pieces.
+    layers: which hidden states to keep, 0 being the embedding layer's output; all where it is None.
+    outputs: "hidden", and "attention" and "mlp" for what these blocks give before the residual is added.
+    dtype: of the numbers on disk: "float32", "float16" or "bfloat16".
+    special_tokens: count [CLS], </s> and their like as pieces of a sentence or pair, and as tokens.
+    long_input: read text beyond the encoder's longest input through overlapping windows ("window"), or cut it there ("truncate").
+    second: for pairs, the other sentences, line by line.
+    lowercase: for types and embeddings, count "Bank" and "bank" as one word; the text is encoded as it stands.
+    min_count: for types, leave out words that are rarer; how many is in the manifest.
+
+    Returns
+    -------
+    The store. A word that has no piece, because the tokeniser drops its characters or it was cut off, keeps its row: it is NaN,
+    ``pieces`` is 0 there, and the manifest counts them as ``without_pieces``.
 
     Raises
     ------
-    InputError: a sentence has no token but special ones.
+    InputError: a sentence has no token but special ones, settings do not go together, or a number does not fit the dtype.
     OutputError: the folder has a store with other settings, or there is no room.
     """
-    settings = {"encoder": encoder.fingerprint, "text": corpus.fingerprint, "unit": "sentence", "pooling": "mean", "special_tokens": False}
-    finished = ActivationsWriter.finished(folder, settings)
-    if finished is not None:
-        return finished
-    pieces, truncated = count_pieces(encoder, corpus)
-    index: dict[str, Sequence[Any]] = {
-        "id": list(corpus.ids),
-        "language": [corpus.language] * len(corpus),
-        "pieces": pieces.tolist(),
-        "truncated": truncated.tolist(),
+    reading = Reading(unit, pool, special_tokens, long_input)
+    _check_settings(encoder, corpus, reading, second, dtype=dtype, lowercase=lowercase, min_count=min_count)
+    arrays = ["layer_00"] if unit == "embedding" else _choose_arrays(encoder, layers, outputs)
+    settings = {
+        "encoder": encoder.fingerprint,
+        "text": corpus.fingerprint,
+        **({"second_text": second.fingerprint} if second is not None else {}),
+        "unit": unit,
+        "pooling": pool,
+        "special_tokens": special_tokens,
+        "long_input": long_input,
+        "arrays": arrays,
+        "dtype": dtype,
+        "precision": encoder.precision,
+        **({"lowercase": lowercase, "min_count": min_count} if unit in ("type", "embedding") else {}),
     }
-    block = max(1, _BLOCK_BYTES // (encoder.layers * encoder.d * 4))
-    writer = ActivationsWriter(folder, settings, index, layers=encoder.layers, d=encoder.d, dtype="float32", block=block)
-    left = writer.blocks()
-    with Progress(len(corpus), f"encoding {corpus.name} with {encoder.name}", "sentences", len(corpus) - sum(map(len, left))) as progress:
-        for rows in left:
-            writer.write(rows, _encode_block(encoder, corpus, rows, progress))
-    return writer.finish(
-        language=corpus.language, text=corpus.name, encoder=encoder.name, truncated=int(truncated.sum()), versions=_versions()
-    )
+    with contextlib.ExitStack() as held:
+        world = held.enter_context(_world(encoder))
+        with world.together():
+            finished = ActivationsWriter.finished(folder, settings)
+        if finished is not None:
+            return finished
+        job = _Job(encoder, corpus, second, reading, arrays, dtype)
+        with world.together():
+            if world.first:
+                job.plan(ActivationsWriter(folder, settings, arrays=arrays, d=encoder.d, dtype=dtype), lowercase, min_count)
+        with world.together():
+            writer = ActivationsWriter(folder, settings, arrays=arrays, d=encoder.d, dtype=dtype, rank=world.rank)
+        return job.run(writer, world, lowercase)
 
 
-def count_pieces(encoder: PretrainedEncoder, corpus: Corpus) -> tuple[np.ndarray, np.ndarray]:
-    """Number of tokens of each sentence, special ones not counted, and which sentences are cut at the encoder's longest input.
+def _check_settings(
+    encoder: PretrainedEncoder, corpus: Corpus, reading: Reading, second: Corpus | None, *, dtype: str, lowercase: bool, min_count: int
+) -> None:
+    """Refuse settings that do not go together."""
+    if dtype not in DTYPES:
+        refuse("dtype", f"one of {', '.join(DTYPES)}", repr(dtype), "choose one of these")
+    if (reading.unit == "pair") != (second is not None):
+        refuse("second", "the second sentences, for pairs and only for them", "none" if second is None else "one", 'set unit="pair"')
+    if second is not None and len(second) != len(corpus):
+        refuse("second", f"{len(corpus)} sentences, one for each of {corpus.name}", str(len(second)), "align the two texts line by line")
+    if reading.unit not in ("type", "embedding") and (lowercase or min_count != 1):
+        refuse("lowercase, min_count", "no such setting for this unit", f"unit {reading.unit!r}", 'leave them out, or set unit="type"')
+    if min_count < 1:
+        refuse("min_count", "1 or more", str(min_count), "give a number of occurrences")
+
+
+def _choose_arrays(encoder: PretrainedEncoder, layers: Sequence[int] | None, outputs: Sequence[str]) -> list[str]:
+    """The names of the arrays to keep, in order.
 
     Raises
     ------
-    InputError: a sentence has no token but special ones.
+    InputError: no such layer or output.
     """
-    pieces, truncated = np.empty(len(corpus), np.int64), np.empty(len(corpus), bool)
+    names = encoder.output_names(outputs)
+    if layers is None:
+        return names
+    wrong = [layer for layer in layers if not 0 <= layer < encoder.layers]
+    if wrong or not layers or len(set(layers)) != len(layers):
+        told = f"layers from 0 to {encoder.layers - 1}, each once"
+        refuse("layers", told, ", ".join(map(str, wrong or layers)) or "none", "choose among these")
+    chosen = [name for name in names if int(name.rpartition("_")[2]) in layers]
+    if not chosen:
+        refuse("layers", "layers that have such outputs (attention and mlp begin at 1)", ", ".join(map(str, layers)), "choose others")
+    return chosen
+
+
+def check_text(encoder: PretrainedEncoder, corpus: Corpus, reading: Reading | None = None, second: Corpus | None = None) -> int:
+    """Read a text as :func:`extract` would, and return the number of its items.
+
+    Raises
+    ------
+    InputError: what cannot be encoded, with its place.
+    """
+    reading, items = reading or Reading(), 0
     with Progress(len(corpus), f"tokenising {corpus.name}", "sentences") as progress:
-        for start in range(0, len(corpus), _CHUNK):
-            rows = range(start, min(start + _CHUNK, len(corpus)))
-            _, weights, cut = _tokenise(encoder, corpus, rows)
-            pieces[rows.start : rows.stop] = [int(weight.sum()) for weight in weights]
-            truncated[rows.start : rows.stop] = cut
+        for rows in _ranges(corpus, _BLOCK_TEXT):
+            items += locate(encoder, corpus, rows, reading, second).items
             progress.add(len(rows))
-    empty = np.flatnonzero(pieces == 0)
-    if len(empty):
-        got, where = repr(corpus.sentences[empty[0]]), f"{corpus.name}:{empty[0] + 1}"
-        refuse(where, "a sentence with at least one token", got, "remove or replace the sentence")
-    return pieces, truncated
+    return items
 
 
-def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range) -> tuple[list[np.ndarray], list[np.ndarray], list[bool]]:
-    """Ids of some sentences, 1 for the tokens that count and 0 for special ones, and which sentences were cut."""
-    some = list(corpus.sentences[rows.start : rows.stop])
-    encoded = encoder.tokenizer(
-        some, truncation=True, max_length=encoder.max_length, return_special_tokens_mask=True, return_attention_mask=False
-    )
-    ids = [np.asarray(row, np.int64) for row in encoded["input_ids"]]
-    weights = [1 - np.asarray(row, np.int64) for row in encoded["special_tokens_mask"]]
-    return ids, weights, [bool(encoding.overflowing) for encoding in encoded.encodings]
+class _Job:
+    """One text to be encoded: what the two passes share."""
+
+    def __init__(
+        self, encoder: PretrainedEncoder, corpus: Corpus, second: Corpus | None, reading: Reading, arrays: list[str], dtype: str
+    ) -> None:
+        self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = encoder, corpus, second, reading, arrays, dtype
+        self.kept: dict[int, Located] = {}
+        self.label = f"encoding {corpus.name} with {encoder.name}"
+
+    def ranges(self) -> Iterator[range]:
+        """The sentences of each block, the same at every run: they follow from the text and from what is kept."""
+        return _ranges(self.corpus, _block_text(len(self.arrays), self.encoder.d))
+
+    def plan(self, writer: ActivationsWriter, lowercase: bool, min_count: int) -> None:
+        """The first pass: what the items are."""
+        if writer.planned:
+            return
+        if self.reading.unit in ("type", "embedding"):
+            plan_types(self.encoder, self.corpus, self.reading, self.ranges(), writer, lowercase=lowercase, min_count=min_count)
+            return
+        with Progress(len(self.corpus), f"tokenising {self.corpus.name}", "sentences") as progress, writer.plan() as plan:
+            for rows in self.ranges():
+                found = locate(self.encoder, self.corpus, rows, self.reading, self.second)
+                plan.add(found.columns)
+                plan.end_block(text_start=rows.start, text_stop=rows.stop, cut=found.cut, without_pieces=int((found.pieces == 0).sum()))
+                if len(self.kept) < _KEPT:
+                    self.kept[rows.start] = dataclasses.replace(found, columns={})
+                progress.add(len(rows))
+
+    def run(self, writer: ActivationsWriter, world: World, lowercase: bool) -> Activations:
+        """The second pass: their vectors."""
+        if self.reading.unit == "embedding":
+            with world.together():
+                if world.first:
+                    embedding_rows(self.encoder, writer, self.dtype)
+        elif self.reading.unit == "type":
+            average_types(self._vectors, list(self.ranges()), writer, world, self.dtype, lowercase=lowercase, label=self.label)
+        else:
+            with world.together():
+                self._encode_all(writer, world)
+        with world.together():
+            if world.first:
+                self._finish(writer)
+        return Activations(writer.folder)
+
+    def _vectors(self, rows: range) -> tuple[Located, dict[str, Tensor]]:
+        found = self.kept.pop(rows.start, None) or locate(self.encoder, self.corpus, rows, self.reading, self.second)
+        return found, encode(self.encoder, found, self.reading.pool, self.arrays)
+
+    def _encode_all(self, writer: ActivationsWriter, world: World) -> None:
+        mine = [block for block in writer.left if block.number % world.size == world.rank]
+        total, left = sum(map(_sentences_of, writer.blocks)), sum(map(_sentences_of, writer.left))
+        with Progress(total, self.label, "sentences", total - left) as progress:
+            for block in mine:
+                _, states = self._vectors(range(block.facts["text_start"], block.facts["text_stop"]))
+                writer.write(block, {name: stored(state, self.dtype, name) for name, state in states.items()})
+                progress.add(_sentences_of(block) * world.size)
+
+    def _finish(self, writer: ActivationsWriter) -> None:
+        named = {"truncated": "cut", "without_pieces": "without_pieces"}
+        if self.reading.unit in ("type", "embedding"):
+            named |= {"rare": "rare"} | ({"of_several_pieces": "of_several_pieces"} if self.reading.unit == "embedding" else {})
+        facts = {name: sum(block.facts.get(key, 0) for block in writer.blocks) for name, key in named.items()}
+        if facts["without_pieces"]:
+            say(f"{self.corpus.name}: {facts['without_pieces']} words have no piece" + ("" if "rare" in facts else "; their rows are NaN"))
+        told = {"language": self.corpus.language, "text": self.corpus.name, "encoder": self.encoder.name, "versions": _versions()}
+        writer.finish(unit=self.reading.unit, **told, **facts)
+
+
+def _sentences_of(block: Block) -> int:
+    return int(block.facts["text_stop"] - block.facts["text_start"])
 
 
 @torch.inference_mode()
-def _encode_block(encoder: PretrainedEncoder, corpus: Corpus, rows: range, progress: Progress) -> list[np.ndarray]:
-    """The sentence vectors of some rows, one array per layer."""
-    ids, weights, _ = _tokenise(encoder, corpus, rows)
-    states = [np.empty((len(rows), encoder.d), np.float32) for _ in range(encoder.layers)]
-    order = sorted(range(len(rows)), key=lambda i: len(ids[i]))
-    pad = encoder.tokenizer.pad_token_id or 0
-    at = 0
+def encode(encoder: PretrainedEncoder, found: Located, pool: str, arrays: Sequence[str]) -> dict[str, Tensor]:
+    """The vectors of some sentences' items, by array name, each (items, d) in float32; rows of items without pieces are NaN.
+
+    Raises
+    ------
+    InputError: the encoder's activations are not finite.
+    """
+    out = {name: torch.zeros((found.items, encoder.d)) for name in arrays}
+    outputs = list(dict.fromkeys({"layer": "hidden"}.get(name.rpartition("_")[0], name.rpartition("_")[0]) for name in arrays))
+    every = encoder.output_names(outputs)
+    owner = found.owner[found.entry_token]
+    order = np.argsort(owner, kind="stable")
+    bounds = np.searchsorted(owner[order], np.arange(len(found.inputs) + 1))
+    changes = np.diff(found.entry_item, prepend=-1) != 0
+    split = bool((~changes & (np.diff(owner, prepend=-1) != 0)).any())  # some item's pieces are in several inputs
+    if pool == "max" and split:
+        for state in out.values():
+            state.fill_(-torch.inf)
+    for batch in _batches(found, encoder):
+        tokens, mask, segments = _padded(encoder, found, batch)
+        entries = np.concatenate([order[bounds[i] : bounds[i + 1]] for i in batch])
+        row = np.repeat(np.arange(len(batch)), [bounds[i + 1] - bounds[i] for i in batch])
+        item = found.entry_item[entries]
+        begins = np.flatnonzero((np.diff(item, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 0))
+        place = row * tokens.shape[1] + found.column[found.entry_token[entries]]
+        weights = (1 / found.pieces[item]).astype(np.float32) if pool == "mean" else None
+        states = encoder.states(tokens, mask, outputs, segments=segments)
+        flat = dict(zip(every, (state for output in outputs for state in states[output]), strict=True))
+        target = torch.from_numpy(item[begins])
+        gather = _Gather(place, begins, weights, pool, encoder.device)
+        for name, state in out.items():
+            pooled = gather(flat[name]).cpu()
+            if not split:
+                state.index_copy_(0, target, pooled)
+            elif pool == "max":
+                np.maximum.at(state.numpy(), item[begins], pooled.numpy())  # windows of one item may share a batch
+            else:
+                state.index_add_(0, target, pooled)
+    empty = torch.from_numpy(np.flatnonzero(found.pieces == 0))
+    for name, state in out.items():
+        state[empty] = 0.0
+        if not bool(torch.isfinite(state).all()):
+            refuse(f"encoder {encoder.name}", "finite activations", f"others in {name}", "choose float32, or another encoder")
+        state[empty] = torch.nan
+    return out
+
+
+class _Gather:
+    """Pools a batch's states to its items."""
+
+    def __init__(self, place: np.ndarray, begins: np.ndarray, weights: np.ndarray | None, pool: str, device: torch.device) -> None:
+        self.place, self.begins = torch.from_numpy(place).to(device), torch.from_numpy(begins).to(device)
+        self.weights = None if weights is None else torch.from_numpy(weights).to(device)
+        self.single, self.pool = len(place) == len(begins) and pool != "mean", pool
+
+    def __call__(self, state: Tensor) -> Tensor:
+        flat = state.reshape(-1, state.shape[-1])
+        if self.single:
+            return flat.index_select(0, self.place)
+        mode = "sum" if self.pool == "mean" else "max"
+        return torch.nn.functional.embedding_bag(self.place, flat, self.begins, mode=mode, per_sample_weights=self.weights)
+
+
+def _batches(found: Located, encoder: PretrainedEncoder) -> Iterator[np.ndarray]:
+    """Inputs of like length, the longest first: what does not fit into memory shows at once."""
+    lengths = np.array([len(taken) for taken in found.inputs])
+    order = np.argsort(-lengths, kind="stable")
+    most, at = _BATCH_TOKENS.get(encoder.device.type, 4096), 0
     while at < len(order):
-        end = at + 1
-        while end < len(order) and len(ids[order[end]]) * (end + 1 - at) <= _BATCH_TOKENS:
-            end += 1
-        batch = order[at:end]
-        width = len(ids[batch[-1]])
-        tokens, mask = np.full((len(batch), width), pad), np.zeros((len(batch), width), np.int64)
-        share = np.zeros((len(batch), 1, width), np.float32)
-        for row, i in enumerate(batch):
-            tokens[row, : len(ids[i])], mask[row, : len(ids[i])] = ids[i], 1
-            share[row, 0, : len(ids[i])] = weights[i] / weights[i].sum()
-        hidden_states = encoder.hidden_states(torch.from_numpy(tokens), torch.from_numpy(mask))
-        for state, hidden in zip(states, hidden_states, strict=True):
-            state[batch] = torch.bmm(torch.from_numpy(share), hidden).squeeze(1).numpy()
-        progress.add(len(batch))
+        width = lengths[order[at]]
+        end = at + max(1, most // width)
+        if encoder.padding_free:
+            end = min(end, int(np.searchsorted(-lengths[order], -width, "right")))
+        yield order[at:end]
         at = end
-    return states
+
+
+def _padded(encoder: PretrainedEncoder, found: Located, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    width = len(found.inputs[batch[0]])
+    tokens = np.full((len(batch), width), encoder.pad_id)
+    mask, segments = np.zeros((len(batch), width), np.int64), np.zeros((len(batch), width), np.int64)
+    for row, i in enumerate(batch):
+        taken = found.inputs[i]
+        tokens[row, : len(taken)], mask[row, : len(taken)] = found.ids[taken], 1
+        segments[row, : len(taken)] = found.segments[taken]
+    device = encoder.device
+    return torch.from_numpy(tokens).to(device), torch.from_numpy(mask).to(device), torch.from_numpy(segments).to(device)
+
+
+def _block_text(arrays: int, d: int) -> int:
+    """Bytes of text in a block. A token is about four of them, and there are at most as many items as tokens."""
+    return max(4096, min(_BLOCK_TEXT, 4 * _BLOCK_STATES // (arrays * d * 4)))
+
+
+def _ranges(corpus: Corpus, most: int) -> Iterator[range]:
+    """Runs of sentences of at most so many bytes, or one sentence that is longer."""
+    start, size = 0, 0
+    for first in range(0, len(corpus), 1000):
+        for row, text in enumerate(corpus.sentences[first : first + 1000], first):
+            mine = len(text.encode())
+            if size and size + mine > most:
+                yield range(start, row)
+                start, size = row, 0
+            size += mine
+    if len(corpus) > start:
+        yield range(start, len(corpus))
+
+
+def _world(encoder: PretrainedEncoder) -> contextlib.AbstractContextManager[World]:
+    return join_world("cuda" if encoder.device.type == "cuda" else "cpu")
 
 
 def _versions() -> dict[str, Any]:
+    import tokenizers
     import transformers
 
-    return {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": np.__version__}
+    return {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "tokenizers": tokenizers.__version__,
+        "numpy": np.__version__,
+    }

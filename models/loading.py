@@ -1,19 +1,25 @@
 """Any encoder that transformers loads, from a folder or by its hub name, with its tokeniser.
 
-Weights are read from safetensors only, and no code from a model folder is run.
+Weights are read from safetensors only. Code from a model folder is run only for a caller who says so, and then the encoder's
+fingerprint covers it. What is loaded is tried on a few short texts: states that padding changes are told, and states that other
+texts of a batch change are refused.
 """
 
 import hashlib
+import json
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from crosslens.errors import CrosslensError, refuse
 from crosslens.files import sha256_file
-from crosslens.progress import is_quiet
+from crosslens.models.outputs import captured, output_names
+from crosslens.progress import is_quiet, say
 
 __all__ = ["PretrainedEncoder", "encoder_fingerprint", "load_encoder", "resolve_encoder"]
 
@@ -21,6 +27,12 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _TOKENISER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
 _TOKENISER_SETTINGS = ("tokenizer_config.json", "merges.txt")  # lower case or not, longest input
 _WANTED = ["*.json", "*.safetensors", *_TOKENISER_FILES, "merges.txt"]
+_PROBES = ("a", "The cat sat on the mat, and the dog lay there.")
+# Largest difference, relative to the largest state of its layer, that rounding explains. float32 gives some 5e-7 and bfloat16, which
+# has 8 bits, 2e-3 to 6e-3 in encoders of 6 and 12 layers; an ignored mask gives more than a tenth.
+_ROUNDING = {"float32": 1e-4, "bfloat16": 5e-2}
+_NO_LIMIT = 10**9  # tokenisers without a longest input say 1e30
+_SHORTEST_LIMIT = 512  # taken where neither the model nor its tokeniser names a longest input
 
 
 class PretrainedEncoder:
@@ -29,41 +41,106 @@ class PretrainedEncoder:
     Attributes
     ----------
     name: short name, for reports.
-    model: the transformers model, in float32 and evaluation mode.
+    model: the transformers model, with float32 weights and in evaluation mode.
     tokenizer: its fast tokeniser.
     layers: number of hidden states, the embedding layer's output included.
     d: width of the hidden states.
     max_length: longest input in tokens, special tokens included.
+    pad_id: token id to fill a batch up with on the right.
+    device: where the model is.
+    precision: "float32", or "bfloat16" for matrix products in bfloat16.
     fingerprint: 16 hexadecimal digits over configuration, weights and tokeniser (and the seed of a random copy).
+    padding_difference: largest difference that padding made to the states of some short texts, relative to the largest state of the
+        layer that it was found in; 0 or rounding for an encoder that honours its mask.
+    padding_free: whether that is more than rounding, so that only inputs of equal length may share a batch.
+
+    Raises
+    ------
+    InputError: it gives no hidden states of one width, or states that depend on the other texts of a batch.
     """
 
-    def __init__(self, name: str, model: Any, tokenizer: Any, fingerprint: str) -> None:
-        self.name, self.model, self.tokenizer, self.fingerprint = name, model, tokenizer, fingerprint
-        self.max_length = _max_length(model, tokenizer)
-        with torch.inference_mode():
-            states = self.hidden_states(torch.tensor([tokenizer("a")["input_ids"]]), None)
-        self.layers, self.d = len(states), int(states[0].shape[-1])
+    def __init__(self, name: str, model: Any, tokenizer: Any, fingerprint: str, *, device: str = "cpu", precision: str = "float32") -> None:
+        self.name, self.model, self.tokenizer, self.fingerprint = name, model.to(device), tokenizer, fingerprint
+        self.device, self.precision = torch.device(device), precision
+        self.max_length, self.pad_id = _max_length(model, tokenizer), _pad_id(model, tokenizer)
+        tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
+        self._segments = any(getattr(table, "num_embeddings", 0) > 1 for table in tables)
+        self.layers, self.d, self.padding_difference = _try_out(self)
+        self.padding_free = self.padding_difference > _rounding(precision)
+        if self.padding_free:
+            say(
+                f"encoder {name}: padding changes its hidden states by up to {self.padding_difference:.2g} of the largest; "
+                "only inputs of equal length will share a batch"
+            )
 
-    def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-        """Hidden states of every layer, each (batch, length, d), of (batch, length) token ids; mask is 1 for real tokens."""
-        states = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    def hidden_states(self, ids: Tensor, mask: Tensor | None, *, segments: Tensor | None = None) -> tuple[Tensor, ...]:
+        """Hidden states of every layer in float32, each (batch, length, d), of (batch, length) token ids.
+
+        Parameters
+        ----------
+        ids: (batch, length) token ids, filled up on the right with :attr:`pad_id`.
+        mask: (batch, length), 1 for real tokens and 0 for padding; None where there is no padding.
+        segments: (batch, length), 1 for the tokens of the second text of a pair and 0 for others. Encoders that do not embed
+            segments (RoBERTa, XLM, decoder-only models, ...) are not given them.
+
+        They are what transformers gives: layer 0 is the embedding layer's output, and in most families that normalise the input of
+        each layer (the decoder-only ones, ModernBERT) the last one has passed the final normalisation, which the others have not.
+        On a CPU or GPU in float32 nothing is copied. Call it under ``torch.inference_mode()``.
+        """
+        states = self._forward(ids, mask, segments, hidden=True)
         if not states or len({state.shape for state in states}) > 1:
-            refuse(f"encoder {self.name}", "hidden states of one width", f"{len(states or ())} of several widths", "choose another encoder")
-        return tuple(states)
+            widths = "several shapes" if states else "none"
+            refuse(f"encoder {self.name}", "hidden states of one width", f"{len(states)} of {widths}", "choose another encoder")
+        return states
+
+    def states(
+        self, ids: Tensor, mask: Tensor | None, outputs: Sequence[str] = ("hidden",), *, segments: Tensor | None = None
+    ) -> dict[str, list[Tensor]]:
+        """Hidden states and what the sub-layers add to them, by name of the output, in float32, each (batch, length, d).
+
+        Parameters
+        ----------
+        ids, mask, segments: as for :meth:`hidden_states`.
+        outputs: some of "hidden" (layers 0 to L), "attention" and "mlp" (layers 1 to L: the sub-layer's output before the residual
+            is added; see :mod:`crosslens.models.outputs`).
+
+        Raises
+        ------
+        InputError: an output that does not exist, or a family whose sub-layers are not known.
+        """
+        with captured(self.model, outputs, self.layers) as collected:
+            if "hidden" in outputs:
+                hidden = self.hidden_states(ids, mask, segments=segments)
+            else:
+                self._forward(ids, mask, segments, hidden=False)
+        # some families flatten the batch for their MLP
+        sublayers = {name: [one.float().reshape(*ids.shape, -1) for one in tensors] for name, tensors in collected.items()}
+        return {name: list(hidden) if name == "hidden" else sublayers[name] for name in outputs}
+
+    def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
+        """Names of the arrays that :meth:`states` gives, in order: layer_00 ... for hidden, attention_01 ..., mlp_01 ..."""
+        return output_names(outputs, self.layers)
+
+    def _forward(self, ids: Tensor, mask: Tensor | None, segments: Tensor | None, hidden: bool) -> tuple[Tensor, ...]:
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments if self._segments else None}
+        there = {name: tensor.to(self.device) for name, tensor in given.items() if tensor is not None}
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            found = self.model(**there, output_hidden_states=hidden)
+        return tuple(state.float() for state in getattr(found, "hidden_states", None) or ())
 
 
-def resolve_encoder(name: str) -> Path:
+def resolve_encoder(name: str, *, trust_remote_code: bool = False) -> Path:
     """The folder of an encoder given as a folder or a hub name (which is downloaded unless it is in the cache).
 
     Raises
     ------
-    InputError: no such folder or hub name, or the folder lacks weights or a tokeniser.
+    InputError: no such folder or hub name; the folder lacks weights or a tokeniser; it wants code of its own to be run.
     """
     folder = Path(name)
     if not folder.is_dir():
         if folder.exists() or not _HUB_NAME.fullmatch(name):
             refuse("encoder", "a model folder or a hub name", f"{name!r}", "check the path")
-        folder = _download(name)
+        folder = _download(name, trust_remote_code)
     if not (folder / "config.json").exists():
         refuse(f"encoder {name}", "a model folder with config.json", "none in it", "give the folder that save_pretrained wrote")
     if not any(folder.glob("*.safetensors")):
@@ -72,12 +149,15 @@ def resolve_encoder(name: str) -> Path:
         remedy = "convert them: load the model where you trust it and call save_pretrained(folder, safe_serialization=True)"
         here = pickled or not Path(name).is_dir()  # pickled weights are not even fetched from the hub
         refuse(f"encoder {name}", "weights as safetensors", got, remedy if here else "give a folder with model.safetensors")
+    _check_code(name, folder, trust_remote_code)
     if not any((folder / file).exists() for file in _TOKENISER_FILES):
         refuse(f"encoder {name}", "a tokeniser (tokenizer.json)", "none in the folder", "save the tokeniser beside the weights")
     return folder
 
 
-def load_encoder(name: str, *, random_seed: int | None = None) -> PretrainedEncoder:
+def load_encoder(
+    name: str, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu", precision: str = "float32"
+) -> PretrainedEncoder:
     """Load an encoder, or a copy of it that is re-initialised at random (the control).
 
     Parameters
@@ -85,57 +165,116 @@ def load_encoder(name: str, *, random_seed: int | None = None) -> PretrainedEnco
     name: a folder, or a hub name.
     random_seed: when given, only the architecture and the tokeniser are taken; the weights are drawn anew, as the architecture
         prescribes, from this seed.
+    trust_remote_code: run the Python code that the folder brings for its model or its tokeniser.
+    device: "cpu", "cuda", "cuda:1" or "mps".
+    precision: of the matrix products, "float32" or "bfloat16" (autocast); weights and what is returned stay float32.
 
     Raises
     ------
-    InputError: it cannot be loaded, or the weights do not fill the model.
+    InputError: it cannot be loaded, the weights do not fill the model, it wants code of its own to be run, its states depend on
+        the other texts of a batch; or the device is not there.
     """
-    folder = resolve_encoder(name)
+    _check_device(device, precision)
+    folder = resolve_encoder(name, trust_remote_code=trust_remote_code)
+    try:
+        model, tokenizer = _load(name, folder, random_seed, trust_remote_code)
+        short = folder.resolve().name if Path(name).is_dir() else name
+        return PretrainedEncoder(short, model, tokenizer, encoder_fingerprint(folder, random_seed), device=device, precision=precision)
+    except CrosslensError:
+        raise
+    except Exception as error:  # transformers, safetensors and tokenizers raise many kinds
+        got = " ".join(str(error).split())[:300] or type(error).__name__
+        plain = (device, precision) == ("cpu", "float32")
+        remedy = "check the folder" if plain else "check the folder, or whether it runs on the cpu in float32"
+        refuse(f"encoder {name}", "a model that transformers loads and runs", got, remedy)
+
+
+def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any]:
+    """The model, whole and in evaluation mode, and its fast tokeniser."""
     from transformers import AutoConfig, AutoModel, AutoTokenizer
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        if config.is_encoder_decoder:
-            raise ValueError("an encoder-decoder; only encoders and decoder-only models can be studied")
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        if random_seed is None:
-            model, info = AutoModel.from_pretrained(
-                folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, output_loading_info=True
-            )
-            missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
-        else:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(random_seed)
-                model, missing = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False), []
-        if missing:
-            refuse(
-                f"encoder {name}", "weights for the whole model", f"{len(missing)} missing ({missing[0]} ...)", "give the whole checkpoint"
-            )
-        if not tokenizer.is_fast:
-            refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
-        fingerprint = encoder_fingerprint(folder, random_seed)
-        return PretrainedEncoder(folder.resolve().name if Path(name).is_dir() else name, model.eval(), tokenizer, fingerprint)
-    except CrosslensError:
-        raise
-    except Exception as error:  # transformers, safetensors and tokenizers raise many kinds
-        got = " ".join(str(error).split())[:300] or type(error).__name__
-        refuse(f"encoder {name}", "a model that transformers loads and runs", got, "check the folder")
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
+    if config.is_encoder_decoder:
+        raise ValueError("an encoder-decoder; only encoders and decoder-only models can be studied")
+    config.use_cache = False  # a decoder would keep the keys and values of every layer
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
+    if random_seed is None:
+        model, info = AutoModel.from_pretrained(
+            folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=trusted, output_loading_info=True
+        )
+        missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(random_seed)
+            model, missing = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=trusted), []
+    if missing:
+        refuse(f"encoder {name}", "weights for the whole model", f"{len(missing)} missing ({missing[0]} ...)", "give the whole checkpoint")
+    if not tokenizer.is_fast:
+        refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
+    return model.eval(), tokenizer
 
 
 def encoder_fingerprint(folder: Path, random_seed: int | None = None) -> str:
     """16 hexadecimal digits over the files that an encoder's numbers depend on (for a random copy: its seed instead of the weights)."""
     weights = sorted(folder.glob("*.safetensors")) if random_seed is None else []
+    code = sorted(folder.rglob("*.py")) if _wanted_code(folder) else []
     digest = hashlib.sha256(f"seed {random_seed}".encode())
-    for path in [*weights, folder / "config.json", *(folder / name for name in (*_TOKENISER_FILES, *_TOKENISER_SETTINGS))]:
+    for path in [*weights, folder / "config.json", *(folder / name for name in (*_TOKENISER_FILES, *_TOKENISER_SETTINGS)), *code]:
         if path.exists():
-            digest.update(f"{path.name} {sha256_file(path)}\n".encode())
+            digest.update(f"{path.relative_to(folder).as_posix()} {sha256_file(path)}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def _download(name: str) -> Path:
+def _check_device(device: str, precision: str) -> None:
+    """Refuse a device that is not there, or a precision that is none."""
+    if precision not in _ROUNDING:
+        refuse("precision", " or ".join(_ROUNDING), f"{precision!r}", "choose one of them")
+    match = re.fullmatch(r"cpu|mps|cuda(?::(\d+))?", device)
+    if not match:
+        refuse("device", "cpu, cuda, cuda:NUMBER or mps", f"{device!r}", "choose one of them")
+    if device == "mps" and not torch.backends.mps.is_available():
+        refuse("device", "one that is there", "mps, and this machine has none", "use cpu")
+    if device.startswith("cuda"):
+        there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(match[1] or 0) >= there:
+            remedy = f"choose one from cuda:0 to cuda:{there - 1}" if there else "use cpu, or install a torch that fits the GPU"
+            refuse("device", "one that is there", f"{device}, and torch finds {there} GPUs", remedy)
+
+
+def _wanted_code(folder: Path) -> list[str]:
+    """The classes that a folder wants to be taken from Python files, as "file.Class" or "repository--file.Class"."""
+    wanted: list[str] = []
+    for file in ("config.json", "tokenizer_config.json"):
+        try:
+            settings = json.loads((folder / file).read_text(encoding="utf-8"))
+            named = settings.get("auto_map") or {}
+        except (OSError, ValueError, AttributeError):  # absent or damaged: loading it says so
+            continue
+        values = list(named.values()) if isinstance(named, dict) else [named]
+        wanted += [one for value in values for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+    return list(dict.fromkeys(wanted))
+
+
+def _check_code(name: str, folder: Path, trusted: bool) -> None:
+    wanted = _wanted_code(folder)
+    if not wanted:
+        return
+    if not trusted:
+        remedy = "read that code, and if you trust it say --trust-remote-code (trust_remote_code=True)"
+        refuse(f"encoder {name}", "a model that transformers has the code of", f"one that wants to run {wanted[0]}", remedy)
+    for one in wanted:
+        file = one.rpartition(".")[0].replace(".", "/") + ".py"
+        if "--" in one:  # the code could change there without the fingerprint changing
+            remedy = "copy that repository's *.py files into the folder and take the part up to -- out of auto_map in the *.json files"
+            refuse(f"encoder {name}", "code in its own folder", f"code in another repository ({one})", remedy)
+        if not (folder / file).exists():
+            refuse(f"encoder {name}", f"its code ({file}) in the folder", "none", "copy it there")
+
+
+def _download(name: str, code: bool) -> Path:
     from huggingface_hub import model_info, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
@@ -147,8 +286,9 @@ def _download(name: str) -> Path:
             model_info(name, timeout=10)  # snapshot_download itself would wait for a silent network without end
         except Exception:  # no network, or no such model: what the cache has decides
             from_cache = True
+    patterns = [*_WANTED, "*.py"] if code else _WANTED
     try:
-        return Path(snapshot_download(name, allow_patterns=_WANTED, ignore_patterns=["*/*"], etag_timeout=10, local_files_only=from_cache))
+        return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"], etag_timeout=10, local_files_only=from_cache))
     except Exception as error:  # the hub client raises many kinds
         why = type(error).__name__
         refuse(
@@ -164,8 +304,67 @@ def _offline() -> bool:
 
 
 def _max_length(model: Any, tokenizer: Any) -> int:
-    positions = getattr(model.config, "max_position_embeddings", None) or 512
+    named = (getattr(model.config, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"))
+    positions = next((value for value in named if isinstance(value, int) and value > 0), _NO_LIMIT)
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             positions -= module.padding_idx + 1  # RoBERTa and its kin count positions from behind the padding id
-    return int(min(positions, tokenizer.model_max_length))
+    shortest = int(min(positions, tokenizer.model_max_length))
+    return shortest if shortest < _NO_LIMIT else _SHORTEST_LIMIT
+
+
+def _pad_id(model: Any, tokenizer: Any) -> int:
+    """The model's own padding id where it has one, from which RoBERTa and its kin count positions; 0 where there is none."""
+    rows = getattr(model.config, "vocab_size", len(tokenizer))
+    for pad in (getattr(model.config, "pad_token_id", None), tokenizer.pad_token_id):
+        if isinstance(pad, int) and 0 <= pad < rows:  # -1, or one that was added to the tokeniser alone, has no embedding
+            return pad
+    return 0
+
+
+@torch.inference_mode()
+def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float]:
+    """Number and width of an encoder's hidden states, and the largest difference that padding makes to them.
+
+    Raises
+    ------
+    InputError: the states are not finite, or depend on other texts of the same length.
+    """
+    found = encoder.tokenizer(list(_PROBES))["input_ids"]
+    short, long = sorted(([ids[: encoder.max_length] or [encoder.pad_id] for ids in found]), key=len)
+    if len(short) == len(long):  # to a tokeniser that splits nothing, say
+        long = (8 * long)[: encoder.max_length]
+    mate = [(one + 1) % getattr(encoder.model.config, "vocab_size", len(encoder.tokenizer)) for one in long]
+    alone = [_real_states(encoder, [row])[0] for row in (short, long)]
+    if not all(state.isfinite().all() for states in alone for state in states):
+        refuse(f"encoder {encoder.name}", "finite hidden states", "some that are not", "check the weights")
+    difference = max(map(_difference, alone, _real_states(encoder, [short, long])))
+    beside = _difference(alone[1], _real_states(encoder, [long, mate])[0])
+    if beside > _rounding(encoder.precision):
+        refuse(
+            f"encoder {encoder.name}",
+            "hidden states that do not depend on the other texts of a batch",
+            f"a difference of {beside:.2g} of the largest state beside a text of the same length",
+            "choose another encoder, or switch off what mixes texts (a normalisation over the batch, say)",
+        )
+    return len(alone[0]), int(alone[0][0].shape[-1]), difference
+
+
+def _real_states(encoder: PretrainedEncoder, rows: list[list[int]]) -> list[list[Tensor]]:
+    """For each row of ids, which share a batch, its states in every layer without the padding."""
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [encoder.pad_id] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    states = encoder.hidden_states(ids, mask)
+    return [[state[i, : len(row)] for state in states] for i, row in enumerate(rows)]
+
+
+def _difference(expected: list[Tensor], got: list[Tensor]) -> float:
+    """Largest difference, relative to the largest state of the layer that it is found in; infinite where a state is not a number."""
+    ratios = [float((a - b).abs().max() / a.abs().max().clamp_min(1e-30)) for a, b in zip(expected, got, strict=True)]
+    return max(ratio if ratio == ratio else float("inf") for ratio in ratios)
+
+
+def _rounding(precision: str) -> float:
+    """The difference that rounding explains; torch can be told to round the products of float32 as well (TF32)."""
+    return _ROUNDING[precision if torch.get_float32_matmul_precision() == "highest" else "bfloat16"]

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from crosslens import __version__
+from crosslens.cli import extraction
+from crosslens.cli.arguments import whole_number
 from crosslens.errors import CrosslensError
 
 __all__ = ["build_parser", "main"]
@@ -79,7 +81,8 @@ def build_parser() -> argparse.ArgumentParser:
         )
     _study_arguments(made["quickstart"], made["study"])
     _train_arguments(made["train"])
-    _store_arguments(made["extract"], made["align"], made["compare"], made["probe"])
+    extraction.add_arguments(made["extract"])
+    _store_arguments(made["align"], made["compare"], made["probe"])
     made["report"].add_argument("run", help="folder of a finished study, or of a training")
     for name, verb in made.items():
         if name not in ("doctor", "report"):
@@ -108,7 +111,7 @@ def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.Argume
         help="share of the sentences that mappings and probes are fitted on (default: %(default)s)",
     )
     for verb in (quickstart, study):
-        verb.add_argument("--seed", type=_seed, default=0, help="seed of everything that is drawn (default: %(default)s)")
+        verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
 
 
 def _train_arguments(train: argparse.ArgumentParser) -> None:
@@ -121,13 +124,7 @@ def _train_arguments(train: argparse.ArgumentParser) -> None:
     train.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp", help="how the processes of torchrun share a model")
 
 
-def _store_arguments(
-    extract: argparse.ArgumentParser, align: argparse.ArgumentParser, compare: argparse.ArgumentParser, probe: argparse.ArgumentParser
-) -> None:
-    extract.add_argument("encoder", help="model folder or hub name")
-    extract.add_argument("text", nargs="+", metavar="LANGUAGE=FILE", help="UTF-8 text, a sentence per line")
-    extract.add_argument("--out", required=True, metavar="DIR", help="folder; each text becomes DIR/LANGUAGE")
-    extract.add_argument("--random-seed", type=_seed, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
+def _store_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentParser, probe: argparse.ArgumentParser) -> None:
     for verb in (align, compare):
         verb.add_argument("x", metavar="X", help="a store of activations")
         verb.add_argument("y", metavar="Y", help="another; row i of both is the same sentence")
@@ -137,14 +134,8 @@ def _store_arguments(
             "--train-fraction", type=_fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
         )
     for verb in (align, compare, probe):
-        verb.add_argument("--seed", type=_seed, default=0, help="seed of everything that is drawn (default: %(default)s)")
+        verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
         verb.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 1 << 32:
-        raise argparse.ArgumentTypeError(f"a whole number from 0 to {(1 << 32) - 1} is needed, not {text!r}")
-    return int(text)
 
 
 def _fraction(text: str) -> float:

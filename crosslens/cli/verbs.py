@@ -3,7 +3,6 @@
 import argparse
 import os
 import platform
-import re
 import tomllib
 from collections.abc import Iterable
 from importlib import metadata
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from crosslens import __version__
+from crosslens.cli.arguments import LANGUAGE, by_language
+from crosslens.cli.extraction import extract
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
@@ -18,7 +19,6 @@ from crosslens.score import Score
 
 __all__ = ["align", "compare", "doctor", "extract", "probe", "quickstart", "report", "study", "train"]
 
-_LANGUAGE = re.compile(r"([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)=(.+)")
 _REQUIRED = (
     "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn", "matplotlib", "pyarrow", "jaxtyping", "tqdm",
     "faiss-cpu", "fasttext-community",
@@ -36,10 +36,10 @@ def study(arguments: argparse.Namespace) -> None:
     """Run a study of the user's encoders and texts, and print its table."""
     from crosslens.run.study import Study
 
-    texts = _by_language(arguments.text, "--text")
-    named = [_LANGUAGE.fullmatch(value) for value in arguments.encoder]
+    texts = by_language(arguments.text, "--text")
+    named = [LANGUAGE.fullmatch(value) for value in arguments.encoder]
     if all(named):
-        encoders = _by_language(arguments.encoder, "--encoder")
+        encoders = by_language(arguments.encoder, "--encoder")
     elif len(arguments.encoder) == 1:
         encoders = {"*": arguments.encoder[0]}
     else:
@@ -116,27 +116,6 @@ def _print_estimate(recipe: Any) -> None:
 
     found = estimate(recipe)
     print(describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
-
-
-def extract(arguments: argparse.Namespace) -> None:
-    """Write the activations of each text, once all texts are known to be fit."""
-    from crosslens.corpus import read_text
-
-    texts = {language: read_text(path, language) for language, path in _by_language(arguments.text, "TEXT").items()}
-    from crosslens.files import lock_folder, make_folder
-    from crosslens.models.extract import count_pieces
-    from crosslens.models.extract import extract as run
-    from crosslens.models.loading import load_encoder
-
-    be_quiet(arguments.quiet)
-    encoder = load_encoder(arguments.encoder, random_seed=arguments.random_seed)
-    for corpus in texts.values():
-        count_pieces(encoder, corpus)  # a text that cannot be read is refused before anything is written
-    with lock_folder(make_folder(arguments.out, "--out")):
-        for language, corpus in texts.items():
-            store = run(encoder, corpus, Path(arguments.out) / language)
-            cut = f", {store.manifest['truncated']} cut at {encoder.max_length} tokens" if store.manifest["truncated"] else ""
-            print(f"{store.folder}: {store.n} sentences, layers 0-{store.layers - 1}, d = {store.d}{cut}")
 
 
 def align(arguments: argparse.Namespace) -> None:
@@ -237,19 +216,6 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _by_language(values: Iterable[str], argument: str) -> dict[str, str]:
-    """LANGUAGE=VALUE arguments as a dictionary."""
-    found: dict[str, str] = {}
-    for value in values:
-        match = _LANGUAGE.fullmatch(value)
-        if match is None:
-            refuse(argument, "LANGUAGE=FILE, such as fra=fra.txt", repr(value), "put the language's code and = in front")
-        if match[1] in found:
-            refuse(argument, "each language once", f"{match[1]} twice", "give each text its own language code")
-        found[match[1]] = match[2]
-    return found
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -103,7 +103,7 @@ def run_study(study: Study, out: str | Path) -> Path:
 
 def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder) -> None:
     """Refuse, before anything is written, encoders that cannot be loaded or compared, and texts that they cannot read."""
-    from crosslens.models.extract import count_pieces
+    from crosslens.models.extract import check_text
     from crosslens.models.loading import load_encoder
 
     shapes: dict[str, tuple[int, int]] = {}
@@ -112,7 +112,7 @@ def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping
         mine = [language for language in corpora if study.encoder_of(language) == name]
         shapes |= dict.fromkeys(mine, (encoder.layers, encoder.d))
         for language in mine:
-            count_pieces(encoder, corpora[language])
+            check_text(encoder, corpora[language])
         if not run.path.exists():
             numbers = len(corpora) * len(corpora[mine[0]]) * encoder.layers * encoder.d
             need_space(run.path, 2 * 4 * numbers, str(run.path))  # float32, of the encoder and of its control
@@ -158,7 +158,7 @@ def _extract_all(
             encoder = load_encoder(name, random_seed=None if condition == "encoder" else seed)
             for language, corpus in corpora.items():
                 if study.encoder_of(language) == name:
-                    mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language)
+                    mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language, long_input="truncate")
     return {condition: {language: mine[language] for language in corpora} for condition, mine in stores.items()}
 
 

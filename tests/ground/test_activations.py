@@ -1,39 +1,56 @@
-"""Stores of activations: what is written is what is opened, however often it was stopped; damage is named."""
+"""Opening a store of activations: what is there is found, at no cost before it is used; what is not there or damaged is named."""
 
-import errno
+import hashlib
 import json
 import os
+import re
 import shutil
-from types import SimpleNamespace
+import sys
+from pathlib import Path
 
+import ml_dtypes
 import numpy as np
+import pyarrow as pa
 import pytest
-from ground_tools import snapshot
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file
+from safetensors.torch import load_file as load_file_torch
 
 from crosslens import activations
-from crosslens.activations import Activations, ActivationsWriter
-from crosslens.errors import InputError, OutputError, StoreError
+from crosslens.activation_files import ActivationsWriter
+from crosslens.activations import Activations, Joined, array_header, join
+from crosslens.errors import InputError, StoreError
 
-N, D, LAYERS, BLOCK = 23, 5, 3, 4
-SETTINGS = {"encoder": "abc", "text": {"sha": "def"}, "pooling": "mean"}
-INDEX = {"id": [f"s{i}" for i in range(N)], "language": ["eng"] * N, "pieces": list(range(N)), "truncated": [i == 3 for i in range(N)]}
-STATES = np.random.default_rng(0).normal(size=(LAYERS, N, D)).astype(np.float32)
+N, D, BLOCK = 23, 5, 4
+ARRAYS = ["layer_00", "layer_04", "layer_12", "attention_04", "mlp_12"]
+STATES = dict(zip(ARRAYS, np.random.default_rng(0).normal(size=(len(ARRAYS), N, D)).astype(np.float32), strict=True))
+INDEX = {
+    "id": [f"s{i}" for i in range(N)],
+    "language": [("eng", "fra", "zho")[i % 3] for i in range(N)],
+    "word": ["bank" if i % 4 == 0 else f"w{i}" for i in range(N)],
+    "pieces": [i % 5 for i in range(N)],
+    "note": [None if i % 2 else "odd" for i in range(N)],
+}
+DOCUMENT = Path(activations.__file__).parents[1] / "docs" / "activations.md"
 
 
-def writer(folder, dtype="float32", **changes):
-    return ActivationsWriter(folder, **{"settings": SETTINGS, "index": INDEX, **changes}, layers=LAYERS, d=D, dtype=dtype, block=BLOCK)
-
-
-def write_all(mine, states=STATES):
-    for rows in mine.blocks():
-        mine.write(rows, list(states[:, rows.start : rows.stop]))
-    return mine.finish(language="eng", encoder="toy")
+def write_store(folder, index=INDEX, states=STATES, dtype="float32", schema=None, rows=BLOCK, **more):
+    names, n = list(states), len(next(iter(index.values())))
+    writer = ActivationsWriter(folder, {"a": 1}, arrays=names, d=next(iter(states.values())).shape[1], dtype=dtype)
+    with writer.plan(schema) as plan:
+        for start in range(0, max(n, 1), rows):
+            plan.add({name: column[start : start + rows] for name, column in index.items()})
+            plan.end_block()
+    for block in writer.left:
+        writer.write(block, {name: states[name][block.start : block.stop] for name in names})
+    return writer.finish(**{"language": "mul", "unit": "word", **more})
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory):
     folder = tmp_path_factory.mktemp("master") / "store"
-    write_all(writer(folder))
+    write_store(folder)
     return folder
 
 
@@ -42,221 +59,396 @@ def store(master, tmp_path):
     return shutil.copytree(master, tmp_path / "store")
 
 
-# ---------------------------------------------------------------- what is written is what is opened
+def items(folder, ids, **index):
+    return write_store(folder, {"id": ids, **index}, {"layer_00": np.zeros((len(ids), 2), np.float32)}, rows=50_000)
 
 
-def test_a_reopened_store_is_the_fresh_arrays(store):
+# ---------------------------------------------------------------- what is there
+
+
+def test_an_opened_store_says_what_it_holds(store):
     opened = Activations(store)
-    assert (len(opened), opened.n, opened.d, opened.layers, opened.language) == (N, N, D, LAYERS, "eng")
-    for layer in range(LAYERS):
-        assert np.array_equal(opened.layer(layer), STATES[layer])
-    assert opened.index() == INDEX
-    assert opened.manifest["settings"] == SETTINGS and opened.manifest["encoder"] == "toy"
+    assert (len(opened), opened.n, opened.d, opened.dtype, opened.language, opened.unit) == (N, N, D, np.float32, "mul", "word")
+    assert (opened.layers, opened.layer_numbers, opened.arrays) == (3, [0, 4, 12], ARRAYS)
+    assert opened.manifest["settings"] == {"a": 1}
     opened.verify()
 
 
+def test_every_array_is_the_one_that_was_written(store):
+    opened = Activations(store)
+    for name, state in STATES.items():
+        kind, number = name.split("_")
+        assert np.array_equal(opened.layer(int(number), {"layer": "hidden"}.get(kind, kind)), state), name
+    assert np.array_equal(opened.layer(4), opened.layer(4, "hidden")) and not np.array_equal(opened.layer(4), opened.layer(4, "attention"))
+
+
 def test_a_layer_is_mapped_and_read_only(store):
-    layer = Activations(store).layer(1)
+    layer = Activations(store).layer(4)
     assert isinstance(layer, np.memmap)
     with pytest.raises(ValueError, match="read-only"):
         layer[0, 0] = 1
 
 
-@pytest.mark.parametrize("layer", [-1, LAYERS])
-def test_there_are_no_other_layers(store, layer):
-    with pytest.raises(InputError, match=rf"^layer: expected a layer from 0 to {LAYERS - 1}, got {layer}; "):
-        Activations(store).layer(layer)
+@pytest.mark.parametrize(("number", "output"), [(1, "hidden"), (-4, "hidden"), (13, "hidden"), (0, "mlp"), (4, "query")])
+def test_what_is_not_stored_is_refused_with_what_is(store, number, output):
+    there = r"hidden: 0, 4, 12; attention: 4; mlp: 12"
+    with pytest.raises(InputError, match=rf"^layer: expected one that is stored \({there}\), got {output} {number}; choose one of these"):
+        Activations(store).layer(number, output)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
-def test_sizes_on_disk_are_the_numbers_and_a_small_header(tmp_path, dtype):
-    write_all(writer(tmp_path / "store", dtype))
-    sizes = [(tmp_path / "store" / f"layer_{layer:02d}.npy").stat().st_size for layer in range(LAYERS)]
-    assert sizes == [N * D * np.dtype(dtype).itemsize + 128] * LAYERS  # 128: numpy's header of a matrix
-    assert np.array_equal(Activations(tmp_path / "store").layer(2), STATES[2].astype(dtype))
+def test_a_run_of_layers_is_told_in_short(tmp_path):
+    states = {f"layer_{layer:02d}": np.zeros((1, 2), np.float32) for layer in range(12)}
+    with pytest.raises(InputError, match=r"\(hidden: 0-11\), got hidden 12"):
+        write_store(tmp_path / "store", {"id": ["a"]}, states).layer(12)
 
 
-def test_files_are_the_ones_that_the_docstring_names(store):
-    assert sorted(snapshot(store)) == ["index.parquet", "layer_00.npy", "layer_01.npy", "layer_02.npy", "manifest.json"]
-    assert np.array_equal(np.load(store / "layer_00.npy"), STATES[0])  # plain numpy reads it
+def test_more_than_a_hundred_layers_have_names_too(tmp_path):
+    opened = write_store(tmp_path / "store", {"id": ["a"]}, {"layer_05": np.zeros((1, 2)), "layer_105": np.ones((1, 2))})
+    assert opened.layer_numbers == [5, 105] and opened.layer(105).tolist() == [[1, 1]]
 
 
-# ---------------------------------------------------------------- blocks, stops and resumption
+# ---------------------------------------------------------------- opening costs nothing
 
 
-def test_blocks_cover_the_rows_once_in_order(tmp_path):
-    blocks = writer(tmp_path / "store").blocks()
-    assert [row for rows in blocks for row in rows] == list(range(N))
-    assert [len(rows) for rows in blocks] == [4, 4, 4, 4, 4, 3]
+def test_opening_reads_nothing_but_the_manifest(store):
+    for path in store.iterdir():
+        if path.name != "manifest.json":
+            path.write_bytes(b"\xff" * path.stat().st_size)  # whoever looked into it would stumble
+    seen, watching = [], [True]
+    sys.addaudithook(lambda event, arguments: seen.append(str(arguments[0])) if event == "open" and watching[0] else None)
+    opened = Activations(store)
+    watching[0] = False
+    assert [path for path in seen if str(store) in path] == [str(store / "manifest.json")] and opened.n == N
+    with pytest.raises(StoreError, match=r"layer_04\.safetensors: expected the header "):
+        opened.layer(4)
+    with pytest.raises(StoreError, match=r"index\.parquet: expected a table of the items, got "):
+        opened.index()
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4, 5], [5, 0, 3, 1, 4, 2]])
-@pytest.mark.parametrize("stops", [1, 3, 6])
-def test_a_stopped_store_goes_on_behind_its_whole_blocks_to_the_same_bytes(master, tmp_path, order, stops):
-    mine = writer(tmp_path / "store")
-    blocks = mine.blocks()
-    for turn in order[:stops]:
-        mine.write(blocks[turn], list(STATES[:, blocks[turn].start : blocks[turn].stop]))
-    assert not (tmp_path / "store").exists()
-    again = writer(tmp_path / "store")
-    assert again.blocks() == [blocks[i] for i in sorted(order[stops:])]
-    write_all(again)
-    assert snapshot(tmp_path / "store") == snapshot(master)
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+def test_a_mapped_layer_is_read_where_it_is_used(tmp_path):
+    """A store of 8 GB that is a hole in the disk: mapping and slicing it must not bring it into memory."""
+    n, d = 1 << 20, 1 << 11
+    write_store(tmp_path / "store", {"id": ["a"]}, {"layer_00": np.zeros((1, d), np.float32)})
+    with open(tmp_path / "store" / "layer_00.safetensors", "r+b") as file:
+        file.write(array_header("layer_00", n, d, "float32"))
+        file.truncate(256 + n * d * 4)
+    manifest = json.loads((tmp_path / "store" / "manifest.json").read_text())
+    (tmp_path / "store" / "manifest.json").write_text(json.dumps({**manifest, "n": n}))
+    before = resident()
+    layer = Activations(tmp_path / "store").layer(0)
+    assert layer.shape == (n, d) and layer[[0, n // 2, n - 1]].sum() == 0
+    assert resident() - before < 64 << 20
 
 
-def test_a_torn_journal_line_counts_for_nothing_and_harms_nobody(master, tmp_path):
-    mine = writer(tmp_path / "store")
-    first, second, *_ = mine.blocks()
-    mine.write(first, list(STATES[:, first.start : first.stop]))
-    journal = tmp_path / "store.partial" / "journal.jsonl"
-    journal.write_text(journal.read_text() + '{"blo')  # the disk was full in the middle of the line
-    again = writer(tmp_path / "store")
-    assert again.blocks()[0] == second
-    again.write(second, list(STATES[:, second.start : second.stop]))
-    third = writer(tmp_path / "store")
-    assert len(third.blocks()) == len(mine.blocks()) - 1
-    write_all(third)
-    assert snapshot(tmp_path / "store") == snapshot(master)
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_stopped_before_the_plan_was_written_it_begins_again(master, tmp_path, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(activations, "write_json", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            writer(tmp_path / "store")
-    write_all(writer(tmp_path / "store"))
-    assert snapshot(tmp_path / "store") == snapshot(master)
+# ---------------------------------------------------------------- the index
 
 
-def test_what_was_begun_with_other_settings_is_begun_anew(tmp_path):
-    mine = writer(tmp_path / "store")
-    mine.write(mine.blocks()[0], list(np.zeros((LAYERS, BLOCK, D), np.float32)))
-    other = writer(tmp_path / "store", settings={**SETTINGS, "pooling": "first"})
-    assert len(other.blocks()) == 6
-    write_all(other).verify()
-    assert np.array_equal(Activations(tmp_path / "store").layer(0), STATES[0])
+def test_the_index_is_the_columns_or_some_of_them(store):
+    opened = Activations(store)
+    assert opened.index() == INDEX
+    assert opened.index(["word", "id"]) == {"word": INDEX["word"], "id": INDEX["id"]}
+    assert list(opened.index(["word", "id"])) == ["word", "id"]
+    table = opened.table(["pieces"])
+    assert isinstance(table, pa.Table) and table.to_pydict() == {"pieces": INDEX["pieces"]} and len(opened.table()) == N
+    with pytest.raises(InputError, match=r"^column: expected one of id, language, word, pieces, note, got 'sentence'; choose"):
+        opened.index(["id", "sentence"])
 
 
-def test_a_store_with_missing_blocks_is_not_finished(tmp_path):
-    mine = writer(tmp_path / "store")
-    mine.write(mine.blocks()[2], list(STATES[:, 8:12]))
-    with pytest.raises(StoreError, match=r"expected all blocks written, got 5 missing; "):
-        mine.finish()
-    assert not (tmp_path / "store").exists()
+@pytest.mark.parametrize(
+    "equal",
+    [
+        {"language": "fra"},
+        {"word": "bank"},
+        {"language": ["fra", "zho"]},
+        {"language": "eng", "word": "bank"},
+        {"pieces": {0, 3}},
+        {"pieces": np.array([1, 2])},
+        {"note": None},
+        {"word": "nowhere"},
+        {"word": []},
+        {},
+    ],
+    ids=str,
+)
+def test_rows_are_those_that_a_loop_finds(store, equal):
+    def fits(i):
+        return all(INDEX[name][i] in (value if isinstance(value, (list, set, np.ndarray)) else [value]) for name, value in equal.items())
+
+    opened = Activations(store)
+    rows = opened.rows(**equal)
+    assert rows.dtype == np.int64 and rows.tolist() == [i for i in range(N) if fits(i)]
+    assert np.array_equal(opened.layer(4)[rows], STATES["layer_04"][[i for i in range(N) if fits(i)]])
 
 
-def test_a_block_of_another_shape_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"^states: expected shape \(4, 5\), got \(4, 6\); "):
-        writer(tmp_path / "store").write(range(4), [np.zeros((4, 6))] * LAYERS)
+def test_rows_count_through_the_pieces_in_which_the_index_is_read(tmp_path):
+    n = 200_000  # four row groups
+    opened = items(tmp_path / "store", list(range(n)), language=["fra" if i % 70_001 == 5 else "eng" for i in range(n)])
+    assert opened.rows(language="fra").tolist() == [5, 70_006, 140_007]
+    assert opened.rows(id=[199_999, 3]).tolist() == [3, 199_999]
 
 
-# ---------------------------------------------------------------- places that are taken, and disks that are full
+def test_columns_with_a_dictionary_and_with_lists(tmp_path):
+    schema = pa.schema({"id": pa.int32(), "language": pa.dictionary(pa.int8(), pa.string()), "ids": pa.list_(pa.int32())})
+    index = {"id": [1, 2, 3], "language": ["a", "b", "a"], "ids": [[1], [], [2, 3]]}
+    opened = write_store(tmp_path / "store", index, {"layer_00": np.zeros((3, 2))}, schema=schema)
+    assert opened.index() == index and opened.table().schema.types[:2] == schema.types[:2]
+    assert opened.rows(language="a").tolist() == [0, 2]
+    with pytest.raises(InputError, match=r"^ids: expected a column of words or numbers, got list<"):
+        opened.rows(ids=[[1]])
+    with pytest.raises(InputError, match=r"^ids: expected a column of words or numbers, got list<"):
+        join([opened], on="ids")
+    with pytest.raises(InputError, match=r"^language: expected a value of its own for every item of .*, got 'a' in 2 of them; "):
+        join([opened], on="language")
 
 
-def test_a_finished_store_of_the_same_settings_is_opened(store, tmp_path):
-    assert np.array_equal(ActivationsWriter.finished(store, SETTINGS).layer(0), STATES[0])
-    assert ActivationsWriter.finished(tmp_path / "none", SETTINGS) is None
+def test_rows_of_a_column_that_is_not_there_or_a_value_of_another_type_are_refused(store):
+    with pytest.raises(InputError, match=r"^column: expected one of id, .*, got 'lang'; "):
+        Activations(store).rows(lang="fra")
+    for value in ["three", [1, "three"], 1.5, 1 << 70]:
+        with pytest.raises(InputError, match=r"^pieces: expected values of type int64, got .*; compare the column with values of its own"):
+            Activations(store).rows(pieces=value)
 
 
-def test_a_finished_store_of_other_settings_is_refused_naming_them(store):
-    before = snapshot(store)
-    with pytest.raises(OutputError) as refused:
-        ActivationsWriter.finished(store, {**SETTINGS, "text": {"sha": "xyz"}, "pooling": "first"})
-    told = "other ones (pooling: 'mean' there, 'first' here; text.sha: 'def' there, 'xyz' here)"
-    assert str(refused.value) == f"{store}: expected the same settings, got {told}; choose another folder, or delete this one"
-    assert snapshot(store) == before
+@pytest.mark.parametrize("rows", [1, 4, 22, 23, 24])
+def test_blocks_cover_the_rows_once_in_order(store, rows):
+    opened = Activations(store)
+    layer = opened.layer(12)
+    assert np.array_equal(np.concatenate([layer[block] for block in opened.blocks(rows)]), STATES["layer_12"])
+    assert {len(layer[block]) for block in opened.blocks(rows)} <= {rows, N % rows} - {0}
 
 
-def test_a_folder_with_files_is_refused_before_any_work_and_an_empty_one_is_used(tmp_path):
-    (tmp_path / "store").mkdir()
-    (tmp_path / "store" / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="expected a new or empty folder, got one with files in it; choose another folder"):
-        writer(tmp_path / "store")
-    (tmp_path / "store" / "thesis.tex").unlink()
-    write_all(writer(tmp_path / "store")).verify()
+def test_blocks_of_nothing_are_refused(store):
+    with pytest.raises(InputError, match="^rows: expected a positive number of rows, got 0; "):
+        Activations(store).blocks(0)
 
 
-def test_too_little_room_is_refused_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr("crosslens.files.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
-    with pytest.raises(OutputError, match=r"expected 1\.0 MB of free disk, got 0\.0 MB at "):
-        writer(tmp_path / "store")
+# ---------------------------------------------------------------- joining stores
 
 
-def test_space_is_taken_before_the_first_block(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def test_joined_rows_are_the_same_items(tmp_path):
+    first = items(tmp_path / "a", ["s3", "s1", "s4", "s0", "s9"])
+    second = items(tmp_path / "b", ["s0", "s1", "s2", "s3"])
+    third = items(tmp_path / "c", ["s9", "s3", "s0", "s7", "s1", "s8"])
+    joined = join([first, second, third])
+    assert isinstance(joined, Joined) and [rows.tolist() for rows in joined.rows] == [[0, 1, 3], [3, 1, 0], [1, 4, 2]]
+    assert joined.left_out == [2, 1, 3] and {rows.dtype for rows in joined.rows} == {np.dtype(np.int64)}
+    names = [np.array(store.index()["id"])[rows].tolist() for store, rows in zip((first, second, third), joined.rows, strict=True)]
+    assert names == [["s3", "s1", "s0"]] * 3
 
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "posix_fallocate", full)
-        with pytest.raises(OSError, match="No space left"):
-            writer(tmp_path / "store")
-    assert not (tmp_path / "store").exists()
-    write_all(writer(tmp_path / "store")).verify()
+
+def test_stores_without_a_common_item_and_one_store_alone(tmp_path):
+    first, second = items(tmp_path / "a", ["x", "y"]), items(tmp_path / "b", ["z"])
+    assert [rows.tolist() for rows in join([first, second]).rows] == [[], []] and join([first, second]).left_out == [2, 1]
+    assert join([first]).rows[0].tolist() == [0, 1]
+
+
+def test_another_column_joins_too_and_so_do_numbers_of_another_width(tmp_path):
+    first, second = items(tmp_path / "a", ["x", "y"], verse=[10, 20]), items(tmp_path / "b", ["p", "q"], verse=[20, 1 << 40])
+    assert [rows.tolist() for rows in join([first, second], on="verse").rows] == [[1], [0]]
+    schema = pa.schema({"id": pa.string(), "verse": pa.int32()})
+    narrow = write_store(tmp_path / "c", {"id": ["x"], "verse": [20]}, {"layer_00": np.zeros((1, 2))}, schema=schema)
+    assert [rows.tolist() for rows in join([narrow, second, first], on="verse").rows] == [[0], [0], [1]]
+    assert [rows.tolist() for rows in join([second, narrow], on="verse").rows] == [[0], [0]]
+
+
+def test_an_empty_store_joins_to_nothing(tmp_path):
+    first, empty = items(tmp_path / "a", ["x", "y"]), items(tmp_path / "b", [])
+    assert join([first, empty]).left_out == [2, 0] and join([empty, first]).left_out == [0, 2]
+
+
+def test_items_that_are_not_unique_or_not_named_or_not_comparable_are_refused(tmp_path):
+    good, twice = items(tmp_path / "a", ["x", "y"]), items(tmp_path / "b", ["x", "w", "w"])
+    with pytest.raises(InputError, match=r"^id: expected a value of its own for every item of .*b, got 'w' in 2 of them; join on a column"):
+        join([good, twice])
+    with pytest.raises(InputError, match=r"^id: expected a value for every item of .*c, got none in 1; join on another column"):
+        join([good, items(tmp_path / "c", ["x", None])])
+    with pytest.raises(InputError, match=r"^id: expected values of type int64 as in .*d, got large_string in .*a; "):
+        join([items(tmp_path / "d", [1, 2]), good])
+    with pytest.raises(InputError, match=r"^id: expected values of type large_string as in .*e, got int64 in .*d; "):
+        join([items(tmp_path / "e", ["1", "2"]), Activations(tmp_path / "d")])  # the word "1" is not the number 1
+    with pytest.raises(InputError, match=r"^column: expected one of id, got 'verse'"):
+        join([good], on="verse")
+    with pytest.raises(InputError, match="^stores: expected at least one store, got none; "):
+        join([])
+
+
+# ---------------------------------------------------------------- what others read
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_safetensors_itself_reads_the_arrays(tmp_path, dtype):
+    opened = write_store(tmp_path / "store", dtype=dtype)
+    for name, state in STATES.items():
+        path = tmp_path / "store" / f"{name}.safetensors"
+        assert path.stat().st_size == 256 + N * D * opened.dtype.itemsize
+        tensors = load_file_torch(path)
+        expected = torch.from_numpy(state).to(getattr(torch, dtype))  # torch rounds on its own
+        assert list(tensors) == [name] and torch.equal(tensors[name], expected)
+        if dtype != "bfloat16":
+            assert np.array_equal(load_file(path)[name], state.astype(dtype))
+        with safe_open(path, "pt") as file:
+            assert torch.equal(file.get_slice(name)[3:7], expected[3:7])
+
+
+def test_bfloat16_is_what_torch_makes_of_it(tmp_path):
+    numbers = np.array([[1 + 2**-9, 1 + 3 * 2**-9, -1e-41, 3.3e38, np.nan, np.inf, -0.0, 65504]], np.float32)
+    layer = write_store(tmp_path / "store", {"id": ["a"]}, {"layer_00": numbers}, "bfloat16").layer(0)
+    assert layer.dtype == ml_dtypes.bfloat16 and layer.dtype == Activations(tmp_path / "store").dtype
+    expected = torch.from_numpy(numbers).bfloat16().view(torch.int16).numpy()
+    number = ~np.isnan(numbers)  # of which NaN it is the two have their own opinion
+    assert np.array_equal(layer.view(np.int16)[number], expected[number]) and np.isnan(layer[~number].astype(np.float32)).all()
+
+
+def document_codes():
+    return re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_document_s_code_runs_beside_a_store_and_its_reader_reads(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    states = {"layer_00": STATES["layer_00"], "layer_01": STATES["layer_04"]}
+    write_store("store", states=states)
+    write_store("other", {"id": ["s5", "s3", "t"]}, {"layer_00": np.zeros((3, 2))})
+    ours, reader, writing = document_codes()
+    found = {}
+    exec(compile(ours, "ours", "exec"), found)
+    assert np.array_equal(found["french"], states["layer_01"][1::3]) and found["same"].left_out == [N - 2, 1]
+    assert np.isclose(sum(found["norms"]), (states["layer_01"].astype(np.float64) ** 2).sum(), rtol=1e-5)  # float32 sums
+    exec(compile(reader, "reader", "exec"), found)
+    imported = re.findall(r"^(?:from|import) (.+)$", reader, re.MULTILINE)
+    assert imported == ["json, struct", "numpy as np"]
+    for dtype in activations.DTYPES:
+        opened = write_store(dtype, states=states, dtype=dtype)
+        read = found["read"](f"{dtype}/layer_01.safetensors")
+        assert np.array_equal(read.astype(np.float32), opened.layer(1).astype(np.float32)), dtype
+    exec(compile(writing, "writing", "exec"), found)
+    assert found["store"].layer(0)[95].tolist() == [90] * 3 and found["store"].unit == "sentence"
+
+
+def test_the_document_names_every_key_of_the_manifest(store):
+    described = DOCUMENT.read_text(encoding="utf-8")
+    assert [key for key in json.loads((store / "manifest.json").read_text()) if f"`{key}`" not in described] == []
+
+
+def test_the_manifest_s_checksums_are_sha256_of_the_rows_bytes(store):
+    manifest = json.loads((store / "manifest.json").read_text())
+    assert [(b["start"], b["stop"]) for b in manifest["blocks"]] == [(0, 4), (4, 8), (8, 12), (12, 16), (16, 20), (20, 23)]
+    for block in manifest["blocks"]:
+        for name, state in STATES.items():
+            assert block["sha256"][name] == hashlib.sha256(state[block["start"] : block["stop"]].tobytes()).hexdigest()
+    assert manifest["index_sha256"] == hashlib.sha256((store / "index.parquet").read_bytes()).hexdigest()
 
 
 # ---------------------------------------------------------------- damage
 
 
 def test_no_store_and_another_format_are_refused(tmp_path, store):
-    with pytest.raises(StoreError, match="expected a folder of activations, got no manifest.json in it"):
+    with pytest.raises(StoreError, match=r"expected a folder of activations, got no manifest\.json in it"):
         Activations(tmp_path)
-    manifest = json.loads((store / "manifest.json").read_text())
-    (store / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
-    with pytest.raises(StoreError, match="expected format 1, got 2; extract the activations again"):
+    (store / "manifest.json").write_text('{"format": 1, "n": 3}')
+    with pytest.raises(StoreError, match="expected format 2, got 1; extract the activations again"):
         Activations(store)
-
-
-@pytest.mark.parametrize("name", ["layer_00.npy", "layer_02.npy", "index.parquet"])
-def test_verify_names_a_file_in_which_one_bit_is_other(store, name):
-    data = bytearray((store / name).read_bytes())
-    data[-3] ^= 1
-    (store / name).write_bytes(data)
-    opened = Activations(store)
-    with pytest.raises(StoreError, match=rf"{name}: expected the file that was written, got another checksum; delete the store"):
-        opened.verify()
-
-
-def test_verify_names_a_missing_file(store):
-    opened = Activations(store)
-    (store / "index.parquet").unlink()
-    with pytest.raises(StoreError, match=r"index\.parquet: expected the file that was written, got no such file"):
-        opened.verify()
-    with pytest.raises(StoreError, match=r"index\.parquet: expected a table of the items, got "):
-        opened.index()
-
-
-def test_a_damaged_index_is_refused(store):
-    (store / "index.parquet").write_bytes(b"PAR1 nonsense")
-    with pytest.raises(StoreError, match=r"index\.parquet: expected a table of the items, got .+; delete the store"):
-        Activations(store).index()
-
-
-@pytest.mark.parametrize("left", [0, 100, 128, -64, -1])
-def test_a_truncated_layer_is_refused_at_the_door(store, left):
-    data = (store / "layer_01.npy").read_bytes()
-    (store / "layer_01.npy").write_bytes(data[:left])
-    with pytest.raises(StoreError, match=r"layer_01\.npy: expected a file of 588 bytes, got \d+ bytes; delete the store"):
-        Activations(store)
-
-
-def test_a_missing_layer_is_refused_at_the_door(store):
-    (store / "layer_01.npy").unlink()
-    with pytest.raises(StoreError, match=r"layer_01\.npy: expected a file of 588 bytes, got 0 bytes"):
+    (store / "manifest.json").write_text("[2]")
+    with pytest.raises(StoreError, match="expected format 2, got None; "):
         Activations(store)
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda path: path.write_bytes(b""), lambda path: path.write_bytes(b"x" * 588), lambda path: path.unlink()]
+    ("key", "value"),
+    [
+        ("n", -1),
+        ("n", "23"),
+        ("d", 0),
+        ("dtype", "float64"),
+        ("dtype", ["float32"]),
+        ("arrays", []),
+        ("arrays", ["../layer_00"]),
+        ("arrays", ["layer_00", "layer_00"]),
+        ("arrays", ["layer_005"]),
+        ("arrays", [3]),
+        ("blocks", None),
+        ("index_sha256", None),
+    ],
 )
-def test_a_layer_spoilt_after_opening_is_refused(store, spoil):
+def test_a_manifest_that_cannot_be_is_refused_at_the_door(store, key, value):
+    manifest = json.loads((store / "manifest.json").read_text())
+    (store / "manifest.json").write_text(json.dumps({**manifest, key: value}))
+    with pytest.raises(StoreError, match=rf"manifest\.json: expected a manifest with {key}, got .+; delete the store"):
+        Activations(store)
+
+
+@pytest.mark.parametrize(("name", "row", "where"), [("layer_00", 0, "0 to 3"), ("layer_12", 22, "20 to 22"), ("mlp_12", 9, "8 to 11")])
+def test_verify_names_the_rows_in_which_one_bit_is_other(store, name, row, where):
+    path = store / f"{name}.safetensors"
+    data = bytearray(path.read_bytes())
+    data[256 + row * D * 4 + 7] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=rf"{name}\.safetensors, rows {where}: expected sha256 [0-9a-f]{{64}}, got [0-9a-f]{{64}}; delete"):
+        Activations(store).verify()
+
+
+def test_verify_finds_damage_in_a_header_and_in_the_index(store):
     opened = Activations(store)
-    spoil(store / "layer_01.npy")
-    with pytest.raises(StoreError, match=r"layer_01\.npy: expected an array, got .+; delete the store and extract it again"):
-        opened.layer(1)
+    for name, at, told in [("layer_04.safetensors", 12, "the header "), ("index.parquet", 50, "sha256 ")]:
+        whole = (store / name).read_bytes()
+        (store / name).write_bytes(whole[:at] + b"?" + whole[at + 1 :])
+        with pytest.raises(StoreError, match=rf"{name}: expected {told}.*, got .*; delete the store"):
+            opened.verify()
+        (store / name).unlink()
+        with pytest.raises(StoreError, match=rf"{name}: expected {told}.*, got no such file.*; delete the store"):
+            opened.verify()
+        (store / name).write_bytes(whole)
+    opened.verify()
 
 
-def test_a_layer_of_another_shape_is_refused(store):
-    np.save(store / "layer_01.npy", STATES[1].T.copy())
-    with pytest.raises(StoreError, match=r"layer_01\.npy: expected shape \(23, 5\), got \(5, 23\)"):
-        Activations(store).layer(1)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda blocks: blocks.pop(2),
+        lambda blocks: blocks.pop(),
+        lambda blocks: blocks.reverse(),
+        lambda blocks: blocks[1].pop("stop"),
+        lambda blocks: blocks[1]["sha256"].pop("mlp_12"),
+    ],
+)
+def test_verify_refuses_blocks_that_leave_rows_out(store, spoil):
+    manifest = json.loads((store / "manifest.json").read_text())
+    spoil(manifest["blocks"])
+    (store / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match=r"manifest\.json: expected blocks of rows that make up the 23 rows, got other ones; "):
+        Activations(store).verify()
+
+
+@pytest.mark.parametrize("left", [0, 100, 256, -64, -1, None])
+def test_a_truncated_or_missing_array_is_refused_at_the_door(store, left):
+    path = store / "layer_04.safetensors"
+    data = path.read_bytes()
+    path.unlink()
+    if left is not None:
+        path.write_bytes(data[:left])
+    with pytest.raises(StoreError, match=r"layer_04\.safetensors: expected a file of 716 bytes, got \d+ bytes; delete the store"):
+        Activations(store)
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda path: path.write_bytes(b""), lambda path: path.write_bytes(path.read_bytes()[:300]), lambda path: path.unlink()]
+)
+def test_an_array_spoilt_after_opening_is_refused(store, spoil):
+    opened = Activations(store)
+    spoil(store / "layer_04.safetensors")
+    with pytest.raises(StoreError, match=r"layer_04\.safetensors: expected .+, got .+; delete the store and extract it again"):
+        opened.layer(4)
+
+
+def test_an_index_that_is_damaged_or_of_other_items_is_refused(store, tmp_path):
+    items(tmp_path / "other", ["a"])
+    shutil.copy(tmp_path / "other" / "index.parquet", store / "index.parquet")
+    with pytest.raises(StoreError, match=r"index\.parquet: expected 23 rows, got 1; delete the store"):
+        Activations(store).index()
+    for content in (b"PAR1 nonsense", b""):
+        (store / "index.parquet").write_bytes(content)
+        with pytest.raises(StoreError, match=r"index\.parquet: expected a table of the items, got .+; delete the store"):
+            Activations(store).rows(id="s1")

@@ -191,10 +191,10 @@ def test_stores_of_other_sentences(refused, place):
 
 
 def test_a_damaged_store_is_named(refused, place):
-    path = place / "stores" / "fra" / "layer_01.npy"
+    path = place / "stores" / "fra" / "layer_01.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
     for verb in ("align", "compare", "probe"):
-        assert refused(verb, "stores/eng", "stores/fra").startswith("stores/fra/layer_01.npy: expected a file of ")
+        assert refused(verb, "stores/eng", "stores/fra").startswith("stores/fra/layer_01.safetensors: expected a file of ")
 
 
 def test_a_store_of_other_settings_is_refused_naming_the_difference(refused, place):

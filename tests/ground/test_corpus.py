@@ -4,14 +4,27 @@ import gzip
 import hashlib
 import importlib.util
 import json
+import os
 import sys
+import tracemalloc
 import types
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslens.corpus import Corpus, check_parallel, read_dataset, read_text, read_tsv
+from crosslens import corpus as corpus_module
+from crosslens.corpus import (
+    Corpus,
+    Lazy,
+    check_parallel,
+    check_sentence,
+    check_spans,
+    open_text,
+    read_dataset,
+    read_text,
+    read_tsv,
+)
 from crosslens.errors import InputError
 
 
@@ -113,7 +126,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path, text, monkeypatch):
     assert "got an error ([Errno 13] Permission denied" in refusal(read_text, path, "eng")
 
 
-WHOLE = gzip.compress(b"a sentence\n" * 50)
+WHOLE = gzip.compress(b"a sentence\n" * 50, mtime=0)
 
 
 @pytest.mark.parametrize("content", [b"plain text", b"", WHOLE[:-9], WHOLE[:20], WHOLE[:12] + b"\xff\xff\xff" + WHOLE[15:]])
@@ -163,6 +176,215 @@ def test_the_fingerprint_is_sha_256_of_ids_and_sentences_and_of_nothing_else():
     assert one.fingerprint == Corpus("fra", ["a", "b"], ["0", "1"], "there").fingerprint
     others = [(["b", "a"], ["0", "1"]), (["a", "b"], ["1", "0"]), (["a", "b", "c"], ["0", "1", "2"])]
     assert len({one.fingerprint, *(Corpus("eng", s, i, "here").fingerprint for s, i in others)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name", "told"),
+    [
+        ("a\0b", "1", "here:2: expected text, got a NUL character at character 1; remove or repair the sentence"),
+        ("é\udc80", "1", "here:2: expected text, got a lone surrogate (U+DC80) at character 1; remove or repair the sentence"),
+        ("\ud83d\ude42", "1", "here:2: expected text, got a lone surrogate (U+D83D) at character 0; "),  # a pair is two halves in Python
+        ("b", "\0", "id of here:2: expected text, got a NUL character at character 0; "),
+        ("b", "x\udfff", "id of here:2: expected text, got a lone surrogate (U+DFFF) at character 1; "),
+    ],
+)
+def test_what_utf_8_cannot_hold_is_refused_with_its_place_when_the_fingerprint_is_taken(sentence, name, told):
+    there = Corpus("eng", ["a?", sentence], ["0", name], "here")
+    assert refusal(lambda: there.fingerprint).startswith(told)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters()))
+def test_a_sentence_is_text_when_utf_8_holds_it_and_nothing_in_it_is_nul(sentence):
+    fine = "\0" not in sentence and sentence.encode(errors="ignore").decode() == sentence
+    if fine:
+        assert check_sentence(sentence, "x") is sentence
+    else:
+        assert refusal(check_sentence, sentence, "x").startswith("x: expected text, got a ")
+
+
+SPANS = [[(0, 3), (3, 4)], [], [(0, 2), (0, 2), (2, 5)]]
+
+
+def test_words_are_spans_of_their_sentences():
+    there = Corpus("eng", ["One.", "-", "to it"], ["0", "1", "2"], "x", SPANS, {"upos": [["NUM", "PUNCT"], [], ["ADP", "X", "X"]]})
+    assert (there.words, there.annotations["upos"][0]) == (SPANS, ["NUM", "PUNCT"])
+    assert Corpus("eng", ["One."], ["0"], "x").words is None
+    assert refusal(Corpus, "eng", ["a"], ["0"], "x", []).startswith("words: expected the words of 1 sentences, got those of 0; ")
+
+
+@pytest.mark.parametrize(
+    ("spans", "told"),
+    [
+        ([(0, 3), (3, 6)], "x:7: expected a span with 0 <= start < end <= 5 for word 2, got (3, 6); "),
+        ([(-1, 3)], "x:7: expected a span with 0 <= start < end <= 5 for word 1, got (-1, 3); count characters in the order of the text"),
+        ([(2, 2)], "x:7: expected a span with 0 <= start < end <= 5 for word 1, got (2, 2); "),
+        ([(3, 5), (2, 4)], "x:7: expected a span with 3 <= start < end <= 5 for word 2, got (2, 4); "),
+        ([(0.0, 1.0)], "x:7: expected a pair of whole numbers (start, end) per word, got (0.0, 1.0) for word 1; give every word its span"),
+        ([(0, 1, 2)], "x:7: expected a pair of whole numbers (start, end) per word, got (0, 1, 2) for word 1; "),
+        ([0], "x:7: expected a pair of whole numbers (start, end) per word, got 0 for word 1; "),
+    ],
+)
+def test_what_is_no_span_of_the_sentence_is_refused(spans, told):
+    assert refusal(check_spans, "words", spans, "x:7").startswith(told)
+
+
+def test_spans_may_share_a_start_and_words_outside_are_named_with_their_sentence():
+    check_spans("words", [(0, 5), (0, 2), (0, 2), (4, 5)], "x:7")
+    told = refusal(Corpus, "eng", ["a", "b"], ["0", "1"], "here", [[(0, 1)], [(0, 2)]])
+    assert told.startswith("here:2: expected a span with 0 <= start < end <= 1 for word 1, got (0, 2); ")
+
+
+def test_annotations_that_do_not_fit_the_words_are_refused():
+    sentences, ids, spans = ["One.", "-", "to it"], ["0", "1", "2"], SPANS
+    told = refusal(Corpus, "eng", sentences, ids, "here", None, {"upos": [["NUM", "PUNCT"], [], ["ADP", "X", "X"]]})
+    assert told == "annotations: expected annotations of words, got a corpus without words; give words too"
+    told = refusal(Corpus, "eng", sentences, ids, "here", spans, {"upos": [["NUM", "PUNCT"]]})
+    assert told == "annotations['upos']: expected values for 3 sentences, got values for 1; give every sentence its values"
+    told = refusal(Corpus, "eng", sentences, ids, "here", spans, {"upos": [["NUM", "PUNCT"], [], ["ADP", "X"]]})
+    assert told == "here:3: expected 3 values of 'upos', one per word, got 2; give every word its value"
+
+
+def test_the_fingerprint_covers_words():
+    def told(words, sentences=("One.", "-", "to it"), annotations=None) -> str:
+        return Corpus("eng", sentences, ["0", "1", "2"], "x", words, annotations).fingerprint
+
+    bare = hashlib.sha256(b"0\tOne.\n1\t-\n2\tto it\n")
+    assert told(None) == bare.hexdigest()
+    bare.update(b"\x000-3 3-4\n\x00\n\x000-2 0-2 2-5\n")
+    assert (
+        told(SPANS) == bare.hexdigest() == told(Lazy(3, SPANS.__getitem__)) == told(SPANS, annotations={"x": [["a", "b"], [], ["c"] * 3]})
+    )
+    others = [[[], [], []], [[(0, 3)], [], SPANS[2]], [[(0, 4)], [], SPANS[2]], [SPANS[0], [(0, 1)], SPANS[2]]]
+    assert len({told(None), told(SPANS), *map(told, others)}) == 6
+
+
+def test_a_lazy_sequence_is_a_sequence_and_makes_what_is_asked_for():
+    made = []
+
+    def make(i: int) -> str:
+        made.append(i)
+        return "abcde"[i]
+
+    lazy = Lazy(5, make)
+    assert (len(lazy), lazy[1], lazy[-1], lazy[1:3], lazy[::-2], lazy[7:]) == (5, "b", "e", ["b", "c"], ["e", "c", "a"], [])
+    assert made == [1, 4, 1, 2, 4, 2, 0]
+    assert list(lazy) == list("abcde") and "c" in lazy and lazy.index("d") == 3 and list(reversed(lazy)) == list("edcba")
+    for outside in (5, -6):
+        with pytest.raises(IndexError):
+            lazy[outside]
+
+
+def test_lazy_words_are_counted_but_not_read_by_the_corpus():
+    read = []
+
+    def make(i: int) -> list[tuple[int, int]]:
+        read.append(i)
+        return [(0, 1)]
+
+    there = Corpus("eng", ["a"] * 1000, ["0"] * 1000, "x", Lazy(1000, make), {"upos": [["X"]] * 1000})
+    assert len(read) < 10  # beartype, in these tests only, looks at some item
+    assert there.words[999] == [(0, 1)]
+    assert refusal(Corpus, "eng", ["a"], ["0"], "x", Lazy(2, make)).startswith("words: expected the words of 1 sentences, got those of 2; ")
+
+
+PIECES = [b"a", b"b c", "é".encode(), "我们".encode(), "🙂".encode(), b"\n", b"\r\n", b"\r", b" ", "\u3000".encode(), "\u2028".encode()]
+ODD = [b"\n\n", b"\0", b"\xff", b"\xe2\x80", b"\xed\xa0\x80"]
+
+
+@pytest.mark.parametrize("pieces", [PIECES[:9], PIECES + ODD], ids=["text", "anything"])
+def test_an_opened_text_is_the_text_that_was_read(pieces, tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_module, "_EVERY", 3)
+    path = tmp_path / "text.txt"
+    seen = set()
+
+    @settings(max_examples=150, deadline=None)
+    @given(st.booleans(), st.lists(st.lists(st.sampled_from(pieces), max_size=4), max_size=12), st.booleans(), st.randoms())
+    def same(mark, lines, end, random):
+        path.write_bytes(b"\xef\xbb\xbf" * mark + b"\n".join(map(b"".join, lines)) + b"\n" * end)
+        try:
+            wanted = read_text(path, "und")
+        except InputError as error:
+            assert refusal(open_text, path, "und") == str(error)
+            seen.add("refused")
+            return
+        opened = open_text(path, "und")
+        assert (list(opened.sentences), list(opened.ids), opened.name) == (wanted.sentences, wanted.ids, wanted.name)
+        assert opened.fingerprint == wanted.fingerprint
+        places = [random.randrange(-len(wanted), len(wanted)) for _ in range(8)]
+        assert [opened.sentences[i] for i in places] == [wanted.sentences[i] for i in places]
+        assert opened.sentences[1:-1:2] == wanted.sentences[1:-1:2] and opened.ids[-1] == wanted.ids[-1]
+        seen.add("read")
+
+    same()
+    assert seen == {"refused", "read"}
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xef\xbb\xbf", b"\xef\xbb", b"\n \n", b"\xff\n\n\0", b"\n\xff\n", b"a\n\n\xe9\n", b"\xef\xbb\xbf\n\xe9"]
+)
+def test_an_opened_text_is_refused_as_a_text_that_is_read(text, content):
+    path = text(content)
+    assert refusal(open_text, path, "eng") == refusal(read_text, path, "eng")
+
+
+def test_what_is_no_ordinary_file_is_read_at_once(text, tmp_path):
+    zipped = open_text(text(gzip.compress(b"one\ntwo\n"), "text.gz"), "eng")
+    assert zipped.sentences == ["one", "two"]
+    assert refusal(open_text, tmp_path, "eng") == f"{tmp_path}: expected a text file, got a folder; name the file in it"
+    assert refusal(open_text, tmp_path / "none", "eng").endswith(
+        ": expected a text file that can be read, got no such file; check the path"
+    )
+    out, into = os.pipe()
+    os.write(into, b"one\ntwo\n")
+    os.close(into)
+    try:
+        assert open_text(f"/dev/fd/{out}", "eng").sentences == ["one", "two"]
+    finally:
+        os.close(out)
+
+
+def test_a_text_that_may_not_be_opened_is_refused(text, monkeypatch):
+    path = text(b"x")
+
+    def forbidden(*_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.open", forbidden)  # root may read anything
+    assert "expected a text file that can be read, got an error ([Errno 13] Permission denied" in refusal(open_text, path, "eng")
+
+
+def test_a_text_that_changes_while_it_is_open_is_not_read_on(text, tmp_path):
+    path = text(b"one\ntwo\n" * 200)
+    there, other = open_text(path, "eng"), open_text(path, "eng")
+    assert there.sentences[0] == "one"
+    with open(path, "ab") as file:
+        file.write(b"three\n")
+    changed = f"{path}: expected the file as it was when it was opened, got one that has changed since; open it again"
+    assert refusal(lambda: there.sentences[399]) == refusal(lambda: other.sentences[0]) == changed
+    again = open_text(path, "eng")
+    os.truncate(path, 10)
+    assert refusal(lambda: again.sentences[400]) == changed
+    path = text(b"one\n")
+    there = open_text(path, "eng")
+    (tmp_path / "new").write_bytes(b"two\n")
+    os.replace(tmp_path / "new", path)  # another file of this name is not the one that is open
+    assert there.sentences[0] == "one"
+
+
+def test_memory_and_open_files_do_not_grow_with_an_opened_text(text):
+    path = text("".join(f"sentence {i} of a text of some length, that is\n" for i in range(8_000)).encode())
+    files = len(os.listdir("/proc/self/fd"))
+    tracemalloc.start()
+    there = open_text(path, "eng")
+    assert sum(map(len, there.sentences)) == os.path.getsize(path) - len(there)
+    assert len(there.fingerprint) == 64
+    kept, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    table = 8_000 / 64 * 8
+    assert kept < table + 30_000 and most < kept + 28_000 < os.path.getsize(path) / 4  # the table and one block of lines; a read buffer
+    del there
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 RECORDS = [{"text": "one\ntwo\n", "pair": {"fr": "un"}}, {"text": "", "pair": {"fr": "deux"}}, {"text": "three\r\nfour", "pair": {"fr": 3}}]

@@ -9,7 +9,8 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens import errors
-from crosslens.activations import Activations, ActivationsWriter
+from crosslens.activation_files import ActivationsWriter, Block
+from crosslens.activations import Activations
 from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int
 from crosslens.corpus import Corpus, check_parallel, read_text, read_tsv
 from crosslens.errors import CrosslensError, InputError, OutputError, StoreError, TrainingError, refuse
@@ -45,7 +46,11 @@ def file(folder: Path, content: bytes, name: str = "text.txt") -> Path:
 
 
 def one_more(folder: Path) -> ActivationsWriter:
-    return ActivationsWriter(folder / "store", {}, {"id": ["0", "1"]}, layers=1, d=2, dtype="float32", block=2)
+    writer = ActivationsWriter(folder / "store", {}, arrays=["layer_00"], d=2, dtype="float32")
+    with writer.plan() as plan:
+        plan.add({"id": ["0", "1"]})
+        plan.end_block()
+    return writer
 
 
 def damaged_store(folder: Path) -> Activations:
@@ -101,7 +106,7 @@ BAD_CALLS = {
     "no store": lambda t: Activations(t),
     "store of another format": damaged_store,
     "unfinished": lambda t: one_more(t).finish(),
-    "wrong block": lambda t: one_more(t).write(range(2), [np.zeros((1, 2))]),
+    "wrong block": lambda t: one_more(t).write(Block(0, 0, 2), {"layer_00": np.zeros((1, 2))}),
 }
 
 

@@ -43,9 +43,10 @@ def files(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def small_blocks(monkeypatch, encoder, rows=3, tokens=60):
-    monkeypatch.setattr(module, "_BLOCK_BYTES", rows * encoder.layers * encoder.d * 4)
-    monkeypatch.setattr(module, "_BATCH_TOKENS", tokens)
+def small_blocks(monkeypatch, tokens=60):
+    """Blocks of a few sentences, batches of a few inputs."""
+    monkeypatch.setattr(module, "_block_text", lambda *_: 90)
+    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": tokens})
 
 
 @pytest.mark.parametrize("blocks", ["one block", "many blocks"])
@@ -53,8 +54,8 @@ def small_blocks(monkeypatch, encoder, rows=3, tokens=60):
 def test_it_is_the_plain_loop_for_every_architecture(originals, tmp_path, monkeypatch, kind, blocks):
     encoder = load_encoder(str(originals[kind]))
     if blocks == "many blocks":
-        small_blocks(monkeypatch, encoder)
-    store = extract(encoder, text(), tmp_path / "store")
+        small_blocks(monkeypatch)
+    store = extract(encoder, text(), tmp_path / "store", long_input="truncate")
     longest = 32 if kind == "ours" else PLACES
     expected, pieces = plain_loop(originals[kind], HARD, longest)
     assert np.allclose(layers(store), expected, atol=1e-5)  # float32: values near 1, sums in another order
@@ -73,14 +74,14 @@ def test_a_sentence_is_cut_only_where_it_is_too_long(originals, tmp_path, kind):
         longer = [sentences[-1] + more for more in (" the", " x", "x")]
         pieces = [len(encoder.tokenizer(sentence)["input_ids"]) for sentence in (sentences[-1], *longer)]
         sentences.append(longer[pieces.index(pieces[0] + 1) - 1])  # one piece more, so that one sentence is a perfect fit
-    index = extract(encoder, text(sentences), tmp_path / "store").index()
+    index = extract(encoder, text(sentences), tmp_path / "store", long_input="truncate").index()
     assert index["truncated"] == [False] * (len(sentences) - 1) + [True] and index["pieces"][-2:] == [encoder.max_length - 2] * 2
 
 
 def test_the_manifest_says_what_was_encoded(originals, tmp_path):
     encoder = load_encoder(str(originals["roberta"]))
     corpus = text(language="mul")
-    manifest = extract(encoder, corpus, tmp_path / "store").manifest
+    manifest = extract(encoder, corpus, tmp_path / "store", long_input="truncate").manifest
     assert manifest["truncated"] == 1 and manifest["language"] == "mul" and manifest["text"] == "hard.txt"
     assert manifest["encoder"] == "roberta" and manifest["dtype"] == "float32" and manifest["versions"]["torch"] == torch.__version__
     assert manifest["settings"] == {
@@ -89,7 +90,12 @@ def test_the_manifest_says_what_was_encoded(originals, tmp_path):
         "unit": "sentence",
         "pooling": "mean",
         "special_tokens": False,
+        "long_input": "truncate",
+        "arrays": ["layer_00", "layer_01", "layer_02"],
+        "dtype": "float32",
+        "precision": "float32",
     }
+    assert manifest["unit"] == "sentence" and manifest["without_pieces"] == 0
 
 
 def test_a_sentence_has_the_same_vectors_wherever_it_stands(originals, tmp_path):
@@ -101,58 +107,34 @@ def test_a_sentence_has_the_same_vectors_wherever_it_stands(originals, tmp_path)
 @pytest.mark.parametrize("written", [1, 2])
 def test_a_stopped_extraction_goes_on_to_the_same_bytes(originals, tmp_path, monkeypatch, written):
     encoder = load_encoder(str(originals["bert"]))
-    small_blocks(monkeypatch, encoder)
-    extract(encoder, text(), tmp_path / "undisturbed")
-    encode, blocks = module._encode_block, []
+    small_blocks(monkeypatch)
+    whole = extract(encoder, text(), tmp_path / "undisturbed")
+    encode, texts = module.encode, []
 
-    def stopping(encoder, corpus, rows, progress):
-        if len(blocks) == written:
+    def counting(encoder, found, pool, arrays):
+        texts.append(found.ids.tobytes())
+        return encode(encoder, found, pool, arrays)
+
+    def stopping(*given):
+        if len(texts) == written:
             raise KeyboardInterrupt
-        blocks.append(rows)
-        return encode(encoder, corpus, rows, progress)
+        return counting(*given)
 
-    def counting(encoder, corpus, rows, progress):
-        blocks.append(rows)
-        return encode(encoder, corpus, rows, progress)
-
-    monkeypatch.setattr(module, "_encode_block", stopping)
+    monkeypatch.setattr(module, "encode", stopping)
     with pytest.raises(KeyboardInterrupt):
         extract(encoder, text(), tmp_path / "store")
     assert not (tmp_path / "store").exists()
-    monkeypatch.setattr(module, "_encode_block", counting)
+    monkeypatch.setattr(module, "encode", counting)
     extract(encoder, text(), tmp_path / "store").verify()
-    assert [rows.start for rows in blocks] == [0, 3, 6, 9]  # no block is encoded a second time
+    assert len(texts) == len(set(texts)) == len(whole.manifest["blocks"]) > 3  # no block is encoded a second time
     assert files(tmp_path / "store") == files(tmp_path / "undisturbed")
     assert not (tmp_path / "store.partial").exists()
-
-
-def test_a_half_written_block_is_written_again(originals, tmp_path, monkeypatch):
-    """Killed inside a block, with the rows on disk but not yet in the journal: they count for nothing."""
-    encoder = load_encoder(str(originals["bert"]))
-    small_blocks(monkeypatch, encoder)
-    extract(encoder, text(), tmp_path / "undisturbed")
-    write = module.ActivationsWriter.write
-
-    def cut(self, rows, states):
-        if rows.start == 3:
-            write(self, rows, [np.full_like(state, np.nan) for state in states])
-            journal = self._journal.read_text().splitlines(keepends=True)
-            self._journal.write_text("".join(journal[:-1]) + journal[-1][:4])
-            raise KeyboardInterrupt
-        write(self, rows, states)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module.ActivationsWriter, "write", cut)
-        with pytest.raises(KeyboardInterrupt):
-            extract(encoder, text(), tmp_path / "store")
-    extract(encoder, text(), tmp_path / "store")
-    assert files(tmp_path / "store") == files(tmp_path / "undisturbed")
 
 
 def test_a_finished_store_is_opened_without_encoding(originals, tmp_path, monkeypatch):
     encoder = load_encoder(str(originals["bert"]))
     first = extract(encoder, text(), tmp_path / "store")
-    monkeypatch.setattr(module, "_tokenise", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(module, "locate", lambda *_: pytest.fail("read again"))
     again = extract(encoder, text(), tmp_path / "store")
     assert np.array_equal(layers(again), layers(first)) and again.manifest == first.manifest
 
@@ -176,7 +158,7 @@ def test_a_store_of_another_encoder_or_text_is_refused_naming_which(originals, c
 
 def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path, monkeypatch):
     encoders = [load_encoder(str(originals["bert"]), random_seed=seed) for seed in (None, 1)]
-    small_blocks(monkeypatch, encoders[0])
+    small_blocks(monkeypatch)
 
     def stopped(*_, **__):
         raise KeyboardInterrupt

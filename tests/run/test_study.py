@@ -143,15 +143,16 @@ def test_a_folder_of_somebody_else_is_left_alone(small_encoder, texts, tmp_path)
 
 
 def test_a_sentence_without_a_token_is_refused_before_anything_is_written(small_encoder, texts, tmp_path, monkeypatch):
-    from crosslens.models import extract
+    from crosslens.models import units
 
-    whole = extract._tokenise
+    whole = units._tokenise
 
-    def without_the_eighth(encoder, corpus, rows):
-        ids, weights, cut = whole(encoder, corpus, rows)
-        return ids, [weight * (i != 7) for i, weight in enumerate(weights)], cut
+    def without_the_eighth(*given, **more):
+        tokens = whole(*given, **more)
+        tokens.special[tokens.base[7] : tokens.base[8]] = True
+        return tokens
 
-    monkeypatch.setattr(extract, "_tokenise", without_the_eighth)
+    monkeypatch.setattr(units, "_tokenise", without_the_eighth)
     with pytest.raises(InputError, match=r"eng\.txt:8: expected a sentence with at least one token"):
         run_study(Study(encoders={"*": str(small_encoder)}, texts=texts), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -1,6 +1,6 @@
 """What several tests of runs make for themselves."""
 
-from crosslens.activations import ActivationsWriter
+from crosslens.activation_files import ActivationsWriter
 from crosslens.models.encoder import EncoderConfig, MaskedLM
 from crosslens.models.interop import export_model
 from crosslens.models.tokenisation import Vocabulary, train_tokenizer
@@ -25,7 +25,10 @@ def store(folder, language, states):
     """A finished store of the given layers."""
     n, d = states[0].shape
     index = {"id": [str(i) for i in range(n)], "language": [language] * n, "pieces": [1] * n, "truncated": [False] * n}
-    writer = ActivationsWriter(folder, {"made": "here"}, index, layers=len(states), d=d, dtype="float32", block=64)
-    for rows in writer.blocks():
-        writer.write(rows, [state[rows.start : rows.stop] for state in states])
-    return writer.finish(language=language, text="made", encoder="made", truncated=0, versions={})
+    names = [f"layer_{layer:02d}" for layer in range(len(states))]
+    writer = ActivationsWriter(folder, {"made": "here"}, arrays=names, d=d, dtype="float32")
+    with writer.plan() as plan:
+        plan.add(index)
+        plan.end_block()
+    writer.write(writer.blocks[0], dict(zip(names, states, strict=True)))
+    return writer.finish(language=language, text="made", encoder="made", unit="sentence", truncated=0, versions={})

@@ -1,0 +1,125 @@
+"""The verb ``extract``: texts of several kinds, read, checked and encoded."""
+
+import argparse
+import contextlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from crosslens.cli.arguments import by_language, whole_number
+from crosslens.corpus import Corpus, open_text, read_tsv
+from crosslens.errors import refuse
+from crosslens.progress import be_quiet
+from crosslens.words import read_conllu, read_words, segment
+
+__all__ = ["add_arguments", "extract"]
+
+_UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens extract`` takes."""
+    add = parser.add_argument
+    add("encoder", help="model folder or hub name")
+    add("text", nargs="+", metavar="LANGUAGE=FILE", help="UTF-8 text, a sentence per line; or .conllu; or .jsonl with text and words")
+    add("--out", required=True, metavar="DIR", help="folder; each text becomes DIR/LANGUAGE")
+    add(
+        "--unit",
+        choices=_UNITS,
+        default="sentence",
+        help="what gets a vector (default: %(default)s); pair: lines are sentence TAB sentence",
+    )
+    add("--pool", choices=("mean", "max", "first", "last"), default="mean", help="which pieces stand for it (default: %(default)s)")
+    add("--layers", default="all", metavar="LIST", help="hidden states to keep, such as 0,4-8 (default: all; 0 is the embedding layer's)")
+    add("--outputs", default="hidden", metavar="LIST", help="hidden, attention, mlp: the latter two before the residual is added")
+    add("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="numbers on disk (default: %(default)s)")
+    add(
+        "--words",
+        default="whitespace",
+        metavar="HOW",
+        help="words of plain text: whitespace (default), rjieba (Chinese), pythainlp (Thai) or sudachipy (Japanese)",
+    )
+    add("--special-tokens", action="store_true", help="count [CLS], </s> and their like, too (sentences, pairs, tokens)")
+    add("--long", choices=("window", "truncate"), default="window", help="input beyond the encoder's longest (default: %(default)s)")
+    add("--lowercase", action="store_true", help='types: count "Bank" and "bank" as one')
+    add("--min-count", type=int, default=1, metavar="N", help="types: leave out rarer words")
+    add("--random-seed", type=whole_number, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
+    add("--device", default="cpu", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps (default: %(default)s)")
+    add("--precision", choices=("float32", "bfloat16"), default="float32", help="numbers that are computed with (default: %(default)s)")
+    add("--trust-remote-code", action="store_true", help="run the code that comes with the encoder, which can do anything on this machine")
+
+
+def extract(arguments: argparse.Namespace) -> None:
+    """Write the activations of each text, once all texts are known to be fit."""
+    layers = _layers(arguments.layers)
+    texts = {language: _read(path, language, arguments) for language, path in by_language(arguments.text, "TEXT").items()}
+    from crosslens.files import lock_folder, make_folder
+    from crosslens.models.distributed import join_world
+    from crosslens.models.extract import check_text
+    from crosslens.models.extract import extract as run
+    from crosslens.models.loading import load_encoder
+    from crosslens.models.units import Reading
+
+    be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
+    reading = Reading(arguments.unit, arguments.pool, arguments.special_tokens, arguments.long)
+    with join_world("cuda" if arguments.device.startswith("cuda") else "cpu") as world:
+        device = str(world.device) if world.size > 1 else arguments.device
+        settings: dict[str, Any] = {"random_seed": arguments.random_seed, "device": device, "precision": arguments.precision}
+        with world.together():
+            encoder = load_encoder(arguments.encoder, trust_remote_code=arguments.trust_remote_code, **settings)
+            if world.first and len(texts) > 1:
+                for corpus, second in texts.values():
+                    check_text(encoder, corpus, reading, second)  # a text that cannot be read is refused before anything is written
+        with contextlib.ExitStack() as held:
+            with world.together():
+                if world.first:
+                    held.enter_context(lock_folder(make_folder(arguments.out, "--out")))
+            for language, (corpus, second) in texts.items():
+                store = run(
+                    encoder, corpus, Path(arguments.out) / language, unit=arguments.unit, pool=arguments.pool, layers=layers,
+                    outputs=arguments.outputs.split(","), dtype=arguments.dtype, special_tokens=arguments.special_tokens,
+                    long_input=arguments.long, second=second, lowercase=arguments.lowercase, min_count=arguments.min_count,
+                )  # fmt: skip
+                if world.first:
+                    print(_told(store, encoder.max_length))
+
+
+def _read(path: str, language: str, arguments: argparse.Namespace) -> tuple[Corpus, Corpus | None]:
+    """A text, with its words where the file or a segmenter gives them, and the second sentences of pairs."""
+    plain = path.removesuffix(".gz")
+    if arguments.unit == "pair":
+        first, second = (read_tsv(path, language, text_column=column, id_column=None) for column in (0, 1))
+        return first, second
+    if plain.endswith((".conllu", ".jsonl")):
+        if arguments.words != "whitespace":
+            refuse("--words", f"no segmenter, since {Path(path).name} lists its words", repr(arguments.words), "leave it out")
+        return (read_conllu if plain.endswith(".conllu") else read_words)(path, language), None
+    corpus = open_text(path, language)
+    return (corpus if arguments.words == "whitespace" else segment(corpus, arguments.words)), None
+
+
+def _layers(text: str) -> list[int] | None:
+    """The layers of ``0,4-8``; None for all of them."""
+    if text == "all":
+        return None
+    found: list[int] = []
+    for part in text.split(","):
+        bounds = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
+        if bounds is None or int(bounds[2] or bounds[1]) < int(bounds[1]):
+            refuse("--layers", 'all, or numbers and ranges such as "0,4-8"', repr(text), "name the layers so")
+        found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
+    return found
+
+
+def _told(store: Any, longest: int) -> str:
+    """One line on a finished store."""
+    facts = store.manifest
+    what = {"type": "types", "embedding": "types"}.get(store.unit, f"{store.unit}s")
+    numbers = [name.replace("layer_", "layer ").replace("attention_", "attention ").replace("mlp_", "mlp ") for name in store.arrays]
+    arrays = f"layers 0-{store.layers - 1}" if store.arrays == [f"layer_{i:02d}" for i in range(store.layers)] else ", ".join(numbers)
+    told = f"{store.folder}: {store.n:,} {what}, {arrays}, d = {store.d}, {store.dtype}"
+    told += f", {facts['truncated']} sentences cut at {longest} tokens" if facts.get("truncated") else ""
+    told += f", {facts['rare']:,} rarer types left out" if facts.get("rare") else ""
+    told += f", {facts['of_several_pieces']:,} types of several pieces left out" if facts.get("of_several_pieces") else ""
+    return told + (f", {facts['without_pieces']:,} words without a piece" if facts.get("without_pieces") else "")
