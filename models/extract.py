@@ -27,7 +27,7 @@ from crosslens.models.type_averages import average_types, embedding_rows, plan_t
 from crosslens.models.units import Located, Reading, locate
 from crosslens.progress import Progress, say
 
-__all__ = ["check_text", "encode", "extract"]
+__all__ = ["check_settings", "check_text", "encode", "extract"]
 
 _BATCH_TOKENS = {"cpu": 1024, "cuda": 32_768}  # a CPU is fastest with what its caches hold
 _BLOCK_TEXT = 1 << 16  # bytes of text in a block: some 15,000 tokens, enough to sort by length
@@ -85,8 +85,7 @@ def extract(
     OutputError: the folder has a store with other settings, or there is no room.
     """
     reading = Reading(unit, pool, special_tokens, long_input)
-    _check_settings(encoder, corpus, reading, second, dtype=dtype, lowercase=lowercase, min_count=min_count)
-    arrays = ["layer_00"] if unit == "embedding" else _choose_arrays(encoder, layers, outputs)
+    arrays = check_settings(encoder, corpus, reading, layers, outputs, second=second, dtype=dtype, lowercase=lowercase, min_count=min_count)
     settings = {
         "encoder": encoder.fingerprint,
         "text": corpus.fingerprint,
@@ -115,10 +114,24 @@ def extract(
         return job.run(writer, world, lowercase)
 
 
-def _check_settings(
-    encoder: PretrainedEncoder, corpus: Corpus, reading: Reading, second: Corpus | None, *, dtype: str, lowercase: bool, min_count: int
-) -> None:
-    """Refuse settings that do not go together."""
+def check_settings(
+    encoder: PretrainedEncoder,
+    corpus: Corpus,
+    reading: Reading,
+    layers: Sequence[int] | None,
+    outputs: Sequence[str],
+    *,
+    second: Corpus | None,
+    dtype: str,
+    lowercase: bool,
+    min_count: int,
+) -> list[str]:
+    """The names of the arrays that :func:`extract` will write with these settings.
+
+    Raises
+    ------
+    InputError: a setting does not exist, or they do not go together.
+    """
     if dtype not in DTYPES:
         refuse("dtype", f"one of {', '.join(DTYPES)}", repr(dtype), "choose one of these")
     if (reading.unit == "pair") != (second is not None):
@@ -129,6 +142,8 @@ def _check_settings(
         refuse("lowercase, min_count", "no such setting for this unit", f"unit {reading.unit!r}", 'leave them out, or set unit="type"')
     if min_count < 1:
         refuse("min_count", "1 or more", str(min_count), "give a number of occurrences")
+    names = _choose_arrays(encoder, layers, outputs)
+    return ["layer_00"] if reading.unit == "embedding" else names
 
 
 def _choose_arrays(encoder: PretrainedEncoder, layers: Sequence[int] | None, outputs: Sequence[str]) -> list[str]:
@@ -174,6 +189,7 @@ class _Job:
     ) -> None:
         self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = encoder, corpus, second, reading, arrays, dtype
         self.kept: dict[int, Located] = {}
+        self.room: dict[str, Tensor] = {}
         self.label = f"encoding {corpus.name} with {encoder.name}"
 
     def ranges(self) -> Iterator[range]:
@@ -214,7 +230,7 @@ class _Job:
 
     def _vectors(self, rows: range) -> tuple[Located, dict[str, Tensor]]:
         found = self.kept.pop(rows.start, None) or locate(self.encoder, self.corpus, rows, self.reading, self.second)
-        return found, encode(self.encoder, found, self.reading.pool, self.arrays)
+        return found, encode(self.encoder, found, self.reading.pool, self.arrays, self.room)
 
     def _encode_all(self, writer: ActivationsWriter, world: World) -> None:
         mine = [block for block in writer.left if block.number % world.size == world.rank]
@@ -241,14 +257,18 @@ def _sentences_of(block: Block) -> int:
 
 
 @torch.inference_mode()
-def encode(encoder: PretrainedEncoder, found: Located, pool: str, arrays: Sequence[str]) -> dict[str, Tensor]:
+def encode(
+    encoder: PretrainedEncoder, found: Located, pool: str, arrays: Sequence[str], room: dict[str, Tensor] | None = None
+) -> dict[str, Tensor]:
     """The vectors of some sentences' items, by array name, each (items, d) in float32; rows of items without pieces are NaN.
+
+    They stand in ``room`` until the next call with it: memory that is used again and again does not grow.
 
     Raises
     ------
     InputError: the encoder's activations are not finite.
     """
-    out = {name: torch.zeros((found.items, encoder.d)) for name in arrays}
+    out = {name: _cleared(room if room is not None else {}, name, found.items, encoder.d) for name in arrays}
     outputs = list(dict.fromkeys({"layer": "hidden"}.get(name.rpartition("_")[0], name.rpartition("_")[0]) for name in arrays))
     every = encoder.output_names(outputs)
     owner = found.owner[found.entry_token]
@@ -286,6 +306,13 @@ def encode(encoder: PretrainedEncoder, found: Located, pool: str, arrays: Sequen
             refuse(f"encoder {encoder.name}", "finite activations", f"others in {name}", "choose float32, or another encoder")
         state[empty] = torch.nan
     return out
+
+
+def _cleared(room: dict[str, Tensor], name: str, items: int, d: int) -> Tensor:
+    """(items, d) zeros in the memory that stands under a name."""
+    if name not in room or len(room[name]) < items:
+        room[name] = torch.empty((items + items // 4, d))
+    return room[name][:items].zero_()
 
 
 class _Gather:

@@ -56,21 +56,24 @@ def extract(arguments: argparse.Namespace) -> None:
     texts = {language: _read(path, language, arguments) for language, path in by_language(arguments.text, "TEXT").items()}
     from crosslens.files import lock_folder, make_folder
     from crosslens.models.distributed import join_world
-    from crosslens.models.extract import check_text
+    from crosslens.models.extract import check_settings, check_text
     from crosslens.models.extract import extract as run
     from crosslens.models.loading import load_encoder
     from crosslens.models.units import Reading
 
     be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
     reading = Reading(arguments.unit, arguments.pool, arguments.special_tokens, arguments.long)
+    outputs = arguments.outputs.split(",")
+    numbers: dict[str, Any] = {"dtype": arguments.dtype, "lowercase": arguments.lowercase, "min_count": arguments.min_count}
     with join_world("cuda" if arguments.device.startswith("cuda") else "cpu") as world:
         device = str(world.device) if world.size > 1 else arguments.device
         settings: dict[str, Any] = {"random_seed": arguments.random_seed, "device": device, "precision": arguments.precision}
         with world.together():
             encoder = load_encoder(arguments.encoder, trust_remote_code=arguments.trust_remote_code, **settings)
-            if world.first and len(texts) > 1:
-                for corpus, second in texts.values():
-                    check_text(encoder, corpus, reading, second)  # a text that cannot be read is refused before anything is written
+            for corpus, second in texts.values():  # what cannot be done is refused before anything is written
+                check_settings(encoder, corpus, reading, layers, outputs, second=second, **numbers)
+                if world.first and len(texts) > 1:
+                    check_text(encoder, corpus, reading, second)
         with contextlib.ExitStack() as held:
             with world.together():
                 if world.first:
@@ -78,8 +81,7 @@ def extract(arguments: argparse.Namespace) -> None:
             for language, (corpus, second) in texts.items():
                 store = run(
                     encoder, corpus, Path(arguments.out) / language, unit=arguments.unit, pool=arguments.pool, layers=layers,
-                    outputs=arguments.outputs.split(","), dtype=arguments.dtype, special_tokens=arguments.special_tokens,
-                    long_input=arguments.long, second=second, lowercase=arguments.lowercase, min_count=arguments.min_count,
+                    outputs=outputs, special_tokens=arguments.special_tokens, long_input=arguments.long, second=second, **numbers,
                 )  # fmt: skip
                 if world.first:
                     print(_told(store, encoder.max_length))

@@ -111,9 +111,9 @@ def test_a_stopped_extraction_goes_on_to_the_same_bytes(originals, tmp_path, mon
     whole = extract(encoder, text(), tmp_path / "undisturbed")
     encode, texts = module.encode, []
 
-    def counting(encoder, found, pool, arrays):
+    def counting(encoder, found, *given):
         texts.append(found.ids.tobytes())
-        return encode(encoder, found, pool, arrays)
+        return encode(encoder, found, *given)
 
     def stopping(*given):
         if len(texts) == written:

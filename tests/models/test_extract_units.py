@@ -144,11 +144,11 @@ def test_a_stopped_average_goes_on_to_the_same_bytes(originals, tmp_path, monkey
     extract(encoder, text(), tmp_path / "undisturbed", unit="type")
     encode, encoded = module.encode, []
 
-    def counting(encoder, found, pool, arrays):
+    def counting(encoder, found, *given):
         encoded.append(found.columns["id"][0])
         if place == "encoding" and len(encoded) == 3:
             raise KeyboardInterrupt
-        return encode(encoder, found, pool, arrays)
+        return encode(encoder, found, *given)
 
     def stopped(*_, **__):
         raise KeyboardInterrupt

@@ -1,0 +1,157 @@
+"""``crosslens extract`` as a user types it: units, words, layers, several texts, and what is refused."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from ground_tools import GRAMMAR, snapshot
+
+from crosslens.activations import Activations
+from crosslens.cli.main import main
+from crosslens.progress import be_quiet
+
+TEXT = "The cat sat.\nA dog ran home, and the cat ran.\n"
+TREE = "# sent_id = a\n# text = du pain\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n" + "".join(
+    f"{i}\t{form}\t{form}\t{tag}\t_\t_\t0\troot\t_\t_\n" for i, form, tag in ((1, "de", "ADP"), (2, "le", "DET"), (3, "pain", "NOUN"))
+)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    from crosslens.models.encoder import EncoderConfig, MaskedLM
+    from crosslens.models.interop import export_model
+    from crosslens.models.tokenisation import Vocabulary, train_tokenizer
+
+    folder = tmp_path_factory.mktemp("made") / "encoder"
+    tokenizer = train_tokenizer({"eng": TEXT.splitlines() * 20}, Vocabulary(size=60, kind="bpe", sentences=200))
+    config = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=8, layers=2, heads=2, ffn_size=8, max_positions=16)
+    export_model(MaskedLM(config), tokenizer, folder)
+    return folder
+
+
+@pytest.fixture
+def place(encoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    shutil.copytree(encoder, tmp_path / "encoder")
+    (tmp_path / "eng.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "fra.conllu").write_text(TREE + "\n", encoding="utf-8")
+    (tmp_path / "words.jsonl").write_text(json.dumps({"text": "Don't go", "words": ["Do", "n't", "go"]}) + "\n", encoding="utf-8")
+    (tmp_path / "pairs.txt").write_text("the cat\tthe dog\na\tb\n", encoding="utf-8")
+    yield tmp_path
+    be_quiet(False)
+
+
+def extract(*arguments):
+    return main(["extract", "encoder", *arguments, "--out", "out", "--quiet"])
+
+
+def test_words_of_a_text_a_treebank_and_a_list(place, capsys):
+    assert extract("eng=eng.txt", "fra=fra.conllu", "deu=words.jsonl", "--unit", "word", "--dtype", "float16") == 0
+    assert Activations("out/eng").index()["word"] == TEXT.split()
+    french = Activations("out/fra").index()
+    assert french["word"] == ["du", "du", "pain"] and french["form"] == ["de", "le", "pain"] and french["upos"] == ["ADP", "DET", "NOUN"]
+    assert Activations("out/deu").index()["word"] == ["Do", "n't", "go"]
+    assert capsys.readouterr().out.splitlines()[0] == "out/eng: 11 words, layers 0-2, d = 8, float16"
+
+
+def test_layers_outputs_and_pooling(place, capsys):
+    assert extract("eng=eng.txt", "--unit", "word", "--layers", "0,1-2", "--outputs", "hidden,mlp", "--pool", "first") == 0
+    store = Activations("out/eng")
+    assert store.arrays == ["layer_00", "layer_01", "layer_02", "mlp_01", "mlp_02"] and store.manifest["settings"]["pooling"] == "first"
+    assert "layer 00, layer 01, layer 02, mlp 01, mlp 02" in capsys.readouterr().out
+
+
+def test_pairs_types_and_embeddings(place, capsys):
+    assert extract("eng=pairs.txt", "--unit", "pair", "--pool", "first", "--special-tokens") == 0
+    assert len(Activations("out/eng")) == 2
+    assert (
+        main(["extract", "encoder", "eng=eng.txt", "--unit", "type", "--lowercase", "--min-count", "2", "--out", "types", "--quiet"]) == 0
+    )
+    assert sorted(Activations("types/eng").index()["word"]) == ["cat", "ran", "the"] or "rarer types" in capsys.readouterr().out
+    assert main(["extract", "encoder", "eng=eng.txt", "--unit", "embedding", "--out", "rows", "--quiet"]) == 0
+    assert Activations("rows/eng").layers == 1
+
+
+def test_a_random_copy_differs(place):
+    assert extract("eng=eng.txt") == 0
+    assert main(["extract", "encoder", "eng=eng.txt", "--random-seed", "0", "--out", "random", "--quiet"]) == 0
+    assert not np.allclose(Activations("out/eng").layer(1), Activations("random/eng").layer(1), atol=0.01)
+
+
+def test_the_same_command_does_nothing_and_another_is_refused(place, capsys):
+    assert extract("eng=eng.txt") == 0
+    before = snapshot(place)
+    assert extract("eng=eng.txt") == 0 and snapshot(place) == before
+    assert extract("eng=eng.txt", "--pool", "max") == 2
+    assert "(pooling: 'mean' there, 'max' here); choose another folder" in capsys.readouterr().err and snapshot(place) == before
+
+
+def spoil(place, name, content):
+    (place / name).write_bytes(content)
+
+
+BAD = {
+    "a layer that is not there": (["--layers", "0,7"], "layers: expected layers from 0 to 2, each once, got 7"),
+    "layers that are no numbers": (["--layers", "top"], "--layers: expected all, or numbers and ranges"),
+    "layers backwards": (["--layers", "2-1"], "--layers: expected all, or numbers and ranges"),
+    "an unknown output": (["--outputs", "gates"], "outputs: expected"),
+    "special tokens of words": (["--unit", "word", "--special-tokens"], "special_tokens: expected False for words"),
+    "a device that is not there": (["--device", "cuda:77"], "device: expected"),
+    "a segmenter that does not exist": (["--unit", "word", "--words", "scissors"], "segmenter: expected"),
+    "lower case for words": (["--unit", "word", "--lowercase"], "lowercase, min_count: expected no such setting"),
+    "no occurrences": (["--unit", "type", "--min-count", "0"], "min_count: expected 1 or more, got 0"),
+    "pairs without a tab": (["--unit", "pair"], "eng.txt:1: expected at least 2 tab-separated columns, got 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_settings_that_do_not_fit_are_refused_before_anything_is_written(place, capsys, case):
+    arguments, told = BAD[case]
+    before = snapshot(place)
+    assert extract("eng=eng.txt", *arguments) == 2
+    message = capsys.readouterr().err
+    assert told in message and GRAMMAR.fullmatch(message.removeprefix("crosslens: ").strip()), message
+    left = {name: what for name, what in snapshot(place).items() if name not in before and not name.startswith("out")}
+    assert not left and not list((place / "out").glob("*") if (place / "out").exists() else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("eng.txt", b"a\0b\n", "eng.txt:1: expected text, got a NUL byte"),
+        ("eng.txt", b"a\xed\xa0\x80b\n", "eng.txt:1: expected UTF-8 text"),  # a lone surrogate
+        ("words.jsonl", b'{"text": "a b", "words": ["a", "c"]}\n', "words.jsonl:1: expected word 2, 'c'"),
+        ("words.jsonl", b'{"text": "a \\ud800 b", "words": ["a", "b"]}\n', "words.jsonl:1: "),
+        ("words.jsonl", b'{"text": "a", "spans": [[0, 9]]}\n', "words.jsonl:1: "),
+        ("fra.conllu", TREE.replace("# text = du pain", "# text = du vin").encode(), "fra.conllu:"),
+    ],
+)
+def test_texts_that_cannot_be_right_are_refused_with_their_line(place, capsys, name, content, told):
+    (place / name).write_bytes(content)
+    assert extract(f"eng={name}", "--unit", "word") == 2
+    message = capsys.readouterr().err
+    assert told in message and GRAMMAR.fullmatch(message.removeprefix("crosslens: ").strip()), message
+    assert not (place / "out").exists()
+
+
+def test_code_of_an_encoder_is_run_only_by_flag(place, capsys):
+    config = json.loads((place / "encoder" / "config.json").read_text())
+    config["auto_map"] = {"AutoModel": "mine.Mine", "AutoConfig": "mine.Config"}
+    (place / "encoder" / "config.json").write_text(json.dumps(config))
+    (place / "encoder" / "mine.py").write_text(
+        "import pathlib\npathlib.Path('ran').touch()\nfrom transformers import BertConfig as Config, BertModel as Mine\n"
+    )
+    assert extract("eng=eng.txt") == 2
+    assert "--trust-remote-code" in capsys.readouterr().err and not (place / "ran").exists()
+
+
+def test_a_damaged_block_is_named_with_its_rows(place):
+    assert extract("eng=eng.txt") == 0
+    path = place / "out" / "eng" / "layer_01.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Exception, match=r"layer_01.safetensors.*0 to 1"):
+        Activations("out/eng").verify()

@@ -1,0 +1,48 @@
+"""Extraction in a process of its own, for the tests: several of them under torchrun, or one that is killed.
+
+extraction_process.py ENCODER TEXT FOLDER UNIT [PLACE NUMBER]     kill -9 at the NUMBERth time that PLACE is reached
+"""
+
+import os
+import signal
+import sys
+
+import torch
+
+from crosslens.activation_files import ActivationsWriter
+from crosslens.corpus import open_text
+from crosslens.models import extract as module
+from crosslens.models import type_averages
+from crosslens.models.loading import load_encoder
+from crosslens.progress import be_quiet
+
+
+def kill_at(place: str, number: int) -> None:
+    """Let the process end without warning."""
+    owner, name = {
+        "plan": (module, "locate"),
+        "encode": (module, "encode"),
+        "write": (ActivationsWriter, "write"),
+        "save": (type_averages._Sums, "save"),
+        "finish": (ActivationsWriter, "finish"),
+    }[place]
+    function, left = getattr(owner, name), [number]
+
+    def counted(*given, **more):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*given, **more)
+
+    setattr(owner, name, counted)
+
+
+if __name__ == "__main__":
+    encoder, text, folder, unit, *trap = sys.argv[1:]
+    torch.set_num_threads(1)
+    be_quiet()
+    module._block_text = lambda *_: 400
+    type_averages._SAVE_EVERY = 0.0
+    if trap:
+        kill_at(trap[0], int(trap[1]))
+    module.extract(load_encoder(encoder), open_text(text, "eng"), folder, unit=unit, dtype="float16")

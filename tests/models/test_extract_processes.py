@@ -1,0 +1,65 @@
+"""Stores that several processes write, and those of processes that were killed: the bytes of one that was left in peace."""
+
+import os
+import subprocess
+import sys
+
+import extraction_process
+import pytest
+from toy_models import HARD
+
+UNITS = ["word", "type"]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "eng.txt"
+    path.write_text("".join(f"{HARD[i % len(HARD)]} {i}\n" for i in range(60)), encoding="utf-8")
+    return path
+
+
+def run(*arguments, processes=1):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable]
+    if processes > 1:
+        command += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command += [extraction_process.__file__, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(originals, text, tmp_path_factory):
+    folders = {unit: tmp_path_factory.mktemp("whole") / unit for unit in UNITS}
+    for unit, folder in folders.items():
+        done = run(originals["bert"], text, folder, unit)
+        assert done.returncode == 0, done.stderr
+    return {unit: files(folder) for unit, folder in folders.items()}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_two_processes_write_the_bytes_of_one(originals, text, undisturbed, tmp_path, unit):
+    done = run(originals["bert"], text, tmp_path / "store", unit, processes=2)
+    assert done.returncode == 0, done.stderr
+    assert files(tmp_path / "store") == undisturbed[unit]
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "places"),
+    [("word", ["plan 5", "encode 3", "finish 1"]), ("type", ["encode 4", "write 1"])],
+)
+def test_after_kill_9_the_same_call_ends_with_the_same_bytes(originals, text, undisturbed, tmp_path, unit, places):
+    """One run is killed again and again, each time somewhere else."""
+    store = tmp_path / "store"
+    for place in places:
+        killed = run(originals["bert"], text, store, unit, *place.split())
+        assert killed.returncode == -9, (place, killed.stderr)
+        assert not store.exists()
+    assert (tmp_path / "store.partial").exists()
+    done = run(originals["bert"], text, store, unit)
+    assert done.returncode == 0, done.stderr
+    assert files(store) == undisturbed[unit]
