@@ -10,7 +10,7 @@ import numpy as np
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 
-__all__ = ["jackknife_interval", "wilson_interval"]
+__all__ = ["jackknife_interval", "mean_interval", "paired_interval", "wilson_interval"]
 
 _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
@@ -33,6 +33,55 @@ def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
     low, high = ((centre + sign * half) / (1 + _Z**2 / n) for sign in (-1, 1))
     return max(0.0, low), min(1.0, high)
+
+
+def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
+    """Difference of two proportions on the same items, first - second, and its 95 % interval (Agresti & Min 2005, "Wald+2").
+
+    With b items that only the first got right, c that only the second did, and n in all, half an item is added to each of the four
+    cells of the table: ``(b - c) / (n + 2) ± z sqrt(b + c + 1 - (b - c)^2 / (n + 2)) / (n + 2)``. The difference that is
+    returned is the plain one, (b - c) / n.
+
+    Parameters
+    ----------
+    first, second: shape (n,), True where an item was right.
+
+    Returns
+    -------
+    difference, low, high: each from -1 to 1.
+
+    >>> first, second = np.arange(100) < 60, np.arange(100) < 40
+    >>> tuple(round(x, 3) for x in paired_interval(first, second))
+    (0.2, 0.117, 0.275)
+    """
+    if len(first) != len(second) or len(first) == 0:
+        refuse(
+            "second", f"{len(first)} outcomes, of the same items, and at least one", str(len(second)), "give one outcome per item to each"
+        )
+    only_first, only_second = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+    n, more, either = len(first), only_first - only_second, only_first + only_second
+    half = _Z * math.sqrt(either + 1 - more**2 / (n + 2)) / (n + 2)
+    centre = more / (n + 2)
+    return more / n, max(-1.0, centre - half), min(1.0, centre + half)
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean and its 95 % interval by Student's t with n - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    values: shape (n,), n >= 2, one per item.
+
+    >>> tuple(round(x, 2) for x in mean_interval(np.array([1.0, 2.0, 3.0])))
+    (2.0, -0.48, 4.48)
+    """
+    n = len(values)
+    if n < 2:
+        refuse("values", "at least 2 values", str(n), "measure more items")
+    from scipy.special import stdtrit
+
+    mean, half = float(np.mean(values)), float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
+    return mean, mean - half, mean + half
 
 
 def jackknife_interval(value: float, left_out: np.ndarray) -> tuple[float, float]:

@@ -62,6 +62,7 @@ def _verdict(study: Study, condition: str, layer: int) -> str:
     """In how many directions the encoder is clearly above its random control; HTML."""
     main, control = _curves(study, condition), _curves(study, CONTROL_OF[condition])
     answers = {way: clear_of(main[way].get(layer), control[way].get(layer)) for way in main if layer in main[way]}
+    paired = any("above_control" in (curve[layer].details or {}) for curve in main.values() if layer in curve)
     told = [way for way, answer in answers.items() if answer is not None]
     unclear = [way for way in told if not answers[way]]
     if not told:
@@ -69,11 +70,27 @@ def _verdict(study: Study, condition: str, layer: int) -> str:
     rest = f" ({plural(len(answers) - len(told), 'direction')} could not be compared.)" if len(told) < len(answers) else ""
     if not unclear:
         everywhere = "both directions" if len(told) == 2 else f"all {plural(len(told), 'direction')}" if len(told) > 2 else "this direction"
-        return f"In {everywhere} its 95 % interval lies wholly above the random encoder’s.{rest}"
+        rule = "the interval of that difference lies above 0" if paired else "its 95 % interval lies wholly above the random encoder’s"
+        return f"{_mean_sentence(study, condition, layer)}In {everywhere} {rule}.{rest}"
     names = text(join(_ways(unclear), most=8, rest="more, marked in the table"))
     scale = "any direction" if len(unclear) == len(told) else f"{len(unclear)} of {plural(len(told), 'direction')}"
+    rule = "the 95 % interval of the difference reaches 0" if paired else "its 95 % interval does not lie wholly above the random encoder’s"
     lead = f"<strong>Not clearly above the random encoder</strong> in {scale}"
-    return f"{lead} (its 95 % interval does not lie wholly above the random encoder’s): {names}.{rest}"
+    return f"{_mean_sentence(study, condition, layer)}{lead} ({rule}): {names}.{rest}"
+
+
+def _mean_sentence(study: Study, condition: str, layer: int) -> str:
+    """How far the mean over directions lies above the control's; empty where that was not measured."""
+    mean = study.curve("mean_sentence_retrieval", _QUANTITY, condition).get(layer)
+    above = (mean.details or {}).get("above_control") if mean is not None else None
+    if not isinstance(above, dict):
+        return ""
+    low, high = decimal(above["low"]), decimal(above["high"])
+    verdict = "" if above["low"] > 0 else ", <strong>which reaches 0</strong>"
+    return (
+        f"On the same sentences the mean lies {decimal(above['difference'])} above the random encoder’s "
+        f"(95 % interval {low} to {high}{verdict}). "
+    )
 
 
 def _control_sentence(study: Study, condition: str, layer: int) -> str:

@@ -24,6 +24,7 @@ CONTROL_OF = {"unaligned": "random_encoder", "procrustes": "random_encoder_procr
 
 _DRAWN: dict[tuple[str, str], set[str | None]] = {
     ("sentence_retrieval", "precision_at_1"): {*CONTROL_OF, *CONTROL_OF.values()},
+    ("mean_sentence_retrieval", "precision_at_1"): {*CONTROL_OF},
     ("similarity", "linear_cka"): {None, "random_encoder", "shuffled_items"},
     ("similarity", "debiased_linear_cka"): {None, "random_encoder", "shuffled_items"},
     ("language_id", "accuracy"): {None, "random_encoder", "shuffled_labels", "majority"},
@@ -103,7 +104,7 @@ def _is_drawn(score: Score) -> bool:
     drawn: set[str | None] = _DRAWN.get((score.task or "", score.quantity), set())
     if score.condition not in drawn:
         return False
-    return score.task == "language_id" or (score.source is not None and score.target is not None)
+    return score.task in ("language_id", "mean_sentence_retrieval") or (score.source is not None and score.target is not None)
 
 
 def _spread_layers(scores: list[Score]) -> list[Score]:
@@ -165,7 +166,14 @@ def best_layer(curves: Iterable[Mapping[int, Score]]) -> Best | None:
 
 
 def clear_of(score: Score | None, control: Score | None) -> bool | None:
-    """Whether a score's interval lies wholly above its control's; None where that cannot be told."""
+    """Whether a score is clearly above its control; None where that cannot be told.
+
+    Where the two were compared sentence by sentence, the interval of the difference must lie above 0; else the score's interval must
+    lie wholly above its control's.
+    """
+    paired = ((score.details if score is not None else None) or {}).get("above_control")
+    if control is not None and isinstance(paired, dict) and isinstance(paired.get("low"), (int, float)):
+        return bool(paired["low"] > 0)
     if score is None or control is None or score.low is None or control.high is None:
         return None
     if math.isnan(score.value) or math.isnan(control.value):

@@ -87,6 +87,8 @@ def _retrieval_score(
 ) -> Score:
     low, high = result.interval
     details: dict[str, Any] = {"part": part, "chance": 1 / result.n}
+    if part == "held_out":
+        details["hits"] = "".join("1" if hit else "0" for hit in result.correct)  # for paired comparisons, which remove it
     if condition.endswith("procrustes"):
         details["fitted_on"] = fitted_on
     return Score(

@@ -20,6 +20,7 @@ from crosslens.corpus import Corpus, check_parallel, read_text
 from crosslens.errors import InputError, refuse
 from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, need_space, sha256_file
 from crosslens.progress import Progress
+from crosslens.run.comparison import compare_with_controls
 from crosslens.run.folder import RunFolder, versions
 from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores
 from crosslens.score import Score, read_scores
@@ -205,7 +206,7 @@ def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], spli
             except InputError as error:
                 raise InputError(f"{name}: {error}") from error  # which languages, of which encoder
             progress.add(1, name)
-    return scores
+    return compare_with_controls(scores)
 
 
 def _retrieval(pair: tuple[Activations, Activations], common: Mapping[str, Any], split: Split, control: str | None) -> list[Score]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as reference
 
 from crosslens.errors import InputError
-from crosslens.stats import jackknife_interval, wilson_interval
+from crosslens.stats import jackknife_interval, mean_interval, paired_interval, wilson_interval
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 30, 600, 100_000])
@@ -81,3 +81,46 @@ def test_jackknife_of_equal_values_has_no_width_and_one_value_is_refused():
     assert jackknife_interval(0.5, np.array([0.4, 0.4])) == (0.5, 0.5)
     with pytest.raises(InputError, match="left_out: expected at least 2 values, got 1"):
         jackknife_interval(0.5, np.array([0.4]))
+
+
+def test_the_mean_s_interval_is_scipy_s():
+    x = np.random.default_rng(1).normal(3, 2, 40)
+    expected = reference.t.interval(0.95, 39, x.mean(), reference.sem(x))
+    assert mean_interval(x) == pytest.approx((x.mean(), *expected), abs=1e-12)
+    with pytest.raises(InputError, match="values: expected at least 2 values, got 1; measure more items"):
+        mean_interval(x[:1])
+
+
+def test_paired_difference_is_wald_s_on_a_table_with_half_an_item_more_in_each_cell():
+    draw = np.random.default_rng(2)
+    first = draw.random(200) < 0.6
+    second = np.where(draw.random(200) < 0.3, draw.random(200) < 0.4, first)
+    cells = np.array([[np.sum(first & second), np.sum(first & ~second)], [np.sum(~first & second), np.sum(~first & ~second)]]) + 0.5
+    n = cells.sum()
+    p = cells / n
+    centre = p[0, 1] - p[1, 0]
+    error = math.sqrt((p[0, 1] + p[1, 0] - centre**2) / n)
+    z = reference.norm.ppf(0.975)
+    difference, low, high = paired_interval(first, second)
+    assert difference == pytest.approx(first.mean() - second.mean(), abs=1e-12)
+    assert (low, high) == pytest.approx((centre - z * error, centre + z * error), abs=1e-12)
+
+
+def test_paired_intervals_hold_the_truth_as_often_as_they_say():
+    """Outcomes that depend on each other, with a known difference of .1."""
+    draw, held = np.random.default_rng(3), 0
+    for _ in range(1000):
+        kind = draw.choice(4, 60, p=[0.2, 0.25, 0.15, 0.4])  # both, only the first, only the second, none
+        _, low, high = paired_interval(kind <= 1, (kind == 0) | (kind == 2))
+        held += low <= 0.1 <= high
+    assert 930 <= held <= 975  # 950 and three standard errors
+
+
+def test_swapping_the_two_swaps_the_sign_and_equal_outcomes_differ_by_nothing():
+    first, second = np.arange(50) % 3 == 0, np.arange(50) % 2 == 0
+    (d, low, high), (e, a, b) = paired_interval(first, second), paired_interval(second, first)
+    assert (d, low, high) == pytest.approx((-e, -b, -a))
+    same = paired_interval(first, first)
+    assert same[0] == 0 and same[1] < 0 < same[2]  # no certainty from agreement
+    with pytest.raises(InputError, match="second: expected 50 outcomes, of the same items, and at least one, got 49"):
+        paired_interval(first, second[:-1])

@@ -373,6 +373,13 @@ def test_clear_of(low: float | None, high: float | None, expected: bool | None) 
     assert clear_of(None, _score(0.3, high=high)) is None
 
 
+@pytest.mark.parametrize(("low", "expected"), [(0.01, True), (0.0, False), (-0.2, False)])
+def test_what_was_compared_sentence_by_sentence_is_judged_by_the_difference(low: float, expected: bool) -> None:
+    paired = _score(0.5, low=0.1, details={"above_control": {"difference": 0.2, "low": low, "high": 0.4}})
+    assert clear_of(paired, _score(0.3, high=0.39)) is expected
+    assert clear_of(paired, None) is None
+
+
 def test_numbers_as_people_read_them() -> None:
     assert decimal(-0.0004) == "0.000"
     assert decimal(-0.25, 2) == "−0.25"
@@ -469,3 +476,39 @@ def test_doors_are_sorted() -> None:
         module = sys.modules["crosslens.report" + ("" if path.stem == "__init__" else f".{path.stem}")]
         assert module.__doc__
         assert all(getattr(module, name, None) is not None for name in module.__all__)
+
+
+def test_the_mean_over_directions_is_told_with_its_difference_to_the_control(tmp_path: Path) -> None:
+    """Paired outcomes in the scores: the page judges by them, and says how far the mean is from the control's."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    scores = []
+    for condition, value in (("unaligned", 0.5), ("random_encoder", 0.4)):
+        for way, low in ((("eng", "fra"), 0.02), (("fra", "eng"), -0.01)):
+            above = {"above_control": {"difference": 0.1, "low": low, "high": 0.2}} if condition == "unaligned" else {}
+            scores.append(
+                Score(
+                    quantity="precision_at_1",
+                    value=value,
+                    n=100,
+                    low=value - 0.1,
+                    high=value + 0.1,
+                    layer=0,
+                    source=way[0],
+                    target=way[1],
+                    condition=condition,
+                    task="sentence_retrieval",
+                    details={"part": "held_out", **above},
+                )  # fmt: skip
+            )
+    above = {"difference": 0.1, "low": 0.05, "high": 0.15}
+    details = {"part": "held_out", "directions": 2, "control": 0.4, "above_control": above}
+    mean = Score(
+        quantity="precision_at_1", value=0.5, n=100, low=0.4, high=0.6, layer=0, condition="unaligned", task="mean_sentence_retrieval",
+        details=details,
+    )  # fmt: skip
+    write_scores([*scores, mean], folder / "scores.jsonl")
+    (folder / "config.json").write_text(json.dumps({"kind": "study", "settings": {"languages": ["eng", "fra"]}}))
+    words = re.sub(r"<[^>]+>", "", render_report(folder)).replace("&nbsp;", " ")
+    assert "On the same sentences the mean lies 0.100 above the random encoder’s (95 % interval 0.050 to 0.150)." in words
+    assert "Not clearly above the random encoder in 1 of 2 directions (the 95 % interval of the difference reaches 0): fra → eng." in words

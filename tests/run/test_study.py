@@ -38,9 +38,10 @@ def test_every_measurement_stands_beside_its_controls(finished):
         ("similarity", q, c, None) for q in ("linear_cka", "debiased_linear_cka") for c in (None, "shuffled_items", "random_encoder")
     }
     language = {("language_id", "accuracy", c, None) for c in (None, "majority", "shuffled_labels", "random_encoder")}
-    assert found == retrieval | similarity | language
+    means = {("mean_sentence_retrieval", "precision_at_1", c, "held_out") for c in ("unaligned", "procrustes")}
+    assert found == retrieval | means | similarity | language
     layers, pairs = 3, 3
-    assert len(scores) == pairs * 2 * layers * 6 + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
+    assert len(scores) == pairs * 2 * layers * 6 + 2 * layers + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
     assert all(s.n > 0 and s.seed == 0 and s.encoder == "small-encoder" for s in scores)
     assert all(s.low <= s.value <= s.high for s in scores if s.low is not None)
 
@@ -116,7 +117,7 @@ def test_monolingual_encoders_have_no_language_identification(small_encoder, tex
     texts.pop("rus")
     folder = run_study(Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts), tmp_path / "mono")
     scores = list(read_scores(folder / "scores.jsonl"))
-    assert {s.task for s in scores} == {"sentence_retrieval", "similarity"}
+    assert {s.task for s in scores} == {"sentence_retrieval", "mean_sentence_retrieval", "similarity"}
     assert {s.encoder for s in scores} == {"small-encoder / second"}
     notes = json.loads((folder / "config.json").read_text())["notes"]
     assert any(note.startswith("Language identification was not measured") for note in notes)
