@@ -33,10 +33,10 @@ _DEFINITIONS = (
      "length and architecture, not from training."),
     ("Language identification", "A linear classifier on the vectors of one layer. Layer-wise language identity: Wu & Dredze 2019, “Beto, "
      "Bentz, Becas: The surprising cross-lingual effectiveness of BERT”. Shuffled labels: trained on permuted labels."),
-    ("Clearly above", "Retrieval is compared with its control on the same sentences, outcome by outcome: the 95 % interval of the difference "
-     "lies above 0 (Agresti & Min 2005; for the mean over directions, Student’s t over sentences). Elsewhere, and in runs without such "
-     "outcomes, the lower end of one 95 % interval lies above the upper end of the other, which is stricter than a test at the 5 % level. "
-     "Neither is corrected for the number of comparisons."),
+    ("Clearly above", "Retrieval is compared with its control on the same sentences, outcome by outcome: the 95 % interval of the "
+     "difference lies above 0 (Agresti & Min 2005; for the mean over directions, Student’s t over sentences). Elsewhere, and in runs "
+     "without such outcomes, the lower end of one 95 % interval lies above the upper end of the other, which is stricter than a test at "
+     "the 5 % level. Neither is corrected for the number of comparisons."),
 )  # fmt: skip
 
 
