@@ -1,6 +1,6 @@
 """Every named sharing plan on real English and French, beside n-gram models of the same pieces.
 
-    python benchmarks/plans.py tatoeba.en-fr.tsv.gz [--steps 2400] [--systems default,sep-emb] [--out FOLDER]
+    python benchmarks/plans.py tatoeba.en-fr.tsv.gz [--steps 2600] [--systems default,sep-emb] [--out FOLDER]
 
 Trains a small model (few pieces, so that minutes are enough) for each system of Conneau et al. 2020, Table 1, without parallel data
 (the two columns are two texts), and prints held-out perplexity of masked tokens beside that of a unigram and of a bigram model,
@@ -81,7 +81,7 @@ def baselines(folder: Path, what: TrainRecipe) -> dict[str, tuple[float, float]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("text", help="tab-separated English and French")
-    parser.add_argument("--steps", type=int, default=2400)
+    parser.add_argument("--steps", type=int, default=2600)
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     parser.add_argument("--out", default=None)
     arguments = parser.parse_args()

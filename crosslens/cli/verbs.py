@@ -209,7 +209,7 @@ def doctor(arguments: argparse.Namespace) -> None:
         import torch
 
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        rows.append(("GPUs", ", ".join(names) + " (not used yet)" if names else "none (none is needed)"))
+        rows.append(("GPUs", ", ".join(names) + " (train and extract use them: --device)" if names else "none (none is needed)"))
     print(format_table(rows))
 
 
