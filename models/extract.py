@@ -106,11 +106,14 @@ def extract(
         if finished is not None:
             return finished
         job = _Job(encoder, corpus, second, reading, arrays, dtype)
+        shape: dict[str, Any] = {"arrays": arrays, "d": encoder.d, "dtype": dtype}
         with world.together():
             if world.first:
-                job.plan(ActivationsWriter(folder, settings, arrays=arrays, d=encoder.d, dtype=dtype), lowercase, min_count)
+                writer = ActivationsWriter(folder, settings, **shape)
+                job.plan(writer, lowercase, min_count)
         with world.together():
-            writer = ActivationsWriter(folder, settings, arrays=arrays, d=encoder.d, dtype=dtype, rank=world.rank)
+            if not world.first:  # what the first has planned
+                writer = ActivationsWriter(folder, settings, **shape, rank=world.rank)
         return job.run(writer, world, lowercase)
 
 

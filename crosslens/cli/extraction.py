@@ -13,8 +13,9 @@ from crosslens.errors import refuse
 from crosslens.progress import be_quiet
 from crosslens.words import read_conllu, read_words, segment
 
-__all__ = ["add_arguments", "extract"]
+__all__ = ["TRUST", "add_arguments", "extract"]
 
+TRUST = "run the Python code that comes with the encoder, which can do anything on this machine"
 _UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 
 
@@ -47,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--random-seed", type=whole_number, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
     add("--device", default="cpu", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps (default: %(default)s)")
     add("--precision", choices=("float32", "bfloat16"), default="float32", help="numbers that are computed with (default: %(default)s)")
-    add("--trust-remote-code", action="store_true", help="run the code that comes with the encoder, which can do anything on this machine")
+    add("--trust-remote-code", action="store_true", help=TRUST)
 
 
 def extract(arguments: argparse.Namespace) -> None:

@@ -46,7 +46,9 @@ def study(arguments: argparse.Namespace) -> None:
         refuse(
             "--encoder", "one encoder, or LANGUAGE=ENCODER for each text", " ".join(arguments.encoder), "name the language of each encoder"
         )
-    _study(Study(encoders=encoders, texts=texts, train_fraction=arguments.train_fraction, seed=arguments.seed), arguments)
+    trusted = arguments.trust_remote_code
+    what = Study(encoders=encoders, texts=texts, train_fraction=arguments.train_fraction, seed=arguments.seed, trust_remote_code=trusted)
+    _study(what, arguments)
 
 
 def _study(what: Any, arguments: argparse.Namespace) -> None:

@@ -38,6 +38,7 @@ class Study:
     texts: language to a line-aligned text file; two languages or more.
     train_fraction: share of the sentences that mappings and probes are fitted on; the rest is held out.
     seed: seed of the split, of the random control encoder and of the shuffled labels.
+    trust_remote_code: run the Python code that an encoder's folder brings for its model or its tokeniser.
 
     >>> Study(encoders={"*": "model"}, texts={"eng": "en.txt", "fra": "fr.txt"}).seed
     0
@@ -47,6 +48,7 @@ class Study:
     texts: Mapping[str, str]
     train_fraction: float = 0.5
     seed: int = 0
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         check_fraction(self.train_fraction, "train_fraction")
@@ -86,7 +88,10 @@ def run_study(study: Study, out: str | Path) -> Path:
     split = make_split(check_parallel(corpora), study.train_fraction, study.seed)
     from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch, once the texts are fit
 
-    prints = {name: encoder_fingerprint(resolve_encoder(name)) for name in dict.fromkeys(study.encoders.values())}
+    prints = {
+        name: encoder_fingerprint(resolve_encoder(name, trust_remote_code=study.trust_remote_code))
+        for name in dict.fromkeys(study.encoders.values())
+    }
     settings, run = _settings(study, corpora, prints), RunFolder(out)
     check_folder(out, "study", settings)
     if not run.scores.exists():
@@ -109,7 +114,7 @@ def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping
 
     shapes: dict[str, tuple[int, int]] = {}
     for name in prints:
-        encoder = load_encoder(name)
+        encoder = load_encoder(name, trust_remote_code=study.trust_remote_code)
         mine = [language for language in corpora if study.encoder_of(language) == name]
         shapes |= dict.fromkeys(mine, (encoder.layers, encoder.d))
         for language in mine:
@@ -156,7 +161,8 @@ def _extract_all(
         for name, fingerprint in prints.items():
             # Two encoders of one shape must not become the same random network.
             seed = study.seed if len(prints) == 1 else int(sha256(f"{study.seed} {fingerprint}".encode()).hexdigest()[:8], 16)
-            encoder = load_encoder(name, random_seed=None if condition == "encoder" else seed)
+            random = None if condition == "encoder" else seed
+            encoder = load_encoder(name, random_seed=random, trust_remote_code=study.trust_remote_code)
             for language, corpus in corpora.items():
                 if study.encoder_of(language) == name:
                     mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language, long_input="truncate")

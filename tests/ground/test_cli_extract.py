@@ -145,6 +145,11 @@ def test_code_of_an_encoder_is_run_only_by_flag(place, capsys):
     )
     assert extract("eng=eng.txt") == 2
     assert "--trust-remote-code" in capsys.readouterr().err and not (place / "ran").exists()
+    (place / "fra.txt").write_text(TEXT * 10, encoding="utf-8")
+    (place / "deu.txt").write_text(TEXT * 10, encoding="utf-8")
+    assert main(["study", "--encoder", "encoder", "--text", "deu=deu.txt", "--text", "fra=fra.txt", "--out", "study", "--quiet"]) == 2
+    assert "--trust-remote-code" in capsys.readouterr().err and not (place / "ran").exists() and not (place / "study").exists()
+    assert extract("eng=eng.txt", "--trust-remote-code") == 0 and (place / "ran").exists()
 
 
 def test_a_damaged_block_is_named_with_its_rows(place):
