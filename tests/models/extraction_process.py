@@ -6,6 +6,7 @@ extraction_process.py ENCODER TEXT FOLDER UNIT [PLACE NUMBER]     kill -9 at the
 import os
 import signal
 import sys
+import traceback
 
 import torch
 
@@ -18,7 +19,7 @@ from crosslens.progress import be_quiet
 
 
 def kill_at(place: str, number: int) -> None:
-    """Let the process end without warning."""
+    """Let the process end without warning at the ``number``th time that ``place`` is reached."""
     owner, name = {
         "plan": (module, "locate"),
         "encode": (module, "encode"),
@@ -37,12 +38,31 @@ def kill_at(place: str, number: int) -> None:
     setattr(owner, name, counted)
 
 
-if __name__ == "__main__":
-    encoder, text, folder, unit, *trap = sys.argv[1:]
+def work(encoder: str, text: str, folder: str, unit: str, place: str = "", number: int = 0) -> None:
+    """Extract with small blocks; sums are saved after every block."""
     torch.set_num_threads(1)
     be_quiet()
     module._block_text = lambda *_: 400
     type_averages._SAVE_EVERY = 0.0
-    if trap:
-        kill_at(trap[0], int(trap[1]))
+    if place:
+        kill_at(place, number)
     module.extract(load_encoder(encoder), open_text(text, "eng"), folder, unit=unit, dtype="float16")
+
+
+def in_a_child(*arguments) -> int:
+    """Do that in a child of this process, which costs no imports; returns its exit status, -9 where it was killed."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work(*(argument if isinstance(argument, int) else str(argument) for argument in arguments))
+            status = 0
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    work(*sys.argv[1:])

@@ -18,12 +18,11 @@ def text(tmp_path_factory):
     return path
 
 
-def run(*arguments, processes=1):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable]
-    if processes > 1:
-        command += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+def torchrun(*arguments):
+    """Two processes."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += [extraction_process.__file__, *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -35,14 +34,13 @@ def files(folder):
 def undisturbed(originals, text, tmp_path_factory):
     folders = {unit: tmp_path_factory.mktemp("whole") / unit for unit in UNITS}
     for unit, folder in folders.items():
-        done = run(originals["bert"], text, folder, unit)
-        assert done.returncode == 0, done.stderr
+        assert extraction_process.in_a_child(originals["bert"], text, folder, unit) == 0
     return {unit: files(folder) for unit, folder in folders.items()}
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_two_processes_write_the_bytes_of_one(originals, text, undisturbed, tmp_path, unit):
-    done = run(originals["bert"], text, tmp_path / "store", unit, processes=2)
+    done = torchrun(originals["bert"], text, tmp_path / "store", unit)
     assert done.returncode == 0, done.stderr
     assert files(tmp_path / "store") == undisturbed[unit]
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
@@ -50,16 +48,17 @@ def test_two_processes_write_the_bytes_of_one(originals, text, undisturbed, tmp_
 
 @pytest.mark.parametrize(
     ("unit", "places"),
-    [("word", ["plan 5", "encode 3", "finish 1"]), ("type", ["encode 4", "write 1"])],
+    [
+        ("word", ["plan 5", "encode 3", "write 6", "finish 1"]),
+        ("type", ["plan 4", "encode 4", "save 7", "write 1", "finish 1"]),
+    ],
 )
 def test_after_kill_9_the_same_call_ends_with_the_same_bytes(originals, text, undisturbed, tmp_path, unit, places):
     """One run is killed again and again, each time somewhere else."""
     store = tmp_path / "store"
-    for place in places:
-        killed = run(originals["bert"], text, store, unit, *place.split())
-        assert killed.returncode == -9, (place, killed.stderr)
+    for place, number in (where.split() for where in places):
+        assert extraction_process.in_a_child(originals["bert"], text, store, unit, place, int(number)) == -9, place
         assert not store.exists()
     assert (tmp_path / "store.partial").exists()
-    done = run(originals["bert"], text, store, unit)
-    assert done.returncode == 0, done.stderr
+    assert extraction_process.in_a_child(originals["bert"], text, store, unit) == 0
     assert files(store) == undisturbed[unit]
