@@ -32,7 +32,7 @@ INDEX = {
     "pieces": [i % 5 for i in range(N)],
     "note": [None if i % 2 else "odd" for i in range(N)],
 }
-DOCUMENT = Path(activations.__file__).parents[1] / "docs" / "activations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "activations.md"
 
 
 def write_store(folder, index=INDEX, states=STATES, dtype="float32", schema=None, rows=BLOCK, **more):

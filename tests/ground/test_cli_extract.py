@@ -140,8 +140,10 @@ def test_code_of_an_encoder_is_run_only_by_flag(place, capsys):
     config = json.loads((place / "encoder" / "config.json").read_text())
     config["auto_map"] = {"AutoModel": "mine.Mine", "AutoConfig": "mine.Config"}
     (place / "encoder" / "config.json").write_text(json.dumps(config))
+    # Classes of its own: transformers marks those that it takes from a folder, and models saved later would bring the code along.
     (place / "encoder" / "mine.py").write_text(
-        "import pathlib\npathlib.Path('ran').touch()\nfrom transformers import BertConfig as Config, BertModel as Mine\n"
+        "import pathlib\nfrom transformers import BertConfig, BertModel\npathlib.Path('ran').touch()\n"
+        "class Config(BertConfig):\n    pass\nclass Mine(BertModel):\n    config_class = Config\n"
     )
     assert extract("eng=eng.txt") == 2
     assert "--trust-remote-code" in capsys.readouterr().err and not (place / "ran").exists()
