@@ -5,8 +5,8 @@ extraction_process.py ENCODER TEXT FOLDER UNIT [PLACE NUMBER]     kill -9 at the
 
 import os
 import signal
+import subprocess
 import sys
-import traceback
 
 import torch
 
@@ -49,20 +49,13 @@ def work(encoder: str, text: str, folder: str, unit: str, place: str = "", numbe
     module.extract(load_encoder(encoder), open_text(text, "eng"), folder, unit=unit, dtype="float16")
 
 
-def in_a_child(*arguments) -> int:
-    """Do that in a child of this process, which costs no imports; returns its exit status, -9 where it was killed."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work(*(argument if isinstance(argument, int) else str(argument) for argument in arguments))
-            status = 0
-        except Exception:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def in_a_process(*arguments) -> int:
+    """Do that in a new interpreter (a forked child can hang in the thread pools it inherits); its exit status, -9 where it was killed."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, __file__, *map(str, arguments)]
+    return subprocess.run(command, env=environment, timeout=300, check=False).returncode
 
 
 if __name__ == "__main__":
-    work(*sys.argv[1:])
+    encoder, text, folder, unit, *trap = sys.argv[1:]
+    work(encoder, text, folder, unit, *([trap[0], int(trap[1])] if trap else []))
