@@ -148,7 +148,7 @@ class Corpus:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over ids, sentences and, where there are any, words (not over annotations): 64 hexadecimal digits.
+        """SHA-256 over ids, sentences and, where there are any, words and their annotations: 64 hexadecimal digits.
 
         Raises
         ------
@@ -166,6 +166,9 @@ class Corpus:
             digest.update(data)
         for spans in self.words if self.words is not None else ():
             digest.update(("\0" + " ".join(f"{start}-{end}" for start, end in spans) + "\n").encode())  # no sentence has a NUL
+        for column, values in (self.annotations or {}).items():  # they stand in the index of what is made of the text
+            for some in values:
+                digest.update(("\0\0" + "\t".join([column, *some]) + "\n").encode(errors="surrogatepass"))
         return digest.hexdigest()
 
 

@@ -122,13 +122,12 @@ def _print_estimate(recipe: Any) -> None:
 
 def align(arguments: argparse.Namespace) -> None:
     """Print retrieval between two stores before and after Procrustes."""
-    from crosslens.run.comparison import compare_with_controls
     from crosslens.run.measures import make_split, retrieval_scores
 
     be_quiet(arguments.quiet)
     x, y = _parallel([arguments.x, arguments.y])
     split = make_split(x.n, arguments.train_fraction, arguments.seed)
-    scores = compare_with_controls(retrieval_scores(x, y, split, _common([x, y], arguments.seed)))
+    scores = retrieval_scores(x, y, split, _common([x, y], arguments.seed))
     rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
     cells = {(s.layer, s.source, s.condition, s.details["part"]): s for s in scores if s.details}
     for layer in range(x.layers):

@@ -52,7 +52,9 @@ def make_split(n: int, train_fraction: float, seed: int) -> Split:
     return Split(np.sort(order[:count]), np.sort(order[count:]))
 
 
-def retrieval_scores(x: Activations, y: Activations, split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
+def retrieval_scores(
+    x: Activations, y: Activations, split: Split, common: Mapping[str, Any], control: str | None = None, *, hits: bool = False
+) -> list[Score]:
     """Sentence retrieval per layer, in both directions, before and after orthogonal Procrustes.
 
     Before: cosine on the vectors as they are, over all sentences and over the held-out ones. After: rows brought to unit length,
@@ -61,6 +63,7 @@ def retrieval_scores(x: Activations, y: Activations, split: Split, common: Mappi
     Parameters
     ----------
     control: "random_encoder" when the activations are of a re-initialised encoder.
+    hits: keep the outcome of each held-out sentence in the details, for :func:`crosslens.run.comparison.compare_with_controls`.
     """
     scores = []
     fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
@@ -78,7 +81,10 @@ def retrieval_scores(x: Activations, y: Activations, split: Split, common: Mappi
         ]
         for condition, part, results in outcomes:
             for (source, target_), result in zip(((x, y), (y, x)), results, strict=True):
-                scores.append(_retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train)))
+                score = _retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train))
+                if hits and part == "held_out" and score.details is not None:
+                    score.details["hits"] = "".join("1" if hit else "0" for hit in result.correct)
+                scores.append(score)
     return scores
 
 
@@ -87,8 +93,6 @@ def _retrieval_score(
 ) -> Score:
     low, high = result.interval
     details: dict[str, Any] = {"part": part, "chance": 1 / result.n}
-    if part == "held_out":
-        details["hits"] = "".join("1" if hit else "0" for hit in result.correct)  # for paired comparisons, which remove it
     if condition.endswith("procrustes"):
         details["fitted_on"] = fitted_on
     return Score(

@@ -216,7 +216,7 @@ def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], spli
 
 
 def _retrieval(pair: tuple[Activations, Activations], common: Mapping[str, Any], split: Split, control: str | None) -> list[Score]:
-    return retrieval_scores(*pair, split, common, control)
+    return retrieval_scores(*pair, split, common, control, hits=True)
 
 
 def _similarity(pair: tuple[Activations, Activations], common: Mapping[str, Any], seed: int, control: str | None) -> list[Score]:
