@@ -1,5 +1,6 @@
 """Tensors as they are stored, and stored arrays as tensors."""
 
+import math
 import warnings
 
 import ml_dtypes
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from crosslens.errors import refuse
 
-__all__ = ["DTYPES", "as_tensor", "stored"]
+__all__ = ["DTYPES", "as_tensor", "extremes", "stored"]
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -21,11 +22,28 @@ def stored(state: Tensor, dtype: str, name: str) -> np.ndarray:
     ------
     InputError: a number is too large for the type.
     """
+    if dtype != "float32" and not all(math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(state)):
+        finite = state[torch.isfinite(state)]  # rows of NaN and the like are stored as they are
+        if not all(math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(finite)):
+            refuse("dtype", f"numbers that {dtype} holds", f"{float(finite.abs().max()):g} in {name}", "choose bfloat16 or float32")
     narrow = state.to(DTYPES[dtype])
-    if dtype != "float32" and bool((torch.isinf(narrow) & torch.isfinite(state)).any()):
-        most = float(state[torch.isfinite(state)].abs().max())
-        refuse("dtype", f"numbers that {dtype} holds", f"{most:g} in {name}", "choose bfloat16 or float32")
     return narrow.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if dtype == "bfloat16" else narrow.numpy()
+
+
+def extremes(state: Tensor) -> tuple[float, float]:
+    """The least and the greatest number, NaN where there is one: one quick pass, where isfinite takes as long as 2 % of an encoder.
+
+    >>> extremes(torch.tensor([[1.0, -2.0], [3.0, 0.0]]))
+    (-2.0, 3.0)
+    """
+    if not state.numel():
+        return 0.0, 0.0
+    least, most = torch.aminmax(state)
+    return float(least), float(most)
+
+
+def _rounded(number: float, dtype: str) -> float:
+    return float(torch.tensor(number, dtype=torch.float32).to(DTYPES[dtype]))
 
 
 def as_tensor(array: np.ndarray) -> Tensor:

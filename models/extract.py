@@ -8,6 +8,7 @@ with any number of processes, and so are the numbers.
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from crosslens.activation_files import ActivationsWriter, Block
 from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.models.arrays import DTYPES, stored
+from crosslens.models.arrays import DTYPES, extremes, stored
 from crosslens.models.distributed import World, join_world
 from crosslens.models.loading import PretrainedEncoder
 from crosslens.models.type_averages import average_types, embedding_rows, plan_types
@@ -29,7 +30,7 @@ from crosslens.progress import Progress, say
 
 __all__ = ["check_settings", "check_text", "encode", "extract"]
 
-_BATCH_TOKENS = {"cpu": 1024, "cuda": 32_768}  # a CPU is fastest with what its caches hold
+_BATCH_TOKENS = {"cpu": 512, "cuda": 32_768}  # a CPU is fastest with what its caches hold
 _BLOCK_TEXT = 1 << 16  # bytes of text in a block: some 15,000 tokens, enough to sort by length
 _KEPT = 64  # blocks that are remembered between the two passes: a short text is tokenised once
 _BLOCK_STATES = 1 << 28  # bytes of a block's states; fewer sentences where an encoder has many or wide layers
@@ -271,7 +272,7 @@ def encode(
     ------
     InputError: the encoder's activations are not finite.
     """
-    out = {name: _cleared(room if room is not None else {}, name, found.items, encoder.d) for name in arrays}
+    out = {name: _room(room if room is not None else {}, name, found.items, encoder.d) for name in arrays}
     outputs = list(dict.fromkeys({"layer": "hidden"}.get(name.rpartition("_")[0], name.rpartition("_")[0]) for name in arrays))
     every = encoder.output_names(outputs)
     owner = found.owner[found.entry_token]
@@ -279,9 +280,9 @@ def encode(
     bounds = np.searchsorted(owner[order], np.arange(len(found.inputs) + 1))
     changes = np.diff(found.entry_item, prepend=-1) != 0
     split = bool((~changes & (np.diff(owner, prepend=-1) != 0)).any())  # some item's pieces are in several inputs
-    if pool == "max" and split:
+    if split:  # else each item's row is written once, as a whole
         for state in out.values():
-            state.fill_(-torch.inf)
+            state.fill_(-torch.inf if pool == "max" else 0.0)
     for batch in _batches(found, encoder):
         tokens, mask, segments = _padded(encoder, found, batch)
         entries = np.concatenate([order[bounds[i] : bounds[i + 1]] for i in batch])
@@ -305,17 +306,17 @@ def encode(
     empty = torch.from_numpy(np.flatnonzero(found.pieces == 0))
     for name, state in out.items():
         state[empty] = 0.0
-        if not bool(torch.isfinite(state).all()):
+        if not all(map(math.isfinite, extremes(state))):
             refuse(f"encoder {encoder.name}", "finite activations", f"others in {name}", "choose float32, or another encoder")
         state[empty] = torch.nan
     return out
 
 
-def _cleared(room: dict[str, Tensor], name: str, items: int, d: int) -> Tensor:
-    """(items, d) zeros in the memory that stands under a name."""
+def _room(room: dict[str, Tensor], name: str, items: int, d: int) -> Tensor:
+    """(items, d) numbers, whichever they are, in the memory that stands under a name."""
     if name not in room or len(room[name]) < items:
         room[name] = torch.empty((items + items // 4, d))
-    return room[name][:items].zero_()
+    return room[name][:items]
 
 
 class _Gather:
