@@ -3,32 +3,116 @@
 This room takes arrays (one row per item) and gives arrays or small result objects.
 It knows nothing of models or of text, and importing it loads no torch.
 
-    normalisation   rows of length 1
-    procrustes      the best rotation of one space onto another, as a function and as a fitted aligner
-    retrieval       nearest neighbours by cosine, and how often the right one is found
-    similarity      linear CKA of two matrices, or of all layers of two encoders
+  mapping
+    normalisation     rows of length 1, centred; iterative normalisation
+    procrustes        the best rotation of one space onto another, as a function and as a fitted aligner
+    linear_maps       least squares and ridge
+    vecmap_maps       VecMap's whitening, re-weighting and de-whitening
+    pivot             several languages into one
+    induction, seeds  a map and a dictionary that learn from each other, begun with few pairs or none
+  retrieval
+    retrieval         nearest neighbours by cosine, and how often the right one is found
+    csls              CSLS, inverted softmax, margins: neighbours that take hubs into account
+    lexicon           word translation by MUSE's and VecMap's rules; dictionaries that a map makes
+    sentences         sentence retrieval by Tatoeba's and xSIM's rules
+    products, tiles   the blocked passes over products that all of these share
+    approximate       faiss indices for vocabularies beyond a million
+  words of parallel sentences
+    links             which word is linked with which: files, rows, error rate
+    word_alignment    links from vectors
+    token_embeddings  a model's own two vocabularies
+  similarity
+    similarity        linear CKA of two matrices, or of all layers of two encoders
+    cka_stream        linear CKA of all layers of many encoders, from arrays or from blocks that pass once
+    kernels           CKA with a Gaussian kernel, without centring, over batches
+    canonical         mean CCA, SVCCA, PWCCA
+    geometry          RSA, Procrustes distance, mutual neighbours
+    resampling        bootstrap over items, permutation baseline
 
 Rows pair up: row i of one side belongs to row i of the other, unless a function
-takes ``gold`` to say otherwise. float32 stays float32.
+takes ``gold`` or ``pairs`` to say otherwise. float32 stays float32.
 """
 
 if __name__ != "crosslens.alignment":
     raise ImportError("import this package as crosslens.alignment, not as alignment")
 
-from crosslens.alignment.normalisation import unit_rows
+from crosslens.alignment.approximate import ApproximateNeighbours, approximate_neighbours
+from crosslens.alignment.canonical import mean_cca, pwcca, svcca
+from crosslens.alignment.cka_stream import LinearCKAStream, linear_cka_encoders
+from crosslens.alignment.csls import adjusted_neighbours, csls_neighbours, neighbours_both
+from crosslens.alignment.geometry import mutual_knn, procrustes_distance, rsa
+from crosslens.alignment.induction import RefinementResult, SelfLearningResult, refine, self_learning
+from crosslens.alignment.kernels import minibatch_cka, rbf_cka, uncentred_cka
+from crosslens.alignment.lexicon import InducedDictionary, LexiconResult, evaluate_lexicon, induced_dictionary, mutual_neighbours
+from crosslens.alignment.linear_maps import LeastSquares
+from crosslens.alignment.links import AlignmentScores, PharaohFile, aligned_rows, alignment_error_rate, read_pharaoh, write_pharaoh
+from crosslens.alignment.normalisation import IterativeNormalisation, normalise, unit_rows
+from crosslens.alignment.pivot import PivotMaps, map_to_pivot
 from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
+from crosslens.alignment.resampling import PermutationBaseline, permutation_baseline
 from crosslens.alignment.retrieval import RetrievalResult, nearest_neighbours, retrieval_both_directions, retrieval_precision
+from crosslens.alignment.sentences import SentenceRetrieval, sentence_retrieval
 from crosslens.alignment.similarity import LayerCKA, linear_cka, linear_cka_layers
+from crosslens.alignment.token_embeddings import TokenAlignment, token_embedding_alignment
+from crosslens.alignment.vecmap_maps import MultiStepMap, multi_step_maps
+from crosslens.alignment.word_alignment import align_argmax, align_itermax, align_softmax
 
 __all__ = [
+    "AlignmentScores",
+    "ApproximateNeighbours",
+    "InducedDictionary",
+    "IterativeNormalisation",
     "LayerCKA",
+    "LeastSquares",
+    "LexiconResult",
+    "LinearCKAStream",
+    "MultiStepMap",
+    "PermutationBaseline",
+    "PharaohFile",
+    "PivotMaps",
     "Procrustes",
+    "RefinementResult",
     "RetrievalResult",
+    "SelfLearningResult",
+    "SentenceRetrieval",
+    "TokenAlignment",
+    "adjusted_neighbours",
+    "align_argmax",
+    "align_itermax",
+    "align_softmax",
+    "aligned_rows",
+    "alignment_error_rate",
+    "approximate_neighbours",
+    "csls_neighbours",
+    "evaluate_lexicon",
+    "induced_dictionary",
     "linear_cka",
+    "linear_cka_encoders",
     "linear_cka_layers",
+    "map_to_pivot",
+    "mean_cca",
+    "minibatch_cka",
+    "multi_step_maps",
+    "mutual_knn",
+    "mutual_neighbours",
     "nearest_neighbours",
+    "neighbours_both",
+    "normalise",
     "orthogonal_procrustes",
+    "permutation_baseline",
+    "procrustes_distance",
+    "pwcca",
+    "rbf_cka",
+    "read_pharaoh",
+    "refine",
     "retrieval_both_directions",
     "retrieval_precision",
+    "rsa",
+    "self_learning",
+    "sentence_retrieval",
+    "svcca",
+    "token_embedding_alignment",
+    "uncentred_cka",
     "unit_rows",
+    "write_pharaoh",
 ]

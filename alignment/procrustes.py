@@ -5,22 +5,17 @@ learnt once and replayed on new vectors (length, means), and can be saved.
 """
 
 import dataclasses
-import json
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_safetensors
-from sklearn.base import BaseEstimator, TransformerMixin
 
-from crosslens.alignment.normalisation import check_varies, row_lengths
-from crosslens.checks import check_matrix, check_paired
-from crosslens.errors import OutputError, StoreError, refuse
-from crosslens.files import write_whole
+from crosslens.alignment.normalisation import check_varies, mean_row, row_lengths
+from crosslens.alignment.saved import FittedEstimator
+from crosslens.checks import check_paired
+from crosslens.errors import refuse
 
-__all__ = ["Procrustes", "orthogonal_procrustes"]
+__all__ = ["Procrustes", "check_same_width", "orthogonal_procrustes"]
 
 _BLOCK = 4096  # rows multiplied at a time: float32 sums stay short, and are added up in float64
 
@@ -33,16 +28,19 @@ class _Solution:
     rank: int
 
 
-def orthogonal_procrustes(x: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "d d"]:
+def orthogonal_procrustes(x: ArrayLike, y: ArrayLike, *, rotation_only: bool = False) -> Float[np.ndarray, "d d"]:
     """The orthogonal matrix that brings ``x`` closest to ``y``.
 
     ``W = argmin ||x W - y||_F`` over ``WᵀW = I``; with the singular value
     decomposition ``xᵀy = U S Vᵀ`` it is ``W = U Vᵀ``. Reflections are allowed
-    (determinant -1). Nothing is centred or scaled; :class:`Procrustes` does that.
+    (determinant -1) unless ``rotation_only``; then, where det(U Vᵀ) = -1, the direction of the
+    smallest singular value is flipped, which is the best among the rotations.
+    Nothing is centred or scaled; :class:`Procrustes` does that.
 
     Parameters
     ----------
     x, y: shape (n, d); row i of one belongs to row i of the other.
+    rotation_only: let the determinant be 1.
 
     Returns
     -------
@@ -60,18 +58,29 @@ def orthogonal_procrustes(x: ArrayLike, y: ArrayLike) -> Float[np.ndarray, "d d"
 
     References
     ----------
-    Schönemann 1966, A generalized solution of the orthogonal Procrustes problem.
+    Schönemann 1966, A generalized solution of the orthogonal Procrustes problem; rotations:
+    Kabsch 1976, Umeyama 1991 (equation 43, without the scale).
 
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> quarter_turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
     >>> np.abs(orthogonal_procrustes(x, x @ quarter_turn) - quarter_turn).max() < 1e-12
     np.True_
     """
-    x, y = _check_same_shape(x, y, ("x", "y"))
-    return _solve(x, y, ("x", "y")).rotation
+    x, y = check_same_width(x, y, ("x", "y"))
+    return _solve(x, y, ("x", "y"), rotation_only).rotation
 
 
-def _check_same_shape(x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+def check_same_width(x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return both as matrices of pairs if they have equally many rows, and equally many columns.
+
+    Raises
+    ------
+    InputError: they are not finite, or differ in shape.
+
+    >>> x, y = check_same_width([[1, 2]], [[3, 4]], ("x", "y"))
+    >>> x.shape == y.shape
+    True
+    """
     x, y = check_paired(x, y, names)
     if x.shape[1] != y.shape[1]:
         refuse(
@@ -83,7 +92,7 @@ def _check_same_shape(x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tup
     return x, y
 
 
-def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tuple[str, str]) -> _Solution:
+def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tuple[str, str], rotation_only: bool) -> _Solution:
     """Rotation and rank. The d × d part is done in float64: it is small, and W comes out orthogonal."""
     cross = np.zeros((x.shape[1], x.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, by name
@@ -102,12 +111,14 @@ def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tupl
         left, values, right = np.linalg.svd(cross)
     except np.linalg.LinAlgError as error:
         refuse(names[0], "a cross-product with a singular value decomposition", str(error), f"rescale {names[0]} and {names[1]}")
+    if rotation_only and np.linalg.slogdet(left @ right)[0] < 0:
+        left[:, -1] *= -1
     precision = np.result_type(x, y)
-    rank = int((values > values[0] * len(values) * np.finfo(precision).eps).sum())
+    rank = int((values > values[0] * (len(values) * np.finfo(precision).eps)).sum())
     return _Solution((left @ right).astype(precision), rank)
 
 
-class Procrustes(TransformerMixin, BaseEstimator):
+class Procrustes(FittedEstimator):
     """An orthogonal map from one space to another, learnt from pairs and applied to any vectors.
 
     ``fit`` finds ``W = argmin ||(X - mean_x) W - (Y - mean_y)||_F`` over orthogonal W;
@@ -119,6 +130,8 @@ class Procrustes(TransformerMixin, BaseEstimator):
     centre: subtract each side's mean over the training pairs first.
     normalise: scale every row to length 1 before centring, in ``fit`` and in both
         directions of mapping, as is usual when the mapped vectors are compared by cosine.
+    rotation_only: look for the best map among rotations only (determinant 1); in the plane,
+        say, turned but never mirrored. The residual can only grow.
 
     Attributes
     ----------
@@ -134,7 +147,8 @@ class Procrustes(TransformerMixin, BaseEstimator):
     References
     ----------
     Schönemann 1966, A generalized solution of the orthogonal Procrustes problem; for word
-    vectors, Xing et al. 2015 (length 1) and Artetxe et al. 2016 (centring).
+    vectors, Xing et al. 2015 (length 1) and Artetxe et al. 2016 (centring); for
+    rotations, Kabsch 1976 and Umeyama 1991.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(50, 3))
@@ -144,9 +158,13 @@ class Procrustes(TransformerMixin, BaseEstimator):
     np.True_
     """
 
-    def __init__(self, centre: bool = True, normalise: bool = False) -> None:
+    _lacks = "a rotation"
+    _learnt = ("rotation_", "mean_x_", "mean_y_", "rank_", "determinant_", "residual_", "n_features_in_")
+
+    def __init__(self, centre: bool = True, normalise: bool = False, rotation_only: bool = False) -> None:
         self.centre = centre
         self.normalise = normalise
+        self.rotation_only = rotation_only
 
     def fit(self, X: ArrayLike, Y: ArrayLike) -> "Procrustes":
         """Learn the map from pairs of rows.
@@ -160,14 +178,14 @@ class Procrustes(TransformerMixin, BaseEstimator):
         InputError: not finite, different shapes, a zero row under ``normalise``, nothing
             to learn from (equal rows, say), or no convergence of the decomposition.
         """
-        X, Y = _check_same_shape(X, Y, ("X", "Y"))
+        X, Y = check_same_width(X, Y, ("X", "Y"))
         X, Y = self._scaled(X, "X"), self._scaled(Y, "Y")
         if self.centre:
             check_varies(X, "X")
             check_varies(Y, "Y")
-        mean_x, mean_y = self._mean(X), self._mean(Y)
+        mean_x, mean_y = self._mean(X, "X"), self._mean(Y, "Y")
         x, y = X - mean_x, Y - mean_y
-        solution = _solve(x, y, ("X", "Y"))
+        solution = _solve(x, y, ("X", "Y"), self.rotation_only)
         self.rotation_ = solution.rotation
         self.mean_x_, self.mean_y_ = mean_x, mean_y
         self.rank_ = solution.rank
@@ -216,72 +234,25 @@ class Procrustes(TransformerMixin, BaseEstimator):
         Y = self._ready(Y, "Y")
         return (Y - self.mean_y_.astype(Y.dtype)) @ self.rotation_.T.astype(Y.dtype) + self.mean_x_.astype(Y.dtype)
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted aligner as one safetensors file, whole or not at all.
-
-        Raises
-        ------
-        InputError: not fitted. OutputError: the place cannot be written to.
-        """
-        self._check_fitted()
-        tensors = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
-        facts = {name: getattr(self, name) for name in (*self.get_params(), *_FACTS)}
-        try:
-            write_whole(path, to_safetensors(tensors, metadata={"crosslens": json.dumps({"class": "Procrustes", **facts})}))
-        except OSError as error:
-            refuse("path", "a file that can be written", f"{path} ({error.strerror})", "choose another place or make room", OutputError)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Procrustes":
-        """Read an aligner that :meth:`save` wrote; it maps as the saved one did, to the last bit.
-
-        Raises
-        ------
-        InputError: there is no such file. StoreError: the file is damaged or something else.
-        """
-        if not Path(path).is_file():
-            refuse("path", "a file written by Procrustes.save", f"{path}, which is no file", "check the path")
-        try:
-            with safe_open(path, framework="numpy") as file:
-                facts = json.loads((file.metadata() or {})["crosslens"])
-                tensors = {name: file.get_tensor(name) for name in _ARRAYS}
-            if facts["class"] != "Procrustes":
-                raise KeyError(facts["class"])
-            aligner = cls(centre=facts["centre"], normalise=facts["normalise"])
-            learnt = {**tensors, **{name: facts[name] for name in _FACTS}}
-        except (SafetensorError, KeyError, ValueError, TypeError) as error:
-            refuse("path", "a file written by Procrustes.save", f"{path} ({error})", "fit and save the aligner again", StoreError)
-        for name, value in learnt.items():
-            setattr(aligner, name, value)
-        return aligner
-
     def _scaled(self, x: np.ndarray, name: str) -> np.ndarray:
         return x / row_lengths(x, name).astype(x.dtype)[:, None] if self.normalise else x
 
-    def _mean(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
-        return x.mean(axis=0, dtype=np.float64).astype(x.dtype) if self.centre else np.zeros(x.shape[1], x.dtype)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "rotation_"):
-            refuse("Procrustes", "a fitted aligner", "one without a rotation", "call fit(X, Y) first")
+    def _mean(self, x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " d"]:
+        return mean_row(x, name) if self.centre else np.zeros(x.shape[1], x.dtype)
 
     def _ready(self, x: ArrayLike, name: str) -> np.ndarray:
         self._check_fitted()
-        x = check_matrix(x, name)
-        if x.shape[1] != self.n_features_in_:
-            refuse(name, f"{self.n_features_in_} columns, as in fit", f"{x.shape[1]} columns", "map vectors of the same encoder and layer")
-        return self._scaled(x, name)
-
-
-_ARRAYS = ("mean_x_", "mean_y_", "rotation_")
-_FACTS = ("determinant_", "n_features_in_", "rank_", "residual_")
+        return self._scaled(self._check_rows(x, name, self.n_features_in_), name)
 
 
 def _relative_residual(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], rotation: Float[np.ndarray, "d d"]) -> float:
     """``||x W - y||_F / ||y||_F``, row block by row block; measured, since the closed form cancels near zero."""
     error = total = 0.0
-    for start in range(0, len(x), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        error += float(np.square(x[rows] @ rotation - y[rows], dtype=np.float64).sum())
-        total += float(np.square(y[rows], dtype=np.float64).sum())
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e±150, refused below
+        for start in range(0, len(x), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            error += float(np.square(x[rows] @ rotation - y[rows], dtype=np.float64).sum())
+            total += float(np.square(y[rows], dtype=np.float64).sum())
+    if not (0 < total < np.inf and error < np.inf):
+        refuse("Y", "values whose squares fit in float64", "an overflow" if total else "an underflow", "rescale X and Y")
     return float(np.sqrt(error / total))

@@ -1,29 +1,22 @@
 """Nearest neighbours by cosine similarity, and how often the right one is found.
 
-Matrix products are fast, but their last bits depend on the shape of the block they
-are computed in, so that ties would be broken by chance. Here a product only narrows
-the choice: all keys within the product's rounding error of the best are compared
-again, pair by pair in float64, and what is still equal goes to the lowest index. The
-answer therefore depends on the vectors alone, not on block size, threads or BLAS.
-(Very many keys closer together than rounding make this slower, never wrong.)
+Equal similarities are ordered by index, and similarities that float32 products cannot tell apart by their exact values: see
+:mod:`crosslens.alignment.tiles`, which says how. Other scores than the cosine are in :mod:`crosslens.alignment.csls`.
 """
 
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.normalisation import row_lengths
+from crosslens.alignment.products import Cosine
+from crosslens.alignment.tiles import find_both
 from crosslens.checks import check_matrix, check_paired, check_positive_int
 from crosslens.errors import refuse
 from crosslens.stats import wilson_interval
 
 __all__ = ["RetrievalResult", "nearest_neighbours", "retrieval_both_directions", "retrieval_precision"]
-
-_BLOCK = 1024  # rows of each side per product: 4 MB of float32 similarities
-_PAIR_NUMBERS = 2**15  # numbers held while pairs are compared again: they stay in the processor's cache
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +39,7 @@ class RetrievalResult:
 
 
 def nearest_neighbours(
-    queries: ArrayLike, keys: ArrayLike, k: int = 1, *, block: int = _BLOCK
+    queries: ArrayLike, keys: ArrayLike, k: int = 1, *, block: int | None = None
 ) -> tuple[Int[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
     """The k keys that are most similar to each query, best first.
 
@@ -60,7 +53,7 @@ def nearest_neighbours(
     keys: shape (m, d).
     k: how many keys to find per query, 1 to m.
     block: rows of each side that are multiplied at a time; memory grows with its
-        square, beside one scaled copy of both inputs.
+        square, beside one scaled copy of both inputs. Without it, 32 MB are multiplied at a time.
 
     Returns
     -------
@@ -77,12 +70,11 @@ def nearest_neighbours(
     >>> similarities.round(3).tolist()
     [[1.0, 0.7070000171661377], [1.0, 0.7070000171661377]]
     """
-    pair = _Pair.of(check_matrix(queries, "queries"), check_matrix(keys, "keys"), ("queries", "keys"))
-    k = check_positive_int(k, "k", most=len(pair.y))
-    best = _Best.empty(len(pair.x), k)
-    for rows, columns, tile in pair.tiles(check_positive_int(block, "block")):
-        best.offer(tile, 1, rows, columns, pair)
-    return best.indices, best.similarities.astype(np.result_type(pair.x, pair.y))
+    queries, keys = check_matrix(queries, "queries"), check_matrix(keys, "keys")
+    cosine = Cosine.of(queries, keys, ("queries", "keys"))
+    k = check_positive_int(k, "k", most=len(keys))
+    found, _ = find_both(cosine.scores(), k, None, 0, block=None if block is None else check_positive_int(block, "block"))
+    return found.indices, found.scores.astype(np.result_type(queries, keys))
 
 
 def retrieval_precision(queries: ArrayLike, keys: ArrayLike, gold: ArrayLike | None = None, k: int = 1) -> RetrievalResult:
@@ -115,7 +107,7 @@ def retrieval_precision(queries: ArrayLike, keys: ArrayLike, gold: ArrayLike | N
         queries, keys = check_matrix(queries, "queries"), check_matrix(keys, "keys")
         rows = _check_gold(gold, len(queries), len(keys))
     indices, _ = nearest_neighbours(queries, keys, k)
-    return _result((indices == rows[:, None]).any(axis=1))
+    return result_of((indices == rows[:, None]).any(axis=1))
 
 
 def retrieval_both_directions(x: ArrayLike, y: ArrayLike) -> tuple[RetrievalResult, RetrievalResult]:
@@ -136,13 +128,9 @@ def retrieval_both_directions(x: ArrayLike, y: ArrayLike) -> tuple[RetrievalResu
     (array([ True,  True]), array([ True, False]))
     """
     x, y = check_paired(x, y)
-    pair = _Pair.of(x, y, ("x", "y"))
-    there, back = _Best.empty(len(x), 1), _Best.empty(len(y), 1)
-    for rows, columns, tile in pair.tiles(_BLOCK):
-        there.offer(tile, 1, rows, columns, pair)
-        back.offer(tile, 0, rows, columns, pair)
+    there, back = find_both(Cosine.of(x, y).scores(), 1)
     own = np.arange(len(x))
-    return _result(there.indices[:, 0] == own), _result(back.indices[:, 0] == own)
+    return result_of(there.indices[:, 0] == own), result_of(back.indices[:, 0] == own)
 
 
 def _check_gold(gold: ArrayLike, n: int, m: int) -> np.ndarray:
@@ -156,88 +144,7 @@ def _check_gold(gold: ArrayLike, n: int, m: int) -> np.ndarray:
     return rows
 
 
-def _result(correct: Bool[np.ndarray, " n"]) -> RetrievalResult:
+def result_of(correct: Bool[np.ndarray, " n"]) -> RetrievalResult:
+    """Outcomes with their share and its interval."""
     hits = int(correct.sum())
     return RetrievalResult(correct, hits / len(correct), len(correct), wilson_interval(float(hits), len(correct)))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Pair:
-    """Both sides, their lengths, and copies with rows of length 1 for the quick products."""
-
-    x: np.ndarray
-    y: np.ndarray
-    x_lengths: np.ndarray
-    y_lengths: np.ndarray
-    x_units: np.ndarray
-    y_units: np.ndarray
-    margin: float  # two computed similarities further apart than this are ordered as the true ones are
-
-    @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, names: tuple[str, str]) -> "_Pair":
-        if x.shape[1] != y.shape[1]:
-            refuse(names[1], f"as many columns as {names[0]} ({x.shape[1]})", f"{y.shape[1]} columns", "compare vectors of one space")
-        x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
-        x_lengths, y_lengths = row_lengths(x, names[0]), row_lengths(y, names[1])
-        x_units, y_units = x / x_lengths.astype(x.dtype)[:, None], y / y_lengths.astype(y.dtype)[:, None]
-        # A sum of d products of unit vectors is off by at most d/2 eps, its scaled inputs add 1.5 eps; twice that for a difference,
-        # and some more for the float64 comparison itself where the inputs are float64.
-        coarser = max(np.finfo(x.dtype).eps, np.finfo(y.dtype).eps)
-        return cls(x, y, x_lengths, y_lengths, x_units, y_units, float(coarser * (x.shape[1] + 16)))
-
-    def tiles(self, block: int) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Approximate similarities block by block, with the first row and column of each."""
-        for row in range(0, len(self.x), block):
-            for column in range(0, len(self.y), block):
-                yield row, column, self.x_units[row : row + block] @ self.y_units[column : column + block].T
-
-    def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Similarities of single pairs in float64; each depends on its two vectors only, to the last bit."""
-        dots = np.empty(len(rows))
-        step = max(1, _PAIR_NUMBERS // self.x.shape[1])
-        for start in range(0, len(rows), step):
-            some = slice(start, start + step)
-            products = np.multiply(self.x[rows[some]], self.y[columns[some]], dtype=np.float64)
-            dots[some] = products.sum(axis=1)  # along contiguous memory, in the same order for every pair
-        return dots / (self.x_lengths[rows] * self.y_lengths[columns])
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Best:
-    """The k best partners of each item so far, best first; -inf marks a place not yet taken."""
-
-    indices: np.ndarray
-    similarities: np.ndarray
-
-    @classmethod
-    def empty(cls, n: int, k: int) -> "_Best":
-        return cls(np.full((n, k), np.iinfo(np.int64).max), np.full((n, k), -np.inf))
-
-    def offer(self, tile: np.ndarray, axis: int, row: int, column: int, pair: _Pair) -> None:
-        """Take in a tile; its rows (axis 1) or its columns (axis 0) are the items that look for partners."""
-        k, width = self.indices.shape[1], tile.shape[axis]
-        first = row if axis == 1 else column
-        mine = slice(first, first + tile.shape[1 - axis])
-        if k == 1:
-            least = tile.max(axis=axis)
-        elif k < width:
-            least = np.partition(tile, width - k, axis=axis).take(width - k, axis=axis)
-        else:
-            least = np.full(tile.shape[1 - axis], -np.inf)
-        least = (np.maximum(least, self.similarities[mine, -1]) - pair.margin).astype(tile.dtype)
-        promising = tile >= (least[:, None] if axis == 1 else least[None, :])
-        rows, columns = np.divmod(np.flatnonzero(promising), tile.shape[1])
-        similarities = pair.exact(rows + row, columns + column)
-        items, partners = (rows, columns + column) if axis == 1 else (columns, rows + row)
-        self._merge(mine, items, partners, similarities)
-
-    def _merge(self, mine: slice, items: np.ndarray, partners: np.ndarray, similarities: np.ndarray) -> None:
-        old_partners, old_similarities = self.indices[mine], self.similarities[mine]
-        n, k = old_partners.shape
-        items = np.concatenate([np.repeat(np.arange(n), k), items])
-        partners = np.concatenate([old_partners.ravel(), partners])
-        similarities = np.concatenate([old_similarities.ravel(), similarities])
-        order = np.lexsort((partners, -similarities, items))
-        starts = np.searchsorted(items[order], np.arange(n))
-        keep = order[starts[:, None] + np.arange(k)]
-        self.indices[mine], self.similarities[mine] = partners[keep], similarities[keep]

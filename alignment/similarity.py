@@ -1,7 +1,9 @@
 """How alike two sets of vectors for the same items are, whatever their coordinates: linear CKA.
 
-Everything is computed from features, never from n × n Gram matrices: the d × d
-cross-product, and per item its squared length and its row sum in the Gram matrix.
+A pair is computed from features, never from n × n Gram matrices: the d × d
+cross-product, and per item its squared length and its row sum in the Gram matrix. All
+pairs of layers together are computed in whichever form costs less
+(:mod:`crosslens.alignment.cka_products`).
 Rows are centred and scaled before they are multiplied, block by block, so float32 is
 enough even where some dimensions have a mean of 300, and memory does not grow with n
 beyond a few numbers per item. There is no epsilon and no clamping.
@@ -24,6 +26,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.cka_products import Layer, products
 from crosslens.alignment.normalisation import check_varies
 from crosslens.checks import check_matrix, check_paired
 from crosslens.errors import refuse
@@ -108,7 +111,8 @@ def linear_cka_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> Layer
     The formulas are those of :func:`linear_cka`. The intervals come from the delete-a-group
     jackknife over the items (:func:`crosslens.stats.jackknife_interval`): item i is in group
     i mod 20 (i mod n below 20 items). To keep the cost down they are computed for layer i
-    against layer i only and are NaN elsewhere; they are also NaN where leaving out some group
+    against layer i only and are NaN elsewhere (for all pairs, and for more encoders, see
+    :func:`crosslens.alignment.cka_stream.linear_cka_encoders`); they are also NaN where leaving out some group
     leaves a layer without variation. Centring is exact for the items that remain.
 
     Parameters
@@ -133,25 +137,23 @@ def linear_cka_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> Layer
     >>> np.isnan(cka.low).tolist()
     [[False], [True]]
     """
-    x_layers, y_layers = _check_layers(xs, ys)
-    n, shape = len(x_layers[0].rows), (len(x_layers), len(y_layers))
-    x_own, y_own = ([_own(layer, layer.groups) for layer in layers] for layers in (x_layers, y_layers))
-    for layer, own in zip((*x_layers, *y_layers), (*x_own, *y_own), strict=True):
-        _check_measurable(own[1], layer)
-    values = np.empty((2, *shape))
-    lows, highs = np.full((2, *shape), np.nan), np.full((2, *shape), np.nan)
-    for i, j in np.ndindex(shape):
-        groups = x_layers[i].groups if i == j else 0
-        pair = _hsic(x_layers[i], y_layers[j], groups)
+    sides = _check_layers(xs, ys)
+    layers = [Layer.of(x, name, min_rows=5) for side in sides for name, x in side]
+    split = len(sides[0])
+    part = slice(0, split), slice(split, len(layers))
+    values = products(layers, part, 1).cka(layers)[:, part[0], part[1]]
+    lows, highs = np.full_like(values, np.nan), np.full_like(values, np.nan)
+    for i, pair in enumerate(zip(*sides, strict=False)):
+        x, y = (_Layer.of(matrix, name, _GROUPS) for name, matrix in pair)
+        own, hsic = (_own(x, x.groups), _own(y, y.groups)), _hsic(x, y, x.groups)
         for kind in range(2):  # biased, debiased
-            ratio = _ratio(pair[kind], x_own[i][kind][: 1 + groups], y_own[j][kind][: 1 + groups])
-            values[kind, i, j] = ratio[0]
-            if groups and not np.isnan(ratio).any():
-                lows[kind, i, j], highs[kind, i, j] = jackknife_interval(float(ratio[0]), ratio[1:])
-    return LayerCKA(values[0], values[1], lows[0], highs[0], lows[1], highs[1], n)
+            ratio = _ratio(hsic[kind], own[0][kind], own[1][kind])
+            if not np.isnan(ratio).any():
+                lows[kind, i, i], highs[kind, i, i] = jackknife_interval(float(ratio[0]), ratio[1:])
+    return LayerCKA(values[0], values[1], lows[0], highs[0], lows[1], highs[1], len(layers[0]))
 
 
-def _check_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> tuple[list["_Layer"], list["_Layer"]]:
+def _check_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> list[list[tuple[str, np.ndarray]]]:
     sides: list[list[tuple[str, np.ndarray]]] = []
     for name, side in (("xs", xs), ("ys", ys)):
         sides.append([(f"{name}[{i}]", check_matrix(layer, f"{name}[{i}]", min_rows=5)) for i, layer in enumerate(side)])
@@ -161,9 +163,7 @@ def _check_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> tuple[lis
     for name, layer in (*sides[0], *sides[1]):
         if len(layer) != n:
             refuse(name, f"as many rows as xs[0] ({n})", f"{len(layer)} rows", "every layer must hold the same items in the same order")
-    common = min(len(sides[0]), len(sides[1]))  # only these lie on the diagonal and need groups
-    x_layers, y_layers = ([_Layer.of(x, name, _GROUPS if i < common else 0) for i, (name, x) in enumerate(side)] for side in sides)
-    return x_layers, y_layers
+    return sides
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -131,6 +131,11 @@ class Activations:
         except (OSError, ValueError) as error:
             refuse(str(path), "an array", str(error), _AGAIN, StoreError)
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the index's columns."""
+        return list(self._schema(None).names)
+
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The items' columns, or some of them, as an Arrow table of n rows.
 

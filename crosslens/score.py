@@ -31,7 +31,11 @@ class Quantity:
 
 
 QUANTITIES = {
-    "precision_at_1": Quantity("Retrieval P@1", "fraction of sentences", 0.0, 1.0, True),
+    "precision_at_1": Quantity("Retrieval P@1", "fraction of items", 0.0, 1.0, True),
+    "precision_at_5": Quantity("Retrieval P@5", "fraction of items", 0.0, 1.0, True),
+    "precision_at_10": Quantity("Retrieval P@10", "fraction of items", 0.0, 1.0, True),
+    "mrr": Quantity("Mean reciprocal rank", "mean of 1 / rank", 0.0, 1.0, True),
+    "pearson": Quantity("Pearson correlation", "correlation", -1.0, 1.0, None),
     "linear_cka": Quantity("Linear CKA (biased)", "similarity", 0.0, 1.0, None),
     "debiased_linear_cka": Quantity("Linear CKA (debiased)", "similarity", -1.0, 1.0, None),
     "accuracy": Quantity("Accuracy", "fraction of items", 0.0, 1.0, True),

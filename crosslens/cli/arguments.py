@@ -1,12 +1,13 @@
 """What several verbs read from their arguments."""
 
 import argparse
+import math
 import re
 from collections.abc import Iterable
 
 from crosslens.errors import refuse
 
-__all__ = ["LANGUAGE", "by_language", "whole_number"]
+__all__ = ["LANGUAGE", "by_language", "fraction", "whole_number"]
 
 LANGUAGE = re.compile(r"([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)=(.+)")
 
@@ -29,3 +30,14 @@ def whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) >= 1 << 32:
         raise argparse.ArgumentTypeError(f"a whole number from 0 to {(1 << 32) - 1} is needed, not {text!r}")
     return int(text)
+
+
+def fraction(text: str) -> float:
+    """A number between 0 and 1, both left out."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"a number between 0 and 1 is needed, not {text!r}")
+    return value

@@ -5,15 +5,14 @@ Nothing heavy is imported before a verb runs, so help is immediate.
 
 import argparse
 import errno
-import math
 import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from crosslens import __version__
-from crosslens.cli import extraction
-from crosslens.cli.arguments import whole_number
+from crosslens.cli import alignment, extraction
+from crosslens.cli.arguments import fraction, whole_number
 from crosslens.errors import CrosslensError
 
 __all__ = ["build_parser", "main"]
@@ -36,11 +35,11 @@ _VERBS = {
         "crosslens extract xlm-roberta-base fra=fra.txt eng=eng.txt --out runs/activations",
     ),
     "align": (
-        "sentence retrieval between two stores of activations, before and after orthogonal Procrustes",
-        "crosslens align runs/activations/fra runs/activations/eng",
+        "retrieval of sentences or words between two stores of activations, before and after orthogonal Procrustes",
+        "crosslens align runs/activations/fra runs/activations/eng --out runs/fra-eng",
     ),
     "compare": (
-        "linear CKA between two stores of activations",
+        "linear CKA of every layer of two or more stores of activations",
         "crosslens compare runs/activations/fra runs/activations/eng",
     ),
     "probe": (
@@ -82,7 +81,8 @@ def build_parser() -> argparse.ArgumentParser:
     _study_arguments(made["quickstart"], made["study"])
     _train_arguments(made["train"])
     extraction.add_arguments(made["extract"])
-    _store_arguments(made["align"], made["compare"], made["probe"])
+    alignment.add_arguments(made["align"], made["compare"])
+    _probe_arguments(made["probe"])
     made["report"].add_argument("run", help="folder of a finished study, or of a training")
     for name, verb in made.items():
         if name not in ("doctor", "report"):
@@ -105,7 +105,7 @@ def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.Argume
     study.add_argument("--out", required=True, metavar="DIR", help="folder of the run; the same command goes on with a stopped run")
     study.add_argument(
         "--train-fraction",
-        type=_fraction,
+        type=fraction,
         default=0.5,
         metavar="F",
         help="share of the sentences that mappings and probes are fitted on (default: %(default)s)",
@@ -125,28 +125,13 @@ def _train_arguments(train: argparse.ArgumentParser) -> None:
     train.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp", help="how the processes of torchrun share a model")
 
 
-def _store_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentParser, probe: argparse.ArgumentParser) -> None:
-    for verb in (align, compare):
-        verb.add_argument("x", metavar="X", help="a store of activations")
-        verb.add_argument("y", metavar="Y", help="another; row i of both is the same sentence")
+def _probe_arguments(probe: argparse.ArgumentParser) -> None:
     probe.add_argument("stores", nargs="+", metavar="STORE", help="stores of activations, one per language")
-    for verb in (align, probe):
-        verb.add_argument(
-            "--train-fraction", type=_fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
-        )
-    for verb in (align, compare, probe):
-        verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
-        verb.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
-
-
-def _fraction(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"a number between 0 and 1 is needed, not {text!r}")
-    return value
+    probe.add_argument(
+        "--train-fraction", type=fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
+    )
+    probe.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+    probe.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

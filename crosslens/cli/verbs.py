@@ -4,24 +4,24 @@ import argparse
 import os
 import platform
 import tomllib
-from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from crosslens import __version__
+from crosslens.cli.alignment import align, compare
 from crosslens.cli.arguments import LANGUAGE, by_language
 from crosslens.cli.extraction import extract
+from crosslens.cli.stores import common_fields, parallel_stores, print_scores
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
-from crosslens.score import Score
 
 __all__ = ["align", "compare", "doctor", "extract", "probe", "quickstart", "report", "study", "train"]
 
 _REQUIRED = (
     "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn", "matplotlib", "pyarrow", "jaxtyping", "tqdm",
-    "faiss-cpu", "fasttext-community",
+    "threadpoolctl", "faiss-cpu", "fasttext-community",
 )  # fmt: skip
 
 
@@ -120,65 +120,16 @@ def _print_estimate(recipe: Any) -> None:
     print(describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
 
 
-def align(arguments: argparse.Namespace) -> None:
-    """Print retrieval between two stores before and after Procrustes."""
-    from crosslens.run.measures import make_split, retrieval_scores
-
-    be_quiet(arguments.quiet)
-    x, y = _parallel([arguments.x, arguments.y])
-    split = make_split(x.n, arguments.train_fraction, arguments.seed)
-    scores = retrieval_scores(x, y, split, _common([x, y], arguments.seed))
-    rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
-    cells = {(s.layer, s.source, s.condition, s.details["part"]): s for s in scores if s.details}
-    for layer in range(x.layers):
-        for a, b in ((x, y), (y, x)):
-            first, held, after = (
-                cells[layer, a.language, c, part]
-                for c, part in (("unaligned", "all"), ("unaligned", "held_out"), ("procrustes", "held_out"))
-            )
-            values = (f"{100 * s.value:.1f}" for s in (first, held, after))
-            rows.append(
-                (
-                    str(layer),
-                    f"{a.language} → {b.language}",
-                    *values,
-                    f"{100 * (after.low or 0):.1f}-{100 * (after.high or 0):.1f}",
-                    str(after.n),
-                )
-            )
-    _print(scores, rows, f"P@1 in per cent: nearest neighbour by cosine. All: {x.n} sentences, unaligned.", arguments.json)
-
-
-def compare(arguments: argparse.Namespace) -> None:
-    """Print linear CKA between two stores."""
-    from crosslens.run.measures import similarity_scores
-
-    be_quiet(arguments.quiet)
-    x, y = _parallel([arguments.x, arguments.y])
-    scores = similarity_scores(x, y, _common([x, y], arguments.seed), seed=arguments.seed)
-    rows: list[tuple[str, ...]] = [("layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n")]
-    cells = {(s.layer, s.quantity, s.condition): s for s in scores if s.layer == s.other_layer}
-    for layer in range(min(x.layers, y.layers)):
-        biased, debiased, shuffled = (
-            cells[layer, q, c] for q, c in (("linear_cka", None), ("debiased_linear_cka", None), ("linear_cka", "shuffled_items"))
-        )
-        values = (f"{s.value:.3f}" for s in (biased, debiased))
-        interval = "-" if debiased.low is None else f"{debiased.low:.3f}-{debiased.high:.3f}"
-        rows.append((str(layer), *values, interval, f"{shuffled.value:.3f}", str(biased.n)))
-    warning = f" With n = {x.n} < 3 d = {3 * x.d} the biased value is inflated: read the debiased one." if x.n < 3 * x.d else ""
-    _print(scores, rows, f"Linear CKA, same layer on both sides (all pairs of layers with --json).{warning}", arguments.json)
-
-
 def probe(arguments: argparse.Namespace) -> None:
     """Print language identification on two or more stores."""
     from crosslens.run.measures import language_id_scores, make_split
 
     be_quiet(arguments.quiet)
-    stores = _parallel(arguments.stores)
+    stores = parallel_stores(arguments.stores)
     if len(stores) < 2:
         refuse("STORE", "stores of two or more languages", "1", "extract another language's text with the same encoder")
     split = make_split(stores[0].n, arguments.train_fraction, arguments.seed)
-    scores = language_id_scores(stores, split, _common(stores, arguments.seed))
+    scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
     rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
     cells = {(s.layer, s.condition): s for s in scores}
     for layer in range(stores[0].layers):
@@ -187,7 +138,7 @@ def probe(arguments: argparse.Namespace) -> None:
         rows.append(
             (str(layer), f"{100 * mine.value:.1f}", f"{100 * (mine.low or 0):.1f}-{100 * (mine.high or 0):.1f}", *values, str(mine.n))
         )
-    _print(scores, rows, "Language identification, accuracy in per cent on held-out sentences.", arguments.json)
+    print_scores(scores, rows, "Language identification, accuracy in per cent on held-out sentences.", arguments.json)
 
 
 def report(arguments: argparse.Namespace) -> None:
@@ -230,37 +181,3 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return name, value
-
-
-def _parallel(folders: Iterable[str]) -> list[Any]:
-    """Open stores and make sure that their rows are the same items."""
-    from crosslens.activations import Activations
-
-    stores = [Activations(folder) for folder in folders]
-    for store in stores[1:]:
-        if store.index()["id"] != stores[0].index()["id"]:
-            refuse(
-                str(store.folder),
-                f"the same items as {stores[0].folder} ({stores[0].n})",
-                f"{store.n} others",
-                "extract line-aligned texts",
-            )
-    if len({store.language for store in stores}) < len(stores):
-        refuse(
-            "stores",
-            "a language of its own for each",
-            ", ".join(store.language for store in stores),
-            "extract each text under its own code",
-        )
-    return stores
-
-
-def _common(stores: list[Any], seed: int) -> dict[str, Any]:
-    return {"encoder": " / ".join(dict.fromkeys(store.manifest["encoder"] for store in stores)), "seed": seed}
-
-
-def _print(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str, as_json: bool) -> None:
-    if as_json:
-        print("\n".join(score.as_json() for score in scores))
-    else:
-        print(format_table(rows), text, sep="\n")

@@ -10,12 +10,12 @@ from crosslens.report.training import training_page
 
 __all__ = ["render_report", "run_kind", "write_report"]
 
-_PAGES = {"study": study_page, "train": training_page, "emergence": emergence_page}
-_MADE_BY = ("crosslens study", "crosslens train")  # an emergence run is made by training, too
+_PAGES = {"study": study_page, "align": study_page, "compare": study_page, "train": training_page, "emergence": emergence_page}
+_MADE_BY = ("crosslens study", "crosslens align", "crosslens compare", "crosslens train")  # an emergence run is made by training, too
 
 
 def run_kind(folder: str | Path) -> str:
-    """What made a run folder, as its config.json says: "study", "train", "emergence", … ("study" where nothing is said).
+    """What made a run folder, as its config.json says: "study", "align", "compare", "train", "emergence", … ("study": it says nothing).
 
     Raises
     ------

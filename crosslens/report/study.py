@@ -25,6 +25,8 @@ CONTROL_OF = {"unaligned": "random_encoder", "procrustes": "random_encoder_procr
 _DRAWN: dict[tuple[str, str], set[str | None]] = {
     ("sentence_retrieval", "precision_at_1"): {*CONTROL_OF, *CONTROL_OF.values()},
     ("mean_sentence_retrieval", "precision_at_1"): {*CONTROL_OF},
+    ("word_translation", "precision_at_1"): {*CONTROL_OF, "refine", "self_learning"},
+    ("contextual_word_retrieval", "precision_at_1"): {*CONTROL_OF},
     ("similarity", "linear_cka"): {None, "random_encoder", "shuffled_items"},
     ("similarity", "debiased_linear_cka"): {None, "random_encoder", "shuffled_items"},
     ("language_id", "accuracy"): {None, "random_encoder", "shuffled_labels", "majority"},

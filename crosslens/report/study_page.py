@@ -10,6 +10,7 @@ from crosslens.report.retrieval import retrieval_findings, retrieval_section
 from crosslens.report.similarity import similarity_findings, similarity_section
 from crosslens.report.study import Study, load_study
 from crosslens.report.wording import count_of, join, language, plural
+from crosslens.report.words import WORD_TASKS, words_findings, words_section
 
 __all__ = ["study_page"]
 
@@ -24,14 +25,25 @@ def study_page(folder: str | Path) -> str:
     """
     study, numbering = load_study(folder), Numbering()
     with plain_style():
-        parts = [
-            _headline(study),
-            retrieval_section(study, numbering),
-            similarity_section(study, numbering),
-            language_id_section(study, numbering),
-            provenance_section(study),
-        ]
+        parts = [_headline(study), *(_SECTIONS[key][1](study, numbering) for key in _shown(study)), provenance_section(study)]
     return document(_title(study), parts)
+
+
+_SECTIONS = {
+    "retrieval": ("Sentence retrieval", retrieval_section),
+    "words": ("Words", words_section),
+    "similarity": ("Similarity", similarity_section),
+    "language-id": ("Language identification", language_id_section),
+}
+_TASKS = {"retrieval": ("sentence_retrieval",), "words": WORD_TASKS, "similarity": ("similarity",), "language-id": ("language_id",)}
+
+
+def _shown(study: Study) -> list[str]:
+    """The sections of the page: all but words for a study, which says what it lacks; otherwise those that something was measured for."""
+    if study.config.get("kind", "study") == "study":
+        return [key for key in _SECTIONS if key != "words"]
+    measured = {score.task for score in study.scores}
+    return [key for key, tasks in _TASKS.items() if measured.intersection(tasks)]
 
 
 def _title(study: Study) -> str:
@@ -44,13 +56,13 @@ def _title(study: Study) -> str:
 
 def _headline(study: Study) -> str:
     """Title, facts, findings, the run's notes, and the way to the sections."""
-    links = {
-        "retrieval": "Sentence retrieval",
-        "similarity": "Similarity",
-        "language-id": "Language identification",
-        "made": "How this was made",
-    }
-    findings = [*retrieval_findings(study), *similarity_findings(study), *language_id_findings(study)]
+    links = {key: _SECTIONS[key][0] for key in _shown(study)} | {"made": "How this was made"}
+    findings = [
+        *retrieval_findings(study),
+        *words_findings(study),
+        *similarity_findings(study),
+        *language_id_findings(study),
+    ]
     return headline(_title(study), links, _facts(study), _notes(study), findings, "Nothing was measured in this run.")
 
 

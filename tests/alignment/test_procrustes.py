@@ -1,10 +1,14 @@
 """Procrustes: identities, scipy as the reference, what is stored, and every refusal."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.linalg
+from safetensors.numpy import save as to_safetensors
+from scipy.spatial.transform import Rotation
 
-from crosslens.alignment import Procrustes, orthogonal_procrustes
+from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
 from crosslens.errors import InputError, OutputError, StoreError
 
 
@@ -51,6 +55,49 @@ def test_no_other_rotation_fits_better(rng):
     best = np.linalg.norm(x @ orthogonal_procrustes(x, y) - y)
     others = [np.linalg.norm(x @ random_rotation(6, rng) - y) for _ in range(50)]
     assert best < min(others)
+
+
+def test_rotation_only_is_scipys_rotation_whether_or_not_a_mirror_would_fit_better(rng):
+    for mirror in (1, -1):
+        x = rng.normal(size=(40, 3))
+        y = x @ random_rotation(3, rng) * [1, 1, mirror] + 0.3 * rng.normal(size=(40, 3))
+        w = orthogonal_procrustes(x, y, rotation_only=True)
+        assert np.allclose(w, Rotation.align_vectors(y, x)[0].as_matrix().T, atol=1e-10)
+        assert np.linalg.det(w) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 6])
+def test_no_other_rotation_fits_better_than_the_best_one_and_a_mirror_may(rng, d):
+    x = rng.normal(size=(30, d))
+    y = x * np.where(np.arange(d) == 1, -1, 1) + 0.1 * rng.normal(size=(30, d))
+    w = orthogonal_procrustes(x, y, rotation_only=True)
+    assert np.linalg.slogdet(w)[0] == 1
+    turns = [random_rotation(d, rng) for _ in range(200)]
+    for turn in turns:
+        turn[:, 0] *= np.linalg.slogdet(turn)[0]
+    nearby = [w @ scipy.linalg.expm(0.1 * (turn - turn.T)) for turn in turns]
+    best = np.linalg.norm(x @ w - y)
+    assert best < min(np.linalg.norm(x @ other - y) for other in (*turns, *nearby))
+    assert np.linalg.norm(x @ orthogonal_procrustes(x, y) - y) < best
+
+
+def test_rotation_only_changes_nothing_where_the_best_map_is_a_rotation(rng):
+    x = rng.normal(size=(30, 5))
+    turn = random_rotation(5, rng)
+    turn[:, 0] *= np.linalg.slogdet(turn)[0]
+    assert np.array_equal(orthogonal_procrustes(x, x @ turn, rotation_only=True), orthogonal_procrustes(x, x @ turn))
+
+
+def test_a_rotation_only_aligner_tells_its_determinant_and_a_residual_that_can_only_be_larger(rng):
+    x = rng.normal(size=(30, 5))
+    y = x * [1, 1, -1, 1, 1] + 4
+    free, turned = Procrustes().fit(x, y), Procrustes(rotation_only=True).fit(x, y)
+    assert (free.determinant_, turned.determinant_) == (-1, 1)
+    assert free.residual_ < 1e-12 < 0.1 < turned.residual_
+    assert turned.rank_ == 5
+    assert np.allclose(turned.inverse_transform(turned.transform(x)), x, atol=1e-12)
+    one = Procrustes(rotation_only=True).fit([[1.0], [2.0]], [[2.0], [1.0]])
+    assert one.rotation_.tolist() == [[1.0]]  # on a line there is nothing to turn
 
 
 def test_lists_and_integers_will_do():
@@ -143,13 +190,29 @@ def test_a_saved_aligner_comes_back_whole(rng, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["map.safetensors"]
 
 
+def test_a_file_from_before_rotation_only_still_loads(rng, tmp_path):
+    x = rng.normal(size=(30, 5)).astype(np.float32)
+    aligner = Procrustes(centre=False).fit(x, x[:, ::-1])
+    told = {"class": "Procrustes", "centre": False, "normalise": False}
+    told |= {name: getattr(aligner, name) for name in ("determinant_", "n_features_in_", "rank_", "residual_")}
+    tensors = {name: getattr(aligner, name) for name in ("mean_x_", "mean_y_", "rotation_")}
+    (tmp_path / "old").write_bytes(to_safetensors(tensors, metadata={"crosslens": json.dumps(told)}))
+    loaded = Procrustes.load(tmp_path / "old")
+    assert loaded.get_params() == {"centre": False, "normalise": False, "rotation_only": False}
+    assert vars(loaded).keys() == vars(aligner).keys()
+    assert np.array_equal(loaded.transform(x), aligner.transform(x))
+
+
 def test_load_refuses_what_save_did_not_write(rng, tmp_path):
     with pytest.raises(InputError, match=r"path: expected a file written by Procrustes\.save, got .*nowhere.*no file; check the path"):
         Procrustes.load(tmp_path / "nowhere")
     x = rng.normal(size=(30, 5))
     Procrustes().fit(x, x).save(tmp_path / "map")
     whole = (tmp_path / "map").read_bytes()
-    for name, content in {"cut": whole[:-9], "text": b"hello", "empty": b"", "other": whole.replace(b"Procrustes", b"Procrustez")}.items():
+    broken = {"cut": whole[:-9], "text": b"hello", "empty": b"", "other": whole.replace(b"Procrustes", b"Procrustez")}
+    broken |= {"unknown": whole.replace(b"normalise", b"normalize"), "lacking": whole.replace(b"rank_", b"tank_")}
+    broken |= {"foreign": to_safetensors({"x": x}), "list": to_safetensors({"x": x}, metadata={"crosslens": "[1]"})}
+    for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(StoreError, match=r"expected a file written by Procrustes\.save, got .*; fit and save the aligner again"):
             Procrustes.load(tmp_path / name)
@@ -181,6 +244,9 @@ def test_refusals(rng, monkeypatch):
         Procrustes(normalise=True).fit(np.where(np.arange(10)[:, None] == 2, 0, x), x)
     with pytest.raises(InputError, match=r"x: expected values whose products with y fit in float32, got an overflow; scale"):
         orthogonal_procrustes(np.full((2, 2), 1e30, np.float32), np.full((2, 2), 1e30, np.float32))
+    for scale, got in ((1e-200, "underflow"), (1e200, "overflow")):
+        with pytest.raises(InputError, match=rf"Y: expected values whose squares fit in float64, got an {got}; rescale X and Y"):
+            Procrustes().fit(x, x * scale)
     with pytest.raises(InputError, match=r"Y: expected 4 columns, as in fit, got 3 columns"):
         Procrustes().fit(x, x).inverse_transform(x[:, :3])
     with pytest.raises(InputError, match=r"Procrustes: expected a fitted aligner"):

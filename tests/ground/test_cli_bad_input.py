@@ -160,7 +160,8 @@ MISTAKES = {
         "encoders: expected one encoder for all, or exactly one for each text's language, got encoders for deu, eng and texts ",
     ),
     "no store": (["align", "stores/eng", "stores/deu"], "stores/deu: expected a folder of activations, got no manifest.json in it; "),
-    "the same store twice": (["compare", "stores/eng", "stores/eng"], "stores: expected a language of its own for each, got eng, eng; "),
+    "the same store twice": (["compare", "stores/eng", "stores/eng"], "stores: expected different stores, got stores/eng, stores/eng; "),
+    "one language twice": (["align", "stores/eng", "stores/eng"], "stores: expected a language of its own for each, got eng, eng; "),
     "one store": (["probe", "stores/eng"], "STORE: expected stores of two or more languages, got 1; "),
     "no study": (["report", "stores"], "stores: expected the folder of a finished study, got one without scores.jsonl; "),
     "no recipe": (

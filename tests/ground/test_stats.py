@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as reference
 
 from crosslens.errors import InputError
-from crosslens.stats import jackknife_interval, mean_interval, paired_interval, wilson_interval
+from crosslens.stats import jackknife_interval, mean_interval, paired_interval, pearson_interval, wilson_interval
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 30, 600, 100_000])
@@ -124,3 +124,32 @@ def test_swapping_the_two_swaps_the_sign_and_equal_outcomes_differ_by_nothing():
     assert same[0] == 0 and same[1] < 0 < same[2]  # no certainty from agreement
     with pytest.raises(InputError, match="second: expected 50 outcomes, of the same items, and at least one, got 49"):
         paired_interval(first, second[:-1])
+
+
+@pytest.mark.parametrize("n", [4, 13, 200])
+@pytest.mark.parametrize("mix", [0.0, 0.5, -2.0])
+def test_pearson_is_scipy_s(n, mix):
+    x, noise = np.random.default_rng(n).normal(size=(2, n))
+    expected = reference.pearsonr(x, mix * x + noise)
+    interval = expected.confidence_interval()
+    assert pearson_interval(x, mix * x + noise) == pytest.approx((expected.statistic, interval.low, interval.high), abs=1e-12)
+
+
+def test_pearson_of_a_line_is_one_and_its_interval_a_point():
+    x = np.array([1.0, 2.0, 4.0, 8.0])
+    assert pearson_interval(x, x) == pytest.approx((1, 1, 1), abs=1e-7)
+    assert pearson_interval(x, -3 * x + 1) == pytest.approx((-1, -1, -1), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "told"),
+    [
+        ([1, 2, 3], [1, 2, 3], r"x, y: expected 4 or more pairs of numbers, got shapes \(3,\) and \(3,\); "),
+        ([1, 2, 3, 4], [1, 2, 3], "x, y: expected 4 or more pairs"),
+        ([1, 2, 3, math.nan], [1, 2, 3, 4], "x, y: expected finite numbers, got others; "),
+        ([1, 2, 3, 4], [5, 5, 5, 5], "x, y: expected numbers that vary, got equal ones; "),
+    ],
+)
+def test_pearson_refuses_what_has_no_correlation(x, y, told):
+    with pytest.raises(InputError, match=told):
+        pearson_interval(np.array(x, float), np.array(y, float))

@@ -1,0 +1,250 @@
+"""Nearest neighbours when some vectors are near to everything: CSLS, inverted softmax and the two margins.
+
+Among vectors of many dimensions a few, the hubs, are the nearest of very many others. Each score here takes from the cosine of a pair
+what is usual for its two vectors, so that hubs are not found by everybody:
+
+    cosine            cos(x, y)
+    csls              2 cos(x, y) - r_T(x) - r_S(y)                    Conneau et al. 2018, equation 3
+    margin_distance   cos(x, y) - (r_T(x) + r_S(y)) / 2                Artetxe & Schwenk 2019, section 4.1
+    margin_ratio      cos(x, y) / ((r_T(x) + r_S(y)) / 2)              the same
+    inverted_softmax  b cos(x, y) - log sum over x' of exp(b cos(x', y))   Smith et al. 2017, equation 10, its logarithm
+
+r_T(x) is the mean cosine of x and its ``neighbourhood`` nearest rows of all of y, r_S(y) that of y and its nearest rows of all of x;
+the sum, too, is over all rows of x. All are higher for closer pairs. CSLS and the margin distance order alike.
+
+Scores are float64 and computed from single pairs wherever rounding could change an order: equal ones are ordered by the lower index,
+whatever the number of threads (:mod:`crosslens.alignment.tiles`). The sums of inverted softmax alone are accurate to single precision only.
+"""
+
+import dataclasses
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
+
+from crosslens.alignment.products import Cosine, check_same_width
+from crosslens.alignment.tiles import BLOCK, Found, Scores, find_both, in_threads
+from crosslens.checks import check_matrix, check_positive_int
+from crosslens.errors import refuse
+
+__all__ = ["By", "adjusted_neighbours", "check_rows", "csls_neighbours", "neighbours_both", "scores_of"]
+
+By = Literal["cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance"]
+_PART = 512  # rows whose exponentials are held at a time
+
+
+def csls_neighbours(
+    x: ArrayLike, y: ArrayLike, k: int = 1, *, rows: ArrayLike | None = None, neighbourhood: int = 10
+) -> tuple[Int[np.ndarray, "q k"], Float[np.ndarray, "q k"]]:
+    """The k rows of y with the highest CSLS, ``2 cos - r_T - r_S``, for some rows of x, best first.
+
+    :func:`adjusted_neighbours` with ``by="csls"``; see there.
+
+    >>> x = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]])
+    >>> csls_neighbours(x, x[::-1], rows=[2], neighbourhood=1)[0].tolist()
+    [[0]]
+    """
+    return adjusted_neighbours(x, y, k, by="csls", rows=rows, neighbourhood=neighbourhood)
+
+
+def adjusted_neighbours(
+    x: ArrayLike,
+    y: ArrayLike,
+    k: int = 1,
+    *,
+    by: By = "csls",
+    rows: ArrayLike | None = None,
+    neighbourhood: int = 10,
+    inverse_temperature: int | float = 30.0,
+) -> tuple[Int[np.ndarray, "q k"], Float[np.ndarray, "q k"]]:
+    """The k rows of y with the highest score, for some rows of x, best first.
+
+    Parameters
+    ----------
+    x: shape (n, d), the whole source vocabulary: what is usual for a row of y is learnt from all of it.
+    y: shape (m, d), the whole target vocabulary; all of it competes.
+    k: how many to find, 1 to m.
+    by: which score; see the module's text.
+    rows: shape (q,), the rows of x to find neighbours for, in the order of the results; without it, all.
+    neighbourhood: how many neighbours say what is usual, 1 to the smaller of n and m. Not used by cosine and inverted softmax.
+    inverse_temperature: b of inverted softmax, above 0: the higher, the more the nearest rows alone count.
+
+    Returns
+    -------
+    indices: shape (q, k), rows of y. Equal scores are ordered by the lower index.
+    scores: shape (q, k), in the precision of the inputs, falling along each row.
+
+    Raises
+    ------
+    InputError: not finite, a zero row (named), different numbers of columns, a number out of range, an unknown score, or a
+        margin ratio of vectors whose neighbourhoods' cosines are not positive.
+
+    References
+    ----------
+    Conneau et al. 2018, Word translation without parallel data. Smith et al. 2017, Offline bilingual word vectors, orthogonal
+    transformations and the inverted softmax. Artetxe & Schwenk 2019, Margin-based parallel corpus mining.
+
+    A hub, (1, 1), is nearest to both rows, until it is taken into account:
+
+    >>> x, y = np.array([[1.0, 0.2], [0.2, 1.0]]), np.array([[1.0, 1.0], [1.0, -0.6], [-0.6, 1.0]])
+    >>> adjusted_neighbours(x, y, by="cosine")[0].ravel().tolist()
+    [0, 0]
+    >>> adjusted_neighbours(x, y, by="csls", neighbourhood=2)[0].ravel().tolist()
+    [1, 2]
+    """
+    x, y, asked = _check(x, y, rows)
+    k = check_positive_int(k, "k", most=len(y))
+    scores = scores_of(x, y, asked, by, neighbourhood, inverse_temperature)
+    found, _ = find_both(scores, k, None, 0)
+    return found.indices, found.scores.astype(np.result_type(x, y))
+
+
+def neighbours_both(
+    x: ArrayLike, y: ArrayLike, k: int = 1, *, by: By = "csls", neighbourhood: int = 10, inverse_temperature: int | float = 30.0
+) -> tuple[Found, Found]:
+    """The k best partners of every row of both sides; each side asks, and the other competes.
+
+    The products are computed once for what is usual and once for the scores, whichever side asks; inverted softmax, whose
+    sums differ by direction, needs twice as many.
+
+    Parameters
+    ----------
+    x: shape (n, d). y: shape (m, d).
+    k: how many partners, 1 to the smaller of n and m.
+    by, neighbourhood, inverse_temperature: as in :func:`adjusted_neighbours`.
+
+    Returns
+    -------
+    of x, whose indices are rows of y; and of y.
+
+    Raises
+    ------
+    InputError: as for :func:`adjusted_neighbours`.
+
+    >>> of_x, of_y = neighbours_both(np.eye(2), [[0.6, 0.8], [0.8, 0.6]], neighbourhood=1)
+    >>> of_x.indices.ravel().tolist(), of_y.indices.ravel().tolist()
+    ([1, 0], [1, 0])
+    """
+    x, y, every = _check(x, y, None)
+    k = check_positive_int(k, "k", most=min(len(x), len(y)))
+    scores = scores_of(x, y, every, by, neighbourhood, inverse_temperature)
+    if by != "inverted_softmax":
+        return find_both(scores, k)
+    of_x, _ = find_both(scores, k, None, 0)
+    of_y, _ = find_both(scores_of(y, x, np.arange(len(y)), by, neighbourhood, inverse_temperature, ("y", "x")), k, None, 0)
+    return of_x, of_y
+
+
+def scores_of(
+    x: np.ndarray,
+    y: np.ndarray,
+    rows: np.ndarray,
+    by: By,
+    neighbourhood: int,
+    inverse_temperature: int | float,
+    names: tuple[str, str] = ("x", "y"),
+) -> Scores:
+    """What the pairs of some rows of x and all of y are compared by; from checked matrices."""
+    if by not in get_args(By):
+        refuse("by", " or ".join(get_args(By)), repr(by), "choose one of these")
+    if by == "cosine":
+        return Cosine.of(x, y, names, rows).scores()
+    if by == "inverted_softmax":
+        if (
+            isinstance(inverse_temperature, bool)
+            or not isinstance(inverse_temperature, (int, float))
+            or not 0 < inverse_temperature < np.inf
+        ):
+            refuse("inverse_temperature", "a number above 0", repr(inverse_temperature), "30 is what MUSE uses")
+        cosine = Cosine.of(x, y, names, _first(rows, len(x)))
+        sums = _log_sums(cosine, float(inverse_temperature))
+        return cosine.less(np.zeros(len(rows)), sums / inverse_temperature, float(inverse_temperature))
+    neighbourhood = check_positive_int(neighbourhood, "neighbourhood", most=min(len(x), len(y)))
+    cosine = Cosine.of(x, y, names, _first(rows, len(x)))
+    of_x, of_y = find_both(cosine.scores(), neighbourhood, len(rows), None)
+    r_x, r_y = of_x.scores.mean(axis=1), of_y.scores.mean(axis=1)
+    if by == "margin_ratio":
+        return _ratios(cosine, r_x, r_y)
+    return cosine.less(r_x / 2, r_y / 2, 2.0 if by == "csls" else 1.0)
+
+
+def check_rows(rows: ArrayLike | None, n: int, name: str = "rows") -> Int[np.ndarray, " q"]:
+    """Row numbers from 0 to n - 1, at least one; all rows for None.
+
+    Raises
+    ------
+    InputError: none, of another shape, not whole numbers, out of range, or one of them twice.
+
+    >>> check_rows([2, 0], 3).tolist()
+    [2, 0]
+    """
+    if rows is None:
+        return np.arange(n)
+    asked = np.asarray(rows)
+    if asked.ndim != 1 or not len(asked) or asked.dtype.kind not in "iu":
+        refuse(name, "a list of row numbers, at least one", f"{asked.dtype} of shape {asked.shape}", "say which rows of x to look up")
+    outside = asked[(asked < 0) | (asked >= n)]
+    if len(outside):
+        refuse(name, f"row numbers from 0 to {n - 1}", str(outside[0]), "count rows of x from 0")
+    if len(np.unique(asked)) < len(asked):
+        refuse(name, "each row once", "a row more than once", "give unique rows")
+    return asked.astype(np.int64)
+
+
+def _check(x: ArrayLike, y: ArrayLike, rows: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x, y = check_matrix(x, "x"), check_matrix(y, "y")
+    check_same_width(x, y, ("x", "y"))
+    return x, y, check_rows(rows, len(x))
+
+
+def _first(rows: np.ndarray, n: int) -> np.ndarray:
+    """All n row numbers, these first."""
+    others = np.ones(n, bool)
+    others[rows] = False
+    return np.concatenate([rows, np.flatnonzero(others)])
+
+
+def _ratios(cosine: Cosine, r_x: np.ndarray, r_y: np.ndarray) -> Scores:
+    """Cosines divided by the mean of what is usual for both sides."""
+    least = (r_x.min() + r_y.min()) / 2
+    if least <= 0:
+        refuse(
+            "by",
+            "a score that these vectors have",
+            f"margin_ratio, while the least mean cosine of two neighbourhoods is {least:.3g}",
+            "use margin_distance or csls: a ratio to a number that is not positive has no order",
+        )
+
+    def adjust(tile: np.ndarray, row: int, column: int) -> None:
+        tile /= (r_x[row : row + len(tile), None].astype(np.float32) + r_y[column : column + tile.shape[1]].astype(np.float32)) / 2
+
+    def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return cosine.exact(rows, columns) / ((r_x[rows] + r_y[columns]) / 2)
+
+    plain = cosine.scores()
+    margin = 2 * plain.margin / least  # half of it for the cosine's own rounding, and half, generously, for the division's
+    return dataclasses.replace(plain, left=plain.left[: len(r_x)], margin=margin, exact=exact, adjust=adjust)
+
+
+def _log_sums(cosine: Cosine, b: float) -> Float[np.ndarray, " m"]:
+    """``log sum over rows x' of exp(b cos(x', y))`` for each row y, summed so that nothing overflows or vanishes."""
+    scores = cosine.scores()
+    n, m = len(scores.left), len(scores.right)
+    logs = np.empty(m)
+
+    def look(column: int) -> None:
+        right = scores.right[column : column + BLOCK]
+        most, total = np.full(len(right), -np.inf, np.float32), np.zeros(len(right))
+        for row in range(0, n, _PART):
+            tile = scores.left[row : row + _PART] @ right.T
+            tile *= np.float32(b)
+            higher = np.maximum(most, tile.max(axis=0))
+            tile -= higher
+            total = total * np.exp((most - higher).astype(np.float64)) + np.exp(tile, out=tile).sum(axis=0, dtype=np.float64)
+            most = higher
+        logs[column : column + BLOCK] = most + np.log(total)
+
+    with in_threads(n * m) as (run, _):
+        run(look, list(range(0, m, BLOCK)))
+    return logs

@@ -1,0 +1,362 @@
+"""One pass over the products of two sides, and who is near whom on both of them, in bounded memory.
+
+All that retrieval needs from n × m similarities are the few largest of each row and of each column. Here the products are computed
+in float32, tile by tile, and the matrix never exists. Of a tile only the maxima of small groups are looked at, which costs a fraction
+of the product; where such a maximum reaches an item's k-th best so far, the members of the group are taken in.
+
+Matrix products are fast, but their last bits depend on the tile that they are computed in. So they only narrow the choice: whatever
+lies within rounding of the k-th best is scored again, pair by pair in float64, and equal scores go to the lower index. The
+answers depend on the vectors alone, not on tiles, threads or BLAS. (Very many partners closer together than rounding make this
+slower, never wrong.)
+"""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+from jaxtyping import Float, Int
+
+__all__ = ["BLOCK", "Found", "Scores", "find_both", "in_threads", "ranks", "rounding"]
+
+BLOCK = 2048  # rows of a tile's shorter side: a tile has 32 or 64 MB
+_TILES = 2**29  # bytes of the tiles of all threads
+_GROUP = 8  # scores of which only the largest is looked at
+_SLACK = 2  # partners kept beyond k, so that what rounding has put in the wrong order is among them
+_FEW = 2**22  # pairs that are compared on one thread
+_PART = 512  # items settled at a time
+_LOWEST = np.finfo(np.float32).min
+_LAST = 2**32 - 1  # no partner has this number
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scores:
+    """What pairs are compared by: quickly, as products of two matrices, and exactly, pair by pair.
+
+    Attributes
+    ----------
+    left, right: shape (n, e) and (m, e), float32; ``left @ right.T`` orders pairs as the exact scores do, but for rounding.
+    margin: two quick scores further apart than this are in the right order.
+    exact: row numbers and column numbers -> scores in float64, each from its own pair alone, to the last bit.
+    scale: the exact score of a pair is this often its quick score.
+    adjust: what is done to a tile of products, in place, to make quick scores of it; called with the tile and its first row and column.
+    """
+
+    left: Float[np.ndarray, "n e"]
+    right: Float[np.ndarray, "m e"]
+    margin: float
+    exact: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    scale: float = 1.0
+    adjust: Callable[[np.ndarray, int, int], None] | None = None
+
+    def turned(self) -> "Scores":
+        """The same scores with the sides exchanged."""
+
+        def adjust(tile: np.ndarray, row: int, column: int) -> None:
+            if self.adjust is not None:
+                self.adjust(tile.T, column, row)
+
+        return Scores(self.right, self.left, self.margin, lambda rows, columns: self.exact(columns, rows), self.scale, adjust)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Found:
+    """The k best partners of each item, best first.
+
+    Attributes
+    ----------
+    indices: shape (n, k), rows of the other side.
+    scores: shape (n, k), float64, falling along each row; among equals the lower index comes first.
+    """
+
+    indices: Int[np.ndarray, "n k"]
+    scores: Float[np.ndarray, "n k"]
+
+
+def rounding(d: int, size: float = 1.0) -> float:
+    """How far two sums of d float32 products may be apart and yet be in the wrong order; ``size`` bounds the sum of the products' sizes.
+
+    A sum of d products is off by at most d/2 eps of that, its rounded inputs add 1.5 eps; twice that for a difference, and some more.
+    """
+    return float(np.finfo(np.float32).eps * (d + 16) * size)
+
+
+def find_both(
+    scores: Scores, k: int, for_x: int | None = None, for_y: int | None = None, *, block: int | None = None
+) -> tuple[Found, Found]:
+    """The k best partners of rows of both sides, from one pass over the products.
+
+    Parameters
+    ----------
+    scores: what pairs are compared by.
+    k: how many partners; at most the size of the other side, wherever one is looked for.
+    for_x, for_y: how many rows of each side look for partners, the first ones; without them, all.
+    block: rows of each side that are multiplied at a time. It changes time and memory, and nothing else.
+
+    Returns
+    -------
+    of the left side, whose indices are rows of the right one; and of the right side.
+    """
+    n, m = len(scores.left), len(scores.right)
+    of_x = _Shortlist.empty(n if for_x is None else for_x, m, k)
+    of_y = _Shortlist.empty(m if for_y is None else for_y, n, k)
+    own = threading.local()  # memory for one tile, kept: fresh memory costs a good part of what the product costs
+
+    def look(corner: tuple[int, int]) -> None:
+        row, column = corner
+        if not hasattr(own, "memory"):
+            own.memory = np.empty(_whole(min(shape[0], n)) * _whole(min(shape[1], m)), np.float32)
+        tile = _Tile.of(scores, corner, shape, (row < len(of_x.worst), column < len(of_y.worst)), own.memory)
+        of_x.offer(tile, 0)
+        of_y.offer(tile, 1)
+
+    with in_threads(n * m) as (run, threads):
+        shape = _shape(len(of_x.worst), len(of_y.worst), threads) if block is None else (block, block)
+        run(look, [(row, column) for row in range(0, n, shape[0]) for column in range(0, m, shape[1])])
+        return of_x.settled(scores, run), of_y.settled(scores.turned(), run)
+
+
+def _shape(for_x: int, for_y: int, threads: int) -> tuple[int, int]:
+    """Rows and columns of a tile: the longer it is for those that look for partners, the fewer are taken in and dropped later."""
+    rows, columns = (1 if 4 * for_y < for_x else 2), (1 if 4 * for_x < for_y else 2)
+    block = BLOCK
+    while threads * 4 * rows * block * columns * block > _TILES and block > BLOCK // 8:  # each thread has a tile
+        block //= 2
+    return rows * block, columns * block
+
+
+def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Which place, counted from 1, a given column takes among all columns, for each row; an equal score of lower index goes before it."""
+    n, m = len(scores.left), len(scores.right)
+    own = scores.exact(np.arange(n), columns)
+    before = np.zeros(n, np.int64)
+
+    def look(row: int, column: int) -> None:
+        mine = slice(row, row + _PART)
+        tile = scores.left[mine] @ scores.right[column : column + BLOCK].T
+        if scores.adjust is not None:
+            scores.adjust(tile, row, column)
+        quick = (own[mine] / scores.scale)[:, None]
+        above = tile > (quick + scores.margin).astype(np.float32)
+        near = (tile >= (quick - scores.margin).astype(np.float32)) & ~above
+        rows, others = np.nonzero(near)
+        rows, others = rows + row, others + column
+        exact = scores.exact(rows, others)
+        earlier = (exact > own[rows]) | ((exact == own[rows]) & (others < columns[rows]))
+        before[mine] += np.count_nonzero(above, axis=1) + np.bincount(rows[earlier] - row, minlength=len(above))
+
+    def look_along(row: int) -> None:
+        for column in range(0, m, BLOCK):
+            look(row, column)
+
+    with in_threads(n * m) as (run, _):
+        run(look_along, list(range(0, n, _PART)))
+    return before + 1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Tile:
+    """Quick scores of some rows and columns; -inf fills it up to whole groups. ``tops`` has each group's largest, by row and by column."""
+
+    row: int
+    column: int
+    scores: np.ndarray  # (a, b)
+    tops: tuple[np.ndarray, np.ndarray]  # (a, b / 8), of every (b / 8)-th score of a row; (a / 8, b), of 8 neighbours in a column
+
+    @classmethod
+    def of(cls, scores: Scores, corner: tuple[int, int], shape: tuple[int, int], wanted: tuple[bool, bool], memory: np.ndarray) -> "_Tile":
+        """Multiply into ``memory``."""
+        row, column = corner
+        rows, columns = scores.left[row : row + shape[0]], scores.right[column : column + shape[1]]
+        a, b = _whole(len(rows)), _whole(len(columns))
+        tile = memory[: a * b].reshape(a, b)
+        inside = tile[: len(rows), : len(columns)]
+        np.matmul(rows, columns.T, out=inside)
+        if scores.adjust is not None:
+            scores.adjust(inside, row, column)
+        tile[len(rows) :], tile[:, len(columns) :] = -np.inf, -np.inf
+        nobody = np.empty((0, 0), np.float32)
+        tops = (
+            _row_groups(tile).max(axis=1) if wanted[0] else nobody,
+            _column_groups(tile).max(axis=1) if wanted[1] else nobody,
+        )
+        return cls(row, column, tile, tops)
+
+
+def _row_groups(tile: np.ndarray) -> np.ndarray:
+    return tile.reshape(len(tile), _GROUP, -1)
+
+
+def _column_groups(tile: np.ndarray) -> np.ndarray:
+    return tile.reshape(-1, _GROUP, tile.shape[1])
+
+
+def _run_here(function: Callable[..., Any], arguments: list[Any]) -> None:
+    for each in arguments:
+        function(each)
+
+
+Run = Callable[[Callable[..., Any], list[Any]], None]
+
+
+@contextlib.contextmanager
+def in_threads(pairs: int) -> Iterator[tuple[Run, int]]:
+    """Gives ``run(function, arguments)``, which calls the function with each of the arguments, on as many threads as BLAS has; and these.
+
+    BLAS has one thread in each meanwhile, in the whole process. So all of the work is shared out, where BLAS would share the
+    products only. Few pairs are not worth it.
+    """
+    libraries = threadpoolctl.ThreadpoolController().select(user_api="blas") if pairs >= _FEW else None
+    threads = max((library.num_threads for library in libraries.lib_controllers), default=1) if libraries else 1
+    if libraries is None or threads == 1:
+        yield _run_here, 1
+        return
+    with libraries.limit(limits=1), concurrent.futures.ThreadPoolExecutor(threads) as pool:
+
+        def run(function: Callable[..., Any], arguments: list[Any]) -> None:
+            for done in [pool.submit(function, each) for each in arguments]:
+                done.result()
+
+        yield run, threads
+
+
+def _whole(size: int) -> int:
+    return -(-size // _GROUP) * _GROUP
+
+
+def _packed(values: np.ndarray, partners: np.ndarray) -> np.ndarray:
+    """A float32 score and a partner's number as one whole number: larger for a higher score, and for a lower number among equals."""
+    bits = values.view(np.int32)
+    ordered = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64)
+    packed: np.ndarray = (ordered << 32) | (_LAST - partners)
+    return packed
+
+
+def _unpacked_scores(packed: np.ndarray) -> np.ndarray:
+    bits = (packed >> 32).astype(np.int32)
+    return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int32).view(np.float32)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Shortlist:
+    """The best partners of each item so far, a few more than k, by quick scores; in no order."""
+
+    packed: np.ndarray  # (n, size)
+    worst: np.ndarray  # (n,), the lowest score in each list; -inf where the list is not full
+    k: int
+    partners: int  # on the other side
+    lock: threading.Lock
+
+    @classmethod
+    def empty(cls, n: int, partners: int, k: int) -> "_Shortlist":
+        size = min(k + _SLACK, partners)
+        nobody = _packed(np.full(1, -np.inf, np.float32), np.full(1, _LAST, np.int64))[0]
+        return cls(np.full((n, size), nobody), np.full(n, -np.inf, np.float32), k, partners, threading.Lock())
+
+    def offer(self, tile: _Tile, axis: int) -> None:
+        """Take in a tile whose rows (axis 0) or columns (axis 1) are the items that look for partners."""
+        first, first_partner = (tile.row, tile.column) if axis == 0 else (tile.column, tile.row)
+        stop = min(len(self.worst), first + tile.scores.shape[axis])
+        if first >= stop:
+            return
+        tops, least = tile.tops[axis], self._least(tile, axis, slice(first, stop))
+        if axis == 0:
+            groups = _row_groups(tile.scores)
+            item, group = np.divmod(np.flatnonzero(tops >= least[:, None]), tops.shape[1])
+            values = groups[item, :, group]
+        else:
+            groups = _column_groups(tile.scores)
+            group, item = np.divmod(np.flatnonzero(tops >= least), tops.shape[1])
+            values = groups[group, :, item]
+        hit, member = np.divmod(np.flatnonzero(values >= least[item, None]), _GROUP)
+        partner = member * tops.shape[1] + group[hit] if axis == 0 else group[hit] * _GROUP + member
+        if len(hit):
+            with self.lock:  # what another thread has taken in since only makes this tile's offers worse
+                self._merge(first, item[hit], _packed(values[hit, member], partner + first_partner))
+
+    def _least(self, tile: _Tile, axis: int, mine: slice) -> np.ndarray:
+        """The score that each item of the tile must see to take a partner in; infinite for those that look for none."""
+        least = np.full(tile.scores.shape[axis], np.inf, np.float32)
+        worst = self.worst[mine]
+        if not np.isfinite(worst).all():  # the list is not full: as many groups as it is long have a member of at least this
+            size, other = self.packed.shape[1], 1 - axis
+            seen = tile.tops[axis] if tile.tops[axis].shape[other] >= size else tile.scores
+            while seen.shape[other] % 2 == 0 and seen.shape[other] >= 8 * size:  # larger groups do nearly as well, and sooner
+                seen = np.maximum(*np.split(seen, 2, axis=other))
+            place = seen.shape[other] - size
+            if place >= 0:
+                worst = np.maximum(worst, np.partition(seen, place, axis=other).take(place, axis=other)[: len(worst)])
+        least[: len(worst)] = np.maximum(worst, _LOWEST)  # what fills a tile up never counts
+        return least
+
+    def _merge(self, first: int, item: np.ndarray, packed: np.ndarray) -> None:
+        counts = np.bincount(item)
+        touched = np.flatnonzero(counts)
+        counts = counts[touched]
+        order = np.argsort(item.astype(np.uint16) if item.max() < 2**16 else item, kind="stable")
+        ends = np.cumsum(counts)
+        place = np.arange(len(item)) - np.repeat(ends - counts, counts)
+        size, most = self.packed.shape[1], int(counts.max())
+        table = np.full((len(touched), size + most), np.iinfo(np.int64).min)
+        table[:, :size] = self.packed[first + touched]
+        table[np.repeat(np.arange(len(touched)), counts), size + place] = packed[order]
+        table.partition(most, axis=1)
+        self.packed[first + touched] = table[:, most:]
+        self.worst[first + touched] = _unpacked_scores(table[:, most])
+
+    def settled(self, scores: Scores, run: Run) -> Found:
+        """The k best by exact scores."""
+        n, k = len(self.worst), self.k
+        found = Found(np.empty((n, k), np.int64), np.empty((n, k)))
+        crowded = np.zeros(n, bool)
+
+        def settle(start: int) -> None:
+            mine = slice(start, start + _PART)
+            packed = np.sort(self.packed[mine], axis=1)[:, ::-1]
+            quick, partners = _unpacked_scores(packed), _LAST - (packed & _LAST)
+            close = quick >= quick[:, [k - 1]] - scores.margin
+            exact = np.full(quick.shape, -np.inf)
+            rows, places = np.nonzero(close)
+            exact[rows, places] = scores.exact(rows + start, partners[rows, places])
+            order = np.lexsort((partners, -exact), axis=1)[:, :k]
+            found.indices[mine] = np.take_along_axis(partners, order, axis=1)
+            found.scores[mine] = np.take_along_axis(exact, order, axis=1)
+            crowded[mine] = close[:, -1] & (quick.shape[1] < self.partners)
+
+        run(settle, list(range(0, n, _PART)))
+        _settle_crowded(scores, found, np.flatnonzero(crowded))
+        return found
+
+
+def _settle_crowded(scores: Scores, found: Found, items: np.ndarray) -> None:
+    """Once more for items around whose k-th partner there are more than the list has held: all that come close are scored exactly."""
+    k, m = found.indices.shape[1], len(scores.right)
+    for start in range(0, len(items), _PART):
+        mine = items[start : start + _PART]
+        indices, best = np.full((len(mine), k), _LAST), np.full((len(mine), k), -np.inf)
+        for column in range(0, m, BLOCK):
+            tile = scores.left[mine] @ scores.right[column : column + BLOCK].T
+            if scores.adjust is not None:
+                for i, item in enumerate(mine):
+                    scores.adjust(tile[i : i + 1], int(item), column)
+            place = max(0, tile.shape[1] - k)
+            least = np.partition(tile, place, axis=1)[:, [place]] - scores.margin  # no more than k are above the k-th
+            rows, columns = np.nonzero(tile >= least)
+            _keep_best(indices, best, rows, columns + column, scores.exact(mine[rows], columns + column))
+        found.indices[mine], found.scores[mine] = indices, best
+
+
+def _keep_best(indices: np.ndarray, best: np.ndarray, items: np.ndarray, partners: np.ndarray, scores: np.ndarray) -> None:
+    """Merge pairs into the k best of each item, in place."""
+    n, k = indices.shape
+    items = np.concatenate([np.repeat(np.arange(n), k), items])
+    partners = np.concatenate([indices.ravel(), partners])
+    scores = np.concatenate([best.ravel(), scores])
+    order = np.lexsort((partners, -scores, items))
+    starts = np.searchsorted(items[order], np.arange(n))
+    keep = order[starts[:, None] + np.arange(k)]
+    indices[...], best[...] = partners[keep], scores[keep]

@@ -1,0 +1,232 @@
+"""The verbs ``align`` and ``compare``: two or more stores of activations, and how alike they are with and without a rotation."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.cli.arguments import LANGUAGE, fraction, whole_number
+from crosslens.cli.stores import common_fields, open_stores, parallel_stores, print_scores
+from crosslens.cli.vectors import align_vectors
+from crosslens.errors import refuse
+from crosslens.progress import be_quiet, say
+from crosslens.score import Score
+
+__all__ = ["add_arguments", "align", "compare"]
+
+METHODS = ("procrustes", "refine", "self-learning")  # of crosslens.run.vectors, which is not imported for a help text
+STARTS = ("dictionary", "identical", "numerals", "unsupervised")
+_BY = ("cosine", "csls", "margin_ratio", "margin_distance", "inverted_softmax")
+
+
+def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentParser) -> None:
+    """What ``crosslens align`` and ``crosslens compare`` take."""
+    align.add_argument("x", metavar="X", help="a store of activations: sentences, types or words; or LANGUAGE=FILE of word vectors")
+    align.add_argument("y", metavar="Y", help="another of the same kind; of sentences, row i of both is the same sentence")
+    align.add_argument("--dictionary", metavar="FILE", help="for types and vectors: word pairs, `source target` a line, to learn from")
+    align.add_argument("--test", metavar="FILE", help="for types and vectors: pairs to judge by (default: a part of --dictionary)")
+    align.add_argument("--start", choices=STARTS[1:], help="for vectors: learn without a dictionary, from spelling or nothing")
+    align.add_argument("--method", choices=METHODS, help="for vectors (default: procrustes; self-learning with --start)")
+    align.add_argument("--most", type=int, default=200_000, metavar="N", help="for vectors: words read (default: %(default)s, as MUSE)")
+    align.add_argument("--links", metavar="FILE", help="for words in context: links (0-0 1-2), a line a sentence (Pharaoh format)")
+    align.add_argument("--lowercase", action="store_true", help="for types: read the dictionaries in lower case")
+    align.add_argument("--by", choices=_BY, default="csls", help="for types and words: how they are looked up (default: %(default)s)")
+    align.add_argument(
+        "--train-fraction", type=fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
+    )
+    compare.add_argument("stores", nargs="+", metavar="STORE", help="two or more stores of the same items: of languages, or of encoders")
+    compare.add_argument("--resamples", type=int, default=0, metavar="N", help="bootstrap intervals for all pairs of layers")
+    for verb in (align, compare):
+        verb.add_argument("--out", metavar="DIR", help="write scores.jsonl and a report with figures to this folder")
+        verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+        verb.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
+
+
+def align(arguments: argparse.Namespace) -> None:
+    """Print retrieval between two stores before and after Procrustes: of sentences, of word types, or of words in context."""
+    be_quiet(arguments.quiet)
+    if all(LANGUAGE.fullmatch(name) and not Path(name).exists() for name in (arguments.x, arguments.y)):
+        align_vectors(arguments)
+        return
+    for name in ("start", "method"):
+        if getattr(arguments, name) is not None:
+            refuse("arguments", f"--{name} with LANGUAGE=FILE of word vectors only", f"stores and --{name}", "see crosslens align --help")
+    unit = open_stores([arguments.x, arguments.y])[0].unit
+    needed = {"type": "dictionary", "embedding": "dictionary", "word": "links"}.get(unit)
+    for name in ("dictionary", "test", "links"):
+        given = getattr(arguments, name) is not None
+        if given != (name == needed) and not (name == "test" and (needed == "dictionary" or not given)):
+            expected = f"--{needed}" if needed else "neither --dictionary nor --links"
+            refuse("arguments", f"{expected}, for stores of {unit}s", f"{'--' if given else 'no --'}{name}", "see crosslens align --help")
+    if unit in ("sentence", "pair"):
+        _align_sentences(arguments)
+    elif needed:
+        _align_words(arguments)
+    else:
+        refuse(arguments.x, "a store of sentences, types or words", f"one of {unit}s", "extract with another --unit")
+
+
+def _align_sentences(arguments: argparse.Namespace) -> None:
+    from crosslens.run.measures import make_split, retrieval_scores
+    from crosslens.run.similarities import correlation_scores
+
+    x, y = parallel_stores([arguments.x, arguments.y])
+    split, common = make_split(x.n, arguments.train_fraction, arguments.seed), common_fields([x, y], arguments.seed)
+    run = _claim("align", arguments, [x, y], {"train_fraction": arguments.train_fraction})
+    scores = retrieval_scores(x, y, split, common)
+    scores += correlation_scores(x, y, scores, common)
+    rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
+    cells = {(s.layer, s.source, s.condition, s.details["part"]): s for s in scores if s.details and "part" in s.details}
+    for layer in range(x.layers):
+        for a, b in ((x, y), (y, x)):
+            told = (("unaligned", "all"), ("unaligned", "held_out"), ("procrustes", "held_out"))
+            first, held, after = (cells[layer, a.language, condition, part] for condition, part in told)
+            values = (_percent(score.value) for score in (first, held, after))
+            rows.append((str(layer), f"{a.language} → {b.language}", *values, _interval(after), str(after.n)))
+    text = [f"P@1 in per cent: nearest neighbour by cosine. All: {x.n} sentences, unaligned."]
+    for score in scores:
+        if score.quantity == "pearson" and score.low is not None:
+            what = f"P@1 ({score.condition}) with debiased CKA over {score.n} layers"
+            text.append(
+                f"Pearson correlation of {what}: {score.value:.2f} [{score.low:.2f}, {score.high:.2f}], layers taken as independent."
+            )
+    print_scores(scores, rows, "\n".join(text), arguments.json)
+    _finish(run, scores, arguments)
+
+
+def _align_words(arguments: argparse.Namespace) -> None:
+    from crosslens.run.word_alignment import gold_of_dictionaries, gold_of_links, split_dictionary, word_scores
+
+    x, y = open_stores([arguments.x, arguments.y])
+    settings: dict[str, Any] = {"by": arguments.by}
+    if arguments.dictionary:
+        from crosslens.dictionaries import read_dictionary
+
+        train = read_dictionary(arguments.dictionary, lower=arguments.lowercase)
+        if arguments.test:
+            test = read_dictionary(arguments.test, lower=arguments.lowercase)
+        else:
+            train, test = split_dictionary(train, arguments.train_fraction, arguments.seed)
+            settings["train_fraction"] = arguments.train_fraction
+        gold = gold_of_dictionaries(x, y, train, test)
+        settings |= {"dictionary": Path(arguments.dictionary).name, "test": arguments.test and Path(arguments.test).name}
+    else:
+        from crosslens.alignment.links import read_pharaoh
+        from crosslens.run.measures import make_split
+
+        links = read_pharaoh(arguments.links)
+        gold = gold_of_links(x, y, links.sure, make_split(links.sentences, arguments.train_fraction, arguments.seed))
+        settings |= {"links": Path(arguments.links).name, "train_fraction": arguments.train_fraction}
+    run = _claim("align", arguments, [x, y], settings)
+    scores = word_scores(x, y, gold, common_fields([x, y], arguments.seed), by=arguments.by)
+    rows, cells = [_WORD_HEAD], {(s.layer, s.source, s.condition, s.quantity): s for s in scores}
+    for layer, source in dict.fromkeys((s.layer, s.source) for s in scores):
+        before, after, fifth, tenth = (
+            cells[layer, source, condition, f"precision_at_{k}"]
+            for condition, k in (("unaligned", 1), ("procrustes", 1), ("procrustes", 5), ("procrustes", 10))
+        )
+        target = y.language if source == x.language else x.language
+        values = [_percent(before.value), _percent(after.value), _interval(after), _percent(fifth.value), _percent(tenth.value)]
+        rows.append((str(layer), f"{source} → {target}", *values, str(after.n)))
+    text = [f"P@k in per cent, by {arguments.by} among {len(gold.y)} words; {len(gold.train)} pairs were learnt from."]
+    if gold.sources:
+        details = next(s.details for s in scores if s.details and "coverage" in s.details)
+        text.append(
+            f"{100 * details['coverage']:.1f} % of {gold.sources} test words are in the stores with a translation; the others are left out."
+        )
+    print_scores(scores, rows, "\n".join(text), arguments.json)
+    _finish(run, scores, arguments)
+
+
+_WORD_HEAD: tuple[str, ...] = ("layer", "direction", "P@1", "after Procrustes", "95 % interval", "P@5", "P@10", "n")
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """Print linear CKA between stores of the same items."""
+    from crosslens.run.similarities import compare_stores
+
+    be_quiet(arguments.quiet)
+    if len(arguments.stores) < 2:
+        refuse("STORE", "two or more stores", "1", "name another store of the same items")
+    stores = parallel_stores(arguments.stores, same_language=True)
+    named = dict(zip(_names(stores), stores, strict=True))
+    run = _claim("compare", arguments, stores, {"resamples": arguments.resamples}, list(named))
+    scores = compare_stores(named, arguments.seed, resamples=arguments.resamples)
+    rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n")]
+    for pair in dict.fromkeys((score.source, score.target) for score in scores):
+        rows += _similarity_rows([score for score in scores if (score.source, score.target) == pair], pair)
+    n, d = stores[0].n, max(store.d for store in stores)
+    warning = f" With n = {n} < 3 d = {3 * d} the biased value is inflated: read the debiased one." if n < 3 * d else ""
+    print_scores(scores, rows, f"Linear CKA, same layer on both sides (all pairs of layers with --json or --out).{warning}", arguments.json)
+    _finish(run, scores, arguments)
+
+
+def _similarity_rows(scores: list[Score], names: tuple[Any, Any]) -> list[tuple[str, ...]]:
+    cells = {(s.layer, s.quantity, s.condition): s for s in scores if s.layer == s.other_layer}
+    rows = []
+    for layer in dict.fromkeys(s.layer for s in scores if s.layer == s.other_layer):
+        told = (("linear_cka", None), ("debiased_linear_cka", None), ("linear_cka", "shuffled_items"))
+        biased, debiased, shuffled = (cells[layer, quantity, condition] for quantity, condition in told)
+        interval = "-" if debiased.low is None else f"{debiased.low:.3f}-{debiased.high:.3f}"
+        values = [f"{score.value:.3f}" for score in (biased, debiased)]
+        rows.append((" – ".join(names), str(layer), *values, interval, f"{shuffled.value:.3f}", str(biased.n)))
+    return rows
+
+
+def _names(stores: list[Any]) -> list[str]:
+    """What each store is called: by its language; where two share it, by the encoder too; else by the folder."""
+    for name in (
+        lambda store: store.language,
+        lambda store: f"{store.language} {store.manifest['encoder']}",
+        lambda store: str(store.folder),
+    ):
+        names = [name(store) for store in stores]
+        if len(set(names)) == len(stores):
+            return names
+    return refuse("stores", "different stores", ", ".join(str(store.folder) for store in stores), "name each store once")
+
+
+def _claim(verb: str, arguments: argparse.Namespace, stores: list[Any], settings: Mapping[str, Any], names: list[str] | None = None) -> Any:
+    """The run's folder, where one is wanted, before anything is computed."""
+    if arguments.out is None:
+        return None
+    from crosslens.files import claim_folder, fingerprint
+    from crosslens.run.folder import RunFolder, versions
+
+    names = names or [store.language for store in stores]
+    named = dict(zip(names, stores, strict=True))
+    keys = ("index_sha256", "blocks", "arrays")
+    told = {
+        "languages": names,
+        "encoders": {name: store.manifest["encoder"] for name, store in named.items()},
+        "stores": {name: fingerprint([store.manifest[key] for key in keys]) for name, store in named.items()},
+        **settings,
+        "seed": arguments.seed,
+    }
+    claim_folder(arguments.out, verb, told)
+    run = RunFolder(arguments.out)
+    run.note(data={"n": stores[0].n, "d": stores[0].d, "unit": stores[0].unit}, versions=versions())
+    return run
+
+
+def _finish(run: Any, scores: list[Score], arguments: argparse.Namespace) -> None:
+    """Scores and report, where a folder is wanted."""
+    if run is None:
+        return
+    from crosslens.files import lock_folder
+    from crosslens.report import write_report
+
+    with lock_folder(run.path):
+        run.finish(scores)
+        say("drawing the report")
+        report = write_report(run.path)
+    if not arguments.json:
+        print(f"Report: {report}")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _interval(score: Score) -> str:
+    return f"{100 * (score.low or 0):.1f}-{100 * (score.high or 0):.1f}"

@@ -1,0 +1,91 @@
+"""``crosslens align eng=en.vec fra=fr.vec``: static word vectors of two languages, mapped into one space."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from crosslens.cli.arguments import by_language
+from crosslens.cli.stores import print_scores
+from crosslens.errors import refuse
+from crosslens.progress import say
+
+__all__ = ["align_vectors"]
+
+
+def align_vectors(arguments: argparse.Namespace) -> None:
+    """Map, judge, print, and write mapped vectors and an induced dictionary where a folder is given."""
+    from crosslens.dictionaries import pairs_in, read_dictionary, write_dictionary
+    from crosslens.run.vectors import first_pairs, map_vectors, own_dictionary, vector_scores
+    from crosslens.run.word_alignment import split_dictionary
+    from crosslens.static_vectors import StaticVectors, write_vec
+
+    files = by_language([arguments.x, arguments.y], "X and Y")
+    (source, target), start = files, arguments.start or "dictionary"
+    method = arguments.method or ("procrustes" if start == "dictionary" else "self-learning")
+    if arguments.links is not None:
+        refuse("arguments", "--dictionary or --start, for files of vectors", "--links", "see crosslens align --help")
+    if method != "self-learning" and start != "dictionary":
+        refuse(
+            "--method", f"self-learning, which corrects what --start {start} gets wrong", method, "leave --method out, or give --dictionary"
+        )
+    if (arguments.dictionary is None) == (start == "dictionary"):
+        got = "no --dictionary" if start == "dictionary" else f"--dictionary and --start {start}"
+        refuse("arguments", "--dictionary FILE, or --start identical, numerals or unsupervised", got, "give one of the two")
+    train = read_dictionary(arguments.dictionary, lower=arguments.lowercase) if arguments.dictionary else None
+    test = read_dictionary(arguments.test, lower=arguments.lowercase) if arguments.test else None
+    if train is not None and test is None:
+        train, test = split_dictionary(train, arguments.train_fraction, arguments.seed)
+    if test is None:
+        refuse("--test", "a dictionary to judge by", "none", "give --test FILE")
+    if train is not None and (both := {word for word, _ in train} & {word for word, _ in test}):
+        got = f"{len(both)} source words in both, {min(both)!r} among them"
+        refuse("--test", "source words that --dictionary does not have", got, "take them out of one of the two")
+    x, y = (_read(path, arguments.most) for path in files.values())
+    judged, pairs = pairs_in(test, x.words, y.words), first_pairs(x, y, start, train)
+    settings = {"method": method, "start": start, "by": arguments.by, "most": arguments.most, "pairs": len(pairs), "seed": arguments.seed}
+    run = _claim(arguments, files, settings)
+    say(f"{len(x)} and {len(y)} words, {len(pairs)} pairs to begin with")
+    mapped = map_vectors(x, y, pairs, method, arguments.seed)
+    common = {"source": source, "target": target, "encoder": " / ".join(Path(path).name for path in files.values()), "seed": arguments.seed}
+    scores = vector_scores(*mapped, judged, common, method=method, by=arguments.by, learnt=len(pairs))
+    rows: list[tuple[str, ...]] = [("quantity", "per cent", "95 % interval", "n", "of all, per cent")]
+    for score in (score for score in scores if score.quantity != "mrr"):
+        interval = f"{100 * (score.low or 0):.1f}-{100 * (score.high or 0):.1f}"
+        of_all = f"{100 * (score.details or {})['value_of_all']:.1f}"
+        rows.append((score.quantity.replace("precision_at_", "P@"), f"{100 * score.value:.1f}", interval, str(score.n), of_all))
+    text = (
+        f"{source} → {target} by {arguments.by}, {method} from {len(pairs)} pairs ({start}); mean reciprocal rank {scores[0].value:.3f}; "
+    )
+    text += f"coverage {100 * judged.coverage:.1f} % of {judged.sources} test words."
+    print_scores(scores, rows, text, arguments.json)
+    if run is not None:
+        for vectors, matrix, language in zip((x, y), mapped, files, strict=True):
+            write_vec(run.path / f"{language}.vec", StaticVectors(vectors.words, matrix))
+        write_dictionary(run.path / "dictionary.tsv", own_dictionary(x, y, mapped, arguments.by))
+        run.finish(scores)
+
+
+def _read(path: str, most: int | None) -> Any:
+    if path.endswith(".bin"):
+        from crosslens.fasttext_models import read_fasttext_bin
+
+        return read_fasttext_bin(path, most=most)
+    from crosslens.static_vectors import read_vec
+
+    return read_vec(path, most)
+
+
+def _claim(arguments: argparse.Namespace, files: dict[str, str], settings: dict[str, Any]) -> Any:
+    """The run's folder, where one is wanted, before anything is computed."""
+    if arguments.out is None:
+        return None
+    from crosslens.files import claim_folder, sha256_file
+    from crosslens.run.folder import RunFolder, versions
+
+    prints = {language: sha256_file(path)[:16] for language, path in files.items()}
+    dictionaries = {name: sha256_file(path)[:16] for name in ("dictionary", "test") if (path := getattr(arguments, name)) is not None}
+    told = {"languages": list(files), "encoders": {language: Path(path).name for language, path in files.items()}, "vectors": prints}
+    claim_folder(arguments.out, "align", {**told, **dictionaries, **settings})
+    run = RunFolder(arguments.out)
+    run.note(versions=versions())
+    return run

@@ -1,0 +1,107 @@
+"""Words in the report: how well a rotation translates word types, or finds the word that a word in context is linked with."""
+
+import math
+from collections.abc import Mapping
+
+from crosslens.report.drawing import Line, Style, curve_panel, line_of, upper_limit
+from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.study import Curve, Study, best_layer
+from crosslens.report.wording import count_of, decimal, estimate, language, missing_reason, paragraph, plural, tag, text
+
+__all__ = ["WORD_TASKS", "words_findings", "words_section"]
+
+WORD_TASKS = ("word_translation", "contextual_word_retrieval")
+_STYLES = {
+    "unaligned": Style("#0072b2", marker="o", band=True),
+    "procrustes": Style("#d55e00", marker="s", band=True),
+    "refine": Style("#00795c", marker="^", band=True),
+    "self_learning": Style("#aa4499", marker="D", band=True),
+}
+_NAMES = {"unaligned": "Unaligned", "procrustes": "After Procrustes", "refine": "Refined", "self_learning": "Self-learning"}
+_WHAT = {
+    "word_translation": "For every source word of the test dictionary its nearest word of the other language is looked up; it is right "
+    "when the dictionary has it as a translation.",
+    "contextual_word_retrieval": "For every linked word of a held-out sentence the nearest word in context of the other language is "
+    "looked up; it is right when the two are linked.",
+}
+_Pair = tuple[str, str]
+
+
+def _curves(study: Study) -> dict[tuple[str, _Pair], dict[str, Curve]]:
+    """(task, direction) -> condition -> P@1 by layer."""
+    found: dict[tuple[str, _Pair], dict[str, Curve]] = {}
+    for task in WORD_TASKS:
+        for first, second in study.pairs(task):
+            for way in ((first, second), (second, first)):
+                curves = {condition: study.curve(task, "precision_at_1", condition, way) for condition in _STYLES}
+                if any(curves.values()):
+                    found[task, way] = curves
+    return found
+
+
+def words_findings(study: Study) -> list[str]:
+    """Sentences on what came out, as HTML."""
+    found = []
+    for (_, way), curves in _curves(study).items():
+        for condition in list(_STYLES)[1:]:
+            best, before = best_layer([curves[condition]]), best_layer([curves["unaligned"]])
+            if best is None:
+                continue
+            what = f"{_NAMES[condition][0].lower()}{_NAMES[condition][1:]} best at layer {best.layer}, P@1 {decimal(best.mean)}"
+            details = best.scores[0].details or {}
+            told = f"{estimate(best.scores[0])}; {count_of(best.scores)} words, {details.get('fitted_on', '?')} pairs learnt from"
+            if "coverage" in details:
+                told += f"; {100 * details['coverage']:.1f} % of the test dictionary’s {details['sources']:,} words are covered"
+            rest = "" if before is None else f" Unaligned the best is {decimal(before.mean)}, at layer {before.layer}."
+            found.append(f"{tag('strong', f'Words, {way[0]} → {way[1]}: {what}')} ({text(told)}).{rest}")
+    return found
+
+
+def words_section(study: Study, numbering: Numbering) -> str:
+    """The whole section."""
+    curves = _curves(study)
+    if not curves:
+        return section("words", "Words", paragraph("This run holds no scores of words that could be shown."))
+    tasks = list(dict.fromkeys(task for task, _ in curves))
+    intro = " ".join(_WHAT[task] for task in tasks) + (
+        " Before Procrustes is fitted, each side is normalised iteratively (Zhang et al. 2019); unaligned vectors are compared as they are."
+    )
+    return section("words", "Words", paragraph(text(intro)), _figure(curves, numbering), _table(curves))
+
+
+def _figure(curves: Mapping[tuple[str, _Pair], dict[str, Curve]], numbering: Numbering) -> str:
+    top = upper_limit(curve for group in curves.values() for curve in group.values())
+    limits = (-0.025 * top, 1.01 * top)
+    panels = [_panel(numbering, way, group, limits) for (_, way), group in curves.items()]
+    entries = [(style, _NAMES[condition]) for condition, style in _STYLES.items() if any(group[condition] for group in curves.values())]
+    reading = (
+        "each panel is one direction; colour and marker tell the condition, and the shaded bands are 95 % intervals over words. What lies "
+        f"between the curves is the work of normalisation and rotation. All panels share one vertical axis, up to {top:g}."
+    )
+    return figure(numbering, "Words found, by layer.", reading, legend(entries), panels)
+
+
+def _panel(numbering: Numbering, way: _Pair, curves: dict[str, Curve], limits: tuple[float, float]) -> str:
+    lines: list[Line] = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
+    scores = [score for curve in curves.values() for score in curve.values()]
+    said = []
+    for condition, curve in curves.items():
+        best = best_layer([curve])
+        if best is not None:
+            said.append(f"{_NAMES[condition]}: highest {decimal(best.mean)} at layer {best.layer}")
+    gaps = [(_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)]
+    n, names = count_of(scores), " → ".join(language(code) for code in way)
+    label = f"P@1 of words by layer, {names}, {n}. {'. '.join(said)}."
+    picture = curve_panel(numbering.panel(), label, lines, limits, "P@1 (fraction of words)")
+    return panel(" → ".join(way), n, picture, names, not_computed(gaps))
+
+
+def _table(curves: Mapping[tuple[str, _Pair], dict[str, Curve]]) -> str:
+    rows = []
+    for (_, way), group in curves.items():
+        for layer in sorted({layer for curve in group.values() for layer in curve}):
+            scores = [group[condition].get(layer) for condition in _STYLES]
+            n = next((f"{score.n:,}" for score in scores if score is not None), "–")
+            rows.append([text(f"{' → '.join(way)}, layer {layer}"), n, *(text(estimate(score)) for score in scores)])
+    head = ["Direction and layer", "n", *_NAMES.values()]
+    return table(f"P@1 of words with 95 % intervals; {plural(len(rows), 'row')}.", head, rows)

@@ -1,0 +1,106 @@
+"""How alike stores of activations are, layer by layer, and whether that goes with retrieval."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.activations import Activations
+from crosslens.alignment.cka_stream import linear_cka_encoders
+from crosslens.alignment.similarity import LayerCKA, linear_cka
+from crosslens.errors import InputError
+from crosslens.progress import Progress
+from crosslens.score import Score
+from crosslens.stats import pearson_interval
+
+__all__ = ["compare_stores", "correlation_scores"]
+
+
+def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: int = 0) -> list[Score]:
+    """Linear CKA, biased and debiased, of every layer of each store with every layer of each other, and of shuffled rows.
+
+    Widths and numbers of layers may differ. The vectors are read block by block, and all products are computed once for all pairs.
+
+    Parameters
+    ----------
+    stores: name -> store; row i of all is the same item.
+    resamples: of the bootstrap that gives every pair of layers a 95 % interval; 0: none.
+
+    Raises
+    ------
+    InputError: two of them do not vary, or have no layer.
+    """
+    layers = {name: [store.layer(number) for number in store.layer_numbers] for name, store in stores.items()}
+    scores = []
+    for pair, found in linear_cka_encoders(layers, resamples=resamples, seed=seed).items():
+        x, y = (stores[name] for name in pair)
+        encoder = " / ".join(dict.fromkeys(store.manifest["encoder"] for store in (x, y)))
+        common: dict[str, Any] = {
+            "task": "similarity",
+            "n": found.n,
+            "source": pair[0],
+            "target": pair[1],
+            "encoder": encoder,
+            "seed": seed,
+        }
+        scores += _all_layers(found, x.layer_numbers, y.layer_numbers, common)
+        scores += _shuffled(x, y, common, seed)
+    return scores
+
+
+def _all_layers(found: LayerCKA, rows: Sequence[int], columns: Sequence[int], common: Mapping[str, Any]) -> list[Score]:
+    scores = []
+    biased, debiased = (found.biased, found.low, found.high), (found.debiased, found.debiased_low, found.debiased_high)
+    for quantity, (values, low, high) in (("linear_cka", biased), ("debiased_linear_cka", debiased)):
+        for i, j in np.ndindex(values.shape):
+            interval = (float(low[i, j]), float(high[i, j])) if np.isfinite(low[i, j]) else (None, None)
+            place: dict[str, Any] = {"layer": rows[i], "other_layer": columns[j], "low": interval[0], "high": interval[1]}
+            scores.append(Score(**common, quantity=quantity, value=float(values[i, j]), **place))
+    return scores
+
+
+def _shuffled(x: Activations, y: Activations, common: Mapping[str, Any], seed: int) -> list[Score]:
+    """Biased CKA of the same layers with the rows of one side shuffled: what no relation looks like with so many items."""
+    both = [number for number in x.layer_numbers if number in y.layer_numbers]
+    order, scores = np.random.default_rng([seed, 0x5AFF]).permutation(y.n), []
+    with Progress(len(both), "shuffling", "layers") as progress:
+        for layer in both:
+            value = linear_cka(x.layer(layer), np.asarray(y.layer(layer))[order])
+            place: dict[str, Any] = {"layer": layer, "other_layer": layer, "condition": "shuffled_items"}
+            scores.append(Score(**common, quantity="linear_cka", value=value, **place))
+            progress.add(1)
+    return scores
+
+
+def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score], common: Mapping[str, Any]) -> list[Score]:
+    """Pearson's correlation over layers of debiased linear CKA with sentence retrieval (Conneau et al. 2020, § 5.3).
+
+    Retrieval is P@1 on held-out sentences, the mean of both directions, once unaligned and once after Procrustes. There is no score
+    with fewer than four layers, or where one of the two is the same in all of them.
+
+    Parameters
+    ----------
+    retrieval: what :func:`crosslens.run.measures.retrieval_scores` gave for the same stores.
+    """
+    similarity: dict[int, float] = {}
+    with Progress(len(x.layer_numbers), "comparing", "layers") as progress:
+        for layer in x.layer_numbers:
+            similarity[layer] = linear_cka(x.layer(layer), y.layer(layer), debiased=True)
+            progress.add(1)
+    found: dict[str, dict[int, list[float]]] = {}
+    for score in retrieval:
+        if score.layer in similarity and (score.details or {}).get("part") == "held_out":
+            found.setdefault(str(score.condition), {}).setdefault(score.layer, []).append(score.value)
+    scores = []
+    for condition, by_layer in found.items():
+        layers = sorted(by_layer)
+        try:
+            value, low, high = pearson_interval(
+                np.array([similarity[layer] for layer in layers]), np.array([np.mean(by_layer[layer]) for layer in layers])
+            )
+        except InputError:  # too few layers, or a curve that is flat: there is no correlation to tell
+            continue
+        told: dict[str, Any] = {"source": x.language, "target": y.language, "condition": condition, "task": "similarity_and_retrieval"}
+        details = {"of": "debiased_linear_cka and precision_at_1 over layers", "items": x.n}
+        scores.append(Score(**common, **told, quantity="pearson", value=value, low=low, high=high, n=len(layers), details=details))
+    return scores

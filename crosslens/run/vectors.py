@@ -1,0 +1,106 @@
+"""Static word vectors of two languages in one space: from a dictionary, from what is spelt alike, or from the vectors alone.
+
+vectors of two languages + first pairs --method--> both in one space --> P@k on a test dictionary, and a dictionary of its own
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from crosslens.alignment.induction import refine, self_learning
+from crosslens.alignment.lexicon import evaluate_lexicon, induced_dictionary
+from crosslens.alignment.normalisation import IterativeNormalisation
+from crosslens.alignment.procrustes import Procrustes
+from crosslens.alignment.seeds import identical_words, numerals, unsupervised_seed
+from crosslens.dictionaries import Dictionary, WordPairs, pairs_in
+from crosslens.errors import refuse
+from crosslens.score import Score
+from crosslens.static_vectors import StaticVectors
+
+__all__ = ["METHODS", "STARTS", "first_pairs", "map_vectors", "own_dictionary", "vector_scores"]
+
+METHODS = ("procrustes", "refine", "self-learning")
+STARTS = ("dictionary", "identical", "numerals", "unsupervised")
+_FREQUENT = 20_000  # words among which a dictionary is induced; VecMap's cutoff
+_NEIGHBOURS = 10
+
+
+def first_pairs(x: StaticVectors, y: StaticVectors, start: str, dictionary: Dictionary | None) -> np.ndarray:
+    """Rows of x and of y to begin with, shape (p, 2).
+
+    Raises
+    ------
+    InputError: an unknown start, a dictionary that is not there, or no pair at all.
+    """
+    if start not in STARTS:
+        refuse("start", f"one of {', '.join(STARTS)}", repr(start), "choose one of these")
+    if (start == "dictionary") != (dictionary is not None):
+        refuse(
+            "start",
+            "a dictionary, and only where it is used",
+            f"start {start!r} with {'one' if dictionary else 'none'}",
+            "give one of the two",
+        )
+    if dictionary is not None:
+        found = pairs_in(dictionary, x.words, y.words)
+        return np.stack([found.x, found.y], axis=1)
+    if start == "unsupervised":
+        return unsupervised_seed(x.vectors, y.vectors)
+    words = x.words[:_FREQUENT], y.words[:_FREQUENT]
+    return identical_words(*words) if start == "identical" else numerals(*words)
+
+
+def map_vectors(x: StaticVectors, y: StaticVectors, pairs: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Both languages' vectors in one space.
+
+    procrustes: iterative normalisation (Zhang et al. 2019) and the rotation that fits the pairs. refine: the same, fitted again to
+    mutual neighbours five times (Conneau et al. 2018). self-learning: :func:`crosslens.alignment.induction.self_learning`
+    from the pairs (Artetxe et al. 2018).
+
+    Raises
+    ------
+    InputError: an unknown method, or what the method refuses.
+    """
+    if method not in METHODS:
+        refuse("method", f"one of {', '.join(METHODS)}", repr(method), "choose one of these")
+    if method == "self-learning":
+        learnt = self_learning(x.vectors, y.vectors, pairs, vocabulary=min(_FREQUENT, len(x), len(y)), seed=seed)
+        return learnt.transform_x(x.vectors), learnt.transform_y(y.vectors)
+    left, right = (IterativeNormalisation().fit_transform(side.vectors) for side in (x, y))
+    start = Procrustes(centre=False).fit(left[pairs[:, 0]], right[pairs[:, 1]])
+    if method == "refine":
+        start = refine(left, right, start, vocabulary=min(15_000, len(x), len(y))).aligner
+    return start.transform(left), right
+
+
+def vector_scores(
+    x: np.ndarray, y: np.ndarray, test: WordPairs, common: Mapping[str, Any], method: str, by: str, learnt: int
+) -> list[Score]:
+    """P@1, P@5, P@10 and mean reciprocal rank of mapped vectors, by MUSE's rules; static vectors count as layer 0.
+
+    Parameters
+    ----------
+    test: pairs of rows, with the coverage of the dictionary that they are from.
+    common: source, target, encoder and seed.
+    learnt: how many pairs the map was begun with.
+    """
+    pairs, near = np.stack([test.x, test.y], axis=1), min(_NEIGHBOURS, len(x), len(y))
+    found = evaluate_lexicon(x, y, pairs, by=by, n_sources=test.sources, neighbourhood=near)  # type: ignore[arg-type]
+    told = {"candidates": len(y), "by": by, "fitted_on": learnt, "coverage": round(found.coverage, 4), "sources": found.n_sources}
+    fields: dict[str, Any] = {**common, "task": "word_translation", "condition": method.replace("-", "_"), "layer": 0, "n": found.n}
+    scores = [Score(**fields, quantity="mrr", value=found.mrr, details=told)]
+    for k, value in found.precision.items():
+        low, high = found.intervals[k]
+        details = {**told, "chance": k / len(y), "value_of_all": found.precision_of_all[k]}
+        scores.append(Score(**fields, quantity=f"precision_at_{k}", value=value, low=low, high=high, details=details))
+    return scores
+
+
+def own_dictionary(x: StaticVectors, y: StaticVectors, mapped: tuple[np.ndarray, np.ndarray], by: str) -> Dictionary:
+    """The mutual neighbours among the frequent words of both languages, the surest first."""
+    near = min(_NEIGHBOURS, len(x), len(y))
+    found = induced_dictionary(mapped[0][:_FREQUENT], mapped[1][:_FREQUENT], by=by, neighbourhood=near)  # type: ignore[arg-type]
+    order = np.argsort(-found.scores, kind="stable")
+    pairs = [(x.words[a], y.words[b]) for a, b in found.pairs[order].tolist()]
+    return Dictionary(pairs, found.scores[order].tolist())

@@ -1,0 +1,196 @@
+"""Words of two encoders, layer by layer: how well a rotation learnt from some pairs translates others (Conneau et al. 2020, § 5.1).
+
+    stores of word types + bilingual dictionary        -> pairs of rows     § 5.1.1, and § 5.1.2 with contextual encoders
+    stores of words in context + links between them    -> pairs of rows     § 5.1.2, parallel words
+
+Before it learns, each side is normalised iteratively over its whole vocabulary (Zhang et al. 2019), as the paper has it. Words are
+looked up by CSLS among the whole vocabulary of the other side.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from crosslens.activations import Activations
+from crosslens.alignment.lexicon import LexiconResult, evaluate_lexicon
+from crosslens.alignment.links import aligned_rows, check_links, sentence_offsets
+from crosslens.alignment.normalisation import IterativeNormalisation
+from crosslens.alignment.procrustes import Procrustes
+from crosslens.dictionaries import Dictionary, pairs_in
+from crosslens.errors import refuse
+from crosslens.progress import Progress
+from crosslens.run.measures import Split
+from crosslens.score import Score
+
+__all__ = ["WordGold", "gold_of_dictionaries", "gold_of_links", "split_dictionary", "word_scores"]
+
+_NEIGHBOURS = 10  # of CSLS, as published
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordGold:
+    """Which rows of two stores translate each other.
+
+    Attributes
+    ----------
+    task: "word_translation" (types) or "contextual_word_retrieval" (words in context).
+    train: (p, 2) pairs that the rotation is learnt from.
+    test: (q, 2) pairs that it is judged by.
+    x, y: the rows that compete, rising; those of ``test`` are among them.
+    sources: number of different source words of the test dictionary, also those that no store has; 0 for links.
+    ways: "forward", or "both" directions.
+    """
+
+    task: str
+    train: np.ndarray
+    test: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    sources: int
+    ways: str
+
+
+def split_dictionary(dictionary: Dictionary, train_fraction: float, seed: int) -> tuple[Dictionary, Dictionary]:
+    """A dictionary in two, to learn from and to judge by: all translations of a source word are in one of them.
+
+    Raises
+    ------
+    InputError: the fraction leaves one side without a source word.
+
+    >>> parts = split_dictionary(Dictionary([("dog", "chien"), ("dog", "chienne"), ("cat", "chat")]), 0.5, seed=0)
+    >>> sorted(len(part) for part in parts)
+    [1, 2]
+    """
+    sources = list(dict.fromkeys(source for source, _ in dictionary))
+    count = round(len(sources) * train_fraction)
+    if not 0 < count < len(sources):
+        refuse("dictionary", "source words on both sides of the split", f"{count} and {len(sources) - count}", "give a longer dictionary")
+    learnt = {sources[row] for row in np.random.default_rng([seed, 0xD1C7]).permutation(len(sources))[:count]}
+    parts: list[list[tuple[str, str]]] = [[], []]
+    for pair in dictionary:
+        parts[pair[0] not in learnt].append(pair)
+    return Dictionary(parts[0]), Dictionary(parts[1])
+
+
+def gold_of_dictionaries(x: Activations, y: Activations, train: Dictionary, test: Dictionary) -> WordGold:
+    """Pairs of two stores of types (or of embeddings): those of ``train`` to learn from, those of ``test`` to judge by.
+
+    No source word may be in both: then it would be judged by what it was learnt from.
+
+    Raises
+    ------
+    InputError: the stores are of another unit, a dictionary has no pair that both have, or the dictionaries share source words.
+    """
+    for store in (x, y):
+        if store.manifest["unit"] not in ("type", "embedding"):
+            refuse(str(store.folder), "a store of word types, for a dictionary", f"one of {store.manifest['unit']}s", "extract --unit type")
+    both = {source for source, _ in train} & {source for source, _ in test}
+    if both:
+        got = f"{len(both)} source words in both, {sorted(both)[0]!r} among them"
+        refuse("test", "source words that the training dictionary does not have", got, "take them out of one of the two")
+    words_x, words_y = x.index(["word"])["word"], y.index(["word"])["word"]
+    learnt, judged = pairs_in(train, words_x, words_y), pairs_in(test, words_x, words_y)
+    kept = [np.flatnonzero(_has_vector(store)) for store in (x, y)]
+    pairs = [_among(np.stack([found.x, found.y], axis=1), *kept) for found in (learnt, judged)]
+    return WordGold("word_translation", pairs[0], pairs[1], kept[0], kept[1], judged.sources, "forward")
+
+
+def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Split) -> WordGold:
+    """Pairs of two stores of words in context: links in the sentences of one part to learn from, those of the other to judge by.
+
+    Parameters
+    ----------
+    links: (k, 3) sentence, word of x in it, word of y in it, each from 0, as :func:`crosslens.alignment.links.read_pharaoh` gives them.
+    split: which sentences are learnt from.
+
+    Raises
+    ------
+    InputError: the stores are of another unit, or a link names a word that a sentence does not have.
+    """
+    for store in (x, y):
+        if store.manifest["unit"] != "word":
+            refuse(str(store.folder), "a store of words, for links", f"one of {store.manifest['unit']}s", "extract --unit word")
+    links, sentences = check_links(links, "links"), len(split.train) + len(split.held_out)
+    texts = [np.asarray(store.index(["text"])["text"]) for store in (x, y)]
+    rows = np.stack(aligned_rows(links, *(sentence_offsets(text, sentences) for text in texts)), axis=1)
+    kept = [np.flatnonzero(_has_vector(store)) for store in (x, y)]
+    competing = [rows_[np.isin(text[rows_], split.held_out)] for rows_, text in zip(kept, texts, strict=True)]
+    train = _among(rows[np.isin(links[:, 0], split.train)], *kept)
+    test = _among(rows[np.isin(links[:, 0], split.held_out)], *kept)
+    return WordGold("contextual_word_retrieval", train, test, competing[0], competing[1], 0, "both")
+
+
+def word_scores(x: Activations, y: Activations, gold: WordGold, common: Mapping[str, Any], *, by: str = "csls") -> list[Score]:
+    """P@1, P@5, P@10 and mean reciprocal rank per layer, as the vectors are and after normalisation and Procrustes.
+
+    Parameters
+    ----------
+    common: encoder and seed, for the scores.
+    by: what words are compared by (:mod:`crosslens.alignment.csls`).
+
+    Raises
+    ------
+    InputError: there is nothing to learn from or to judge by, or the two sides' layers or widths differ.
+    """
+    for name, pairs in (("train", gold.train), ("test", gold.test)):
+        if not len(pairs):
+            refuse(name, "at least one pair of words that both stores have vectors for", "none", "check languages, case and units")
+    if (x.layer_numbers, x.d) != (y.layer_numbers, y.d):
+        got = f"layers {x.layer_numbers}, width {x.d}, and {y.layer_numbers}, {y.d}"
+        refuse("stores", "the same layers and the same width on both sides", got, "extract the same layers of encoders of one shape")
+    scores = []
+    with Progress(len(x.layer_numbers), "aligning words", "layers") as progress:
+        for layer in x.layer_numbers:
+            scores += _layer_scores(x.layer(layer), y.layer(layer), gold, {**common, "layer": layer}, (x.language, y.language), by)
+            progress.add(1)
+    return scores
+
+
+def _layer_scores(x: np.ndarray, y: np.ndarray, gold: WordGold, fields: Mapping[str, Any], names: tuple[str, str], by: str) -> list[Score]:
+    rows = [np.union1d(gold.x, gold.train[:, 0]), np.union1d(gold.y, gold.train[:, 1])]
+    before = [np.asarray(side[some], np.float32) for side, some in zip((x, y), rows, strict=True)]
+    after = [IterativeNormalisation().fit_transform(side) for side in before]
+    place = [np.searchsorted(some, gold.train[:, column]) for column, some in enumerate(rows)]
+    rotation = Procrustes(centre=False).fit(after[0][place[0]], after[1][place[1]])
+    after[0] = rotation.transform(after[0])
+    scores = []
+    for condition, sides in (("unaligned", before), ("procrustes", after)):
+        competing = [side[np.searchsorted(some, mine)] for side, some, mine in zip(sides, rows, (gold.x, gold.y), strict=True)]
+        test = np.stack([np.searchsorted(gold.x, gold.test[:, 0]), np.searchsorted(gold.y, gold.test[:, 1])], axis=1)
+        for way in (0, 1) if gold.ways == "both" else (0,):
+            a, b, pairs = (competing[0], competing[1], test) if way == 0 else (competing[1], competing[0], test[:, ::-1])
+            most = min(len(a), len(b), _NEIGHBOURS)
+            result = evaluate_lexicon(a, b, pairs, by=by, n_sources=gold.sources or None, neighbourhood=most)  # type: ignore[arg-type]
+            told: dict[str, Any] = {"candidates": len(b), "by": by}
+            if condition == "procrustes":
+                told |= {"fitted_on": len(gold.train), "normalisation": "iterative"}
+            given = {"condition": condition, "task": gold.task, "source": names[way], "target": names[1 - way]}
+            scores += _scores(result, {**fields, **given}, told, bool(gold.sources))
+    return scores
+
+
+def _scores(result: LexiconResult, fields: Mapping[str, Any], told: Mapping[str, Any], covered: bool) -> list[Score]:
+    scores = []
+    for k, value in result.precision.items():
+        low, high = result.intervals[k]
+        details = {**told, "chance": k / told["candidates"]}
+        if covered:
+            details |= {"coverage": round(result.coverage, 4), "sources": result.n_sources, "value_of_all": result.precision_of_all[k]}
+        scores.append(Score(**fields, quantity=f"precision_at_{k}", value=value, n=result.n, low=low, high=high, details=details))
+    scores.append(Score(**fields, quantity="mrr", value=result.mrr, n=result.n, details=dict(told)))
+    return scores
+
+
+def _has_vector(store: Activations) -> np.ndarray:
+    """Rows that are numbers: words that the encoder has no piece for are NaN in every layer."""
+    layer, found = store.layer(store.layer_numbers[0]), np.empty(store.n, bool)
+    for rows in store.blocks():
+        found[rows] = np.isfinite(np.asarray(layer[rows, 0], np.float32))
+    return found
+
+
+def _among(pairs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The pairs whose rows both are among the kept ones."""
+    return pairs[np.isin(pairs[:, 0], x) & np.isin(pairs[:, 1], y)]

@@ -1,0 +1,77 @@
+"""Stores compared layer by layer, and whether similarity goes with retrieval."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests_run_helpers import store
+
+from crosslens.alignment.similarity import linear_cka
+from crosslens.run.measures import make_split, retrieval_scores
+from crosslens.run.similarities import compare_stores, correlation_scores
+
+N = 80
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Stores of other widths and depths for the same items."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(N, 6))
+    shapes = {"a": (3, 6), "b": (2, 4), "c": (1, 6)}
+    return {
+        name: store(tmp_path / name, name, [base @ rng.normal(size=(6, d)) + layer * rng.normal(size=(N, d)) for layer in range(layers)])
+        for name, (layers, d) in shapes.items()
+    }
+
+
+def test_every_pair_of_layers_of_every_pair_of_stores_has_its_cka(three):
+    scores = compare_stores(three, seed=0)
+    found = {(s.source, s.target, s.layer, s.other_layer, s.quantity): s for s in scores if s.condition is None}
+    assert len(found) == 2 * (3 * 2 + 3 * 1 + 2 * 1) == sum(s.condition is None for s in scores)
+    for (source, target, layer, other, quantity), score in found.items():
+        x, y = three[source].layer(layer), three[target].layer(other)
+        assert score.value == pytest.approx(
+            linear_cka(x, y, debiased=quantity.startswith("debiased")), abs=2e-6
+        )  # float32, summed in tiles
+        assert (score.n, score.low, score.task) == (N, None, "similarity")
+
+
+def test_shuffled_rows_are_less_alike_and_follow_the_seed(three):
+    first, again, other = (compare_stores(three, seed=seed) for seed in (0, 0, 1))
+    assert first == again != other
+    shuffled = {(s.source, s.target, s.layer): s.value for s in first if s.condition == "shuffled_items"}
+    assert set(shuffled) == {("a", "b", 0), ("a", "b", 1), ("a", "c", 0), ("b", "c", 0)}
+    real = {(s.source, s.target, s.layer): s.value for s in first if s.condition is None and s.layer == s.other_layer}
+    assert all(shuffled[key] < 0.6 * real[key] for key in shuffled if key[2] == 0)
+
+
+def test_resamples_give_every_pair_of_layers_an_interval(three):
+    scores = [s for s in compare_stores(three, seed=0, resamples=200) if s.condition is None]
+    assert all(s.low is not None and s.low < s.high for s in scores)
+
+
+def test_the_correlation_is_scipy_s_over_layers(tmp_path):
+    rng = np.random.default_rng(2)
+    base = rng.normal(size=(N, 12))
+    x, y = (
+        store(tmp_path / name, name, [base + noise * rng.normal(size=base.shape) for noise in (0.2, 0.6, 1.0, 1.5, 2.5)]) for name in "xy"
+    )
+    retrieval = retrieval_scores(x, y, make_split(N, 0.5, seed=0), {"encoder": "made", "seed": 0})
+    scores = {s.condition: s for s in correlation_scores(x, y, retrieval, {"encoder": "made", "seed": 0})}
+    assert set(scores) == {"unaligned", "procrustes"}
+    cka = [linear_cka(x.layer(layer), y.layer(layer), debiased=True) for layer in range(5)]
+    for condition, score in scores.items():
+        held = [s for s in retrieval if s.condition == condition and s.details["part"] == "held_out"]
+        means = [np.mean([s.value for s in held if s.layer == layer]) for layer in range(5)]
+        expected = stats.pearsonr(cka, means)
+        interval = expected.confidence_interval()
+        assert (score.value, score.low, score.high) == pytest.approx((expected.statistic, interval.low, interval.high), abs=1e-6)
+        assert (score.n, score.quantity, score.source, score.target) == (5, "pearson", "x", "y")
+    assert scores["unaligned"].value > 0.9
+
+
+def test_few_layers_have_no_correlation(tmp_path):
+    rng = np.random.default_rng(3)
+    x, y = (store(tmp_path / name, name, list(rng.normal(size=(3, N, 5)))) for name in "xy")
+    retrieval = retrieval_scores(x, y, make_split(N, 0.5, seed=0), {"encoder": "made", "seed": 0})
+    assert correlation_scores(x, y, retrieval, {"encoder": "made", "seed": 0}) == []

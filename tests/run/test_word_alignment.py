@@ -1,0 +1,156 @@
+"""Words of two stores, layer by layer: which rows translate each other, and what a rotation makes of it."""
+
+import numpy as np
+import pytest
+
+from crosslens.activation_files import ActivationsWriter
+from crosslens.alignment.lexicon import evaluate_lexicon
+from crosslens.alignment.normalisation import IterativeNormalisation
+from crosslens.dictionaries import Dictionary
+from crosslens.errors import InputError
+from crosslens.run.measures import make_split
+from crosslens.run.word_alignment import gold_of_dictionaries, gold_of_links, split_dictionary, word_scores
+
+N, D = 60, 8
+COMMON = {"encoder": "made", "seed": 0}
+
+
+def word_store(folder, language, layers, index, unit):
+    """A finished store of words."""
+    n, d = layers[0].shape
+    names = [f"layer_{layer:02d}" for layer in range(len(layers))]
+    writer = ActivationsWriter(folder, {}, arrays=names, d=d, dtype="float32")
+    with writer.plan() as plan:
+        plan.add({"id": [str(i) for i in range(n)], "language": [language] * n, **index})
+        plan.end_block()
+    writer.write(writer.blocks[0], dict(zip(names, layers, strict=True)))
+    return writer.finish(language=language, text="made", encoder="made", unit=unit, versions={})
+
+
+@pytest.fixture
+def turned(tmp_path):
+    """Two stores of types: layer 0 of the second is unrelated to the first's, layer 1 is turned; word x7 translates y7."""
+    rng = np.random.default_rng(0)
+    x, turn = rng.normal(size=(2, N, D)), np.linalg.qr(rng.normal(size=(D, D)))[0]
+    first = word_store(tmp_path / "x", "eng", list(x), {"word": [f"x{i}" for i in range(N)]}, "type")
+    layers = [rng.normal(size=(N, D)), 3 * x[1] @ turn]
+    return first, word_store(tmp_path / "y", "fra", layers, {"word": [f"y{i}" for i in range(N)]}, "type")
+
+
+def lexicon(rows):
+    return Dictionary([(f"x{i}", f"y{i}") for i in rows])
+
+
+def test_a_turned_layer_is_found_by_its_rotation_and_an_unrelated_one_is_not(turned):
+    gold = gold_of_dictionaries(*turned, lexicon(range(30)), lexicon(range(30, 60)))
+    scores = {(s.layer, s.condition, s.quantity): s for s in word_scores(*turned, gold, COMMON)}
+    assert scores[1, "procrustes", "precision_at_1"].value == 1
+    assert scores[1, "procrustes", "mrr"].value == 1
+    assert scores[1, "unaligned", "precision_at_1"].value < 0.3
+    assert scores[0, "procrustes", "precision_at_1"].value < 0.3
+    one = scores[0, "procrustes", "precision_at_10"]
+    assert (one.n, one.source, one.target, one.task) == (30, "eng", "fra", "word_translation")
+    assert one.details == {
+        "candidates": N, "by": "csls", "fitted_on": 30, "normalisation": "iterative", "chance": 10 / N, "coverage": 1.0, "sources": 30,
+        "value_of_all": one.value,
+    }  # fmt: skip
+    assert len(scores) == 2 * 2 * 4
+
+
+def test_the_numbers_are_those_of_the_steps_taken_one_by_one(turned):
+    train, test = [(i, i) for i in range(20)], [(i, i) for i in range(20, 60)]
+    gold = gold_of_dictionaries(*turned, lexicon(range(20)), lexicon(range(20, 60)))
+    x, y = (IterativeNormalisation().fit_transform(np.array(store.layer(0))) for store in turned)
+    left, _, right = np.linalg.svd(x[[i for i, _ in train]].T @ y[[j for _, j in train]])
+    expected = evaluate_lexicon(x @ (left @ right), y, test)
+    scores = {s.quantity: s for s in word_scores(*turned, gold, COMMON) if (s.layer, s.condition) == (0, "procrustes")}
+    assert [scores[f"precision_at_{k}"].value for k in (1, 5, 10)] == [expected.precision[k] for k in (1, 5, 10)]
+    assert (scores["precision_at_5"].low, scores["precision_at_5"].high) == expected.intervals[5]
+    assert scores["mrr"].value == expected.mrr
+
+
+def test_a_dictionary_s_missing_words_are_told_and_left_out(turned):
+    test = Dictionary([*lexicon(range(30, 40)), ("nowhere", "y1"), ("x41", "nulle part")])
+    gold = gold_of_dictionaries(*turned, lexicon(range(30)), test)
+    score = next(s for s in word_scores(*turned, gold, COMMON) if (s.layer, s.condition) == (1, "procrustes"))
+    assert (score.n, score.details["sources"], score.details["coverage"]) == (10, 12, round(10 / 12, 4))
+    assert score.details["value_of_all"] == pytest.approx(score.value * 10 / 12)
+
+
+def test_words_without_a_vector_do_not_compete(tmp_path, turned):
+    layers = [np.array(turned[1].layer(0)), np.array(turned[1].layer(1))]
+    for layer in layers:
+        layer[[3, 50]] = np.nan
+    y = word_store(tmp_path / "holes", "fra", layers, {"word": [f"y{i}" for i in range(N)]}, "type")
+    gold = gold_of_dictionaries(turned[0], y, lexicon(range(30)), lexicon(range(30, 60)))
+    assert (len(gold.train), len(gold.test), len(gold.x), len(gold.y)) == (29, 29, N, N - 2)
+    scores = {(s.layer, s.condition): s for s in word_scores(turned[0], y, gold, COMMON) if s.quantity == "precision_at_1"}
+    assert scores[1, "procrustes"].value == 1
+    assert scores[1, "procrustes"].details["coverage"] == round(29 / 30, 4)
+
+
+def test_a_dictionary_is_split_by_source_word():
+    dictionary = Dictionary([(f"x{i}", f"y{i}{j}") for i in range(40) for j in range(1 + i % 3)])
+    train, test = split_dictionary(dictionary, 0.25, seed=3)
+    assert {source for source, _ in train}.isdisjoint({source for source, _ in test})
+    assert len({source for source, _ in train}) == 10
+    assert sorted([*train, *test]) == sorted(dictionary)
+    assert split_dictionary(dictionary, 0.25, seed=3) == (train, test) != split_dictionary(dictionary, 0.25, seed=4)
+
+
+def context_stores(folder, sentences=40, words=4):
+    """Words in context; word j of sentence i of one is word words - 1 - j of the other, turned."""
+    rng = np.random.default_rng(1)
+    n, turn = sentences * words, np.linalg.qr(rng.normal(size=(D, D)))[0]
+    x, order = rng.normal(size=(n, D)), np.arange(n).reshape(sentences, words)[:, ::-1].ravel()
+    index = {"text": np.repeat(np.arange(sentences), words), "position": np.tile(np.arange(words), sentences)}
+    links = [(i, j, words - 1 - j) for i in range(sentences) for j in range(words)]
+    return (
+        word_store(folder / "cx", "eng", [x], index, "word"),
+        word_store(folder / "cy", "rus", [x[order] @ turn], index, "word"),
+        np.array(links),
+    )
+
+
+def test_linked_words_are_found_in_both_directions(tmp_path):
+    x, y, links = context_stores(tmp_path)
+    split = make_split(40, 0.5, seed=0)
+    gold = gold_of_links(x, y, links, split)
+    assert (len(gold.train), len(gold.test), len(gold.x), len(gold.y)) == (80, 80, 80, 80)
+    scores = [s for s in word_scores(x, y, gold, COMMON) if s.quantity == "precision_at_1"]
+    found = {(s.condition, s.source, s.target): s.value for s in scores}
+    assert found["procrustes", "eng", "rus"] == found["procrustes", "rus", "eng"] == 1
+    assert found["unaligned", "eng", "rus"] < 0.3 > found["unaligned", "rus", "eng"]
+    assert all("coverage" not in s.details and s.task == "contextual_word_retrieval" for s in scores)
+
+
+def test_links_of_held_out_sentences_are_not_learnt_from(tmp_path):
+    x, y, links = context_stores(tmp_path)
+    split = make_split(40, 0.5, seed=0)
+    wrong = links.copy()
+    held = np.isin(wrong[:, 0], split.held_out)
+    wrong[held, 2] = wrong[held, 1]  # nonsense: what was learnt must be the same rotation, and find nothing of it
+    scores = {s.condition: s for s in word_scores(x, y, gold_of_links(x, y, wrong, split), COMMON) if s.quantity == "precision_at_1"}
+    assert scores["procrustes"].value < 0.3
+
+
+def test_what_does_not_fit_is_refused(tmp_path, turned):
+    x, y, links = context_stores(tmp_path)
+    split = make_split(40, 0.5, seed=0)
+    with pytest.raises(InputError, match=r"x: expected a store of words, for links, got one of types; extract --unit word"):
+        gold_of_links(*turned, links, split)
+    with pytest.raises(InputError, match=r"cx: expected a store of word types, for a dictionary, got one of words; extract"):
+        gold_of_dictionaries(x, y, lexicon([1]), lexicon([2]))
+    with pytest.raises(InputError, match=r"test: expected source words that the training .*, got 2 source words in both, 'x1' among them"):
+        gold_of_dictionaries(*turned, lexicon([1, 2, 3]), lexicon([1, 2, 5]))
+    with pytest.raises(InputError, match=r"links: expected words that are in y, got word 4 of 4 in sentence 0; "):
+        gold_of_links(x, y, np.array([[0, 0, 4]]), split)
+    with pytest.raises(InputError, match=r"dictionary: expected source words on both sides of the split, got 0 and 1; "):
+        split_dictionary(lexicon([1]), 0.5, seed=0)
+    gold = gold_of_links(x, y, links[np.isin(links[:, 0], split.train)], split)
+    with pytest.raises(InputError, match=r"test: expected at least one pair of words that both stores have vectors for, got none; "):
+        word_scores(x, y, gold, COMMON)
+    short = word_store(tmp_path / "short", "fra", [np.ones((N, D))], {"word": [f"y{i}" for i in range(N)]}, "type")
+    gold = gold_of_dictionaries(turned[0], short, lexicon(range(5)), lexicon(range(5, 9)))
+    with pytest.raises(InputError, match=r"stores: expected the same layers and the same width on both sides, got layers \[0, 1\]"):
+        word_scores(turned[0], short, gold, COMMON)
