@@ -36,6 +36,7 @@ def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentPars
     )
     compare.add_argument("stores", nargs="+", metavar="STORE", help="two or more stores of the same items: of languages, or of encoders")
     compare.add_argument("--resamples", type=int, default=0, metavar="N", help="bootstrap intervals for all pairs of layers")
+    compare.add_argument("--also", default="", metavar="LIST", help="other measures of the same layers, such as svcca,rsa")
     for verb in (align, compare):
         verb.add_argument("--out", metavar="DIR", help="write scores.jsonl and a report with figures to this folder")
         verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
@@ -143,25 +144,30 @@ _WORD_HEAD: tuple[str, ...] = ("layer", "direction", "P@1", "after Procrustes", 
 
 def compare(arguments: argparse.Namespace) -> None:
     """Print linear CKA between stores of the same items."""
-    from crosslens.run.similarities import compare_stores
+    from crosslens.run.similarities import check_measures, compare_stores, measure_layers
 
     be_quiet(arguments.quiet)
     if len(arguments.stores) < 2:
         refuse("STORE", "two or more stores", "1", "name another store of the same items")
+    also = [name for name in arguments.also.split(",") if name]
+    check_measures(also)
     stores = parallel_stores(arguments.stores, same_language=True)
     named = dict(zip(_names(stores), stores, strict=True))
-    run = _claim("compare", arguments, stores, {"resamples": arguments.resamples}, list(named))
-    scores = compare_stores(named, arguments.seed, resamples=arguments.resamples)
-    rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n")]
+    run = _claim("compare", arguments, stores, {"resamples": arguments.resamples, "also": arguments.also}, list(named))
+    scores = [*measure_layers(named, also, arguments.seed), *compare_stores(named, arguments.seed, resamples=arguments.resamples)]
+    rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n", *also)]
     for pair in dict.fromkeys((score.source, score.target) for score in scores):
-        rows += _similarity_rows([score for score in scores if (score.source, score.target) == pair], pair)
+        rows += _similarity_rows([score for score in scores if (score.source, score.target) == pair], pair, also)
     n, d = stores[0].n, max(store.d for store in stores)
     warning = f" With n = {n} < 3 d = {3 * d} the biased value is inflated: read the debiased one." if n < 3 * d else ""
-    print_scores(scores, rows, f"Linear CKA, same layer on both sides (all pairs of layers with --json or --out).{warning}", arguments.json)
+    more = " Other measures: the value, and in brackets that of shuffled rows." if also else ""
+    print_scores(
+        scores, rows, f"Linear CKA, same layer on both sides (all pairs of layers with --json or --out).{more}{warning}", arguments.json
+    )
     _finish(run, scores, arguments)
 
 
-def _similarity_rows(scores: list[Score], names: tuple[Any, Any]) -> list[tuple[str, ...]]:
+def _similarity_rows(scores: list[Score], names: tuple[Any, Any], also: list[str]) -> list[tuple[str, ...]]:
     cells = {(s.layer, s.quantity, s.condition): s for s in scores if s.layer == s.other_layer}
     rows = []
     for layer in dict.fromkeys(s.layer for s in scores if s.layer == s.other_layer):
@@ -169,7 +175,8 @@ def _similarity_rows(scores: list[Score], names: tuple[Any, Any]) -> list[tuple[
         biased, debiased, shuffled = (cells[layer, quantity, condition] for quantity, condition in told)
         interval = "-" if debiased.low is None else f"{debiased.low:.3f}-{debiased.high:.3f}"
         values = [f"{score.value:.3f}" for score in (biased, debiased)]
-        rows.append((" – ".join(names), str(layer), *values, interval, f"{shuffled.value:.3f}", str(biased.n)))
+        others = [f"{cells[layer, name, None].value:.3f} ({cells[layer, name, 'shuffled_items'].value:.3f})" for name in also]
+        rows.append((" – ".join(names), str(layer), *values, interval, f"{shuffled.value:.3f}", str(biased.n), *others))
     return rows
 
 

@@ -1,19 +1,36 @@
 """How alike stores of activations are, layer by layer, and whether that goes with retrieval."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from crosslens.activations import Activations
+from crosslens.alignment.canonical import mean_cca, pwcca, svcca
 from crosslens.alignment.cka_stream import linear_cka_encoders
+from crosslens.alignment.geometry import mutual_knn, procrustes_distance, rsa
+from crosslens.alignment.kernels import minibatch_cka, rbf_cka, uncentred_cka
 from crosslens.alignment.similarity import LayerCKA, linear_cka
-from crosslens.errors import InputError
+from crosslens.errors import InputError, refuse
 from crosslens.progress import Progress
 from crosslens.score import Score
 from crosslens.stats import pearson_interval
 
-__all__ = ["compare_stores", "correlation_scores"]
+__all__ = ["MEASURES", "check_measures", "compare_stores", "correlation_scores", "measure_layers"]
+
+MEASURES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "uncentred_cka": uncentred_cka,
+    "rbf_cka": rbf_cka,
+    "minibatch_cka": minibatch_cka,
+    "mean_cca": mean_cca,
+    "svcca": svcca,
+    "pwcca": pwcca,
+    "rsa": rsa,
+    "procrustes_distance": procrustes_distance,
+    "mutual_knn": mutual_knn,
+}
+"""What layers can be compared by beside linear CKA, each with its usual settings; a quantity of :mod:`crosslens.score` each."""
 
 
 def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: int = 0) -> list[Score]:
@@ -69,6 +86,54 @@ def _shuffled(x: Activations, y: Activations, common: Mapping[str, Any], seed: i
             place: dict[str, Any] = {"layer": layer, "other_layer": layer, "condition": "shuffled_items"}
             scores.append(Score(**common, quantity="linear_cka", value=value, **place))
             progress.add(1)
+    return scores
+
+
+def check_measures(names: Sequence[str]) -> None:
+    """Refuse measures that do not exist.
+
+    Raises
+    ------
+    InputError: a name that is not in :data:`MEASURES`.
+    """
+    wrong = [name for name in names if name not in MEASURES]
+    if wrong:
+        refuse("also", f"some of {', '.join(MEASURES)}", ", ".join(wrong), "choose among them")
+
+
+def measure_layers(stores: Mapping[str, Activations], names: Sequence[str], seed: int) -> list[Score]:
+    """Other measures of the same layer of every two stores, and of the same with the rows of one shuffled.
+
+    Parameters
+    ----------
+    names: of :data:`MEASURES`.
+
+    Raises
+    ------
+    InputError: an unknown measure, or what the measure refuses (too few items for canonical correlations, say).
+    """
+    check_measures(names)
+    pairs = list(itertools.combinations(stores, 2))
+    scores = []
+    with Progress(len(pairs) * len(names), "measuring", "measures") as progress:
+        for pair, name in itertools.product(pairs, names):
+            x, y = (stores[side] for side in pair)
+            order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
+            encoder = " / ".join(dict.fromkeys(store.manifest["encoder"] for store in (x, y)))
+            common: dict[str, Any] = {
+                "task": "similarity",
+                "n": x.n,
+                "source": pair[0],
+                "target": pair[1],
+                "encoder": encoder,
+                "seed": seed,
+            }
+            for layer in (number for number in x.layer_numbers if number in y.layer_numbers):
+                left, right = np.asarray(x.layer(layer)), np.asarray(y.layer(layer))
+                place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
+                for condition, rows in ((None, right), ("shuffled_items", right[order])):
+                    scores.append(Score(**common, **place, condition=condition, value=MEASURES[name](left, rows)))
+            progress.add(1, name)
     return scores
 
 

@@ -120,7 +120,18 @@ def test_two_encoders_of_one_language_are_compared_by_name(tmp_path, sentences, 
     assert [line[3] for line in lines[1:3]] == ["0", "1"]
 
 
+def test_other_measures_are_columns(sentences, capsys):
+    assert main(["compare", "eng", "fra", "--also", "svcca,mutual_knn", "--quiet", "--json"]) == 0
+    scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {s["quantity"] for s in scores} == {"linear_cka", "debiased_linear_cka", "svcca", "mutual_knn"}
+    assert main(["compare", "eng", "fra", "--also", "mutual_knn", "--quiet"]) == 0
+    told = capsys.readouterr().out
+    value = next(s["value"] for s in scores if (s["quantity"], s["layer"], s["condition"]) == ("mutual_knn", 0, None))
+    assert f"{value:.3f} (" in told and "in brackets that of shuffled rows" in told
+
+
 MISTAKES = {
+    "an unknown measure": (["compare", "eng", "fra", "--also", "cosine"], "also: expected some of uncentred_cka, "),
     "types without a dictionary": (["align", "x", "y"], "arguments: expected --dictionary, for stores of types, got no --dictionary; "),
     "types with links": (["align", "x", "y", "--dictionary", "train.txt", "--links", "train.txt"], "arguments: expected --dictionary, for"),
     "sentences with a dictionary": (["align", "eng", "fra", "--dictionary", "train.txt"], "arguments: expected neither --dictionary nor"),

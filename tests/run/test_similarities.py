@@ -6,8 +6,9 @@ from scipy import stats
 from tests_run_helpers import store
 
 from crosslens.alignment.similarity import linear_cka
+from crosslens.errors import InputError
 from crosslens.run.measures import make_split, retrieval_scores
-from crosslens.run.similarities import compare_stores, correlation_scores
+from crosslens.run.similarities import MEASURES, compare_stores, correlation_scores, measure_layers
 
 N = 80
 
@@ -75,3 +76,15 @@ def test_few_layers_have_no_correlation(tmp_path):
     x, y = (store(tmp_path / name, name, list(rng.normal(size=(3, N, 5)))) for name in "xy")
     retrieval = retrieval_scores(x, y, make_split(N, 0.5, seed=0), {"encoder": "made", "seed": 0})
     assert correlation_scores(x, y, retrieval, {"encoder": "made", "seed": 0}) == []
+
+
+def test_other_measures_compare_same_layers_and_shuffled_rows(three):
+    scores = measure_layers(three, list(MEASURES), seed=0)
+    found = {(s.quantity, s.source, s.target, s.layer, s.condition): s.value for s in scores}
+    assert len(found) == len(scores) == len(MEASURES) * 2 * (2 + 1 + 1)
+    for name, measure in MEASURES.items():
+        assert found[name, "a", "b", 1, None] == measure(np.array(three["a"].layer(1)), np.array(three["b"].layer(1)))
+        real, shuffled = found[name, "a", "b", 0, None], found[name, "a", "b", 0, "shuffled_items"]
+        assert real < shuffled if name == "procrustes_distance" else real > shuffled
+    with pytest.raises(InputError, match="also: expected some of uncentred_cka, .*, got cosine; choose among them"):
+        measure_layers(three, ["rsa", "cosine"], seed=0)
