@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import shutil
 
 import pytest
 import torch
@@ -45,6 +46,21 @@ def test_the_run_ends_in_a_folder_that_transformers_loads(undisturbed, toy):
         logits = model(**tokenizer("the cat sees a [MASK]", return_tensors="pt", return_token_type_ids=False)).logits
     assert logits.isfinite().all() and logits.shape[-1] == tokenizer.vocab_size == model.config.vocab_size
     assert model.config.num_hidden_layers == toy.encoder.layers and model.config.hidden_size == toy.encoder.hidden_size
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU, and there is none")
+@pytest.mark.parametrize("sharing", ["", "sep=emb,1"])
+def test_compiled_layers_learn_the_same(quick, tmp_path, sharing):
+    """Fused kernels add up in another order: the losses agree to rounding, not to the bit."""
+    runs = {}
+    for compiled in (False, True):
+        folder = tmp_path / str(compiled)
+        train(with_overrides(quick, {"sharing": sharing, "compile": compiled, "log_every": 1}), folder)
+        runs[compiled] = [line["loss"] for line in log(folder) if "loss" in line]
+    assert len(runs[True]) == 8
+    assert runs[True] == pytest.approx(runs[False], rel=1e-4)
+    assert runs[True][-1] < runs[True][0]
 
 
 def test_the_loss_falls(undisturbed):

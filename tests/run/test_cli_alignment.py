@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from test_word_alignment import D, N, context_stores, word_store
-from tests_run_helpers import store
+from tests_run_helpers import D, N, context_stores, store, word_store
 
 from crosslens.alignment.links import write_pharaoh
 from crosslens.cli.main import main

@@ -1,10 +1,14 @@
 """What several tests of runs make for themselves."""
 
+import numpy as np
+
 from crosslens.activation_files import ActivationsWriter
 from crosslens.models.encoder import EncoderConfig, MaskedLM
 from crosslens.models.interop import export_model
 from crosslens.models.tokenisation import Vocabulary, train_tokenizer
 from crosslens.recipes.quickstart import DATA
+
+N, D = 60, 8  # words of a store of types, and their width
 
 
 def first_lines(language, n):
@@ -32,3 +36,29 @@ def store(folder, language, states):
         plan.end_block()
     writer.write(writer.blocks[0], dict(zip(names, states, strict=True)))
     return writer.finish(language=language, text="made", encoder="made", unit="sentence", truncated=0, versions={})
+
+
+def word_store(folder, language, layers, index, unit):
+    """A finished store of words."""
+    n, d = layers[0].shape
+    names = [f"layer_{layer:02d}" for layer in range(len(layers))]
+    writer = ActivationsWriter(folder, {}, arrays=names, d=d, dtype="float32")
+    with writer.plan() as plan:
+        plan.add({"id": [str(i) for i in range(n)], "language": [language] * n, **index})
+        plan.end_block()
+    writer.write(writer.blocks[0], dict(zip(names, layers, strict=True)))
+    return writer.finish(language=language, text="made", encoder="made", unit=unit, versions={})
+
+
+def context_stores(folder, sentences=40, words=4):
+    """Words in context; word j of sentence i of one is word words - 1 - j of the other, turned."""
+    rng = np.random.default_rng(1)
+    n, turn = sentences * words, np.linalg.qr(rng.normal(size=(D, D)))[0]
+    x, order = rng.normal(size=(n, D)), np.arange(n).reshape(sentences, words)[:, ::-1].ravel()
+    index = {"text": np.repeat(np.arange(sentences), words), "position": np.tile(np.arange(words), sentences)}
+    links = [(i, j, words - 1 - j) for i in range(sentences) for j in range(words)]
+    return (
+        word_store(folder / "cx", "eng", [x], index, "word"),
+        word_store(folder / "cy", "rus", [x[order] @ turn], index, "word"),
+        np.array(links),
+    )

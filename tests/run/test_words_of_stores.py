@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from tests_run_helpers import D, N, context_stores, word_store
 
-from crosslens.activation_files import ActivationsWriter
 from crosslens.alignment.lexicon import evaluate_lexicon
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.dictionaries import Dictionary
@@ -11,20 +11,7 @@ from crosslens.errors import InputError
 from crosslens.run.measures import make_split
 from crosslens.run.word_alignment import gold_of_dictionaries, gold_of_links, split_dictionary, word_scores
 
-N, D = 60, 8
 COMMON = {"encoder": "made", "seed": 0}
-
-
-def word_store(folder, language, layers, index, unit):
-    """A finished store of words."""
-    n, d = layers[0].shape
-    names = [f"layer_{layer:02d}" for layer in range(len(layers))]
-    writer = ActivationsWriter(folder, {}, arrays=names, d=d, dtype="float32")
-    with writer.plan() as plan:
-        plan.add({"id": [str(i) for i in range(n)], "language": [language] * n, **index})
-        plan.end_block()
-    writer.write(writer.blocks[0], dict(zip(names, layers, strict=True)))
-    return writer.finish(language=language, text="made", encoder="made", unit=unit, versions={})
 
 
 @pytest.fixture
@@ -96,20 +83,6 @@ def test_a_dictionary_is_split_by_source_word():
     assert len({source for source, _ in train}) == 10
     assert sorted([*train, *test]) == sorted(dictionary)
     assert split_dictionary(dictionary, 0.25, seed=3) == (train, test) != split_dictionary(dictionary, 0.25, seed=4)
-
-
-def context_stores(folder, sentences=40, words=4):
-    """Words in context; word j of sentence i of one is word words - 1 - j of the other, turned."""
-    rng = np.random.default_rng(1)
-    n, turn = sentences * words, np.linalg.qr(rng.normal(size=(D, D)))[0]
-    x, order = rng.normal(size=(n, D)), np.arange(n).reshape(sentences, words)[:, ::-1].ravel()
-    index = {"text": np.repeat(np.arange(sentences), words), "position": np.tile(np.arange(words), sentences)}
-    links = [(i, j, words - 1 - j) for i in range(sentences) for j in range(words)]
-    return (
-        word_store(folder / "cx", "eng", [x], index, "word"),
-        word_store(folder / "cy", "rus", [x[order] @ turn], index, "word"),
-        np.array(links),
-    )
 
 
 def test_linked_words_are_found_in_both_directions(tmp_path):
