@@ -3,7 +3,11 @@
 import os
 from pathlib import Path
 
-import pytest
+# Before numpy and torch are loaded, and for the processes that tests start: what they compute is small, and threads that wait for each
+# other on a busy machine make it many times slower. Tests of several threads ask for them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 

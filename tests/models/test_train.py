@@ -56,7 +56,7 @@ def test_compiled_layers_learn_the_same(quick, tmp_path, sharing):
     runs = {}
     for compiled in (False, True):
         folder = tmp_path / str(compiled)
-        train(with_overrides(quick, {"sharing": sharing, "compile": compiled, "log_every": 1}), folder)
+        train(with_overrides(quick, {"sharing": sharing, "compile": compiled, "log_every": 1, "tlm_share": 0.0}), folder)
         runs[compiled] = [line["loss"] for line in log(folder) if "loss" in line]
     assert len(runs[True]) == 8
     assert runs[True] == pytest.approx(runs[False], rel=1e-4)
