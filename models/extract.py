@@ -2,10 +2,11 @@
 
 The text is read twice. The first pass tokenises it and writes the store's index: what the items are, and in which blocks they will
 be encoded. The second encodes block by block. In a block, inputs are sorted by length, so that a batch holds little padding, and
-pooled as soon as they are encoded: memory holds one batch and one block, whatever the size of the text. What is done when is the same
-with any number of processes, and so are the numbers.
+pooled as soon as they are encoded. While a block is encoded a thread writes the one before: memory holds one batch and two blocks,
+whatever the size of the text. What is done when is the same with any number of processes, and so are the numbers.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import math
@@ -31,9 +32,9 @@ from crosslens.progress import Progress, say
 __all__ = ["check_settings", "check_text", "encode", "extract"]
 
 _BATCH_TOKENS = {"cpu": 512, "cuda": 32_768}  # a CPU is fastest with what its caches hold
-_BLOCK_TEXT = 1 << 16  # bytes of text in a block: some 15,000 tokens, enough to sort by length
-_KEPT = 64  # blocks that are remembered between the two passes: a short text is tokenised once
-_BLOCK_STATES = 1 << 28  # bytes of a block's states; fewer sentences where an encoder has many or wide layers
+_BLOCK_TEXT = 1 << 15  # bytes of text in a block: some 8,000 tokens, enough to sort by length
+_KEPT = 128  # blocks that are remembered between the two passes: a short text is tokenised once
+_BLOCK_STATES = 1 << 27  # bytes of a block's states; fewer sentences where an encoder has many or wide layers
 
 
 def extract(
@@ -193,7 +194,7 @@ class _Job:
     ) -> None:
         self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = encoder, corpus, second, reading, arrays, dtype
         self.kept: dict[int, Located] = {}
-        self.room: dict[str, Tensor] = {}
+        self.rooms: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})  # one to be filled, one to be written from
         self.label = f"encoding {corpus.name} with {encoder.name}"
 
     def ranges(self) -> Iterator[range]:
@@ -232,18 +233,28 @@ class _Job:
                 self._finish(writer)
         return Activations(writer.folder)
 
-    def _vectors(self, rows: range) -> tuple[Located, dict[str, Tensor]]:
+    def _vectors(self, rows: range, room: int = 0) -> tuple[Located, dict[str, Tensor]]:
         found = self.kept.pop(rows.start, None) or locate(self.encoder, self.corpus, rows, self.reading, self.second)
-        return found, encode(self.encoder, found, self.reading.pool, self.arrays, self.room)
+        return found, encode(self.encoder, found, self.reading.pool, self.arrays, self.rooms[room])
 
     def _encode_all(self, writer: ActivationsWriter, world: World) -> None:
         mine = [block for block in writer.left if block.number % world.size == world.rank]
         total, left = sum(map(_sentences_of, writer.blocks)), sum(map(_sentences_of, writer.left))
-        with Progress(total, self.label, "sentences", total - left) as progress:
-            for block in mine:
-                _, states = self._vectors(range(block.facts["text_start"], block.facts["text_stop"]))
-                writer.write(block, {name: stored(state, self.dtype, name) for name, state in states.items()})
-                progress.add(_sentences_of(block) * world.size)
+        pool = concurrent.futures.ThreadPoolExecutor(1, "writer")
+        with Progress(total, self.label, "sentences", total - left) as progress, pool as thread:
+            writing: concurrent.futures.Future[int] | None = None
+            for turn, block in enumerate(mine):
+                _, states = self._vectors(range(block.facts["text_start"], block.facts["text_stop"]), turn % 2)
+                if writing is not None:  # the next block is encoded in the room from which it was written
+                    progress.add(writing.result() * world.size)
+                writing = thread.submit(self._write, writer, block, states)
+            if writing is not None:
+                progress.add(writing.result() * world.size)
+
+    def _write(self, writer: ActivationsWriter, block: Block, states: dict[str, Tensor]) -> int:
+        """Store a block; how many sentences it holds. Checksums and files keep nobody waiting that wants Python."""
+        writer.write(block, {name: stored(state, self.dtype, name) for name, state in states.items()})
+        return _sentences_of(block)
 
     def _finish(self, writer: ActivationsWriter) -> None:
         named = {"truncated": "cut", "without_pieces": "without_pieces"}
