@@ -45,7 +45,15 @@ from crosslens.alignment.induction import RefinementResult, SelfLearningResult, 
 from crosslens.alignment.kernels import minibatch_cka, rbf_cka, uncentred_cka
 from crosslens.alignment.lexicon import InducedDictionary, LexiconResult, evaluate_lexicon, induced_dictionary, mutual_neighbours
 from crosslens.alignment.linear_maps import LeastSquares
-from crosslens.alignment.links import AlignmentScores, PharaohFile, aligned_rows, alignment_error_rate, read_pharaoh, write_pharaoh
+from crosslens.alignment.links import (
+    AlignmentScores,
+    PharaohFile,
+    aligned_rows,
+    alignment_error_interval,
+    alignment_error_rate,
+    read_pharaoh,
+    write_pharaoh,
+)
 from crosslens.alignment.normalisation import IterativeNormalisation, normalise, unit_rows
 from crosslens.alignment.pivot import PivotMaps, map_to_pivot
 from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
@@ -81,6 +89,7 @@ __all__ = [
     "align_itermax",
     "align_softmax",
     "aligned_rows",
+    "alignment_error_interval",
     "alignment_error_rate",
     "approximate_neighbours",
     "csls_neighbours",

@@ -86,7 +86,7 @@ class Layer:
         if not (hasattr(source, "shape") and hasattr(source, "dtype") and hasattr(source, "__getitem__")) or len(source.shape) != 2:
             source = check_matrix(source, name, min_rows=min_rows)
         n, d = source.shape
-        first = check_matrix(_floats(source[:_SCAN]), name)
+        first = check_matrix(_floats(source[:_SCAN], name), name)
         if n < min_rows:
             check_matrix(first, name, min_rows=min_rows)
         dtype = first.dtype
@@ -94,7 +94,7 @@ class Layer:
         ones, total, peak, varies = np.ones(_SCAN, dtype), np.zeros(d), 0.0, False
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow or NaN is refused below
             for at in range(0, n, _SCAN):
-                rows = _floats(source[at : at + _SCAN])
+                rows = _floats(source[at : at + _SCAN], name)
                 varies = varies or bool((rows != first[0]).any())
                 block = rows - start
                 total += ones[: len(block)] @ block
@@ -117,7 +117,7 @@ class Layer:
 
     def centred(self, rows: slice, out: np.ndarray) -> np.ndarray:
         """These rows, centred and scaled, in the first rows of ``out``."""
-        block = _floats(self.source[rows])
+        block = _floats(self.source[rows], self.name)
         out = out[: len(block)]
         np.subtract(block, self.mean, out=out)
         if self.scale != 1:
@@ -175,14 +175,20 @@ def ratios(estimates: tuple[np.ndarray, np.ndarray], layers: Sequence[tuple[str,
     return np.stack([estimate / root[:, None] / root for estimate, root in zip(estimates, own, strict=True)])
 
 
-def _floats(block: Any) -> np.ndarray:
-    block = np.asarray(block)
-    return block if block.dtype in (np.float32, np.float64) else block.astype(np.float32)
+def _floats(block: Any, name: str) -> np.ndarray:
+    """Rows in float32, or in float64 where they are so; complex numbers, dates and text are refused, as everywhere."""
+    try:
+        array = np.asarray(block)
+        if array.dtype.kind not in "fiubO" and array.dtype.name != "bfloat16":
+            raise TypeError
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    except (TypeError, ValueError):
+        refuse(name, "a matrix of numbers", f"one of {getattr(block, 'dtype', type(block).__name__)}", "pass an array of shape (n, d)")
 
 
 def _refuse_numbers(source: Any, name: str, dtype: np.dtype) -> None:
     n = source.shape[0]
-    bad = np.concatenate([~np.isfinite(_floats(source[at : at + _BLOCK])).all(axis=1) for at in range(0, n, _BLOCK)]).nonzero()[0]
+    bad = np.concatenate([~np.isfinite(_floats(source[at : at + _BLOCK], name)).all(axis=1) for at in range(0, n, _BLOCK)]).nonzero()[0]
     if len(bad):
         got = f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}"
         refuse(name, "finite numbers", got, "remove or repair these rows")

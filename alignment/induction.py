@@ -7,6 +7,7 @@ be fitted on: it takes two vocabularies of different sizes, and gives maps for b
 
 import dataclasses
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from crosslens.alignment.group_maxima import GroupMaxima
 from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
 from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
 from crosslens.alignment.products import best_both, check_same_width, neighbourhood_means
+from crosslens.alignment.saved import check_columns, read_tensors, write_tensors
+from crosslens.alignment.seeds import check_pairs
 from crosslens.alignment.vecmap_maps import multi_step_maps
 from crosslens.checks import check_matrix, check_positive_int
-from crosslens.errors import refuse
+from crosslens.errors import StoreError, refuse
 from crosslens.progress import Progress
 
 __all__ = ["RefinementResult", "SelfLearningResult", "refine", "self_learning"]
@@ -69,6 +72,32 @@ class SelfLearningResult:
         InputError: as for :meth:`transform_x`.
         """
         return _mapped(y, "y", self.mean_y, self.map_y)
+
+    def save(self, path: str | Path) -> None:
+        """Write the maps, and all else that was learnt, as one safetensors file, whole or not at all.
+
+        Raises
+        ------
+        OutputError: the place cannot be written to.
+        """
+        tensors = {field.name: np.ascontiguousarray(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        write_tensors(path, tensors, {"class": type(self).__name__})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "SelfLearningResult":
+        """Read what :meth:`save` wrote; it maps as the saved one did, to the last bit.
+
+        Raises
+        ------
+        InputError: there is no such file. StoreError: the file is damaged or something else.
+        """
+        writer = f"{cls.__name__}.save"
+        tensors, facts = read_tensors(path, writer)
+        names = {field.name for field in dataclasses.fields(cls)}
+        if facts.get("class") != cls.__name__ or tensors.keys() != names:
+            got = f"{path} (of {facts.get('class')}, with {', '.join(sorted(tensors)) or 'nothing'})"
+            refuse("path", f"a file written by {writer}", got, "learn and save the maps again", StoreError)
+        return cls(**tensors)
 
 
 def self_learning(
@@ -133,7 +162,7 @@ def self_learning(
     """
     raw_x, raw_y = check_matrix(x, "x"), check_matrix(y, "y")
     check_same_width(raw_x, raw_y, ("x", "y"))
-    pairs = _check_pairs(pairs, len(raw_x), len(raw_y))
+    pairs = check_pairs(pairs, len(raw_x), len(raw_y))
     size = _check_vocabulary(vocabulary, k, len(raw_x), len(raw_y))
     patience = check_positive_int(patience, "patience")
     stages = _keep_probabilities(keep_probability)
@@ -241,7 +270,7 @@ def refine(x: ArrayLike, y: ArrayLike, start: Any, *, rounds: int = 5, vocabular
     size = _check_vocabulary(vocabulary, k, len(x), len(y))
     aligner = start
     if not hasattr(start, "transform"):
-        pairs = _check_pairs(start, len(x), len(y), "start")
+        pairs = check_pairs(start, len(x), len(y), "start")
         aligner = Procrustes(centre=False, normalise=True).fit(x[pairs[:, 0]], y[pairs[:, 1]])
     units = unit_rows(y[:size])
     tried, criteria = [], []
@@ -267,9 +296,7 @@ def _mutual(mapped: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"], k: in
 
 
 def _mapped(x: ArrayLike, name: str, mean: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    x = check_matrix(x, name)
-    if x.shape[1] != len(mean):
-        refuse(name, f"{len(mean)} columns, as when learning", f"{x.shape[1]} columns", "map vectors of the same space")
+    x = check_columns(x, name, len(mean), "when learning")
     return unit_rows(unit_rows(x) - mean.astype(x.dtype)) @ matrix.astype(x.dtype)
 
 
@@ -289,24 +316,3 @@ def _check_vocabulary(vocabulary: int, k: int, n: int, m: int) -> int:
     if min(vocabulary, n, m) < k:
         refuse("k", f"at most the number of words that take part, {min(vocabulary, n, m)}", str(k), "lower k, or give more words")
     return vocabulary
-
-
-def _check_pairs(pairs: ArrayLike, n: int, m: int, name: str = "pairs") -> Int[np.ndarray, "p 2"]:
-    try:
-        array = np.asarray(pairs)
-    except ValueError:
-        refuse(name, "an array of shape (p, 2)", "rows of different lengths", "give one row of x and one of y per pair")
-    if array.size == 0:
-        refuse(name, "at least one pair", "none", "start from a dictionary, from identical words, or from unsupervised_seed(x, y)")
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-        refuse(name, "whole numbers of shape (p, 2)", f"{array.dtype} of shape {array.shape}", "give one row of x and one of y per pair")
-    outside = np.flatnonzero((array < 0).any(axis=1) | (array >= [n, m]).any(axis=1))
-    if len(outside):
-        first = outside[0]
-        refuse(
-            name,
-            f"rows of x below {n} and rows of y below {m}",
-            f"{array[first].tolist()} in pair {first}",
-            "remove pairs whose words have no vector",
-        )
-    return array

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.csls import By, neighbours_both, scores_of
 from crosslens.alignment.products import check_same_width
+from crosslens.alignment.seeds import check_pairs
 from crosslens.alignment.tiles import ranks
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
@@ -142,7 +143,7 @@ def evaluate_lexicon(
     if convention not in get_args(Convention):
         refuse("convention", "muse or vecmap", repr(convention), "choose one of these")
     preset = _PRESETS[convention]
-    gold = _check_pairs(pairs, len(x), len(y))
+    gold = np.unique(check_pairs(pairs, len(x), len(y)), axis=0)
     sources, first = np.unique(gold[:, 0], return_index=True)
     if n_sources is None:
         n_sources = len(sources)
@@ -155,21 +156,6 @@ def evaluate_lexicon(
     scores = scores_of(x, y, sources, by, neighbourhood, beta)
     best = _best_gold(scores.exact(np.searchsorted(sources, gold[:, 0]), gold[:, 1]), gold, first)
     return _result(sources, ranks(scores, best), n_sources, places, convention, by)
-
-
-def _check_pairs(pairs: ArrayLike, n: int, m: int) -> Int[np.ndarray, "p 2"]:
-    """Pairs without repetitions, sorted."""
-    array = np.asarray(pairs)
-    if array.size == 0:
-        refuse("pairs", "at least one pair of rows", "none", "check that the dictionary and the vocabularies are written alike (case, say)")
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-        refuse("pairs", "row numbers of shape (p, 2)", f"{array.dtype} of shape {array.shape}", "give (row of x, row of y) for each pair")
-    for column, size, name in ((0, n, "x"), (1, m, "y")):
-        outside = np.flatnonzero((array[:, column] < 0) | (array[:, column] >= size))
-        if len(outside):
-            got = f"{array[outside[0], column]} in pair {outside[0]}"
-            refuse("pairs", f"rows of {name}, 0 to {size - 1}", got, "leave out pairs that are not in the vocabularies")
-    return np.unique(array.astype(np.int64), axis=0)
 
 
 def _best_gold(scores: np.ndarray, gold: np.ndarray, first: np.ndarray) -> np.ndarray:

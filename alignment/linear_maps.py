@@ -5,8 +5,7 @@ import scipy.linalg
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.normalisation import check_varies, mean_row, row_lengths
-from crosslens.alignment.saved import FittedEstimator
+from crosslens.alignment.normalisation import CentredMap, check_varies
 from crosslens.checks import check_paired
 from crosslens.errors import refuse
 
@@ -16,7 +15,7 @@ _BLOCK = 4096  # rows taken up at a time, in float64
 _SMALLEST = 1e-140  # squares of smaller values, and of their inverses, leave float64
 
 
-class LeastSquares(FittedEstimator):
+class LeastSquares(CentredMap):
     """The linear map with the smallest squared error, learnt from pairs and applied to any vectors.
 
     ``fit`` finds ``W = argmin ||(X - mean_x) W - (Y - mean_y)||²_F + penalty ||W||²_F``;
@@ -57,6 +56,7 @@ class LeastSquares(FittedEstimator):
     """
 
     _lacks = "a matrix"
+    _matrix = "matrix_"
     _learnt = ("matrix_", "mean_x_", "mean_y_", "rank_", "residual_", "n_features_in_")
 
     def __init__(self, penalty: float | int = 0.0, centre: bool = True, normalise: bool = False) -> None:
@@ -106,25 +106,6 @@ class LeastSquares(FittedEstimator):
         self.n_features_in_ = X.shape[1]
         return self
 
-    def transform(self, X: ArrayLike) -> Float[np.ndarray, "n e"]:
-        """Map rows of X's space into Y's: ``(X - mean_x_) @ matrix_ + mean_y_``.
-
-        Parameters
-        ----------
-        X: shape (n, d), any number of rows.
-
-        Returns
-        -------
-        shape (n, e), in the precision of ``X``.
-
-        Raises
-        ------
-        InputError: not fitted, not finite, another number of columns, or a zero row under ``normalise``.
-        """
-        self._check_fitted()
-        X = self._scaled(self._check_rows(X, "X", self.n_features_in_), "X")
-        return (X - self.mean_x_.astype(X.dtype)) @ self.matrix_.astype(X.dtype) + self.mean_y_.astype(X.dtype)
-
     def inverse_transform(self, Y: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Map rows of Y's space into X's by the pseudo-inverse: ``(Y - mean_y_) @ pinv(matrix_) + mean_x_``.
 
@@ -144,16 +125,9 @@ class LeastSquares(FittedEstimator):
         ------
         InputError: as for :meth:`transform`.
         """
-        self._check_fitted()
-        Y = self._scaled(self._check_rows(Y, "Y", len(self.mean_y_)), "Y")
+        Y = self._ready(Y, "Y")
         back = pseudo_inverse(self.matrix_, Y.dtype)
         return (Y - self.mean_y_.astype(Y.dtype)) @ back + self.mean_x_.astype(Y.dtype)
-
-    def _scaled(self, x: np.ndarray, name: str) -> np.ndarray:
-        return x / row_lengths(x, name).astype(x.dtype)[:, None] if self.normalise else x
-
-    def _mean(self, x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " d"]:
-        return mean_row(x, name) if self.centre else np.zeros(x.shape[1], x.dtype)
 
     def _check_penalty(self) -> None:
         if isinstance(self.penalty, bool) or not isinstance(self.penalty, (int, float, np.number)) or not 0 <= self.penalty < np.inf:

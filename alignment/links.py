@@ -22,6 +22,7 @@ __all__ = [
     "AlignmentScores",
     "PharaohFile",
     "aligned_rows",
+    "alignment_error_interval",
     "alignment_error_rate",
     "check_links",
     "check_offsets",
@@ -100,6 +101,50 @@ def alignment_error_rate(predicted: ArrayLike, sure: ArrayLike, possible: ArrayL
     return AlignmentScores(error, precision, recall, f1, len(found), len(must), len(may))
 
 
+def alignment_error_interval(
+    predicted: ArrayLike, sure: ArrayLike, possible: ArrayLike | None = None, *, resamples: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """95 % interval of the alignment error rate, by the bootstrap over sentence pairs.
+
+    Links of one sentence stand and fall together, so sentences are drawn, with replacement, as many as have a predicted or a sure
+    link; the interval is where the middle 95 % of the resamples' error rates lie (Efron & Tibshirani 1993, section 13.3).
+
+    Parameters
+    ----------
+    predicted, sure, possible: as for :func:`alignment_error_rate`.
+    resamples: how many times sentences are drawn.
+    seed: of the drawing. The same seed gives the same interval.
+
+    Returns
+    -------
+    low and high, each from 0 to 1.
+
+    Raises
+    ------
+    InputError: as for :func:`alignment_error_rate`; links of fewer than 2 sentences; no resamples.
+
+    >>> gold = [(sentence, word, word) for sentence in range(50) for word in range(4)]
+    >>> found = [(sentence, word, word if sentence % 5 else 3 - word) for sentence, word, _ in gold]
+    >>> low, high = alignment_error_interval(found, gold)
+    >>> low < alignment_error_rate(found, gold).error_rate < high
+    True
+    """
+    alignment_error_rate(predicted, sure, possible)  # refuses what has no error rate
+    found, must = check_links(predicted, "predicted"), check_links(sure, "sure")
+    may = must if possible is None else np.concatenate([must, check_links(possible, "possible")])
+    sentences = np.unique(np.concatenate([found[:, 0], must[:, 0]]))
+    if len(sentences) < 2:
+        refuse("predicted", "links of at least 2 sentences, to draw from", "1 sentence", "give more sentences")
+    hits = np.concatenate([found[_among(found, must)], found[_among(found, may)]])
+    counts = [np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences)) for rows in (hits[:, 0], found[:, 0], must[:, 0])]
+    per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)  # |A ∩ S| + |A ∩ P|, and |A| + |S|
+    random, share = np.random.default_rng(seed), np.full(len(sentences), 1 / len(sentences))
+    sums = [random.multinomial(len(sentences), share) @ per_sentence for _ in range(check_positive_int(resamples, "resamples"))]
+    right, all_links = np.array(sums).T
+    low, high = np.quantile(1 - right / all_links, (0.025, 0.975))
+    return float(low), float(high)
+
+
 def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:
     """Return links as a sorted array of different rows.
 
@@ -126,7 +171,13 @@ def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:
 
 def _common(first: np.ndarray, second: np.ndarray) -> int:
     """How many rows two arrays of different rows share."""
-    return len(first) + len(second) - len(np.unique(np.concatenate([first, second]), axis=0))
+    return int(_among(first, second).sum())
+
+
+def _among(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """For each row whether it is among others."""
+    numbers = np.unique(np.concatenate([rows, others]), axis=0, return_inverse=True)[1].ravel()
+    return np.isin(numbers[: len(rows)], numbers[len(rows) :])
 
 
 def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:

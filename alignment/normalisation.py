@@ -1,6 +1,7 @@
 """What vectors must be before they are compared: rows of length 1 for cosine, centred, and not all the same."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -10,7 +11,7 @@ from crosslens.alignment.saved import FittedEstimator
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
 
-__all__ = ["IterativeNormalisation", "check_varies", "mean_row", "normalise", "row_lengths", "unit_rows"]
+__all__ = ["CentredMap", "IterativeNormalisation", "check_varies", "mean_row", "normalise", "row_lengths", "unit_rows"]
 
 _BLOCK = 4096  # rows squared at a time, so that the float64 squares stay small
 
@@ -181,6 +182,47 @@ def _scale_to_unit(x: Float[np.ndarray, "n d"], name: str, mean: Float[np.ndarra
                 "remove these items: once centred, no direction is left of them",
             )
     x /= lengths.astype(x.dtype)[:, None]
+
+
+class CentredMap(FittedEstimator):
+    """The ground of maps between rows that are scaled (``normalise``) and centred (``centre``) as the pairs of ``fit`` were."""
+
+    _matrix: ClassVar[str]  # the attribute that holds the learnt matrix
+    centre: bool
+    normalise: bool
+    mean_x_: Float[np.ndarray, " d"]
+    mean_y_: Float[np.ndarray, " e"]
+
+    def transform(self, X: ArrayLike) -> Float[np.ndarray, "n e"]:
+        """Map rows of X's space into Y's: ``(X - mean_x_) @ W + mean_y_``, with W the learnt matrix.
+
+        Parameters
+        ----------
+        X: shape (n, d), any number of rows.
+
+        Returns
+        -------
+        shape (n, e), in the precision of ``X``.
+
+        Raises
+        ------
+        InputError: not fitted, not finite, another number of columns, or a zero row under ``normalise``.
+        """
+        X = self._ready(X, "X")
+        matrix: np.ndarray = getattr(self, self._matrix)
+        return (X - self.mean_x_.astype(X.dtype)) @ matrix.astype(X.dtype) + self.mean_y_.astype(X.dtype)
+
+    def _scaled(self, x: np.ndarray, name: str) -> np.ndarray:
+        return x / row_lengths(x, name).astype(x.dtype)[:, None] if self.normalise else x
+
+    def _mean(self, x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " d"]:
+        return mean_row(x, name) if self.centre else np.zeros(x.shape[1], x.dtype)
+
+    def _ready(self, rows: ArrayLike, name: str) -> np.ndarray:
+        """Rows of side X or Y to be mapped: checked, and scaled where ``fit`` scaled."""
+        self._check_fitted()
+        columns = len(self.mean_x_ if name == "X" else self.mean_y_)
+        return self._scaled(self._check_rows(rows, name, columns), name)
 
 
 class IterativeNormalisation(FittedEstimator):

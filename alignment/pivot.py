@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from crosslens.alignment.linear_maps import LeastSquares
 from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.saved import pack, read_tensors, unpack, write_tensors
+from crosslens.alignment.saved import check_columns, pack, read_tensors, unpack, write_tensors
+from crosslens.alignment.seeds import check_pairs
 from crosslens.checks import check_matrix
 from crosslens.errors import InputError, StoreError, refuse
 
@@ -113,13 +114,8 @@ class PivotMaps:
         return self.aligners.get(language)
 
     def _own(self, rows: ArrayLike, name: str) -> np.ndarray:
-        rows = check_matrix(rows, name)
         columns = len(next(iter(self.aligners.values())).mean_y_)
-        if rows.shape[1] != columns:
-            refuse(
-                name, f"{columns} columns, as {self.pivot} in fit", f"{rows.shape[1]} columns", "map vectors of the same encoder and layer"
-            )
-        return rows.copy()
+        return check_columns(rows, name, columns, f"{self.pivot} in fit").copy()
 
 
 def map_to_pivot(
@@ -172,27 +168,10 @@ def map_to_pivot(
         refuse("pairs", f"the languages of vectors without {pivot}", f"{alone} in only one of the two", "give each language its dictionary")
     aligners = {}
     for language, listed in pairs.items():
-        rows = _check_pairs(listed, f"pairs['{language}']", len(matrices[language]), len(matrices[pivot]))
+        sides = "the language", "the pivot"
+        rows = check_pairs(listed, len(matrices[language]), len(matrices[pivot]), f"pairs['{language}']", sides)
         try:
             aligners[language] = clone(aligner or Procrustes()).fit(matrices[language][rows[:, 0]], matrices[pivot][rows[:, 1]])
         except InputError as error:
             raise InputError(f"{language} (X) to {pivot} (Y): {error}") from None
     return PivotMaps(pivot, aligners)
-
-
-def _check_pairs(value: ArrayLike, name: str, n: int, m: int) -> Int[np.ndarray, "p 2"]:
-    try:
-        pairs = np.asarray(value)
-    except ValueError:
-        refuse(name, "pairs of rows", "rows of different lengths", "pass (row of the language, row of the pivot)")
-    if pairs.size == 0:
-        refuse(name, "at least 1 pair", "an empty dictionary", "give pairs whose words are in both vocabularies")
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        got = f"an array of shape {pairs.shape} and {pairs.dtype}"
-        refuse(name, "whole numbers of shape (p, 2)", got, "pass (row of the language, row of the pivot)")
-    for column, rows, side in ((0, n, "the language"), (1, m, "the pivot")):
-        outside = np.flatnonzero((pairs[:, column] < 0) | (pairs[:, column] >= rows))
-        if len(outside):
-            got = f"{pairs[outside[0], column]} in pair {outside[0]}"
-            refuse(name, f"rows of {side} from 0 to {rows - 1}", got, "leave out words that are not in the vocabulary")
-    return pairs.astype(np.int64)

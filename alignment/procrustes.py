@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.normalisation import check_varies, mean_row, row_lengths
-from crosslens.alignment.saved import FittedEstimator
+from crosslens.alignment.normalisation import CentredMap, check_varies
 from crosslens.checks import check_paired
 from crosslens.errors import refuse
 
@@ -118,7 +117,7 @@ def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tupl
     return _Solution((left @ right).astype(precision), rank)
 
 
-class Procrustes(FittedEstimator):
+class Procrustes(CentredMap):
     """An orthogonal map from one space to another, learnt from pairs and applied to any vectors.
 
     ``fit`` finds ``W = argmin ||(X - mean_x) W - (Y - mean_y)||_F`` over orthogonal W;
@@ -159,6 +158,7 @@ class Procrustes(FittedEstimator):
     """
 
     _lacks = "a rotation"
+    _matrix = "rotation_"
     _learnt = ("rotation_", "mean_x_", "mean_y_", "rank_", "determinant_", "residual_", "n_features_in_")
 
     def __init__(self, centre: bool = True, normalise: bool = False, rotation_only: bool = False) -> None:
@@ -194,24 +194,6 @@ class Procrustes(FittedEstimator):
         self.n_features_in_ = x.shape[1]
         return self
 
-    def transform(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
-        """Map rows of X's space into Y's: ``(X - mean_x_) @ rotation_ + mean_y_``.
-
-        Parameters
-        ----------
-        X: shape (n, d), any number of rows.
-
-        Returns
-        -------
-        shape (n, d), in the precision of ``X``.
-
-        Raises
-        ------
-        InputError: not fitted, not finite, another number of columns, or a zero row under ``normalise``.
-        """
-        X = self._ready(X, "X")
-        return (X - self.mean_x_.astype(X.dtype)) @ self.rotation_.astype(X.dtype) + self.mean_y_.astype(X.dtype)
-
     def inverse_transform(self, Y: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Map rows of Y's space into X's: ``(Y - mean_y_) @ rotation_.T + mean_x_``.
 
@@ -233,16 +215,6 @@ class Procrustes(FittedEstimator):
         """
         Y = self._ready(Y, "Y")
         return (Y - self.mean_y_.astype(Y.dtype)) @ self.rotation_.T.astype(Y.dtype) + self.mean_x_.astype(Y.dtype)
-
-    def _scaled(self, x: np.ndarray, name: str) -> np.ndarray:
-        return x / row_lengths(x, name).astype(x.dtype)[:, None] if self.normalise else x
-
-    def _mean(self, x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " d"]:
-        return mean_row(x, name) if self.centre else np.zeros(x.shape[1], x.dtype)
-
-    def _ready(self, x: ArrayLike, name: str) -> np.ndarray:
-        self._check_fitted()
-        return self._scaled(self._check_rows(x, name, self.n_features_in_), name)
 
 
 def _relative_residual(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], rotation: Float[np.ndarray, "d d"]) -> float:

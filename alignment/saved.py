@@ -20,7 +20,7 @@ from crosslens.checks import check_matrix
 from crosslens.errors import InputError, OutputError, StoreError, refuse
 from crosslens.files import write_whole
 
-__all__ = ["FittedEstimator", "NotYetFittedError", "pack", "read_tensors", "unpack", "write_tensors"]
+__all__ = ["FittedEstimator", "NotYetFittedError", "check_columns", "pack", "read_tensors", "unpack", "write_tensors"]
 
 
 class NotYetFittedError(InputError, NotFittedError):
@@ -74,11 +74,8 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
             refuse(type(self).__name__, f"a fitted {kind}", f"one without {self._lacks}", f"call {call} first", NotYetFittedError)
 
     def _check_rows(self, x: ArrayLike, name: str, columns: int) -> np.ndarray:
-        """Rows to be mapped: a finite matrix with as many columns as the training rows of that side had."""
-        x = check_matrix(x, name)
-        if x.shape[1] != columns:
-            refuse(name, f"{columns} columns, as in fit", f"{x.shape[1]} columns", "map vectors of the same encoder and layer")
-        return x
+        """Rows to be mapped."""
+        return check_columns(x, name, columns)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -87,6 +84,22 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
             tags.target_tags.required = tags.target_tags.multi_output = True
             tags.target_tags.single_output = False
         return tags
+
+
+def check_columns(x: ArrayLike, name: str, columns: int, like: str = "in fit") -> np.ndarray:
+    """Rows to be mapped: a finite matrix with as many columns as the rows of that side had that the map was learnt from.
+
+    Raises
+    ------
+    InputError: it is not.
+
+    >>> check_columns([[1.0, 2.0]], "X", 2).shape
+    (1, 2)
+    """
+    x = check_matrix(x, name)
+    if x.shape[1] != columns:
+        refuse(name, f"{columns} columns, as {like}", f"{x.shape[1]} columns", "map vectors of the same encoder and layer")
+    return x
 
 
 def pack(estimator: FittedEstimator) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

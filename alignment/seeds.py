@@ -1,4 +1,4 @@
-"""First pairs of two vocabularies, to start a mapping from: a dictionary, shared spellings, numerals, or the vectors alone.
+"""Pairs of rows of two vocabularies, to start a mapping from: a dictionary, shared spellings, numerals, or the vectors alone.
 
 Every seed is an array of index pairs in rising order, without repetition where words make it;
 the same input gives the same array, whatever the hash seed of the process.
@@ -16,7 +16,7 @@ from crosslens.alignment.products import best_both, neighbourhood_means
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 
-__all__ = ["dictionary_seed", "identical_words", "numerals", "unsupervised_seed"]
+__all__ = ["check_pairs", "dictionary_seed", "identical_words", "numerals", "unsupervised_seed"]
 
 _NUMERAL = re.compile("[0-9]+")
 
@@ -53,6 +53,39 @@ def dictionary_seed(pairs: Iterable[tuple[str, str]], words_x: Sequence[str], wo
     return np.array(sorted(found))
 
 
+def check_pairs(pairs: ArrayLike, n: int, m: int, name: str = "pairs", sides: tuple[str, str] = ("x", "y")) -> Int[np.ndarray, "p 2"]:
+    """Return pairs of a row of one side and a row of the other as an array of int64, in their order.
+
+    Parameters
+    ----------
+    pairs: shape (p, 2), whole numbers. n, m: how many rows the two sides have.
+    name, sides: what the caller calls the pairs and the two sides.
+
+    Raises
+    ------
+    InputError: no pairs, not whole numbers of this shape, or a row that is not there.
+
+    >>> check_pairs([(0, 2), (1, 0)], 2, 3)
+    array([[0, 2],
+           [1, 0]])
+    """
+    expected, remedy = "whole numbers of shape (p, 2)", f"give a row of {sides[0]} and a row of {sides[1]} for each pair"
+    try:
+        array = np.asarray(pairs)
+    except ValueError:
+        refuse(name, expected, "rows of different lengths", remedy)
+    if array.size == 0:
+        refuse(name, "at least one pair", "none", "give pairs whose words are in both vocabularies, written alike (letter case, say)")
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        refuse(name, expected, f"{array.dtype} of shape {array.shape}", remedy)
+    for column, size, side in zip((0, 1), (n, m), sides, strict=True):
+        outside = np.flatnonzero((array[:, column] < 0) | (array[:, column] >= size))
+        if len(outside):
+            got = f"{array[outside[0], column]} in pair {outside[0]}"
+            refuse(name, f"rows of {side} from 0 to {size - 1}", got, "leave out words that are not in the vocabulary")
+    return array.astype(np.int64)
+
+
 def identical_words(words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.ndarray, "p 2"]:
     """The rows of all words that both vocabularies spell alike (Smith et al. 2017; names, numerals and loans, mostly).
 
@@ -75,19 +108,7 @@ def identical_words(words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.nd
 
 
 def numerals(words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.ndarray, "p 2"]:
-    """The rows of all words that both vocabularies have and that consist of the digits 0 to 9 (Artetxe et al. 2017).
-
-    Parameters
-    ----------
-    words_x: the words of the source rows. words_y: those of the target rows.
-
-    Returns
-    -------
-    shape (p, 2), rows of x and of y, rising.
-
-    Raises
-    ------
-    InputError: no numeral is shared, or a word stands twice in a vocabulary.
+    """Those of :func:`identical_words` that consist of the digits 0 to 9 (Artetxe et al. 2017); refused where there are none.
 
     >>> numerals(["the", "Paris", "2019"], ["2019", "le", "Paris"]).tolist()
     [[2, 0]]

@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import LANGUAGE, fraction, whole_number
-from crosslens.cli.stores import common_fields, open_stores, parallel_stores, print_scores
+from crosslens.cli.stores import PlannedRun, common_fields, open_stores, parallel_stores, print_scores
+from crosslens.cli.table import format_table
 from crosslens.cli.vectors import align_vectors
 from crosslens.errors import refuse
-from crosslens.progress import be_quiet, say
+from crosslens.files import fingerprint
+from crosslens.progress import be_quiet
 from crosslens.score import Score
 
 __all__ = ["add_arguments", "align", "compare"]
 
 METHODS = ("procrustes", "refine", "self-learning")  # of crosslens.run.vectors, which is not imported for a help text
 STARTS = ("dictionary", "identical", "numerals", "unsupervised")
-_BY = ("cosine", "csls", "margin_ratio", "margin_distance", "inverted_softmax")
+BY = ("cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance")  # of crosslens.alignment.csls
 
 
 def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentParser) -> None:
@@ -30,12 +32,12 @@ def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentPars
     align.add_argument("--most", type=int, default=200_000, metavar="N", help="for vectors: words read (default: %(default)s, as MUSE)")
     align.add_argument("--links", metavar="FILE", help="for words in context: links (0-0 1-2), a line a sentence (Pharaoh format)")
     align.add_argument("--lowercase", action="store_true", help="for types: read the dictionaries in lower case")
-    align.add_argument("--by", choices=_BY, default="csls", help="for types and words: how they are looked up (default: %(default)s)")
+    align.add_argument("--by", choices=BY, default="csls", help="for types and words: how they are looked up (default: %(default)s)")
     align.add_argument(
         "--train-fraction", type=fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
     )
     compare.add_argument("stores", nargs="+", metavar="STORE", help="two or more stores of the same items: of languages, or of encoders")
-    compare.add_argument("--resamples", type=int, default=0, metavar="N", help="bootstrap intervals for all pairs of layers")
+    compare.add_argument("--resamples", type=whole_number, default=0, metavar="N", help="bootstrap intervals for all pairs of layers")
     compare.add_argument("--also", default="", metavar="LIST", help="other measures of the same layers, such as svcca,rsa")
     for verb in (align, compare):
         verb.add_argument("--out", metavar="DIR", help="write scores.jsonl and a report with figures to this folder")
@@ -73,12 +75,12 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
 
     x, y = parallel_stores([arguments.x, arguments.y])
     split, common = make_split(x.n, arguments.train_fraction, arguments.seed), common_fields([x, y], arguments.seed)
-    run = _claim("align", arguments, [x, y], {"train_fraction": arguments.train_fraction})
+    run = _plan("align", arguments, [x, y], {"train_fraction": arguments.train_fraction})
     scores = retrieval_scores(x, y, split, common)
     scores += correlation_scores(x, y, scores, common)
     rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
     cells = {(s.layer, s.source, s.condition, s.details["part"]): s for s in scores if s.details and "part" in s.details}
-    for layer in range(x.layers):
+    for layer in x.layer_numbers:
         for a, b in ((x, y), (y, x)):
             told = (("unaligned", "all"), ("unaligned", "held_out"), ("procrustes", "held_out"))
             first, held, after = (cells[layer, a.language, condition, part] for condition, part in told)
@@ -86,19 +88,18 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
             rows.append((str(layer), f"{a.language} → {b.language}", *values, _interval(after), str(after.n)))
     text = [f"P@1 in per cent: nearest neighbour by cosine. All: {x.n} sentences, unaligned."]
     for score in scores:
-        if score.quantity == "pearson" and score.low is not None:
-            what = f"P@1 ({score.condition}) with debiased CKA over {score.n} layers"
-            text.append(
-                f"Pearson correlation of {what}: {score.value:.2f} [{score.low:.2f}, {score.high:.2f}], layers taken as independent."
-            )
+        if score.quantity == "pearson":
+            text.append(f"Pearson correlation of P@1 ({score.condition}) with debiased CKA over {_told(score)}")
     print_scores(scores, rows, "\n".join(text), arguments.json)
-    _finish(run, scores, arguments)
+    _finish(run, scores, x, arguments)
 
 
 def _align_words(arguments: argparse.Namespace) -> None:
     from crosslens.run.word_alignment import gold_of_dictionaries, gold_of_links, split_dictionary, word_scores
 
     x, y = open_stores([arguments.x, arguments.y])
+    if x.language == y.language:
+        refuse("stores", "a language of its own for each", f"{x.language}, {y.language}", "extract each text under its own code")
     settings: dict[str, Any] = {"by": arguments.by}
     if arguments.dictionary:
         from crosslens.dictionaries import read_dictionary
@@ -116,9 +117,10 @@ def _align_words(arguments: argparse.Namespace) -> None:
         from crosslens.run.measures import make_split
 
         links = read_pharaoh(arguments.links)
-        gold = gold_of_links(x, y, links.sure, make_split(links.sentences, arguments.train_fraction, arguments.seed))
+        split = make_split(links.sentences, arguments.train_fraction, arguments.seed)
+        gold = gold_of_links(x, y, links.sure, split, possible=links.possible)
         settings |= {"links": Path(arguments.links).name, "train_fraction": arguments.train_fraction}
-    run = _claim("align", arguments, [x, y], settings)
+    run = _plan("align", arguments, [x, y], settings)
     scores = word_scores(x, y, gold, common_fields([x, y], arguments.seed), by=arguments.by)
     rows, cells = [_WORD_HEAD], {(s.layer, s.source, s.condition, s.quantity): s for s in scores}
     for layer, source in dict.fromkeys((s.layer, s.source) for s in scores):
@@ -130,16 +132,37 @@ def _align_words(arguments: argparse.Namespace) -> None:
         values = [_percent(before.value), _percent(after.value), _interval(after), _percent(fifth.value), _percent(tenth.value)]
         rows.append((str(layer), f"{source} → {target}", *values, str(after.n)))
     text = [f"P@k in per cent, by {arguments.by} among {len(gold.y)} words; {len(gold.train)} pairs were learnt from."]
+    if gold.links:
+        text += ["", *_error_rates([score for score in scores if score.quantity == "alignment_error_rate"])]
     if gold.sources:
         details = next(s.details for s in scores if s.details and "coverage" in s.details)
         text.append(
             f"{100 * details['coverage']:.1f} % of {gold.sources} test words are in the stores with a translation; the others are left out."
         )
     print_scores(scores, rows, "\n".join(text), arguments.json)
-    _finish(run, scores, arguments)
+    _finish(run, scores, x, arguments)
+
+
+def _told(score: Score) -> str:
+    """A correlation over layers in words."""
+    if score.low is None:
+        return f"{score.n} layers: not computed ({(score.details or {})['reason']})."
+    return f"{score.n} layers: {score.value:.2f} [{score.low:.2f}, {score.high:.2f}], layers taken as independent."
 
 
 _WORD_HEAD: tuple[str, ...] = ("layer", "direction", "P@1", "after Procrustes", "95 % interval", "P@5", "P@10", "n")
+
+
+def _error_rates(scores: list[Score]) -> list[str]:
+    """A table of its own: how wrong the links are that the vectors make."""
+    rows: list[tuple[str, ...]] = [("layer", "AER", "95 % interval", "after Procrustes", "95 % interval", "sentences")]
+    cells = {(score.layer, score.condition): score for score in scores}
+    for layer in dict.fromkeys(score.layer for score in scores):
+        before, after = cells[layer, "unaligned"], cells[layer, "procrustes"]
+        told = [cell for score in (before, after) for cell in (_percent(score.value), _interval(score))]
+        rows.append((str(layer), *told, str(after.n)))
+    about = "AER: alignment error rate, in per cent, of links between words of a held-out sentence that are each other's nearest by cosine."
+    return [format_table(rows), about]
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -153,8 +176,8 @@ def compare(arguments: argparse.Namespace) -> None:
     check_measures(also)
     stores = parallel_stores(arguments.stores, same_language=True)
     named = dict(zip(_names(stores), stores, strict=True))
-    run = _claim("compare", arguments, stores, {"resamples": arguments.resamples, "also": arguments.also}, list(named))
-    scores = [*measure_layers(named, also, arguments.seed), *compare_stores(named, arguments.seed, resamples=arguments.resamples)]
+    run = _plan("compare", arguments, stores, {"resamples": arguments.resamples, "also": arguments.also}, list(named))
+    scores = compare_stores(named, arguments.seed, resamples=arguments.resamples) + measure_layers(named, also, arguments.seed)
     rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n", *also)]
     for pair in dict.fromkeys((score.source, score.target) for score in scores):
         rows += _similarity_rows([score for score in scores if (score.source, score.target) == pair], pair, also)
@@ -164,7 +187,7 @@ def compare(arguments: argparse.Namespace) -> None:
     print_scores(
         scores, rows, f"Linear CKA, same layer on both sides (all pairs of layers with --json or --out).{more}{warning}", arguments.json
     )
-    _finish(run, scores, arguments)
+    _finish(run, scores, stores[0], arguments)
 
 
 def _similarity_rows(scores: list[Score], names: tuple[Any, Any], also: list[str]) -> list[tuple[str, ...]]:
@@ -193,41 +216,26 @@ def _names(stores: list[Any]) -> list[str]:
     return refuse("stores", "different stores", ", ".join(str(store.folder) for store in stores), "name each store once")
 
 
-def _claim(verb: str, arguments: argparse.Namespace, stores: list[Any], settings: Mapping[str, Any], names: list[str] | None = None) -> Any:
-    """The run's folder, where one is wanted, before anything is computed."""
-    if arguments.out is None:
-        return None
-    from crosslens.files import claim_folder, fingerprint
-    from crosslens.run.folder import RunFolder, versions
-
-    names = names or [store.language for store in stores]
-    named = dict(zip(names, stores, strict=True))
+def _plan(
+    verb: str, arguments: argparse.Namespace, stores: list[Any], settings: Mapping[str, Any], names: list[str] | None = None
+) -> PlannedRun:
+    """The run of these stores, its folder looked at before anything is computed."""
+    named = dict(zip(names or [store.language for store in stores], stores, strict=True))
     keys = ("index_sha256", "blocks", "arrays")
     told = {
-        "languages": names,
+        "languages": list(named),
         "encoders": {name: store.manifest["encoder"] for name, store in named.items()},
         "stores": {name: fingerprint([store.manifest[key] for key in keys]) for name, store in named.items()},
         **settings,
         "seed": arguments.seed,
     }
-    claim_folder(arguments.out, verb, told)
-    run = RunFolder(arguments.out)
-    run.note(data={"n": stores[0].n, "d": stores[0].d, "unit": stores[0].unit}, versions=versions())
-    return run
+    return PlannedRun(arguments.out, verb, told)
 
 
-def _finish(run: Any, scores: list[Score], arguments: argparse.Namespace) -> None:
+def _finish(run: PlannedRun, scores: list[Score], store: Any, arguments: argparse.Namespace) -> None:
     """Scores and report, where a folder is wanted."""
-    if run is None:
-        return
-    from crosslens.files import lock_folder
-    from crosslens.report import write_report
-
-    with lock_folder(run.path):
-        run.finish(scores)
-        say("drawing the report")
-        report = write_report(run.path)
-    if not arguments.json:
+    report = run.finish(scores, data={"n": store.n, "d": store.d, "unit": store.unit})
+    if report is not None and not arguments.json:
         print(f"Report: {report}")
 
 
@@ -236,4 +244,4 @@ def _percent(value: float) -> str:
 
 
 def _interval(score: Score) -> str:
-    return f"{100 * (score.low or 0):.1f}-{100 * (score.high or 0):.1f}"
+    return "-" if score.low is None or score.high is None else f"{100 * score.low:.1f}-{100 * score.high:.1f}"

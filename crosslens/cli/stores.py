@@ -1,13 +1,18 @@
 """What the verbs that read stores of activations have in common."""
 
-from collections.abc import Iterable
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from crosslens.cli.table import format_table
-from crosslens.errors import refuse
+from crosslens.errors import OutputError, refuse
+from crosslens.files import check_folder, claim_folder, lock_folder
+from crosslens.progress import say
 from crosslens.score import Score
 
-__all__ = ["common_fields", "open_stores", "parallel_stores", "print_scores"]
+__all__ = ["PlannedRun", "common_fields", "open_stores", "parallel_stores", "print_scores"]
 
 
 def open_stores(folders: Iterable[str]) -> list[Any]:
@@ -62,3 +67,52 @@ def print_scores(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str
         print("\n".join(score.as_json() for score in scores))
     else:
         print(format_table(rows), text, sep="\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedRun:
+    """A run's folder: looked at before anything is computed, and made when there is something to put into it.
+
+    Attributes
+    ----------
+    out: the folder; without it nothing is written.
+    kind: the verb. settings: what the folder must agree with where it holds a run already.
+
+    Raises
+    ------
+    OutputError: the folder holds something else, or cannot be written to.
+    """
+
+    out: str | None
+    kind: str
+    settings: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.out is None:
+            return
+        check_folder(self.out, self.kind, self.settings)
+        there = next(path for path in (Path(self.out), *Path(self.out).resolve().parents) if path.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            refuse(str(self.out), "a folder that can be written to", f"{there}, which cannot", "choose another folder", OutputError)
+
+    def finish(self, scores: Iterable[Score], write: Callable[[Path], None] = lambda folder: None, **told: Any) -> Path | None:
+        """Make the folder with scores and report; the report's path.
+
+        Parameters
+        ----------
+        write: puts what there is beside the scores into the folder.
+        told: facts for config.json that are not compared when the command is given again.
+        """
+        if self.out is None:
+            return None
+        from crosslens.report import write_report
+        from crosslens.run.folder import RunFolder, versions
+
+        claim_folder(self.out, self.kind, self.settings)
+        run = RunFolder(self.out)
+        with lock_folder(run.path):
+            run.note(versions=versions(), **told)
+            write(run.path)
+            run.finish(scores)
+            say("drawing the report")
+            return write_report(run.path)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import by_language
-from crosslens.cli.stores import print_scores
+from crosslens.cli.stores import PlannedRun, print_scores
 from crosslens.errors import refuse
 from crosslens.progress import say
 
@@ -40,10 +40,10 @@ def align_vectors(arguments: argparse.Namespace) -> None:
     if train is not None and (both := {word for word, _ in train} & {word for word, _ in test}):
         got = f"{len(both)} source words in both, {min(both)!r} among them"
         refuse("--test", "source words that --dictionary does not have", got, "take them out of one of the two")
+    settings = {"method": method, "start": start, "by": arguments.by, "most": arguments.most, "seed": arguments.seed}
+    run = PlannedRun(arguments.out, "align", _read_from(arguments, files) | settings)
     x, y = (_read(path, arguments.most) for path in files.values())
     judged, pairs = pairs_in(test, x.words, y.words), first_pairs(x, y, start, train)
-    settings = {"method": method, "start": start, "by": arguments.by, "most": arguments.most, "pairs": len(pairs), "seed": arguments.seed}
-    run = _claim(arguments, files, settings)
     say(f"{len(x)} and {len(y)} words, {len(pairs)} pairs to begin with")
     mapped = map_vectors(x, y, pairs, method, arguments.seed)
     common = {"source": source, "target": target, "encoder": " / ".join(Path(path).name for path in files.values()), "seed": arguments.seed}
@@ -57,12 +57,18 @@ def align_vectors(arguments: argparse.Namespace) -> None:
         f"{source} → {target} by {arguments.by}, {method} from {len(pairs)} pairs ({start}); mean reciprocal rank {scores[0].value:.3f}; "
     )
     text += f"coverage {100 * judged.coverage:.1f} % of {judged.sources} test words."
+    dictionary = own_dictionary(x, y, mapped, arguments.by) if arguments.out else None
     print_scores(scores, rows, text, arguments.json)
-    if run is not None:
+
+    def write(folder: Path) -> None:
         for vectors, matrix, language in zip((x, y), mapped, files, strict=True):
-            write_vec(run.path / f"{language}.vec", StaticVectors(vectors.words, matrix))
-        write_dictionary(run.path / "dictionary.tsv", own_dictionary(x, y, mapped, arguments.by))
-        run.finish(scores)
+            write_vec(folder / f"{language}.vec", StaticVectors(vectors.words, matrix))
+        if dictionary is not None:
+            write_dictionary(folder / "dictionary.tsv", dictionary)
+
+    report = run.finish(scores, write, data={"pairs": len(pairs), "words": [len(x), len(y)]})
+    if report is not None and not arguments.json:
+        print(f"Report: {report}")
 
 
 def _read(path: str, most: int | None) -> Any:
@@ -75,17 +81,13 @@ def _read(path: str, most: int | None) -> Any:
     return read_vec(path, most)
 
 
-def _claim(arguments: argparse.Namespace, files: dict[str, str], settings: dict[str, Any]) -> Any:
-    """The run's folder, where one is wanted, before anything is computed."""
+def _read_from(arguments: argparse.Namespace, files: dict[str, str]) -> dict[str, Any]:
+    """What is read, by name and content; nothing where no folder asks for it, since a checksum of gigabytes takes a while."""
     if arguments.out is None:
-        return None
-    from crosslens.files import claim_folder, sha256_file
-    from crosslens.run.folder import RunFolder, versions
+        return {}
+    from crosslens.files import sha256_file
 
     prints = {language: sha256_file(path)[:16] for language, path in files.items()}
     dictionaries = {name: sha256_file(path)[:16] for name in ("dictionary", "test") if (path := getattr(arguments, name)) is not None}
-    told = {"languages": list(files), "encoders": {language: Path(path).name for language, path in files.items()}, "vectors": prints}
-    claim_folder(arguments.out, "align", {**told, **dictionaries, **settings})
-    run = RunFolder(arguments.out)
-    run.note(versions=versions())
-    return run
+    names = {language: Path(path).name for language, path in files.items()}
+    return {"languages": list(files), "encoders": names, "vectors": prints, **dictionaries}

@@ -1,6 +1,7 @@
-"""Similarity of representations (CKA) in the report: curves per pair, layers against layers, and the table."""
+"""Similarity of representations in the report: CKA as curves per pair, layers against layers, and a table; other measures as curves."""
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -8,12 +9,13 @@ from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_
 from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
 from crosslens.report.study import Best, Curve, Study, best_layer, clear_of
 from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, spread, tag, text
-from crosslens.score import Score
+from crosslens.score import QUANTITIES, Score
 
 __all__ = ["similarity_findings", "similarity_section"]
 
 _TASK = "similarity"
 _QUANTITIES = {"debiased_linear_cka": "debiased", "linear_cka": "biased"}
+_DISTANCES = {"procrustes_distance"}  # lower is more alike
 _CONDITIONS: dict[str | None, str] = {None: "Encoder", "random_encoder": "Random encoder", "shuffled_items": "Shuffled sentences"}
 _COLOURS: dict[str | None, tuple[str, str]] = {
     "shuffled_items": ("#aa4499", "^"),
@@ -80,7 +82,7 @@ def similarity_section(study: Study, numbering: Numbering) -> str:
         "Linear CKA compares the geometry of two sets of vectors of the same sentences: 1 when one is a rotated, uniformly scaled copy of "
         "the other, 0 when they are unrelated. It needs no alignment and is blind to rotation."
     )
-    parts = [_panels(study, numbering), _maps(study, numbering), _table(study, main[1].layer)]
+    parts = [_panels(study, numbering), *_others(study, numbering), _maps(study, numbering), _table(study, main[1].layer)]
     return section("similarity", "Similarity of representations", paragraph(text(intro)), _bias_note(study), *parts)
 
 
@@ -99,53 +101,77 @@ def _bias_note(study: Study) -> str:
     return tag("div", paragraph(text(note)), class_="note")
 
 
-def _limits(study: Study) -> tuple[float, float]:
-    """The vertical axis of all panels: up to 1, and below 0 only as far as needed."""
+def _limits(study: Study, quantities: Iterable[str], top: float) -> tuple[float, float]:
+    """The vertical axis of all panels of a figure: below 0 only as far as needed."""
     ends = [0.0]
-    for quantity in _QUANTITIES:
+    for quantity in quantities:
         for condition in _CONDITIONS:
             for curve in _curves(study, quantity, condition).values():
                 ends += [end for s in curve.values() for end in (s.value, s.low) if end is not None and not math.isnan(end)]
-    return (0.0 if min(ends) > -0.005 else max(-1.0, math.floor(min(ends) * 10) / 10)), 1.0
+    return (0.0 if min(ends) > -0.005 else max(-1.0, math.floor(min(ends) * 10) / 10)), top
 
 
 def _panels(study: Study, numbering: Numbering) -> str:
-    limits = _limits(study)
-    panels = [_pair_panel(study, numbering, pair, limits) for pair in study.pairs(_TASK)]
-    entries = [
-        (Style(colour, marker=marker, band=condition is None), _CONDITIONS[condition])
-        for condition, (colour, marker) in reversed(_COLOURS.items())
-        if any(any(_curves(study, quantity, condition).values()) for quantity in _QUANTITIES)
-    ]
-    entries += [(Style("#3a3f45"), "debiased"), (Style("#3a3f45", dash="dashed"), "biased")]
+    limits, axis = _limits(study, _QUANTITIES, 1.0), "linear CKA (no unit)"
+    panels = [_pair_panel(study, numbering, pair, _QUANTITIES, ("Linear CKA", axis, limits)) for pair in study.pairs(_TASK)]
+    entries = _conditions(study, _QUANTITIES) + [(Style("#3a3f45"), "debiased"), (Style("#3a3f45", dash="dashed"), "biased")]
     reading = (
         "each panel compares the same layer in two languages; colour and marker tell the encoder from its controls, solid lines are the "
         "debiased and dashed lines the biased estimate, and the bands are 95 % intervals. Shuffled sentences show what the estimate "
         "gives when there is no relation."
     )
-    return figure(numbering, "Linear CKA by layer.", reading, legend(entries), panels)
+    return figure(numbering, "Linear CKA by layer.", reading, legend(entries), [part for part in panels if part])
 
 
-def _pair_panel(study: Study, numbering: Numbering, pair: _Pair, limits: tuple[float, float]) -> str:
+def _conditions(study: Study, quantities: Iterable[str]) -> list[tuple[Style, str]]:
+    """The legend's entries for the encoder and its controls."""
+    shown = [c for c in reversed(_COLOURS) if any(any(_curves(study, quantity, c).values()) for quantity in quantities)]
+    return [(Style(_COLOURS[c][0], marker=_COLOURS[c][1], band=c is None), _CONDITIONS[c]) for c in shown]
+
+
+def _others(study: Study, numbering: Numbering) -> list[str]:
+    """A figure for each other measure of the same layers."""
+    measured = dict.fromkeys(score.quantity for score in study.scores if score.task == _TASK and score.quantity not in _QUANTITIES)
+    return [_other_figure(study, numbering, quantity) for quantity in measured if any(_curves(study, quantity, None).values())]
+
+
+def _other_figure(study: Study, numbering: Numbering, quantity: str) -> str:
+    what = QUANTITIES[quantity]
+    look = what.label, what.unit, _limits(study, [quantity], what.high)
+    panels = [_pair_panel(study, numbering, pair, {quantity: what.label}, look) for pair in study.pairs(_TASK)]
+    reading = (
+        f"each panel compares the same layer in two languages. The measure goes from {what.low:g} to {what.high:g}; "
+        f"{'lower' if quantity in _DISTANCES else 'higher'} is more alike. Shuffled sentences show what it gives when there is no "
+        "relation; bands are 95 % intervals, where there are any."
+    )
+    return figure(numbering, f"{what.label} by layer.", reading, legend(_conditions(study, [quantity])), [part for part in panels if part])
+
+
+def _pair_panel(
+    study: Study, numbering: Numbering, pair: _Pair, quantities: dict[str, str], look: tuple[str, str, tuple[float, float]]
+) -> str:
+    """The curves of one pair, encoder and controls; ``look``: what is drawn, the vertical axis with its unit, and its ends."""
+    what, axis, limits = look
     lines: list[Line] = []
     scores: list[Score] = []
     said, gaps = [], []
     for condition, (colour, marker) in _COLOURS.items():
-        for quantity, word in reversed(_QUANTITIES.items()):
+        for quantity, word in reversed(quantities.items()):
             curve = study.curve(_TASK, quantity, condition, pair)
             if not curve:
                 continue
             biased, main = quantity == "linear_cka", condition is None
-            look = Style(colour, "dashed" if biased else "solid", marker, 1.8 if main else 1.3, biased, main)
-            lines.append(line_of(curve, look))
+            lines.append(line_of(curve, Style(colour, "dashed" if biased else "solid", marker, 1.8 if main else 1.3, biased, main)))
             scores += curve.values()
             best = best_layer([curve])
             if best is not None:
                 said.append(f"{_CONDITIONS[condition]}, {word}: highest {decimal(best.mean)} at layer {best.layer}")
             gaps += [(f"{_CONDITIONS[condition]}, {word}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
+    if not scores:
+        return ""
     names, n = " – ".join(language(code) for code in pair), count_of(scores)
-    label = f"Linear CKA by layer, {names}, {n}. {'. '.join(said)}."
-    picture = curve_panel(numbering.panel(), label, lines, limits, "linear CKA (no unit)")
+    label = f"{what} by layer, {names}, {n}. {'. '.join(said)}."
+    picture = curve_panel(numbering.panel(), label, lines, limits, axis)
     return panel(" – ".join(pair), n, picture, names, not_computed(gaps))
 
 

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from crosslens.activations import Activations
-from crosslens.alignment import LayerCKA, Procrustes, linear_cka_layers, retrieval_both_directions
+from crosslens.alignment import Procrustes, linear_cka_layers, retrieval_both_directions
 from crosslens.alignment.retrieval import RetrievalResult
 from crosslens.errors import refuse
 from crosslens.probes import language_id
 from crosslens.progress import Progress
+from crosslens.run.similarities import cka_scores, read_layer
 from crosslens.score import Score
 
 __all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores"]
@@ -68,7 +69,7 @@ def retrieval_scores(
     scores = []
     fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
     for layer in _shown(_common_layers(x, y), f"retrieval {x.language}-{y.language}"):
-        a, b = np.asarray(x.layer(layer)), np.asarray(y.layer(layer))
+        a, b = read_layer(x, layer), read_layer(y, layer)
         held = a[split.held_out], b[split.held_out]
         mapping = Procrustes(normalise=True).fit(a[split.train], b[split.train])
         # In the mapped space both sides are compared as seen from the training part's mean.
@@ -118,30 +119,20 @@ def similarity_scores(
     With ``control="random_encoder"``: same-layer values only.
     """
     fields: dict[str, Any] = {**common, "task": "similarity", "n": x.n, "source": x.language, "target": y.language}
-    both = range(min(x.layers, y.layers))
+    both = [number for number in x.layer_numbers if number in y.layer_numbers]
     if control:
-        return [score for layer in both for score in _cka_pair(x.layer(layer), y.layer(layer), layer, control, fields)]
-    scores = _cka_scores(linear_cka_layers([x.layer(i) for i in range(x.layers)], [y.layer(i) for i in range(y.layers)]), fields)
+        return [score for layer in both for score in _cka_pair(read_layer(x, layer), read_layer(y, layer), layer, control, fields)]
+    found = linear_cka_layers(*([read_layer(store, number) for number in store.layer_numbers] for store in (x, y)))
+    scores = cka_scores(found, x.layer_numbers, y.layer_numbers, fields)
     order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
     for layer in both:
-        scores += _cka_pair(x.layer(layer), y.layer(layer)[order], layer, "shuffled_items", fields)
+        scores += _cka_pair(read_layer(x, layer), read_layer(y, layer)[order], layer, "shuffled_items", fields)
     return scores
 
 
 def _cka_pair(a: np.ndarray, b: np.ndarray, layer: int, condition: str, fields: Mapping[str, Any]) -> list[Score]:
     """A control's values at one layer, with their intervals."""
-    return _cka_scores(linear_cka_layers([a], [b]), {**fields, "condition": condition}, first_layer=layer)
-
-
-def _cka_scores(result: LayerCKA, fields: Mapping[str, Any], first_layer: int = 0) -> list[Score]:
-    scores = []
-    biased, debiased = (result.biased, result.low, result.high), (result.debiased, result.debiased_low, result.debiased_high)
-    for quantity, (values, low, high) in (("linear_cka", biased), ("debiased_linear_cka", debiased)):
-        for i, j in np.ndindex(values.shape):
-            interval = (float(low[i, j]), float(high[i, j])) if np.isfinite(low[i, j]) else (None, None)
-            place: dict[str, Any] = {"layer": first_layer + i, "other_layer": first_layer + j, "low": interval[0], "high": interval[1]}
-            scores.append(Score(**fields, quantity=quantity, value=float(values[i, j]), **place))
-    return scores
+    return cka_scores(linear_cka_layers([a], [b]), [layer], [layer], {**fields, "condition": condition})
 
 
 def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
@@ -150,8 +141,12 @@ def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapp
     Sentences are divided by what they say, not by language: no translation of a held-out sentence is trained on.
     """
     scores = []
-    for layer in _shown(range(min(store.layers for store in stores)), "language identification"):
-        arrays = {store.language: store.layer(layer) for store in stores}
+    numbers = [number for number in stores[0].layer_numbers if all(number in store.layer_numbers for store in stores)]
+    if not numbers:
+        got = " and ".join(str(store.layer_numbers) for store in stores)
+        refuse("stores", "a layer that all of them have", got, "extract the same layers of all")
+    for layer in _shown(numbers, "language identification"):
+        arrays = {store.language: read_layer(store, layer) for store in stores}
         result = language_id(
             {language: array[split.train] for language, array in arrays.items()},
             {language: array[split.held_out] for language, array in arrays.items()},
@@ -182,7 +177,7 @@ def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapp
     return scores
 
 
-def _shown(layers: range, label: str) -> Iterator[int]:
+def _shown(layers: Sequence[int], label: str) -> Iterator[int]:
     """The layers, with progress where they take long."""
     with Progress(len(layers), label, "layers") as progress:
         for layer in layers:
@@ -190,8 +185,11 @@ def _shown(layers: range, label: str) -> Iterator[int]:
             progress.add(1)
 
 
-def _common_layers(x: Activations, y: Activations) -> range:
+def _common_layers(x: Activations, y: Activations) -> list[int]:
     if (x.layers, x.d) != (y.layers, y.d):
         got = f"{x.layers} layers of {x.d} and {y.layers} layers of {y.d}"
         refuse("encoders", "the same number of layers and the same width on both sides", got, "compare encoders of one shape")
-    return range(x.layers)
+    if x.layer_numbers != y.layer_numbers:
+        got = f"{x.layer_numbers} and {y.layer_numbers}"
+        refuse("encoders", "the same layers on both sides", got, "extract the same layers of both")
+    return x.layer_numbers

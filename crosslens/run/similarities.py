@@ -1,6 +1,7 @@
 """How alike stores of activations are, layer by layer, and whether that goes with retrieval."""
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from crosslens.progress import Progress
 from crosslens.score import Score
 from crosslens.stats import pearson_interval
 
-__all__ = ["MEASURES", "check_measures", "compare_stores", "correlation_scores", "measure_layers"]
+__all__ = ["MEASURES", "check_measures", "cka_scores", "compare_stores", "correlation_scores", "measure_layers", "read_layer"]
 
 MEASURES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "uncentred_cka": uncentred_cka,
@@ -31,6 +32,16 @@ MEASURES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "mutual_knn": mutual_knn,
 }
 """What layers can be compared by beside linear CKA, each with its usual settings; a quantity of :mod:`crosslens.score` each."""
+
+
+def read_layer(store: Activations, number: int) -> np.ndarray:
+    """A layer in float32, shape (n, d). What is stored so stays mapped from disk; half precision is widened, which loses nothing.
+
+    Raises
+    ------
+    InputError: the store has no such layer.
+    """
+    return np.asarray(store.layer(number), np.float32)
 
 
 def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: int = 0) -> list[Score]:
@@ -51,21 +62,26 @@ def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: i
     scores = []
     for pair, found in linear_cka_encoders(layers, resamples=resamples, seed=seed).items():
         x, y = (stores[name] for name in pair)
-        encoder = " / ".join(dict.fromkeys(store.manifest["encoder"] for store in (x, y)))
-        common: dict[str, Any] = {
-            "task": "similarity",
-            "n": found.n,
-            "source": pair[0],
-            "target": pair[1],
-            "encoder": encoder,
-            "seed": seed,
-        }
-        scores += _all_layers(found, x.layer_numbers, y.layer_numbers, common)
+        common = _fields(stores, pair, seed)
+        scores += cka_scores(found, x.layer_numbers, y.layer_numbers, common)
         scores += _shuffled(x, y, common, seed)
     return scores
 
 
-def _all_layers(found: LayerCKA, rows: Sequence[int], columns: Sequence[int], common: Mapping[str, Any]) -> list[Score]:
+def _fields(stores: Mapping[str, Activations], pair: tuple[str, str], seed: int) -> dict[str, Any]:
+    """What all scores of a pair of stores have in common."""
+    encoder = " / ".join(dict.fromkeys(stores[name].manifest["encoder"] for name in pair))
+    return {"task": "similarity", "n": stores[pair[0]].n, "source": pair[0], "target": pair[1], "encoder": encoder, "seed": seed}
+
+
+def cka_scores(found: LayerCKA, rows: Sequence[int], columns: Sequence[int], common: Mapping[str, Any]) -> list[Score]:
+    """Biased and debiased CKA of every pair of layers as scores, with intervals where there are any.
+
+    Parameters
+    ----------
+    rows, columns: the numbers of the layers of the two sides.
+    common: everything else that the scores say, the number of items among it.
+    """
     scores = []
     biased, debiased = (found.biased, found.low, found.high), (found.debiased, found.debiased_low, found.debiased_high)
     for quantity, (values, low, high) in (("linear_cka", biased), ("debiased_linear_cka", debiased)):
@@ -82,7 +98,7 @@ def _shuffled(x: Activations, y: Activations, common: Mapping[str, Any], seed: i
     order, scores = np.random.default_rng([seed, 0x5AFF]).permutation(y.n), []
     with Progress(len(both), "shuffling", "layers") as progress:
         for layer in both:
-            value = linear_cka(x.layer(layer), np.asarray(y.layer(layer))[order])
+            value = linear_cka(read_layer(x, layer), read_layer(y, layer)[order])
             place: dict[str, Any] = {"layer": layer, "other_layer": layer, "condition": "shuffled_items"}
             scores.append(Score(**common, quantity="linear_cka", value=value, **place))
             progress.add(1)
@@ -110,26 +126,23 @@ def measure_layers(stores: Mapping[str, Activations], names: Sequence[str], seed
 
     Raises
     ------
-    InputError: an unknown measure, or what the measure refuses (too few items for canonical correlations, say).
+    InputError: an unknown measure, two stores without a layer in common, or what the measure refuses (too few items for canonical
+        correlations, say).
     """
     check_measures(names)
     pairs = list(itertools.combinations(stores, 2))
+    for first, second in pairs if names else []:
+        numbers = [stores[name].layer_numbers for name in (first, second)]
+        if not {*numbers[0]} & {*numbers[1]}:
+            got = f"{numbers[0]} of {first} and {numbers[1]} of {second}"
+            refuse("stores", "a layer that both have, for other measures", got, "extract the same layers of both")
     scores = []
     with Progress(len(pairs) * len(names), "measuring", "measures") as progress:
         for pair, name in itertools.product(pairs, names):
             x, y = (stores[side] for side in pair)
-            order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
-            encoder = " / ".join(dict.fromkeys(store.manifest["encoder"] for store in (x, y)))
-            common: dict[str, Any] = {
-                "task": "similarity",
-                "n": x.n,
-                "source": pair[0],
-                "target": pair[1],
-                "encoder": encoder,
-                "seed": seed,
-            }
+            order, common = np.random.default_rng([seed, 0x5AFF]).permutation(y.n), _fields(stores, pair, seed)
             for layer in (number for number in x.layer_numbers if number in y.layer_numbers):
-                left, right = np.asarray(x.layer(layer)), np.asarray(y.layer(layer))
+                left, right = read_layer(x, layer), read_layer(y, layer)
                 place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
                 for condition, rows in ((None, right), ("shuffled_items", right[order])):
                     scores.append(Score(**common, **place, condition=condition, value=MEASURES[name](left, rows)))
@@ -140,8 +153,8 @@ def measure_layers(stores: Mapping[str, Activations], names: Sequence[str], seed
 def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score], common: Mapping[str, Any]) -> list[Score]:
     """Pearson's correlation over layers of debiased linear CKA with sentence retrieval (Conneau et al. 2020, § 5.3).
 
-    Retrieval is P@1 on held-out sentences, the mean of both directions, once unaligned and once after Procrustes. There is no score
-    with fewer than four layers, or where one of the two is the same in all of them.
+    Retrieval is P@1 on held-out sentences, the mean of both directions, once unaligned and once after Procrustes. With fewer than four
+    layers, or where one of the two is the same in all of them, the value is NaN, and ``details["reason"]`` says why.
 
     Parameters
     ----------
@@ -150,7 +163,7 @@ def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score
     similarity: dict[int, float] = {}
     with Progress(len(x.layer_numbers), "comparing", "layers") as progress:
         for layer in x.layer_numbers:
-            similarity[layer] = linear_cka(x.layer(layer), y.layer(layer), debiased=True)
+            similarity[layer] = linear_cka(read_layer(x, layer), read_layer(y, layer), debiased=True)
             progress.add(1)
     found: dict[str, dict[int, list[float]]] = {}
     for score in retrieval:
@@ -159,13 +172,13 @@ def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score
     scores = []
     for condition, by_layer in found.items():
         layers = sorted(by_layer)
-        try:
-            value, low, high = pearson_interval(
-                np.array([similarity[layer] for layer in layers]), np.array([np.mean(by_layer[layer]) for layer in layers])
-            )
-        except InputError:  # too few layers, or a curve that is flat: there is no correlation to tell
-            continue
         told: dict[str, Any] = {"source": x.language, "target": y.language, "condition": condition, "task": "similarity_and_retrieval"}
-        details = {"of": "debiased_linear_cka and precision_at_1 over layers", "items": x.n}
-        scores.append(Score(**common, **told, quantity="pearson", value=value, low=low, high=high, n=len(layers), details=details))
+        told["details"] = {"of": "debiased_linear_cka and precision_at_1 over layers", "items": x.n}
+        curves = np.array([[similarity[layer], np.mean(by_layer[layer])] for layer in layers])
+        value, low, high = math.nan, None, None
+        try:
+            value, low, high = pearson_interval(*curves.T)
+        except InputError as error:  # too few layers, or a curve that is flat: there is no correlation, and that is told
+            told["details"]["reason"] = str(error).partition(": ")[2]
+        scores.append(Score(**common, **told, quantity="pearson", value=value, low=low, high=high, n=len(layers)))
     return scores

@@ -15,18 +15,35 @@ import numpy as np
 
 from crosslens.activations import Activations
 from crosslens.alignment.lexicon import LexiconResult, evaluate_lexicon
-from crosslens.alignment.links import aligned_rows, check_links, sentence_offsets
+from crosslens.alignment.links import aligned_rows, alignment_error_interval, alignment_error_rate, check_links, sentence_offsets
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.procrustes import Procrustes
+from crosslens.alignment.word_alignment import align_argmax
 from crosslens.dictionaries import Dictionary, pairs_in
 from crosslens.errors import refuse
 from crosslens.progress import Progress
 from crosslens.run.measures import Split
 from crosslens.score import Score
 
-__all__ = ["WordGold", "gold_of_dictionaries", "gold_of_links", "split_dictionary", "word_scores"]
+__all__ = ["LinkGold", "WordGold", "gold_of_dictionaries", "gold_of_links", "split_dictionary", "word_scores"]
 
 _NEIGHBOURS = 10  # of CSLS, as published
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LinkGold:
+    """Links of the held-out sentences, to judge those by that the vectors themselves make.
+
+    Attributes
+    ----------
+    offsets_x, offsets_y: where each sentence's words begin among the rows that compete.
+    sure, possible: (k, 3) sentence, row of x, row of y; possible ones may be found without being wrong.
+    """
+
+    offsets_x: np.ndarray
+    offsets_y: np.ndarray
+    sure: np.ndarray
+    possible: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,6 +58,7 @@ class WordGold:
     x, y: the rows that compete, rising; those of ``test`` are among them.
     sources: number of different source words of the test dictionary, also those that no store has; 0 for links.
     ways: "forward", or "both" directions.
+    links: for words in context, what links between them are judged by.
     """
 
     task: str
@@ -50,6 +68,7 @@ class WordGold:
     y: np.ndarray
     sources: int
     ways: str
+    links: LinkGold | None = None
 
 
 def split_dictionary(dictionary: Dictionary, train_fraction: float, seed: int) -> tuple[Dictionary, Dictionary]:
@@ -97,13 +116,14 @@ def gold_of_dictionaries(x: Activations, y: Activations, train: Dictionary, test
     return WordGold("word_translation", pairs[0], pairs[1], kept[0], kept[1], judged.sources, "forward")
 
 
-def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Split) -> WordGold:
+def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Split, *, possible: np.ndarray | None = None) -> WordGold:
     """Pairs of two stores of words in context: links in the sentences of one part to learn from, those of the other to judge by.
 
     Parameters
     ----------
     links: (k, 3) sentence, word of x in it, word of y in it, each from 0, as :func:`crosslens.alignment.links.read_pharaoh` gives them.
     split: which sentences are learnt from.
+    possible: (l, 3) links that may be found; without them, those of ``links`` alone.
 
     Raises
     ------
@@ -112,18 +132,30 @@ def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Spli
     for store in (x, y):
         if store.manifest["unit"] != "word":
             refuse(str(store.folder), "a store of words, for links", f"one of {store.manifest['unit']}s", "extract --unit word")
-    links, sentences = check_links(links, "links"), len(split.train) + len(split.held_out)
+    sentences = len(split.train) + len(split.held_out)
     texts = [np.asarray(store.index(["text"])["text"]) for store in (x, y)]
-    rows = np.stack(aligned_rows(links, *(sentence_offsets(text, sentences) for text in texts)), axis=1)
+    begins = [sentence_offsets(text, sentences) for text in texts]
+    links = check_links(links, "links")
+    rows = np.stack(aligned_rows(links, *begins), axis=1)
+    may = links if possible is None else check_links(possible, "possible")
+    judging = [
+        np.column_stack([given[:, 0], *aligned_rows(given, *begins)])[np.isin(given[:, 0], split.held_out)] for given in (links, may)
+    ]
     kept = [np.flatnonzero(_has_vector(store)) for store in (x, y)]
     competing = [rows_[np.isin(text[rows_], split.held_out)] for rows_, text in zip(kept, texts, strict=True)]
     train = _among(rows[np.isin(links[:, 0], split.train)], *kept)
     test = _among(rows[np.isin(links[:, 0], split.held_out)], *kept)
-    return WordGold("contextual_word_retrieval", train, test, competing[0], competing[1], 0, "both")
+    offsets = [sentence_offsets(text[rows_], sentences) for text, rows_ in zip(texts, competing, strict=True)]
+    judge = LinkGold(offsets[0], offsets[1], *judging)
+    return WordGold("contextual_word_retrieval", train, test, competing[0], competing[1], 0, "both", judge)
 
 
 def word_scores(x: Activations, y: Activations, gold: WordGold, common: Mapping[str, Any], *, by: str = "csls") -> list[Score]:
     """P@1, P@5, P@10 and mean reciprocal rank per layer, as the vectors are and after normalisation and Procrustes.
+
+    For words in context also the alignment error rate of the links that the vectors make: words of a held-out sentence and of its
+    translation that are each other's nearest by cosine (:func:`crosslens.alignment.word_alignment.align_argmax`), with a bootstrap
+    interval over sentences.
 
     Parameters
     ----------
@@ -168,7 +200,24 @@ def _layer_scores(x: np.ndarray, y: np.ndarray, gold: WordGold, fields: Mapping[
                 told |= {"fitted_on": len(gold.train), "normalisation": "iterative"}
             given = {"condition": condition, "task": gold.task, "source": names[way], "target": names[1 - way]}
             scores += _scores(result, {**fields, **given}, told, bool(gold.sources))
+        if gold.links is not None:
+            given = {"condition": condition, "task": "word_alignment", "source": names[0], "target": names[1]}
+            told = {"by": "argmax"} | ({"fitted_on": len(gold.train), "normalisation": "iterative"} if condition == "procrustes" else {})
+            scores.append(_link_score(competing, gold, gold.links, {**fields, **given}, told))
     return scores
+
+
+def _link_score(sides: list[np.ndarray], gold: WordGold, links: LinkGold, fields: Mapping[str, Any], told: Mapping[str, Any]) -> Score:
+    """The error rate of the links that two sides' vectors make, sentence by sentence."""
+    made = align_argmax(sides[0], sides[1], links.offsets_x, links.offsets_y)
+    sentence, i, j = made.T
+    found = np.column_stack([sentence, gold.x[links.offsets_x[sentence] + i], gold.y[links.offsets_y[sentence] + j]])
+    result = alignment_error_rate(found, links.sure, links.possible)
+    judged = len(np.unique(np.concatenate([sentence, links.sure[:, 0]])))
+    low, high = alignment_error_interval(found, links.sure, links.possible, seed=fields["seed"]) if judged > 1 else (None, None)
+    details = {**told, "precision": result.precision, "recall": result.recall, "links": result.predicted, "sure": result.sure}
+    details["possible"] = result.possible
+    return Score(**fields, quantity="alignment_error_rate", value=result.error_rate, n=judged, low=low, high=high, details=details)
 
 
 def _scores(result: LexiconResult, fields: Mapping[str, Any], told: Mapping[str, Any], covered: bool) -> list[Score]:

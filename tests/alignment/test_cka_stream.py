@@ -233,3 +233,10 @@ def test_refusals(rng):
         linear_cka_encoders({"a": [x[:, 0]], "b": [x]})
     with pytest.raises(InputError, match=r"stream: expected at least 5 rows, got 0; update it with more blocks"):
         LinearCKAStream().result()
+
+
+@pytest.mark.parametrize("kind", ["complex128", "<U3", "M8[s]", "V4"])
+def test_what_is_no_number_is_refused_and_not_converted(encoders, kind):
+    layer = np.zeros((130, 3), kind)
+    with pytest.raises(InputError, match=r"^fr\[1\]: expected a matrix of numbers, got one of .*; pass an array of shape \(n, d\)"):
+        linear_cka_encoders({"en": encoders["en"], "fr": [encoders["fr"][0], layer]})

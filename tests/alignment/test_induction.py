@@ -1,5 +1,6 @@
 """Self-learning and refinement: recovery of known rotations, the published rules by plain loops, the distribution of what is dropped."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,11 +10,11 @@ import pytest
 import scipy.linalg
 import scipy.stats
 
-from crosslens.alignment.induction import _Inducer, refine, self_learning
+from crosslens.alignment.induction import SelfLearningResult, _Inducer, refine, self_learning
 from crosslens.alignment.normalisation import normalise, unit_rows
 from crosslens.alignment.procrustes import Procrustes
 from crosslens.alignment.seeds import unsupervised_seed
-from crosslens.errors import InputError
+from crosslens.errors import InputError, OutputError, StoreError
 
 
 @pytest.fixture
@@ -273,9 +274,9 @@ PAIRS = np.stack([np.arange(20)] * 2, axis=1)
         (GOOD, GOOD, np.empty((0, 2), int), {}, "expected at least one pair, got none"),
         (GOOD, GOOD, [[0, 1, 2]], {}, r"expected whole numbers of shape \(p, 2\), got int64 of shape \(1, 3\)"),
         (GOOD, GOOD, [[0.0, 1.0]], {}, r"expected whole numbers of shape \(p, 2\), got float64"),
-        (GOOD, GOOD, [[0, 1], [2]], {}, r"expected an array of shape \(p, 2\), got rows of different lengths"),
-        (GOOD, GOOD, [[0, 1], [2, 30]], {}, r"expected rows of x below 30 and rows of y below 30, got \[2, 30\] in pair 1"),
-        (GOOD, GOOD, [[-1, 1]], {}, r"got \[-1, 1\] in pair 0"),
+        (GOOD, GOOD, [[0, 1], [2]], {}, r"expected whole numbers of shape \(p, 2\), got rows of different"),
+        (GOOD, GOOD, [[0, 1], [2, 30]], {}, r"expected rows of y from 0 to 29, got 30 in pair 1; leave out words"),
+        (GOOD, GOOD, [[-1, 1]], {}, r"expected rows of x from 0 to 29, got -1 in pair 0"),
         (GOOD, GOOD[:9], PAIRS[:9], {}, "k: expected at most the number of words that take part, 9, got 10"),
         (GOOD, GOOD, PAIRS, {"vocabulary": 5}, "k: expected at most the number of words that take part, 5, got 10"),
         (GOOD, GOOD, PAIRS, {"vocabulary": 0}, "vocabulary: expected a whole number from 1 up, got 0"),
@@ -324,3 +325,42 @@ def test_mapping_refuses_what_it_was_not_learnt_for():
         result.transform_x(GOOD[:, :3])
     with pytest.raises(InputError, match="y: expected finite numbers"):
         result.transform_y(np.full((1, 4), np.nan))
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_saved_maps_map_as_they_did_and_tell_how_they_were_learnt(rng, tmp_path, precision):
+    x, y, own = (side.astype(precision) if side.dtype.kind == "f" else side for side in two_spaces(rng, 200, 12, 0.3))
+    result = self_learning(x, y, np.stack([np.arange(40), own[:40]], axis=1), patience=2)
+    result.save(tmp_path / "maps.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["maps.safetensors"]
+    loaded = SelfLearningResult.load(tmp_path / "maps.safetensors")
+    for field in dataclasses.fields(result):
+        before, after = getattr(result, field.name), getattr(loaded, field.name)
+        assert (after.dtype, after.tobytes()) == (before.dtype, before.tobytes()), field.name
+    new_x, new_y = rng.normal(size=(2, 9, 12)).astype(precision)
+    assert np.array_equal(loaded.transform_x(new_x), result.transform_x(new_x))
+    assert np.array_equal(loaded.transform_y(new_y), result.transform_y(new_y))
+    assert not np.array_equal(loaded.transform_x(new_x), result.transform_y(new_x))  # the sides keep their places
+
+
+def test_load_refuses_what_save_did_not_write(tmp_path):
+    result = self_learning(GOOD, GOOD, PAIRS, patience=1)
+    result.save(tmp_path / "maps")
+    whole = (tmp_path / "maps").read_bytes()
+    changed = {"cut": whole[:-9], "text": b"hello", "gone": whole.replace(b"mean_y", b"meen_y")}
+    for name, content in changed.items():
+        (tmp_path / name).write_bytes(content)
+    Procrustes().fit(GOOD, GOOD[::-1]).save(tmp_path / "rotation")
+    for name in (*changed, "rotation"):
+        with pytest.raises(
+            StoreError, match=r"path: expected a file written by SelfLearningResult\.save, got .*; (fit|learn) and save the"
+        ):
+            SelfLearningResult.load(tmp_path / name)
+    with pytest.raises(StoreError, match=r"got .*rotation \(of Procrustes, with mean_x_, mean_y_, rotation_\); learn and save the maps"):
+        SelfLearningResult.load(tmp_path / "rotation")
+    with pytest.raises(StoreError, match=r"path: expected a file written by Procrustes\.save, got .*SelfLearningResult"):
+        Procrustes.load(tmp_path / "maps")
+    with pytest.raises(InputError, match=r"path: expected a file written by SelfLearningResult\.save, got .*nowhere, which is no file"):
+        SelfLearningResult.load(tmp_path / "nowhere")
+    with pytest.raises(OutputError, match="path: expected a file that can be written, got"):
+        result.save(tmp_path / "no" / "maps")

@@ -165,13 +165,13 @@ def test_results_do_not_depend_on_being_asked_twice(rng):
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([], r"^pairs: expected at least one pair of rows, got none; check that the dictionary and the vocabularies are written alike"),
-        (np.empty((0, 2), int), r"^pairs: expected at least one pair of rows, got none"),
-        ([(0, 200)], r"^pairs: expected rows of y, 0 to 179, got 200 in pair 0; leave out pairs"),
-        ([(0, 0), (-1, 0)], r"^pairs: expected rows of x, 0 to 199, got -1 in pair 1; leave out pairs"),
-        ([(0, 0, 0)], r"^pairs: expected row numbers of shape \(p, 2\), got int64 of shape \(1, 3\); give"),
-        ([(0.0, 1.0)], r"^pairs: expected row numbers of shape \(p, 2\), got float64 of shape \(1, 2\); give"),
-        ([("dog", "chien")], r"^pairs: expected row numbers of shape \(p, 2\), got <U5 of shape \(1, 2\); give"),
+        ([], r"^pairs: expected at least one pair, got none; give pairs whose words are in both vocabularies, written alike"),
+        (np.empty((0, 2), int), r"^pairs: expected at least one pair, got none"),
+        ([(0, 200)], r"^pairs: expected rows of y from 0 to 179, got 200 in pair 0; leave out words"),
+        ([(0, 0), (-1, 0)], r"^pairs: expected rows of x from 0 to 199, got -1 in pair 1; leave out words"),
+        ([(0, 0, 0)], r"^pairs: expected whole numbers of shape \(p, 2\), got int64 of shape \(1, 3\); give"),
+        ([(0.0, 1.0)], r"^pairs: expected whole numbers of shape \(p, 2\), got float64 of shape \(1, 2\); give"),
+        ([("dog", "chien")], r"^pairs: expected whole numbers of shape \(p, 2\), got <U5 of shape \(1, 2\); give"),
     ],
 )
 def test_pairs_that_are_none_are_refused(rng, pairs, message):

@@ -7,6 +7,7 @@ import pytest
 
 from crosslens.alignment.links import (
     aligned_rows,
+    alignment_error_interval,
     alignment_error_rate,
     check_links,
     read_pharaoh,
@@ -165,3 +166,58 @@ def test_offsets_that_do_not_fit_are_refused():
     for offsets in ([1, 2], [0, 2, 1], [0], [0.0, 1.0]):
         with pytest.raises(InputError, match=r"offsets_x: expected whole numbers from 0, never falling: where each sentence begins, and"):
             aligned_rows([[0, 0, 0]], offsets, [0, 1])
+
+
+def by_drawing(found, sure, possible, resamples):
+    """The interval by its definition: whole sentences are drawn, and the links of what was drawn are counted as sets."""
+    a, s, p = ({sentence: set() for sentence in range(30)} for _ in range(3))
+    for sets, links in ((a, found), (s, sure), (p, sure), (p, possible)):
+        for sentence, *link in links.tolist():
+            sets[sentence].add(tuple(link))
+    rng, rates = np.random.default_rng(5), []
+    for _ in range(resamples):
+        drawn = rng.choice(30, 30)
+        right = sum(len(a[i] & s[i]) + len(a[i] & p[i]) for i in drawn)
+        rates.append(1 - right / sum(len(a[i]) + len(s[i]) for i in drawn))
+    return np.quantile(rates, (0.025, 0.975))
+
+
+def test_the_interval_is_that_of_drawing_sentences(rng):
+    found, sure, possible = (some_links(rng, count, sentences=30, words=3) for count in (150, 120, 60))
+    assert len({*found[:, 0]} | {*sure[:, 0]}) == 30
+    low, high = alignment_error_interval(found, sure, possible, resamples=2000)
+    assert high - low > 0.1
+    assert (low, high) == pytest.approx(by_drawing(found, sure, possible, 2000), abs=0.01)  # both are drawn
+    assert low < alignment_error_rate(found, sure, possible).error_rate < high
+
+
+def test_the_interval_knows_sentences_and_not_their_names_or_order(rng):
+    found, sure = (some_links(rng, count, sentences=40, words=3) for count in (200, 150))
+    interval = alignment_error_interval(found, sure)
+    assert alignment_error_interval(found[::-1], sure[rng.permutation(150)]) == interval
+    assert alignment_error_interval(found + [7, 0, 0], sure + [7, 0, 0]) == interval
+    assert alignment_error_interval(found, sure, seed=1) != interval
+    # What it must not ignore: right and wrong links that come by whole sentences vary more than the same links mixed.
+    gold = check_links([(sentence, word, word) for sentence in range(40) for word in range(10)], "gold")
+    wrong = gold + [0, 0, 20]
+    mixed = np.where(gold[:, [1]] % 2 == 0, gold, wrong)
+    whole = np.where(gold[:, [0]] % 2 == 0, gold, wrong)
+    assert alignment_error_rate(mixed, gold).error_rate == alignment_error_rate(whole, gold).error_rate == 0.5
+    assert alignment_error_interval(mixed, gold) == (0.5, 0.5)
+    low, high = alignment_error_interval(whole, gold)
+    assert low == pytest.approx(0.5 - 1.96 * np.sqrt(0.25 / 40), abs=0.03) and high == pytest.approx(1 - low, abs=0.03)
+
+
+def test_a_sentence_with_possible_links_alone_changes_nothing(rng):
+    found, sure, possible = (some_links(rng, count, sentences=20) for count in (60, 50, 40))
+    more = np.concatenate([possible, [[90, 0, 0], [91, 0, 1]]])
+    assert alignment_error_interval(found, sure, more) == alignment_error_interval(found, sure, possible)
+
+
+def test_an_interval_of_one_sentence_or_of_no_draws_is_refused():
+    with pytest.raises(InputError, match=r"predicted: expected links of at least 2 sentences, to draw from, got 1 sentence; give more"):
+        alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [4, 1, 1]])
+    with pytest.raises(InputError, match=r"resamples: expected a whole number from 1 up, got 0"):
+        alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [5, 1, 1]], resamples=0)
+    with pytest.raises(InputError, match=r"sure: expected at least one link, got none"):
+        alignment_error_interval([[4, 0, 0], [5, 0, 0]], [])

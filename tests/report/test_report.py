@@ -277,6 +277,32 @@ def test_values_that_could_not_be_computed_are_shown_with_their_reason(tmp_path:
     assert not re.search(r"\bnan\b", source, re.IGNORECASE)
 
 
+def test_other_measures_of_layers_have_a_figure_each_with_what_is_known_of_them(tmp_path: Path) -> None:
+    folder = make_study(tmp_path / "run", 2, 4)
+    rows = list(read_scores(folder / "scores.jsonl"))
+    first = next(score for score in rows if score.task == "similarity")
+    for quantity, bottom in (("rsa", -0.35), ("mutual_knn", 0.2)):
+        keys = {"quantity": quantity, "low": None, "high": None}
+        for layer in range(4):
+            ends = {"low": bottom - 0.1, "high": bottom + 0.1} if quantity == "rsa" else {}
+            place = {"layer": layer, "other_layer": layer, "value": bottom + 0.1 * layer}
+            rows.append(dataclasses.replace(first, **{**keys, **place, **ends}, condition=None))
+            rows.append(dataclasses.replace(first, **{**keys, **place}, condition="shuffled_items"))
+    rows[-2] = dataclasses.replace(rows[-2], value=math.nan, details={"reason": "too few <items>"})
+    write_scores(rows, folder / "scores.jsonl")
+    source = render_report(folder)
+    found = re.split(r"<strong>Figure \d+\. ", source)[1:]
+    figures = {part.partition("</strong>")[0]: part for part in found}
+    with_band, without = figures["RSA by layer."], figures["Mutual nearest neighbours by layer."]
+    assert "The measure goes from -1 to 1; higher is more alike." in with_band
+    assert "Encoder, RSA: highest −0.050 at layer 3" in with_band
+    assert "Shuffled sentences, RSA: highest −0.050 at layer 3" in with_band
+    assert "Spearman correlation" in with_band and "fraction of neighbours" in without
+    assert with_band.count("opacity: 0.16") == 1 + without.count("opacity: 0.16")  # a band where there is an interval
+    assert "Not computed: Encoder, Mutual nearest neighbours, layer 3 (too few &lt;items&gt;)." in without
+    assert "has no figure for" not in source
+
+
 def test_nothing_but_nan(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "run", 2, 2)
     words = Page(render_report(change(folder, lambda s: dataclasses.replace(s, value=math.nan, low=None, high=None)))).text

@@ -1,6 +1,8 @@
 """``crosslens align`` and ``crosslens compare`` from the command line, with their folders and reports."""
 
 import json
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from crosslens.alignment.links import write_pharaoh
 from crosslens.cli.main import main
 from crosslens.progress import be_quiet
 from crosslens.report import render_report
+from crosslens.run.measures import make_split
 from crosslens.score import read_scores
 
 
@@ -71,6 +74,11 @@ def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
     assert main(["align", "cx", "cy", "--links", "links.txt", "--quiet", "--out", "run"]) == 0
     lines = lines_of(capsys)
     assert [(line[1], line[3], line[5]) for line in lines[1:3]] == [("eng", "rus", "100.0"), ("rus", "eng", "100.0")]
+    scores = {s.condition: s for s in read_scores("run/scores.jsonl") if s.quantity == "alignment_error_rate"}
+    assert lines[5] == "layer AER 95 % interval after Procrustes 95 % interval sentences".split()
+    first = scores["unaligned"]
+    assert lines[6] == ["0", f"{100 * first.value:.1f}", f"{100 * first.low:.1f}-{100 * first.high:.1f}", "0.0", "0.0-0.0", "20"]
+    assert first.low < first.value < first.high
     assert "Words, rus → eng: after Procrustes best at layer 0" in render_report("run")
 
 
@@ -96,6 +104,17 @@ def test_a_folder_keeps_its_settings(sentences, capsys):
     assert "seed" in capsys.readouterr().err
     assert main(["compare", "eng", "fra", "--quiet", "--out", "run"]) == 2
     assert "run: expected a run made by `crosslens compare`, got one of `crosslens align`; " in capsys.readouterr().err
+
+
+def test_a_correlation_that_is_not_there_is_told_in_words(tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    for name in ("deu", "spa"):
+        store(tmp_path / name, name, list(rng.normal(size=(2, N, D))))
+    assert main(["align", "deu", "spa", "--quiet", "--out", "run"]) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Pearson correlation of P@1")]
+    assert len(told) == 2 and all("over 2 layers: not computed (expected 4 or more pairs of numbers, got shapes" in line for line in told)
+    scores = [s for s in read_scores("run/scores.jsonl") if s.quantity == "pearson"]
+    assert all(np.isnan(s.value) and "4 or more pairs" in s.details["reason"] for s in scores) and len(scores) == 2
 
 
 def test_many_stores_are_compared_in_pairs(sentences, capsys):
@@ -129,6 +148,98 @@ def test_other_measures_are_columns(sentences, capsys):
     assert f"{value:.3f} (" in told and "in brackets that of shuffled rows" in told
 
 
+def test_other_measures_are_drawn_over_layers(sentences, capsys):
+    assert (
+        main(["compare", "eng", "fra", "rus", "--also", "svcca,procrustes_distance", "--resamples", "30", "--quiet", "--out", "run"]) == 0
+    )
+    page = render_report("run")
+    for label, direction in (("SVCCA", "higher"), ("Procrustes distance", "lower")):
+        assert page.count(f"{label} by layer.</strong>") == 1
+        assert f"{direction} is more alike" in page
+    assert "has no figure for" not in page
+    scores = {(s.source, s.target, s.layer, s.condition): s.value for s in read_scores("run/scores.jsonl") if s.quantity == "svcca"}
+    pictures = re.findall(r'aria-label="SVCCA by layer, ([^"]*)"', page)
+    for (source, target), label in zip((("eng", "fra"), ("eng", "rus"), ("fra", "rus")), pictures, strict=True):
+        assert f"({source}) – " in label and f"({target}), n = {N}." in label.replace("&nbsp;", " ")
+        for condition, name in ((None, "Encoder"), ("shuffled_items", "Shuffled sentences")):
+            values = [scores[source, target, layer, condition] for layer in range(4)]
+            assert f"{name}, SVCCA: highest {max(values):.3f} at layer {np.argmax(values)}" in label
+    assert page.index("Linear CKA by layer.") < page.index("SVCCA by layer.") < page.index("Every layer against every layer.")
+
+
+def test_a_measure_that_was_not_asked_for_is_not_drawn(sentences, capsys):
+    assert main(["compare", "eng", "fra", "--quiet", "--out", "run"]) == 0
+    assert "SVCCA" not in render_report("run")
+
+
+@pytest.fixture
+def refused(tmp_path, types, sentences):
+    """Stores that look well until they are computed with."""
+    rng = np.random.default_rng(7)
+    for name in ("deu", "spa"):
+        store(tmp_path / f"few-{name}", name, list(rng.normal(size=(2, 12, 14))))
+    store(tmp_path / "short", "fra", list(rng.normal(size=(2, N, D))))
+    wide = {"word": [f"y{i}" for i in range(N)]}
+    word_store(tmp_path / "short-types", "fra", [rng.normal(size=(N, D))], wide, "type")
+    word_store(tmp_path / "no-vectors", "fra", [np.full((N, D), np.nan)] * 2, wide, "type")
+    _, _, links = context_stores(tmp_path)
+    split = make_split(40, 0.5, seed=0)
+    for name, sentences_ in (("held.txt", split.held_out), ("learnt.txt", split.train)):
+        write_pharaoh(tmp_path / name, links[np.isin(links[:, 0], sentences_)], 40)
+
+
+WORDS = ["--dictionary", "train.txt", "--test", "test.txt"]
+REFUSED_LATE = {
+    "few items for intervals": (["compare", "few-deu", "few-spa", "--resamples", "9"], "deu[0]: expected at least 20 row(s) "),
+    "few items for a measure": (["compare", "few-deu", "few-spa", "--also", "mean_cca"], "x: expected more items than independent "),
+    "other numbers of layers": (["align", "eng", "short"], "encoders: expected the same number of layers and the same width "),
+    "other layers of words": (["align", "x", "short-types", *WORDS], "stores: expected the same layers and the same width "),
+    "no pairs to learn from": (["align", "x", "no-vectors", *WORDS], "train: expected at least one pair of words "),
+    "no links to learn from": (["align", "cx", "cy", "--links", "held.txt"], "train: expected at least one pair of words "),
+    "no links to judge by": (["align", "cx", "cy", "--links", "learnt.txt"], "test: expected at least one pair of words "),
+    "few sentences": (["align", "few-deu", "few-spa"], "texts: expected at least 20 sentences"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "told"), REFUSED_LATE.values(), ids=REFUSED_LATE.keys())
+def test_what_is_refused_while_it_is_computed_leaves_no_folder(refused, tmp_path, capsys, arguments, told):
+    assert main([*arguments, "--quiet", "--out", "run"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"crosslens: {told}") and err.count("\n") == 1, err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_negative_number_of_resamples_is_refused_and_leaves_no_folder(sentences, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", "eng", "fra", "--resamples", "-1", "--quiet", "--out", "run"])
+    assert stopped.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith("crosslens: arguments: ") and "a whole number from 0 to 4294967295 is needed, not '-1'" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_written_before_the_scores_are_there(sentences, tmp_path, monkeypatch, capsys):
+    def stopped(*_, **__):
+        assert not (tmp_path / "run").exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crosslens.run.similarities.compare_stores", stopped)
+    assert main(["compare", "eng", "fra", "--quiet", "--out", "run"]) == 130
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_computed(sentences, tmp_path, monkeypatch, capsys):
+    def never(*_, **__):
+        raise AssertionError("it was computed")
+
+    monkeypatch.setattr("crosslens.run.similarities.compare_stores", never)
+    (tmp_path / "file").write_text("mine")
+    for out in ("file", "file/run"):
+        assert main(["compare", "eng", "fra", "--quiet", "--out", out]) == 2
+        assert f"{out}: expected a folder that can be written to, got " in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 MISTAKES = {
     "an unknown measure": (["compare", "eng", "fra", "--also", "cosine"], "also: expected some of uncentred_cka, "),
     "types without a dictionary": (["align", "x", "y"], "arguments: expected --dictionary, for stores of types, got no --dictionary; "),
@@ -138,6 +249,10 @@ MISTAKES = {
     "two units": (["align", "x", "eng"], "stores: expected stores of one unit, got x of types, eng of sentences; "),
     "no such dictionary": (["align", "x", "y", "--dictionary", "none.txt"], "none.txt: expected "),
     "one store": (["compare", "eng"], "STORE: expected two or more stores, got 1; "),
+    "words of one language": (
+        ["align", "cx", "again", "--links", "train.txt"],
+        "stores: expected a language of its own for each, got eng, ",
+    ),
     "other items": (["compare", "x", "cx"], "stores: expected stores of one unit, got x of types, cx of words; "),
 }
 
@@ -145,6 +260,7 @@ MISTAKES = {
 @pytest.mark.parametrize(("arguments", "told"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_mistakes_are_one_line_and_nothing_is_written(types, sentences, tmp_path, capsys, arguments, told):
     context_stores(tmp_path)
+    shutil.copytree(tmp_path / "cx", tmp_path / "again")
     assert main([*arguments, "--quiet", "--out", "run"]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"crosslens: {told}") and err.count("\n") == 1, err

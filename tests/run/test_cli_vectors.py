@@ -1,17 +1,20 @@
 """``crosslens align eng=en.vec fra=fr.vec``: static vectors of two languages from the command line."""
 
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from crosslens.alignment.csls import By
 from crosslens.alignment.lexicon import evaluate_lexicon
+from crosslens.cli import alignment as arguments_of_align
 from crosslens.cli.main import main
 from crosslens.dictionaries import read_dictionary
 from crosslens.errors import InputError
 from crosslens.progress import be_quiet
 from crosslens.report import render_report
-from crosslens.run.vectors import first_pairs, map_vectors, own_dictionary
+from crosslens.run.vectors import METHODS, STARTS, first_pairs, map_vectors, own_dictionary
 from crosslens.score import read_scores
 from crosslens.static_vectors import StaticVectors, read_vec, write_vec
 
@@ -56,7 +59,8 @@ def test_every_method_finds_a_turned_space(folder, capsys, condition, options):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == "quantity per cent 95 % interval n of all, per cent".split()
     assert lines[1].split()[0] == "P@1" and float(lines[1].split()[1]) > 97
-    assert "coverage 99.0 % of 101 test words." in lines[-1]
+    assert "coverage 99.0 % of 101 test words." in lines[-2]
+    assert lines[-1] == "Report: run/report.html" and (folder / "run" / "report.html").exists()
     scores = {s.quantity: s for s in read_scores("run/scores.jsonl")}
     first = scores["precision_at_1"]
     assert (first.condition, first.layer, first.n, first.source, first.target) == (condition, 0, 100, "eng", "fra")
@@ -141,6 +145,37 @@ def test_mistakes_are_one_line_and_nothing_is_written(folder, capsys, options, t
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"crosslens: {told}") and err.count("\n") == 1, err
     assert not (folder / "run").exists()
+
+
+REFUSED_LATE = {
+    "few words for CSLS": (["--start", "identical", "--test", "near.txt", "--most", "6"], "k: expected at most the number of words "),
+    "no pair in the vectors": (["--dictionary", "train.txt", "--test", "nothing.txt"], "dictionary: expected "),
+}
+
+
+@pytest.mark.parametrize(("options", "told"), REFUSED_LATE.values(), ids=REFUSED_LATE.keys())
+def test_what_is_refused_while_it_is_computed_leaves_no_folder(folder, capsys, options, told):
+    (folder / "nothing.txt").write_text("nowhere nulle\n")
+    (folder / "near.txt").write_text("x1 y1\n")
+    assert main(["align", "eng=en.vec", "fra=fr.vec", *options, "--quiet", "--out", "run"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"crosslens: {told}") and err.count("\n") == 1, err
+    assert not (folder / "run").exists()
+
+
+def test_a_folder_that_holds_other_things_is_refused_before_anything_is_read(folder, capsys):
+    (folder / "run").mkdir()
+    (folder / "run" / "notes.txt").write_text("mine")
+    (folder / "en.vec").write_text("no vectors")
+    assert main(["align", "eng=en.vec", "fra=fr.vec", *WAYS["refine"], "--test", "test.txt", "--quiet", "--out", "run"]) == 2
+    assert "run: expected a new folder, or one of a run, got a folder with other files in it; " in capsys.readouterr().err
+    assert [path.name for path in (folder / "run").iterdir()] == ["notes.txt"]
+
+
+def test_the_choices_of_the_command_line_are_those_of_the_functions():
+    assert arguments_of_align.METHODS == METHODS
+    assert arguments_of_align.STARTS == STARTS
+    assert arguments_of_align.BY == get_args(By)
 
 
 def test_stores_take_no_method(folder, capsys):

@@ -1,5 +1,8 @@
 """Stores compared layer by layer, and whether similarity goes with retrieval."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -71,11 +74,26 @@ def test_the_correlation_is_scipy_s_over_layers(tmp_path):
     assert scores["unaligned"].value > 0.9
 
 
-def test_few_layers_have_no_correlation(tmp_path):
+def test_a_correlation_that_is_not_there_is_a_nan_with_its_reason(tmp_path):
     rng = np.random.default_rng(3)
-    x, y = (store(tmp_path / name, name, list(rng.normal(size=(3, N, 5)))) for name in "xy")
-    retrieval = retrieval_scores(x, y, make_split(N, 0.5, seed=0), {"encoder": "made", "seed": 0})
-    assert correlation_scores(x, y, retrieval, {"encoder": "made", "seed": 0}) == []
+    few = [store(tmp_path / name, name, list(rng.normal(size=(3, N, 5)))) for name in "xy"]
+    turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    layers = list(rng.normal(size=(4, N, 5)))
+    flat = [store(tmp_path / "a", "a", layers), store(tmp_path / "b", "b", [2 * layer @ turn for layer in layers])]
+    reasons = {
+        "few": (few, ["unaligned", "procrustes"], 3, r"expected 4 or more pairs of numbers, got shapes \(3,\) and \(3,\); give more pairs"),
+        "flat": (flat, ["procrustes"], 4, r"expected numbers that vary, got equal ones; a correlation with a constant is not defined"),
+    }
+    for (x, y), conditions, n, reason in reasons.values():
+        retrieval = retrieval_scores(x, y, make_split(N, 0.5, seed=0), {"encoder": "made", "seed": 0})
+        scores = {s.condition: s for s in correlation_scores(x, y, retrieval, {"encoder": "made", "seed": 0})}
+        assert set(scores) == {"unaligned", "procrustes"}
+        for condition in conditions:
+            score = scores[condition]
+            assert np.isnan(score.value) and (score.low, score.high, score.n) == (None, None, n)
+            assert re.fullmatch(reason, score.details["reason"])
+            assert json.loads(score.as_json())["value"] is None
+    assert scores["unaligned"].low is not None and "reason" not in scores["unaligned"].details  # layers turned alike, by chance
 
 
 def test_other_measures_compare_same_layers_and_shuffled_rows(three):

@@ -5,7 +5,9 @@ import pytest
 from tests_run_helpers import D, N, context_stores, word_store
 
 from crosslens.alignment.lexicon import evaluate_lexicon
+from crosslens.alignment.links import alignment_error_interval, alignment_error_rate
 from crosslens.alignment.normalisation import IterativeNormalisation
+from crosslens.alignment.word_alignment import align_argmax
 from crosslens.dictionaries import Dictionary
 from crosslens.errors import InputError
 from crosslens.run.measures import make_split
@@ -105,6 +107,40 @@ def test_links_of_held_out_sentences_are_not_learnt_from(tmp_path):
     wrong[held, 2] = wrong[held, 1]  # nonsense: what was learnt must be the same rotation, and find nothing of it
     scores = {s.condition: s for s in word_scores(x, y, gold_of_links(x, y, wrong, split), COMMON) if s.quantity == "precision_at_1"}
     assert scores["procrustes"].value < 0.3
+
+
+def test_links_that_the_vectors_make_are_judged_by_those_of_held_out_sentences(tmp_path):
+    x, y, links = context_stores(tmp_path)
+    split = make_split(40, 0.5, seed=0)
+    scores = {s.condition: s for s in word_scores(x, y, gold_of_links(x, y, links, split), COMMON) if s.quantity == "alignment_error_rate"}
+    first, turned = scores["unaligned"], scores["procrustes"]
+    assert (turned.value, turned.low, turned.high, turned.n) == (0, 0, 0, 20)
+    assert turned.details == {
+        "by": "argmax", "fitted_on": 80, "normalisation": "iterative", "precision": 1, "recall": 1, "links": 80, "sure": 80, "possible": 80,
+    }  # fmt: skip
+    held = np.isin(links[:, 0], split.held_out)
+    made = [row for row in align_argmax(x.layer(0), y.layer(0), range(0, 161, 4), range(0, 161, 4)).tolist() if row[0] in split.held_out]
+    assert first.value == alignment_error_rate(made, links[held]).error_rate > 0.3
+    assert (first.low, first.high) == alignment_error_interval(made, links[held], seed=COMMON["seed"])
+    assert (first.task, first.source, first.target, first.n) == ("word_alignment", "eng", "rus", 20)
+
+
+def test_possible_links_are_no_mistakes_and_words_without_a_vector_are_missed(tmp_path):
+    x, y, links = context_stores(tmp_path)
+    split = make_split(40, 0.5, seed=0)
+    odd = links[:, 1] % 2 == 1
+    gold = gold_of_links(x, y, links[odd], split, possible=links)
+    score = word_scores(x, y, gold, COMMON)[-1]
+    assert (score.condition, score.value, score.details["recall"], score.details["precision"]) == ("procrustes", 0, 1, 1)
+    strict = word_scores(x, y, gold_of_links(x, y, links[odd], split), COMMON)[-1]
+    assert strict.value == pytest.approx(1 / 3) and strict.details["precision"] == 0.5
+    # the first word of every sentence of y has no vector: a quarter of the links cannot be found, and those found keep their words
+    layer = np.array(y.layer(0))
+    layer[::4] = np.nan
+    index = {name: y.index([name])[name] for name in ("text", "position")}
+    holes = word_store(tmp_path / "holes", "rus", [layer], index, "word")
+    missed = word_scores(x, holes, gold_of_links(x, holes, links, split), COMMON)[-1]
+    assert missed.details["recall"] == 0.75 and missed.details["precision"] >= 0.75
 
 
 def test_what_does_not_fit_is_refused(tmp_path, turned):
