@@ -16,6 +16,7 @@ From text to vectors, one file per arrow:
     interop, folder              our weights <-> a transformers folder, or a folder of all languages' parts
     loading                      a folder or hub name -> any encoder
     extract                      encoder, text -> activations
+    cloze_model, cloze           a language model -> scores of sentences and of what fills a blank
 
 ``settings`` holds what a recipe can say, ``shape`` what an encoder can be, ``sharing`` what languages share; ``parts`` takes a model
 apart, ``distributed`` puts several processes to work, ``costs`` and ``estimate`` count operations.

@@ -1,16 +1,28 @@
 """What a probe's accuracy has to be read against: results that owe nothing to the vectors."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from crosslens.checks import check_labels
 from crosslens.errors import refuse
 from crosslens.stats import wilson_interval
 
-__all__ = ["Accuracy", "check_classes", "check_seed", "majority_accuracy", "shuffled_labels"]
+__all__ = [
+    "Accuracy",
+    "check_classes",
+    "check_seed",
+    "confusion_counts",
+    "f1_per_class",
+    "macro_f1",
+    "majority_accuracy",
+    "number_labels",
+    "shuffled_labels",
+    "unseen_labels",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +99,83 @@ def shuffled_labels(y: ArrayLike, seed: int) -> Shaped[np.ndarray, " n"]:
     ['b', 'a', 'a', 'c']
     """
     return np.random.default_rng(check_seed(seed)).permutation(check_classes(y, "y"))
+
+
+def confusion_counts(true: Int[np.ndarray, " n"], answers: Int[np.ndarray, " n"], classes: int) -> Int[np.ndarray, "c c"]:
+    """How often each class was answered for each: row is the true class, column the answer.
+
+    Parameters
+    ----------
+    true, answers: shape (n,), numbers of classes, from 0 to ``classes - 1``.
+
+    >>> confusion_counts(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    return np.bincount(true * classes + answers, minlength=classes**2).reshape(classes, classes)
+
+
+def f1_per_class(confusion: Int[np.ndarray, "c c"]) -> Float[np.ndarray, " c"]:
+    """``2 TP / (2 TP + FP + FN)`` of each class, from 0 to 1; NaN for a class that is neither there nor answered.
+
+    Parameters
+    ----------
+    confusion: as of :func:`confusion_counts`.
+
+    >>> f1_per_class(np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0]])).round(3).tolist()
+    [0.667, 0.667, nan]
+    """
+    there = confusion.sum(axis=0) + confusion.sum(axis=1)
+    return np.divide(2 * confusion.diagonal(), there, out=np.full(len(confusion), np.nan), where=there > 0)
+
+
+def macro_f1(true: Int[np.ndarray, " n"], answers: Int[np.ndarray, " n"]) -> float:
+    """Mean F1 over the classes that are there or were answered (scikit-learn's macro average), from 0 to 1; higher is better.
+
+    Parameters
+    ----------
+    true, answers: shape (n,), numbers of classes, from 0.
+
+    >>> round(macro_f1(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 0])), 3)
+    0.733
+    """
+    return float(np.nanmean(f1_per_class(confusion_counts(true, answers, 1 + int(max(true.max(), answers.max()))))))
+
+
+def number_labels(train: Shaped[np.ndarray, " m"], y: Shaped[np.ndarray, " n"]) -> tuple[Shaped[np.ndarray, " c"], Int[np.ndarray, " n"]]:
+    """All labels, those of training first and each group sorted, and the number of each of ``y`` among them.
+
+    Parameters
+    ----------
+    train: shape (m,), labels of the training items. y: shape (n,), any labels.
+
+    Raises
+    ------
+    InputError: words on one side and numbers on the other.
+
+    >>> labels, codes = number_labels(np.array(["b", "c"]), np.array(["a", "c"]))
+    >>> labels.tolist(), codes.tolist()
+    (['b', 'c', 'a'], [2, 1])
+    """
+    kinds = {"words" if some.dtype.kind in "US" else "numbers" for some in (train, y) if some.dtype.kind in "USiufb"}
+    try:
+        labels = np.concatenate([np.unique(train), np.setdiff1d(y, train)])
+        sorter = np.argsort(labels)
+        codes = sorter[np.searchsorted(labels, y, sorter=sorter)]
+    except TypeError:
+        kinds = {"words", "numbers"}
+    if len(kinds) > 1:
+        refuse("labels", "labels of one kind", "words and numbers", "use all words or all numbers")
+    return labels, codes
+
+
+def unseen_labels(labels: Shaped[np.ndarray, " c"], codes: Int[np.ndarray, " n"], trained: int) -> dict[Any, int]:
+    """How many items have each label that training does not have: those numbered from ``trained`` on.
+
+    >>> unseen_labels(np.array(["b", "c", "a"]), np.array([2, 1, 2]), 2)
+    {'a': 2}
+    """
+    numbers, counts = np.unique(codes[codes >= trained], return_counts=True)
+    return dict(zip(labels[numbers].tolist(), counts.tolist(), strict=True))
 
 
 def check_seed(seed: int) -> int:

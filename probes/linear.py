@@ -3,20 +3,21 @@
 import warnings
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from crosslens.checks import check_matrix, check_positive_int
-from crosslens.errors import refuse
+from crosslens.errors import InputError, refuse
 from crosslens.probes.controls import check_classes
+from crosslens.probes.rows import StandardisedLayer
+from crosslens.probes.solver import Surprise, fit_softmax
 
-__all__ = ["LinearProbe"]
+__all__ = ["LinearProbe", "NotFitted", "check_seen", "class_codes", "logits", "own_rows"]
 
-_TOLERANCE = 1e-6  # of the gradient; float32 gets no nearer (probabilities within 1e-3 of the minimum's, 1e-4 in float64)
+_TOLERANCE = 1e-10  # of the objective: what minimising further would gain
 
 
 class LinearProbe(ClassifierMixin, BaseEstimator):
@@ -74,23 +75,24 @@ class LinearProbe(ClassifierMixin, BaseEstimator):
         InputError: not finite, not one label per row, a single class, or no feature that varies.
         """
         X = check_matrix(X, "X")
-        y = check_classes(y, "y", len(X))
+        classes, codes = class_codes(check_classes(y, "y", len(X)), "y")
         if not isinstance(self.C, (int, float, np.number)) or not 0 < self.C < np.inf:
             refuse("C", "a finite number above 0", repr(self.C), "1.0 is a usual choice")
         max_iter = check_positive_int(self.max_iter, "max_iter")
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            refuse("y", "at least two classes", f"only {classes[0]!s}", "give items of another class: there is nothing to tell apart")
-        mean, scale = _mean_and_scale(X)
-        model = LogisticRegression(C=self.C, max_iter=max_iter, tol=_TOLERANCE)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model.fit(_standardise(X, mean, scale), codes)
-        _tell(caught, model)
+        layer = StandardisedLayer.of(X, "X")
+        if not layer.varies.any():
+            refuse(
+                "X", "at least one feature that varies", f"{X.shape[1]} constant columns", "give different items or another layer's vectors"
+            )
+        start = np.zeros((len(classes), X.shape[1] + 1))
+        found = fit_softmax(Surprise(layer, codes, len(classes)), float(self.C), start, tolerance=_TOLERANCE, max_iter=max_iter)
+        if not found.converged:
+            message = f"max_iter: expected convergence, got none in {found.steps} step(s); raise max_iter or lower C"
+            warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
-        self.coef_, self.intercept_ = model.coef_, model.intercept_
-        self.mean_, self.scale_ = mean, scale
-        self.n_iter_ = int(model.n_iter_.max())
+        self.coef_, self.intercept_ = own_rows(found.at, X.dtype)
+        self.mean_, self.scale_ = layer.mean, layer.scale
+        self.n_iter_ = found.steps
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -139,44 +141,57 @@ class LinearProbe(ClassifierMixin, BaseEstimator):
         """
         predicted = self.predict(X)
         y = check_classes(y, "y", len(predicted))
-        unseen = {*np.unique(y).tolist()} - {*self.classes_.tolist()}  # as Python compares: "1" is not 1
-        if unseen:
-            refuse("y", "labels seen in fit", ", ".join(sorted(map(repr, unseen))), "train on these labels too, or leave their items out")
+        check_seen(y, self.classes_, "y")
         return float((predicted == y).mean())
 
     def _logits(self, X: ArrayLike) -> Float[np.ndarray, "n c"]:
         if not hasattr(self, "coef_"):
-            refuse("LinearProbe", "a fitted probe", "one without coefficients", "call fit(X, y) first")
+            refuse("LinearProbe", "a fitted probe", "one without coefficients", "call fit(X, y) first", NotFitted)
         X = check_matrix(X, "X")
         if X.shape[1] != self.n_features_in_:
             refuse("X", f"{self.n_features_in_} columns, as in fit", f"{X.shape[1]} columns", "probe vectors of the same encoder and layer")
-        logits = _standardise(X, self.mean_, self.scale_) @ self.coef_.T.astype(X.dtype) + self.intercept_.astype(X.dtype)
-        return np.concatenate([np.zeros_like(logits), logits], axis=1) if len(self.classes_) == 2 else logits
+        return logits(StandardisedLayer.learnt(X, "X", self.mean_, self.scale_), self.coef_, self.intercept_)
 
 
-def _mean_and_scale(x: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
-    """Mean and standard deviation of each feature, the latter 1 where only rounding varies."""
-    mean = x.mean(axis=0, dtype=np.float64)
-    scale = np.sqrt(np.square(x - mean.astype(x.dtype)).mean(axis=0, dtype=np.float64))  # centred before squaring
-    rounding = 4 * np.finfo(x.dtype).eps + len(x) * np.finfo(np.float64).eps  # of the values, and of their mean
-    varies = scale > rounding * np.abs(mean)
-    if not varies.any():
-        refuse("X", "at least one feature that varies", f"{x.shape[1]} constant columns", "give different items or another layer's vectors")
-    return mean.astype(x.dtype), np.where(varies, scale, 1).astype(x.dtype)
+class NotFitted(InputError, NotFittedError):
+    """Both this library's error and the one that scikit-learn's tools expect."""
 
 
-def _standardise(x: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    block = x - mean.astype(x.dtype)
-    block /= scale.astype(x.dtype)
-    return block
+def class_codes(y: Shaped[np.ndarray, " n"], name: str) -> tuple[Shaped[np.ndarray, " c"], Int[np.ndarray, " n"]]:
+    """Different labels in sorted order, and which of them each item has.
+
+    Raises
+    ------
+    InputError: fewer than two different labels.
+
+    >>> class_codes(np.array(["fr", "de", "fr"]), "y")[1].tolist()
+    [1, 0, 1]
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        refuse(name, "at least two classes", f"only {classes[0]!s}", "give items of another class: there is nothing to tell apart")
+    return classes, codes
 
 
-def _tell(caught: list[warnings.WarningMessage], model: LogisticRegression) -> None:
-    """Say in our words that the optimiser did not converge, and pass every other warning on."""
-    for warning in caught:
-        if issubclass(warning.category, ConvergenceWarning):
-            steps = int(model.n_iter_.max())
-            message = f"max_iter: expected convergence, got none in {steps} step(s); raise max_iter or lower C"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+def check_seen(y: Shaped[np.ndarray, " n"], classes: Shaped[np.ndarray, " c"], name: str) -> None:
+    """Refuse labels that training did not have.
+
+    >>> check_seen(np.array(["fr"]), np.array(["de", "fr"]), "y")
+    """
+    unseen = {*np.unique(y).tolist()} - {*classes.tolist()}  # as Python compares: "1" is not 1
+    if unseen:
+        refuse(name, "labels seen in fit", ", ".join(sorted(map(repr, unseen))), "train on these labels too, or leave their items out")
+
+
+def own_rows(at: Float[np.ndarray, "c d1"], precision: np.dtype) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
+    """W and b of a minimum, one row for each class, or for two classes the second's row less the first's."""
+    rows = (at[1:] - at[:1] if len(at) == 2 else at).astype(precision)
+    return rows[:, :-1], rows[:, -1]
+
+
+def logits(
+    layer: StandardisedLayer, coefficients: Float[np.ndarray, "k d"], intercept: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, "n c"]:
+    """``z Wᵀ + b``; for two classes, which have one row, the first class's are 0."""
+    values = layer.apply(coefficients, intercept)
+    return np.concatenate([np.zeros_like(values), values], axis=1) if len(intercept) == 1 else values

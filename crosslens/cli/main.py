@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from crosslens import __version__
-from crosslens.cli import alignment, extraction
+from crosslens.cli import alignment, extraction, probes
 from crosslens.cli.arguments import fraction, whole_number
 from crosslens.errors import CrosslensError
 
@@ -43,18 +43,19 @@ _VERBS = {
         "crosslens compare runs/activations/fra runs/activations/eng",
     ),
     "probe": (
-        "language identification per layer on two or more stores of activations",
-        "crosslens probe runs/activations/fra runs/activations/eng",
+        "what the layers know: a battery of probes with controls; or language identification on stores of activations",
+        "crosslens probe --encoder xlm-roberta-base --battery semantic --data data --out runs/semantic",
     ),
     "report": (
-        "draw the report of a study or a training again",
-        "crosslens report runs/fra-eng",
+        "draw the report of a run again, or one page that compares runs of probes",
+        "crosslens report runs/probes-a runs/probes-b --out probes.html",
     ),
     "doctor": (
         "versions, devices, threads, and what is missing",
         "crosslens doctor",
     ),
 }
+_RESUMED = ("quickstart", "study", "train", "extract", "probe")  # verbs whose work is kept when they are stopped
 
 
 class _Parser(argparse.ArgumentParser):
@@ -82,8 +83,9 @@ def build_parser() -> argparse.ArgumentParser:
     _train_arguments(made["train"])
     extraction.add_arguments(made["extract"])
     alignment.add_arguments(made["align"], made["compare"])
-    _probe_arguments(made["probe"])
-    made["report"].add_argument("run", help="folder of a finished study, or of a training")
+    probes.add_arguments(made["probe"])
+    made["report"].add_argument("runs", nargs="+", metavar="RUN", help="folder of a run; two or more runs of crosslens probe are compared")
+    made["report"].add_argument("--out", metavar="FILE", help="the page, FILE.html (default: report.html in the folder of the one run)")
     for name, verb in made.items():
         if name not in ("doctor", "report"):
             verb.add_argument("--quiet", action="store_true", help="show no progress")
@@ -125,15 +127,6 @@ def _train_arguments(train: argparse.ArgumentParser) -> None:
     train.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp", help="how the processes of torchrun share a model")
 
 
-def _probe_arguments(probe: argparse.ArgumentParser) -> None:
-    probe.add_argument("stores", nargs="+", metavar="STORE", help="stores of activations, one per language")
-    probe.add_argument(
-        "--train-fraction", type=fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
-    )
-    probe.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
-    probe.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a fault of the program, 2 refused, 130 interrupted."""
     parsed = build_parser().parse_args(arguments)
@@ -147,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error))
     except KeyboardInterrupt:
         again = "the same command with --resume goes on" if parsed.verb == "train" else "the same command goes on"
-        kept = f"; what is finished is kept, {again}" if parsed.verb in ("quickstart", "study", "train", "extract") else ""
+        resumed = parsed.verb in _RESUMED and not (parsed.verb == "probe" and parsed.out is None)
+        kept = f"; what is finished is kept, {again}" if resumed else ""
         print(f"crosslens: stopped{kept}", file=sys.stderr)
         return 130
     except BrokenPipeError:

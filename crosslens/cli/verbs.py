@@ -12,7 +12,7 @@ from crosslens import __version__
 from crosslens.cli.alignment import align, compare
 from crosslens.cli.arguments import LANGUAGE, by_language
 from crosslens.cli.extraction import extract
-from crosslens.cli.stores import common_fields, parallel_stores, print_scores
+from crosslens.cli.probes import probe
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
@@ -120,34 +120,21 @@ def _print_estimate(recipe: Any) -> None:
     print(describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
 
 
-def probe(arguments: argparse.Namespace) -> None:
-    """Print language identification on two or more stores."""
-    from crosslens.run.measures import language_id_scores, make_split
-
-    be_quiet(arguments.quiet)
-    stores = parallel_stores(arguments.stores)
-    if len(stores) < 2:
-        refuse("STORE", "stores of two or more languages", "1", "extract another language's text with the same encoder")
-    split = make_split(stores[0].n, arguments.train_fraction, arguments.seed)
-    scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
-    rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
-    cells = {(s.layer, s.condition): s for s in scores}
-    for layer in range(stores[0].layers):
-        mine, majority, shuffled = (cells[layer, condition] for condition in (None, "majority", "shuffled_labels"))
-        values = (f"{100 * s.value:.1f}" for s in (majority, shuffled))
-        rows.append(
-            (str(layer), f"{100 * mine.value:.1f}", f"{100 * (mine.low or 0):.1f}-{100 * (mine.high or 0):.1f}", *values, str(mine.n))
-        )
-    print_scores(scores, rows, "Language identification, accuracy in per cent on held-out sentences.", arguments.json)
-
-
 def report(arguments: argparse.Namespace) -> None:
-    """Draw a finished study's report again, or that of a training run, finished or not."""
-    from crosslens.report import run_kind, write_report
+    """Draw the report of a finished study or probe run again, that of a training, finished or not, or one page for several probe runs."""
+    from crosslens.report.page import run_kind, write_comparison, write_report
 
-    if run_kind(arguments.run) == "study" and not (Path(arguments.run) / "scores.jsonl").exists():
-        refuse(arguments.run, "the folder of a finished study", "one without scores.jsonl", "finish the study first")
-    print(f"Report: {write_report(Path(arguments.run))}")
+    runs, out = [Path(run) for run in arguments.runs], arguments.out
+    if out is not None and (Path(out).suffix.lower() not in (".html", ".htm") or Path(out).is_dir()):
+        refuse("--out", "a file name that ends in .html", repr(out), "name the page so, as in --out probes.html")
+    if len(runs) > 1:
+        if out is None:
+            refuse("--out", f"a file for the page of {len(runs)} runs", "none", "add --out FILE.html")
+        print(f"Report: {write_comparison(runs, out)}")
+        return
+    if run_kind(runs[0]) == "study" and not (runs[0] / "scores.jsonl").exists():
+        refuse(str(runs[0]), "the folder of a finished study", "one without scores.jsonl", "finish the study first")
+    print(f"Report: {write_report(runs[0], out)}")
 
 
 def doctor(arguments: argparse.Namespace) -> None:

@@ -1,17 +1,32 @@
 """A run folder becomes one self-contained HTML page: which page depends on what made the folder."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from crosslens.errors import refuse
 from crosslens.files import read_json, write_whole
 from crosslens.report.emergence import emergence_page
+from crosslens.report.probes import probe_page, probe_runs_page
 from crosslens.report.study_page import study_page
 from crosslens.report.training import training_page
 
-__all__ = ["render_report", "run_kind", "write_report"]
+__all__ = ["render_report", "run_kind", "write_comparison", "write_report"]
 
-_PAGES = {"study": study_page, "align": study_page, "compare": study_page, "train": training_page, "emergence": emergence_page}
-_MADE_BY = ("crosslens study", "crosslens align", "crosslens compare", "crosslens train")  # an emergence run is made by training, too
+_PAGES = {
+    "study": study_page,
+    "align": study_page,
+    "compare": study_page,
+    "train": training_page,
+    "emergence": emergence_page,
+    "probe": probe_page,
+}
+_MADE_BY = (
+    "crosslens study",
+    "crosslens align",
+    "crosslens compare",
+    "crosslens train",
+    "crosslens probe",
+)  # training makes emergence, too
 
 
 def run_kind(folder: str | Path) -> str:
@@ -27,7 +42,7 @@ def run_kind(folder: str | Path) -> str:
 
 
 def render_report(folder: str | Path) -> str:
-    """The report of a study, a training run or an emergence run as HTML, the same characters for the same folder.
+    """The report of a study, a training, an emergence or a probe run as HTML, the same characters for the same folder.
 
     The page loads nothing: style and figures are inside it, and it has no scripts. A training or emergence run need not be finished.
 
@@ -43,13 +58,25 @@ def render_report(folder: str | Path) -> str:
     return _PAGES[kind](folder)
 
 
-def write_report(folder: str | Path) -> Path:
-    """Write a run's report to ``report.html`` in its folder, whole or not at all, and return where it is.
+def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
+    """Write a run's report to ``report.html`` in its folder, or to ``path``, whole or not at all, and return where it is.
 
     Raises
     ------
     InputError, StoreError: see :func:`render_report`.
     """
-    path = Path(folder) / "report.html"
+    path = Path(folder) / "report.html" if path is None else Path(path)
     write_whole(path, render_report(folder))
     return path
+
+
+def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
+    """Write one page for any number of probe runs to ``path``, whole or not at all, and return where it is.
+
+    Raises
+    ------
+    InputError: one of the folders holds no finished probe run, or is named twice.
+    StoreError: one of their files is damaged.
+    """
+    write_whole(path, probe_runs_page(folders))
+    return Path(path)

@@ -27,11 +27,11 @@ _DRAWN: dict[tuple[str, str], set[str | None]] = {
     ("mean_sentence_retrieval", "precision_at_1"): {*CONTROL_OF},
     ("word_translation", "precision_at_1"): {*CONTROL_OF, "refine", "self_learning"},
     ("contextual_word_retrieval", "precision_at_1"): {*CONTROL_OF},
-    ("similarity", "linear_cka"): {None, "random_encoder", "shuffled_items"},
-    ("similarity", "debiased_linear_cka"): {None, "random_encoder", "shuffled_items"},
     ("language_id", "accuracy"): {None, "random_encoder", "shuffled_labels", "majority"},
     ("language_id", "macro_f1"): {None, "random_encoder", "shuffled_labels", "majority"},
 }
+
+_SIMILARITY: set[str | None] = {None, "random_encoder", "shuffled_items"}  # of linear CKA, and of any other measure
 
 _Key = tuple[str | None, str, str | None, str, str | None, str | None]  # task, quantity, condition, part, source, target
 
@@ -103,7 +103,7 @@ def _key(score: Score) -> _Key:
 
 
 def _is_drawn(score: Score) -> bool:
-    drawn: set[str | None] = _DRAWN.get((score.task or "", score.quantity), set())
+    drawn = _SIMILARITY if score.task == "similarity" else _DRAWN.get((score.task or "", score.quantity), set())
     if score.condition not in drawn:
         return False
     return score.task in ("language_id", "mean_sentence_retrieval") or (score.source is not None and score.target is not None)

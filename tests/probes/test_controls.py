@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import confusion_matrix, f1_score
 
 from crosslens.errors import InputError
 from crosslens.probes import Accuracy, majority_accuracy, shuffled_labels
+from crosslens.probes.controls import confusion_counts, f1_per_class, macro_f1, number_labels, unseen_labels
 from crosslens.stats import wilson_interval
 
 
@@ -45,6 +47,28 @@ def test_global_random_state_is_neither_read_nor_moved():
     assert np.array_equal(shuffled_labels(np.arange(20), 1), first)
     np.random.seed(0)  # noqa: NPY002
     assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+
+
+def test_confusion_and_f1_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    true, answers = rng.integers(0, 5, 60), rng.integers(0, 4, 60)
+    counts = confusion_counts(true, answers, 6)
+    assert np.array_equal(counts, confusion_matrix(true, answers, labels=range(6)))
+    assert f1_per_class(counts)[:5] == pytest.approx(f1_score(true, answers, labels=range(5), average=None, zero_division=0))
+    assert macro_f1(true, answers) == pytest.approx(f1_score(true, answers, average="macro", zero_division=0))
+    assert np.isnan(f1_per_class(counts)[5])  # neither there nor answered: no number, and no warning
+
+
+def test_labels_of_training_are_numbered_first():
+    labels, codes = number_labels(np.array(["c", "b", "c"]), np.array(["d", "a", "b", "a"]))
+    assert labels.tolist() == ["b", "c", "a", "d"]
+    assert codes.tolist() == [3, 2, 0, 2]
+    assert unseen_labels(labels, codes, 2) == {"a": 2, "d": 1}
+    objects, codes = number_labels(np.array(["b", "a"], object), np.array(["c"], object))
+    assert (objects.tolist(), codes.tolist()) == (["a", "b", "c"], [2])
+    for train, y in ((np.array(["1"]), np.array([1])), (np.array(["a"], object), np.array([1], object))):
+        with pytest.raises(InputError, match=r"labels: expected labels of one kind, got words and numbers; use all words or all numbers"):
+            number_labels(train, y)
 
 
 def test_refusals():

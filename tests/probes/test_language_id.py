@@ -6,6 +6,10 @@ from sklearn.metrics import confusion_matrix, f1_score
 
 from crosslens.errors import InputError
 from crosslens.probes import LinearProbe, language_id, majority_accuracy, shuffled_labels
+from crosslens.probes.evaluation import probe_layers
+from crosslens.probes.language_id import LANGUAGE_ID_SETTINGS, identify_languages
+from crosslens.probes.parts import stratified_parts
+from crosslens.probes.softmax_by_adam import SoftmaxByAdam
 from crosslens.stats import wilson_interval
 
 LANGUAGES = ("swa", "deu", "eng")  # not in sorted order
@@ -81,3 +85,34 @@ def test_refusals():
         language_id(train, {**test, "eng": test["eng"] * np.nan})
     with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
         language_id(train, test, seed=-1)
+
+
+def stacked(seed=1, n=120):
+    """Two layers of vectors of three languages, and the language of each."""
+    near, far = vectors(seed, (n, n, n)), vectors(seed, (n, n, n), apart=4.0)
+    return [np.concatenate([*layer.values()]) for layer in (near, far)], np.repeat(LANGUAGES, n)
+
+
+def test_every_layer_at_once_is_the_probe_of_each_with_its_controls():
+    layers, languages = stacked()
+    parts = stratified_parts(languages, (0.6, 0.1, 0.3))
+    result = identify_languages(layers, languages, parts, seeds=(0, 1))
+    expected = probe_layers(layers, languages, parts, seeds=(0, 1))
+    assert np.array_equal(result.answers.given, expected.answers.given)
+    assert np.array_equal(result.control.accuracy, expected.control.accuracy)
+    assert result.accuracy[1].value > result.accuracy[0].value
+    assert result.answers.labels.tolist() == ["deu", "eng", "swa"]
+
+
+def test_the_papers_settings_train_by_adam_and_say_what_differs():
+    paper, default = LANGUAGE_ID_SETTINGS["paper"], LANGUAGE_ID_SETTINGS["default"]
+    assert (paper.unit, paper.special_tokens, paper.epochs, paper.batch, paper.learning_rate) == ("pair", True, 10, 32, 1e-3)
+    assert (default.unit, default.special_tokens, default.probe(0)) == ("sentence", False, None)
+    layers, languages = stacked()
+    parts = stratified_parts(languages, (0.7, 0.0, 0.3))  # no penalty to choose, no development part needed
+    result = identify_languages(layers, languages, parts, settings=paper, seeds=(4,))
+    probe = SoftmaxByAdam(10, 32, 1e-3, 4).fit([layer[parts.train] for layer in layers], languages[parts.train])
+    assert np.array_equal(result.answers.labels[result.answers.given], probe.predict([layer[parts.test] for layer in layers]))
+    assert result.control.accuracy.max() < 0.6
+    assert result.C is None
+    assert "NLTK" in paper.differs and "dropout" in paper.differs

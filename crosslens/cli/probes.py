@@ -1,0 +1,131 @@
+"""The verb ``probe``: a battery of probes on encoders, or language identification on stores of activations."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.cli.arguments import fraction, whole_number
+from crosslens.cli.extraction import TRUST
+from crosslens.cli.stores import common_fields, parallel_stores, print_scores
+from crosslens.cli.table import format_table
+from crosslens.errors import refuse
+from crosslens.progress import be_quiet, say
+
+__all__ = ["add_arguments", "probe"]
+
+BATTERIES = ("semantic", "syntactic", "language", "all")  # of crosslens.run.probe_data, which is not imported for a help text
+_OF_BATTERIES = ("battery", "data", "out", "tasks", "labels", "treebank", "mdl", "random_control", "limit", "trust_remote_code")
+
+
+def add_arguments(probe: argparse.ArgumentParser) -> None:
+    """What ``crosslens probe`` takes."""
+    add = probe.add_argument
+    add("stores", nargs="*", metavar="STORE", help="stores of activations, one per language: language identification on them")
+    add("--encoder", action="append", metavar="ENCODER", help="model folder or hub name; several are compared")
+    add("--battery", choices=BATTERIES, help="which tasks; without it those of --labels alone")
+    add("--data", metavar="DIR", help="folder with the data sets: wic/, scws/, sib200/ or wili*/, ud/, marvin_linzen/, blimp/")
+    add("--out", metavar="DIR", help="folder of the run; the same command goes on with a stopped run")
+    add("--tasks", metavar="LIST", help="only these tasks of the battery, such as wic,scws,upos,feature_Tense")
+    add(
+        "--labels",
+        action="append",
+        metavar="NAME=FILE",
+        help="a task of your own: LABEL TAB TEXT, divided at random, or NAME=TRAIN,DEV,TEST; or a treebank: upos=FILE.conllu",
+    )
+    add("--treebank", metavar="PREFIX", help="what the treebank's files in ud/ begin with (default: en_ewt)")
+    add("--mdl", action="store_true", default=None, help="measure description lengths, too (online coding)")
+    add(
+        "--random-control",
+        action=argparse.BooleanOptionalAction,
+        help="measure a randomly re-initialised copy of each encoder beside it (default: yes)",
+    )
+    add("--limit", type=int, metavar="N", help="most items of each part of a task (sentences of a treebank, pairs of a category)")
+    add("--trust-remote-code", action="store_true", default=None, help=TRUST)
+    add("--train-fraction", type=fraction, metavar="F", help="for stores: share of the sentences to fit on (default: 0.5)")
+    add("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+    add("--json", action="store_true", help="print JSON lines instead of a table")
+
+
+def probe(arguments: argparse.Namespace) -> None:
+    """Run a battery, or print language identification on two or more stores."""
+    be_quiet(arguments.quiet)
+    given = [name for name in _OF_BATTERIES if getattr(arguments, name) is not None]
+    if arguments.encoder:
+        if arguments.stores or arguments.train_fraction is not None:
+            got = f"also {arguments.stores[0]}" if arguments.stores else "also --train-fraction"
+            refuse("arguments", "encoders with a battery, or stores", got, "give one of the two kinds; see crosslens probe --help")
+        _battery(arguments)
+    elif given:
+        option = f"--{given[0].replace('_', '-')}"
+        refuse("--encoder", f"an encoder for {option}", "none", "add --encoder FOLDER_OR_HUB_NAME")
+    else:
+        _stores(arguments)
+
+
+def _battery(arguments: argparse.Namespace) -> None:
+    """Run a battery, and print its tables."""
+    if arguments.out is None:
+        refuse("--out", "a folder for the run", "none", "add --out DIR")
+    from crosslens.run.battery import Battery, run_battery
+    from crosslens.run.probe_summary import tables
+
+    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "random_control", "trust_remote_code")}
+    battery = Battery(
+        encoders=arguments.encoder,
+        battery=arguments.battery,
+        only=[name for name in (arguments.tasks or "").split(",") if name],
+        data=arguments.data,
+        labels=_labels(arguments.labels or []),
+        limit=arguments.limit,
+        seed=arguments.seed,
+        **{name: value for name, value in told.items() if value is not None},
+    )
+    folder = run_battery(battery, arguments.out)
+    from crosslens.report import write_report
+    from crosslens.score import read_scores
+
+    say("drawing the report")
+    report = write_report(folder)
+    scores = list(read_scores(folder / "scores.jsonl"))
+    if arguments.json:
+        print("\n".join(score.as_json() for score in scores))
+        return
+    for title, rows, text in tables(folder, scores):
+        print(*([f"{title}:"] if title else []), *([format_table(rows)] if rows else []), *([text] if text else []), "", sep="\n")
+    print(f"Report: {report}")
+
+
+def _labels(values: Sequence[str]) -> dict[str, list[str]]:
+    """NAME=FILE arguments, or NAME=TRAIN,DEV,TEST. A file whose name has a comma is one file."""
+    found: dict[str, list[str]] = {}
+    for value in values:
+        name, equals, files = value.partition("=")
+        if not equals or not name or not files:
+            refuse("--labels", "NAME=FILE, or NAME=TRAIN,DEV,TEST", repr(value), "put the task's name and = in front")
+        if name in found:
+            refuse("--labels", "each task once", f"{name} twice", "give each task its own name")
+        found[name] = [files] if Path(files).is_file() else files.split(",")
+    return found
+
+
+def _stores(arguments: argparse.Namespace) -> None:
+    """Print language identification on two or more stores."""
+    from crosslens.run.measures import language_id_scores, make_split
+
+    stores: list[Any] = parallel_stores(arguments.stores) if arguments.stores else []
+    if len(stores) < 2:
+        remedy = "extract another language's text with the same encoder, or give --encoder and --battery"
+        refuse("STORE", "stores of two or more languages", str(len(stores)), remedy)
+    train_fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
+    split = make_split(stores[0].n, train_fraction, arguments.seed)
+    scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
+    rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
+    cells = {(s.layer, s.condition): s for s in scores}
+    for layer in range(stores[0].layers):
+        mine, majority, shuffled = (cells[layer, condition] for condition in (None, "majority", "shuffled_labels"))
+        values = (f"{100 * s.value:.1f}" for s in (majority, shuffled))
+        rows.append(
+            (str(layer), f"{100 * mine.value:.1f}", f"{100 * (mine.low or 0):.1f}-{100 * (mine.high or 0):.1f}", *values, str(mine.n))
+        )
+    print_scores(scores, rows, "Language identification, accuracy in per cent on held-out sentences.", arguments.json)

@@ -1,0 +1,130 @@
+"""The page of one or more probe runs: its head and the order of its sections."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from crosslens.report.drawing import plain_style
+from crosslens.report.layout import Numbering, document, files_table, headline, section, settings_table
+from crosslens.report.probes_findings import layer_findings
+from crosslens.report.probes_layers import task_section
+from crosslens.report.probes_overview import overview_section, paired_section
+from crosslens.report.probes_pairs import pair_findings, pair_section, pair_tasks
+from crosslens.report.probes_run import ProbeRuns, load_probe_runs, task_title
+from crosslens.report.wording import join, paragraph, plural, tag, text
+
+__all__ = ["probe_page", "probe_runs_page"]
+
+_DEFINITIONS = (
+    ("Layer", "0 is the output of the embedding layer."),
+    ("Random encoder", "The same architecture and tokeniser with weights drawn anew: what it reaches comes from word identity, length and "
+     "architecture, not from training (Zhang & Bowman 2018)."),
+    ("Control task and selectivity", "The same probe is trained on random labels, one for each word type: what it reaches it has learnt by "
+     "heart. Selectivity is the accuracy minus that (Hewitt & Liang 2019). Items without types, such as sentences, have their labels "
+     "shuffled instead."),
+    ("Majority class", "Always giving the label that is most frequent in training."),
+    ("Intervals", "95 %, over test items: Wilson’s (1927) for shares, Agresti & Min’s (2005) for differences on the same items; others are "
+     "named in the details of scores.jsonl. They do not include the choice of the layer."),
+    ("Over seeds", "Lowest and highest accuracy after training on bootstrap samples of the training items, one for each seed."),
+    ("Clearly above", "Where encoder and random encoder were compared item by item, the 95 % interval of the difference lies above 0. "
+     "Elsewhere the whole interval lies above the control’s, which is stricter. Neither is corrected for the number of comparisons."),
+)  # fmt: skip
+
+
+def probe_page(folder: str | Path) -> str:
+    """The report of one probe run.
+
+    Raises
+    ------
+    InputError: the folder holds no finished probe run.
+    StoreError: one of its files is damaged.
+    """
+    return probe_runs_page([folder])
+
+
+def probe_runs_page(folders: Sequence[str | Path]) -> str:
+    """One page for any number of probe runs: the same tasks side by side, a line for each encoder of each run.
+
+    Raises
+    ------
+    InputError: one of the folders holds no finished probe run, or is named twice.
+    StoreError: one of the files is damaged.
+    """
+    runs, numbering = load_probe_runs(folders), Numbering()
+    with plain_style():
+        parts = [_headline(runs), overview_section(runs, numbering) if runs.tasks() or runs.not_measured() else ""]
+        parts += [task_section(runs, task, numbering, key) for key, task in _layer_keys(runs).items()]
+        parts += [pair_section(runs, task, numbering, key) for key, task in _pair_keys(runs).items()]
+        parts += [paired_section(runs), _made(runs)]
+    return document(_title(runs), [part for part in parts if part])
+
+
+def _layer_keys(runs: ProbeRuns) -> dict[str, str]:
+    return {f"task-{place}": task for place, task in enumerate(runs.tasks(), 1)}
+
+
+def _pair_keys(runs: ProbeRuns) -> dict[str, str]:
+    return {f"pairs-{place}": task for place, task in enumerate(pair_tasks(runs), 1)}
+
+
+def _title(runs: ProbeRuns) -> str:
+    if len(runs.folders) > 1:
+        return f"Probes of {plural(len(runs.folders), 'run')}"
+    if len(runs.subjects) > 1:
+        return f"Probes of {plural(len(runs.subjects), 'encoder')}"
+    return f"Probes of {runs.subjects[0].label.rstrip('/').rsplit('/', 1)[-1]}"
+
+
+def _headline(runs: ProbeRuns) -> str:
+    links = {"overview": "All tasks"} if runs.tasks() or runs.not_measured() else {}
+    links |= {key: task_title(task) for key, task in (_layer_keys(runs) | _pair_keys(runs)).items()}
+    links |= ({"paired": "Paired tests"} if runs.paired_tests else {}) | {"made": "How this was made"}
+    findings = [*layer_findings(runs), *pair_findings(runs)]
+    return headline(_title(runs), links, _facts(runs), _notes(runs), findings, "Nothing was measured.")
+
+
+def _facts(runs: ProbeRuns) -> dict[str, str]:
+    tasks = [task_title(task) for task in (*runs.tasks(), *pair_tasks(runs))]
+    seeds = dict.fromkeys(str(settings.get("seed", "not recorded")) for settings in map(_settings, runs.configs))
+    return {
+        "Encoders" if len(runs.subjects) > 1 else "Encoder": join([subject.label for subject in runs.subjects]),
+        "Runs": join([folder.resolve().name for folder in runs.folders]),
+        "Tasks": join(tasks) or "none",
+        "Seeds" if len(seeds) > 1 else "Seed": join(list(seeds)),
+    }
+
+
+def _settings(config: dict[str, object]) -> dict[str, object]:
+    given = config.get("settings")
+    return given if isinstance(given, dict) else {}
+
+
+def _notes(runs: ProbeRuns) -> list[str]:
+    """What could not be measured, and what the runs want their readers to know."""
+    names, notes = [f"{folder.resolve().name}: " if len(runs.folders) > 1 else "" for folder in runs.folders], []
+    for run, task, reason in runs.not_measured():
+        notes.append(f"{names[run]}{task_title(task)} was not measured: {reason}")
+    for run, config in enumerate(runs.configs):
+        given = config.get("notes")
+        notes += [f"{names[run]}{note}" for note in (given if isinstance(given, list) else [given] if given else [])]
+    return notes
+
+
+def _made(runs: ProbeRuns) -> str:
+    """Settings, data, versions and files of every run, and the definitions."""
+    parts = []
+    for folder, config in zip(runs.folders, runs.configs, strict=True):
+        parts.append(tag("h3", text(folder.resolve().name)) if len(runs.folders) > 1 else "")
+        versions = config.get("versions")
+        left = settings_table("Settings of the run (config.json, “settings”).", _settings(config))
+        right = settings_table("Versions.", versions if isinstance(versions, dict) else {}) + files_table(folder)
+        parts.append(tag("div", tag("div", left) + tag("div", right), class_="wide"))
+        rest = {key: value for key, value in config.items() if key not in ("kind", "settings", "versions", "notes", "not_measured")}
+        parts.append(settings_table("Anything else in config.json.", rest) if rest else "")
+    if runs.undrawn:
+        parts.append(settings_table("Measurements that this page has no figure for (number of lines).", dict(sorted(runs.undrawn.items()))))
+    if runs.repeated:
+        parts.append(
+            paragraph(f"{plural(runs.repeated, 'line')} of scores.jsonl repeat the keys of an earlier line; the earlier is shown.")
+        )
+    definitions = [tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}") for name, meaning in _DEFINITIONS]
+    return section("made", "How this was made", *parts, tag("h3", "Definitions"), tag("ul", "".join(definitions)))

@@ -1,0 +1,121 @@
+"""What came out of probing, in plain words: true also where the encoder is no better than its controls."""
+
+import math
+
+from crosslens.report.probes_drawing import one_each
+from crosslens.report.probes_overview import control_at, selectivity
+from crosslens.report.probes_run import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
+from crosslens.report.wording import decimal, estimate, join, missing_reason, plural, tag, text
+
+__all__ = ["layer_findings"]
+
+_CALLED = {
+    "majority": "the majority class",
+    "word_order": "word order alone",
+    "random_encoder": "the random encoder",
+    "control_task": "the control task",
+    "shuffled_labels": "shuffled labels",
+    "character_ngrams": "character n-grams",
+    "fasttext": "fastText",
+}
+
+
+def layer_findings(runs: ProbeRuns) -> list[str]:
+    """One entry (HTML) for each task: where each encoder is best, how that compares with its controls, and on how many items."""
+    found = []
+    for task in runs.tasks():
+        told = [_told(runs, task, subject) for subject in runs.subjects if any(key[0] == task for key in runs.cells[subject])]
+        if any(told):
+            found.append(
+                f"{tag('strong', text(task_title(task)) + ':')} {_highest(runs, task)} {one_each([part for part in told if part])}"
+            )
+    optimistic = [s for s in runs.subjects for task in runs.tasks() if (c := runs.chosen(s, task)) and c.layers > 1 and not c.on_dev]
+    if optimistic:
+        found.append(
+            "Where it is not said that a layer is the best on dev, it is the best on the reported items themselves: read its value as "
+            "slightly optimistic. The curves below show all layers."
+        )
+    return found
+
+
+def _told(runs: ProbeRuns, task: str, subject: Subject) -> str:
+    quantity, chosen = in_words(runs.main_quantity(task)), runs.chosen(subject, task)
+    who = f"{text(subject.label)}: " if len(runs.subjects) > 1 else ""
+    if chosen is None:
+        scores = [s for key, cells in runs.cells[subject].items() if key[0] == task and key[2] is None for s in cells.values()]
+        return f"{who}{quantity} could not be computed ({text(missing_reason(scores[0]))})." if scores else ""
+    where = "" if chosen.layer is None else f" at layer {chosen.layer}"
+    each = f" and {chosen.representations} representations" if chosen.representations > 1 else ""
+    of = f", the best of {plural(chosen.layers, 'layer')}{each}" if chosen.layers > 1 else ""
+    how = " on dev" if chosen.on_dev and chosen.layers > 1 else ""
+    with_ = f" ({text(chosen.representation.replace('_', ' '))})" if chosen.representation else ""
+    n = f"{runs.part(subject, task)}, " if runs.part(subject, task) else ""
+    lead = f"{who}{tag('strong', f'{quantity} {text(estimate(chosen.score))}{where}')}{with_}{of}{how} ({n}n = {chosen.score.n:,})."
+    return f"{lead} {_verdict(runs, task, subject, chosen)}{_selective(runs, task, subject, chosen)}{_surface(runs, task, subject, chosen)}"
+
+
+def _verdict(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> str:
+    """How the reported value stands to each control; HTML."""
+    groups: dict[str | None, list[str]] = {"above": [], "unclear": [], "below": [], None: []}
+    for condition, name in _CALLED.items():
+        control = None if condition in SURFACE else control_at(runs, subject, task, condition, chosen)
+        if control is not None and not math.isnan(control.value):
+            groups[against(chosen.score, control)].append(f"{name} ({text(estimate(control))}{_difference(chosen, condition)})")
+    if not any(groups.values()):
+        return "No control was measured, so it is not known how much of this the encoder’s training brings. "
+    sentences = []
+    if groups["above"]:
+        sentences.append(f"That is clearly above {join(groups['above'])}.")
+    if groups["unclear"]:
+        sentences.append(f"It is {tag('strong', 'not clearly above')} {join(groups['unclear'])}.")
+    if groups["below"]:
+        sentences.append(f"It is {tag('strong', 'below')} {join(groups['below'])}.")
+    if groups[None]:
+        sentences.append(f"Beside it, without an interval to tell them apart: {join(groups[None])}.")
+    if "random_encoder" not in {c for c in _CALLED if control_at(runs, subject, task, c, chosen) is not None}:
+        sentences.append("No random encoder was measured.")
+    return " ".join(sentences) + " "
+
+
+def _difference(chosen: Chosen, condition: str) -> str:
+    """How far the encoder is above its random copy on the same items, where that was measured."""
+    paired = (chosen.score.details or {}).get("above_control") if condition == "random_encoder" else None
+    if not isinstance(paired, dict) or not {"difference", "low", "high"} <= paired.keys():
+        return ""
+    difference, low, high = (decimal(paired[name]) for name in ("difference", "low", "high"))
+    return f"; on the same items the difference is {difference} [{low}, {high}]"
+
+
+def _highest(runs: ProbeRuns, task: str) -> str:
+    """Which encoder is highest, and from which its interval is apart; empty where there are no two to compare."""
+    found = [(subject.label, chosen.score) for subject in runs.subjects if (chosen := runs.chosen(subject, task)) is not None]
+    if len(found) < 2:
+        return ""
+    label, top = max(found, key=lambda pair: pair[1].value)
+    stands = {other: against(top, score) for other, score in found if other != label}
+    apart, near = ([text(other) for other, stand in stands.items() if (stand == "above") is above] for above in (True, False))
+    told = [f"its interval lies wholly above that of {join(apart)}"] if apart else []
+    told += [f"by the intervals it is not told apart from {join(near)}"] if near else []
+    return f"highest is {tag('strong', text(label))}: {'; '.join(told)}."
+
+
+def _selective(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> str:
+    if chosen.layer is None:
+        return ""
+    score = selectivity(runs, subject, task, chosen.representation).get(chosen.layer)
+    if score is None or math.isnan(score.value):
+        return ""
+    weak = score.low is not None and score.low <= 0
+    remark = ": " + tag("strong", "the probe learns labels without meaning as well") if weak else ""
+    return f"Selectivity is {text(estimate(score))}{remark}. "
+
+
+def _surface(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> str:
+    """Classifiers of the text itself, which need no encoder."""
+    told = []
+    for condition in SURFACE:
+        score = control_at(runs, subject, task, condition, chosen)
+        if score is not None and not math.isnan(score.value):
+            stand = {"above": "below the encoder", "below": "above the encoder"}.get(against(chosen.score, score) or "", "")
+            told.append(f"{_CALLED[condition]} {text(estimate(score))}{f', clearly {stand}' if stand else ''}")
+    return f"On the text itself, without an encoder: {join(told)}." if told else ""

@@ -1,0 +1,333 @@
+"""Folders of probe runs as the report sees them: who was probed, on what, and where the numbers are.
+
+Besides the keys that every score has, the page reads these of ``details`` (all of them may be missing):
+
+* ``part``: "dev" or "test". Layers are chosen on dev where there is one; the other part is what is reported.
+* ``representation``: what was classified (WiC); ``category``, ``method``, ``covered``, ``pairs``: minimal pairs.
+* ``f1``: label -> F1; ``confusion``: ``{"labels": […], "counts": [[…]]}`` or the name of an .npz file of the run with these two arrays,
+  counts of true label by answer.
+* ``corrected_p``: the row is a paired test, with the fields of ``crosslens.probes.paired_tests.PairedTest``; rows may also carry
+  such tests as a list under ``paired_tests``.
+* ``penalty``, ``spread`` (lowest and highest value over seeds), ``n_train``, ``classes``, ``dropped`` (reason -> count), ``truncated``.
+
+``config.json`` says under ``not_measured`` what the battery lacks: task -> reason.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import StoreError, refuse
+from crosslens.files import read_json
+from crosslens.report.study import Curve, best_layer
+from crosslens.score import QUANTITIES, Score, read_scores
+
+__all__ = [
+    "CONDITIONS",
+    "PAIR_TASKS",
+    "SURFACE",
+    "Chosen",
+    "ProbeRuns",
+    "Subject",
+    "against",
+    "axis_label",
+    "describe_task",
+    "in_words",
+    "load_probe_runs",
+    "task_title",
+]
+
+CONDITIONS: dict[str | None, str] = {
+    None: "Encoder",
+    "random_encoder": "Random encoder",
+    "control_task": "Control task",
+    "shuffled_labels": "Shuffled labels",
+    "majority": "Majority class",
+    "word_order": "Word order alone",
+    "character_ngrams": "Character n-grams",
+    "fasttext": "fastText",
+}
+PAIR_TASKS = ("minimal_pairs", "blimp")
+SURFACE = ("character_ngrams", "fasttext")  # classifiers of the text itself: to be compared with, but no controls
+
+_TASKS = {
+    "language_id": ("Language identification", "A linear classifier is trained on the vectors of one layer to say which language a "
+                    "sentence is in."),
+    "topic": ("Topic", "A linear classifier is trained on the vectors of one layer to say what a sentence is about."),
+    "wic": ("Word in context (WiC)", "Two sentences share a word: a classifier on the vectors of one layer says whether it has the same "
+            "meaning in both (Pilehvar & Camacho-Collados 2019)."),
+    "scws": ("Similarity in context (SCWS)", "The cosine of the vectors of two marked words, ranked against how alike people find them in "
+             "their contexts (Huang et al. 2012): Spearman’s correlation. Nothing is trained. Papers print it × 100."),
+    "minimal_pairs": ("Minimal pairs", "Two sentences differ in their grammar alone: the model is right when it finds the grammatical one "
+                      "more probable. Nothing is trained; chance is 0.5."),
+    "blimp": ("Minimal pairs: BLiMP", "Two sentences differ in their grammar alone: the model is right when it finds the grammatical one "
+              "more probable (Warstadt et al. 2020). Nothing is trained; chance is 0.5."),
+    "upos": ("Part of speech", "A linear classifier is trained on the vectors of words to say their part of speech (UPOS)."),
+    "xpos": ("Part of speech, the treebank’s own tags", "A linear classifier is trained on the vectors of words to say their tag (XPOS)."),
+    "deprel": ("Dependency relation", "A linear classifier is trained on the vectors of words to say their relation to their head."),
+    "structural_distance": ("Tree distance", "A linear map is trained so that squared distances of word vectors are distances in the "
+                            "syntax tree (Hewitt & Manning 2019)."),
+    "structural_depth": ("Tree depth", "A linear map is trained so that squared lengths of word vectors are depths in the syntax tree "
+                         "(Hewitt & Manning 2019)."),
+}  # fmt: skip
+_MAIN = (
+    "accuracy",
+    "uuas",
+    "root_accuracy",
+    "spearman",
+    "distance_spearman",
+    "depth_spearman",
+    "macro_f1",
+)  # the first measured is what a task is judged by
+
+_Key = tuple[str, str, str | None, str, str]  # task, quantity, condition, representation, part
+_Cells = dict[int | None, Score]
+
+
+def task_title(task: str) -> str:
+    """What a task is called on the page.
+
+    >>> task_title("upos"), task_title("feature_Number"), task_title("mine")
+    ('Part of speech', 'Feature Number', 'mine')
+    """
+    if task.startswith("feature_"):
+        return f"Feature {task.removeprefix('feature_')}"
+    return _TASKS[task][0] if task in _TASKS else task
+
+
+def describe_task(task: str) -> str:
+    """A sentence or two on what a task measures."""
+    if task.startswith("feature_"):
+        return "A linear classifier is trained on the vectors of words to say the value of this feature."
+    return _TASKS[task][1] if task in _TASKS else "A probe is trained on the vectors of one layer to say the labels that the run was given."
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """One encoder of one run: a line of the page, called by its label."""
+
+    run: int
+    encoder: str | None
+    label: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """Where a task is reported: the layer (None where there are none), the score there, of how many layers and representations it is
+    the best, and whether they were compared on dev."""
+
+    layer: int | None
+    representation: str
+    score: Score
+    layers: int
+    representations: int
+    on_dev: bool
+
+
+@dataclasses.dataclass
+class ProbeRuns:
+    """What one or more run folders say, with look-ups by encoder, task, quantity and condition."""
+
+    folders: list[Path]
+    configs: list[dict[str, Any]]
+    subjects: list[Subject]
+    cells: dict[Subject, dict[_Key, _Cells]]
+    pair_rows: dict[Subject, list[Score]]
+    paired_tests: list[tuple[int, str, dict[str, Any]]]
+    repeated: int
+    undrawn: Counter[str]
+
+    def tasks(self) -> list[str]:
+        """What was measured by layer or once: known tasks in the page's order, then others as they are met; minimal pairs are apart."""
+        met = dict.fromkeys(key[0] for cells in self.cells.values() for key in cells)
+        return [task for task in _TASKS if task in met] + [task for task in met if task not in _TASKS]
+
+    def quantities(self, task: str) -> list[str]:
+        """What was measured of a task, that by which it is judged first."""
+        met = list(dict.fromkeys(key[1] for cells in self.cells.values() for key in cells if key[0] == task))
+        return [name for name in _MAIN if name in met] + [name for name in met if name not in _MAIN]
+
+    def main_quantity(self, task: str) -> str:
+        """What a task is judged by."""
+        return self.quantities(task)[0]
+
+    def representations(self, subject: Subject, task: str) -> list[str]:
+        """The representations that were classified; [""] where there is but one."""
+        return list(dict.fromkeys(key[3] for key in self.cells[subject] if key[0] == task and key[2] is None)) or [""]
+
+    def part(self, subject: Subject, task: str) -> str:
+        """The part of the data that is reported: "test", else "dev", else "" (not said)."""
+        met = {key[4] for key in self.cells[subject] if key[0] == task}
+        return next((part for part in ("test", "dev") if part in met), "")
+
+    def curve(
+        self, subject: Subject, task: str, quantity: str, condition: str | None = None, representation: str = "", part: str | None = None
+    ) -> Curve:
+        """Measurements by layer, of the reported part unless another is named (of the training part what only that has: code lengths).
+
+        What a control says for no layer, representation or part in particular it says for all of them.
+        """
+        mine = self.cells[subject]
+        parts = (self.part(subject, task), "", "train") if part is None else (part,)
+        places = ((task, quantity, condition, r, p) for r in (representation, "") for p in parts)
+        cells = next((mine[place] for place in places if place in mine), {})
+        layered = {layer: score for layer, score in sorted((k, s) for k, s in cells.items() if k is not None)}
+        if not layered and condition is not None and None in cells:
+            return dict.fromkeys(self.layers(subject, task), cells[None])
+        return layered
+
+    def layers(self, subject: Subject, task: str) -> list[int]:
+        """The layers at which the encoder was probed."""
+        return sorted(
+            {k for key, cells in self.cells[subject].items() if key[0] == task and key[2] is None for k in cells if k is not None}
+        )
+
+    def whole(self, subject: Subject, task: str, quantity: str, condition: str | None = None) -> Score | None:
+        """A measurement that belongs to no layer."""
+        return self.cells[subject].get((task, quantity, condition, "", self.part(subject, task)), {}).get(None)
+
+    def chosen(self, subject: Subject, task: str) -> Chosen | None:
+        """Where a task is reported: at the representation and layer that are best on dev, or else on the reported items themselves."""
+        quantity, found = self.main_quantity(task), []
+        dev, representations = self.part(subject, task) == "test", self.representations(subject, task)
+        for place, representation in enumerate(representations):
+            curve = self.curve(subject, task, quantity, None, representation)
+            judged = self.curve(subject, task, quantity, None, representation, "dev") if dev else {}
+            judged = {layer: score for layer, score in judged.items() if layer in curve and not math.isnan(curve[layer].value)}
+            best = best_layer([judged]) or best_layer([curve])
+            if best is not None:
+                chosen = Chosen(best.layer, representation, curve[best.layer], best.layers, len(representations), bool(judged))
+                found.append(((chosen.on_dev, best.mean, -place), chosen))
+        if found:
+            return max(found, key=lambda pair: pair[0])[1]
+        score = self.whole(subject, task, quantity)
+        return None if score is None or math.isnan(score.value) else Chosen(None, "", score, 0, 1, False)
+
+    def not_measured(self) -> list[tuple[int, str, str]]:
+        """(run, task, reason) of what a battery was asked for and does not have."""
+        found = []
+        for run, config in enumerate(self.configs):
+            told = config.get("not_measured")
+            if isinstance(told, dict):
+                found += [(run, str(task), str(reason)) for task, reason in told.items()]
+        return found
+
+
+def against(score: Score, control: Score | None) -> str | None:
+    """How a score compares with its control: "above", "below", "unclear" (the intervals touch), or None where that cannot be told.
+
+    Where the two were compared item by item (``above_control`` in details) the interval of the difference decides; otherwise one
+    interval must lie wholly above the other. A majority share without an interval is taken as it is.
+    """
+    if control is None or math.isnan(score.value) or math.isnan(control.value):
+        return None
+    paired = (score.details or {}).get("above_control") if control.condition == "random_encoder" else None
+    if isinstance(paired, dict) and "low" in paired and "high" in paired:
+        return "above" if paired["low"] > 0 else "below" if paired["high"] < 0 else "unclear"
+    exact = control.value if control.condition == "majority" else None
+    low, high = (exact if end is None else end for end in (control.low, control.high))
+    if score.low is None or score.high is None or low is None or high is None:
+        return None
+    return "above" if score.low > high else "below" if score.high < low else "unclear"
+
+
+def load_probe_runs(folders: Sequence[str | Path]) -> ProbeRuns:
+    """Read the folders of probe runs.
+
+    Raises
+    ------
+    InputError: one holds no finished probe run, or is named twice.
+    StoreError: one of the files is damaged.
+    """
+    paths = [Path(folder) for folder in folders]
+    for place, path in enumerate(paths):
+        if path.resolve() in [other.resolve() for other in paths[:place]]:
+            refuse("folders", "different runs", f"{path} twice", "name each run once")
+    configs = [_config(path) for path in paths]
+    scores = [list(read_scores(path / "scores.jsonl")) for path in paths]
+    runs = ProbeRuns(paths, configs, _subjects(paths, scores), {}, {}, [], 0, Counter())
+    for subject in runs.subjects:
+        runs.cells[subject], runs.pair_rows[subject] = {}, []
+    for run, rows in enumerate(scores):
+        for score in rows:
+            _file(runs, run, score)
+    return runs
+
+
+def _config(path: Path) -> dict[str, Any]:
+    for name in ("config.json", "scores.jsonl"):
+        if not (path / name).is_file():
+            refuse("folder", f"a finished probe run with {name}", f"{path} without it", "finish the run: the same command goes on")
+    config = read_json(path / "config.json")
+    if not isinstance(config, dict):
+        refuse(str(path / "config.json"), "a JSON object", type(config).__name__, "run the probes again", StoreError)
+    if config.get("kind") != "probe":
+        kind = config.get("kind", "study")
+        refuse("folder", "a run of crosslens probe", f"{path} of kind {kind!r}", "name runs that crosslens probe --battery has written")
+    return config
+
+
+def _subjects(paths: Sequence[Path], scores: Sequence[Iterable[Score]]) -> list[Subject]:
+    """Every encoder of every run; encoders of one name are told apart by their folders."""
+    found: list[tuple[int, str | None]] = []
+    for run, rows in enumerate(scores):
+        found += [(run, name) for name in dict.fromkeys(s.encoder for s in rows if s.encoder is not None and s.condition is None)]
+    found += [(run, None) for run in range(len(paths)) if run not in {r for r, _ in found}]
+    times = Counter(name for _, name in found)
+    folders = Counter(path.resolve().name for path in paths)
+    subjects = []
+    for run, name in sorted(found, key=lambda pair: pair[0]):
+        folder = paths[run].resolve().name
+        folder = f"{folder}, run {run + 1}" if folders[folder] > 1 else folder
+        label = folder if name is None else f"{name} ({folder})" if times[name] > 1 else name
+        subjects.append(Subject(run, name, label))
+    return subjects
+
+
+def _file(runs: ProbeRuns, run: int, score: Score) -> None:
+    """Put a measurement where the page looks for it; one of no encoder belongs to all of its run."""
+    details = score.details or {}
+    task = score.task or ""
+    tests = details.get("paired_tests")
+    runs.paired_tests += [(run, task, test) for test in tests if isinstance(test, dict)] if isinstance(tests, list) else []
+    if "corrected_p" in details:
+        ends = {"difference": score.value, "low": score.low, "high": score.high, "n": score.n, "encoder": score.encoder}
+        runs.paired_tests.append((run, task, {**ends, **details}))
+        return
+    if score.condition not in CONDITIONS or score.other_layer is not None or not task:
+        runs.undrawn[" · ".join(str(part) for part in (score.task, score.quantity, score.condition) if part)] += 1
+        return
+    for subject in runs.subjects:
+        if subject.run != run or score.encoder not in (None, subject.encoder):
+            continue
+        if task in PAIR_TASKS or "category" in details:
+            runs.pair_rows[subject].append(score)
+            continue
+        key = (task, score.quantity, score.condition, str(details.get("representation") or ""), str(details.get("part") or ""))
+        cells = runs.cells[subject].setdefault(key, {})
+        runs.repeated += score.layer in cells
+        cells.setdefault(score.layer, score)
+
+
+def axis_label(quantity: str) -> str:
+    """What an axis measures, with its unit: of a long name the unit alone, since the panel's title has the name.
+
+    >>> axis_label("accuracy")
+    'Accuracy (fraction of items)'
+    """
+    told = QUANTITIES[quantity]
+    whole = f"{told.label} ({told.unit})"
+    return whole if len(whole) <= 40 else told.unit
+
+
+def in_words(quantity: str) -> str:
+    """A quantity's name within a sentence.
+
+    >>> in_words("accuracy"), in_words("spearman"), in_words("uuas")
+    ('accuracy', 'Spearman correlation', 'UUAS')
+    """
+    label = QUANTITIES[quantity].label
+    return label if label.startswith("Spearman") or label[1].isupper() else label[0].lower() + label[1:]

@@ -1,0 +1,208 @@
+"""A battery of probes: encoders and data sets to measurements of every layer, each beside its controls.
+
+    data, encoders -> activations of every text, read by all tasks that need it -> measurements per task -> paired tests
+
+A text is encoded once, by the encoder and by its randomly re-initialised copy, whatever number of tasks read it. Each task's measurements
+are written when they are whole: after a stop the same command computes only what is missing.
+"""
+
+import dataclasses
+import functools
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import InputError, refuse
+from crosslens.files import check_folder, claim_folder, lock_folder, make_folder
+from crosslens.progress import Progress, say
+from crosslens.run.folder import RunFolder, versions
+from crosslens.run.probe_comparison import with_paired_tests
+from crosslens.run.probe_data import Found, Sources, choose_tasks, read_tasks
+from crosslens.run.probe_encoders import Plan, Subject, check_encoders, extract_texts, find_subjects, load_language_model, texts_of
+from crosslens.run.probe_surface import surface_scores
+from crosslens.run.probe_tasks import Given, SentenceTask
+from crosslens.score import Score
+
+__all__ = ["Battery", "run_battery"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Battery:
+    """What a battery is told.
+
+    Attributes
+    ----------
+    encoders: folders or hub names, one or more; each is measured, and they are compared.
+    battery: "semantic", "syntactic", "language" or "all"; None for the user's own tasks alone.
+    only: tasks of the battery, if not all of them. What is named here must be there; other tasks without data are told as not measured.
+    data: the folder with the data sets (:mod:`crosslens.run.probe_data`).
+    labels: task -> a file of ``label TAB text`` or a treebank, or three of them: train, dev, test.
+    treebank: what the names of the treebank's files begin with.
+    mdl: measure description lengths, too.
+    random_control: measure a randomly re-initialised copy of each encoder, too.
+    limit: most items of each part of a task (sentences of a treebank, pairs of a category), drawn at random; None for all.
+    seed: of everything that is drawn.
+    trust_remote_code: run the Python code that an encoder's folder brings.
+
+    >>> Battery(encoders=["model"], battery="semantic", data="data").tasks
+    ('wic', 'scws', 'topic')
+    """
+
+    encoders: Sequence[str]
+    battery: str | None = None
+    only: Sequence[str] = ()
+    data: str | None = None
+    labels: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    treebank: str = "en_ewt"
+    mdl: bool = False
+    random_control: bool = True
+    limit: int | None = None
+    seed: int = 0
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.encoders:
+            refuse("--encoder", "an encoder", "none", "add --encoder FOLDER_OR_HUB_NAME")
+        if self.battery is None and not self.labels:
+            refuse("--battery", "a battery, or tasks of your own (--labels)", "neither", "choose one of semantic, syntactic, language, all")
+        if self.battery is not None and self.data is None:
+            refuse("--data", "the folder that holds the battery's data sets", "none", "add --data DIR")
+        if self.battery is None and self.only:
+            refuse("--tasks", "tasks of a battery", "no battery", "add --battery all")
+        for name in self.labels:
+            if not re.fullmatch(r"\w+([.-]\w+)*", name):
+                refuse("--labels", "a name of letters, digits, _, - and .", repr(name), "name the task so, as in --labels topic=FILE")
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the battery's tasks."""
+        return () if self.battery is None else choose_tasks(self.battery, self.only)
+
+    @property
+    def sources(self) -> Sources:
+        """Where the tasks come from."""
+        folder = None if self.data is None else Path(self.data)
+        chosen: dict[str, Any] = {"tasks": self.tasks, "labels": self.labels, "treebank": self.treebank}
+        return Sources(folder=folder, **chosen, limit=self.limit, seed=self.seed)
+
+
+def run_battery(battery: Battery, out: str | Path) -> Path:
+    """Run a battery, or go on with one that was stopped; returns the folder with ``scores.jsonl``.
+
+    Everything that can be refused is refused before anything is computed or written.
+
+    Parameters
+    ----------
+    out: the run's folder: config.json, activations/, scores.jsonl. ``not_measured`` in config.json names tasks that could not be
+        measured, with the reason.
+
+    Raises
+    ------
+    InputError: data or encoders are not what is needed.
+    OutputError: the folder holds something else, or cannot be written to.
+    """
+    found = read_tasks(battery.sources, required=battery.only)
+    subjects = find_subjects(battery.encoders, battery.seed, battery.trust_remote_code)
+    settings, run = _settings(battery, found, subjects), RunFolder(out)
+    if check_folder(out, "probe", settings) and run.scores.exists():
+        with lock_folder(out):
+            run.tidy()
+        return run.path
+    plan = check_encoders(subjects, found.tasks, run.path, random=battery.random_control, trusted=battery.trust_remote_code)
+    not_measured = _not_measured(battery, found, plan, subjects)
+    make_folder(out, str(out))
+    with lock_folder(out):
+        claim_folder(out, "probe", settings)
+        run.note(**_facts(found, plan, not_measured))
+        scores = []
+        for subject in subjects:
+            scores += _measure(battery, subject, found, plan, run)
+        run.finish(with_paired_tests(scores + _surface(battery, found, run), battery.seed))
+    return run.path
+
+
+def _not_measured(battery: Battery, found: Found, plan: Plan, subjects: Sequence[Subject]) -> dict[str, str]:
+    """Task -> why it is not measured, for lack of data or (the encoders that cannot do it are named) of a head."""
+    told = dict(found.not_measured)
+    for name in found.tasks:
+        cannot = {subject.name: reason for subject in subjects if (reason := plan.cannot.get((subject.name, name)))}
+        if cannot and name in (*battery.only, *battery.labels):
+            refuse(f"task {name}", "encoders with a masked-LM head", next(iter(cannot.values())), "leave out the task, or the encoder")
+        if cannot:
+            told[name] = "; ".join(f"{who}: {reason}" for who, reason in cannot.items())
+    if all((subject.name, name) in plan.cannot for subject in subjects for name in found.tasks):
+        told_ = "; ".join(f"{name}: {reason}" for name, reason in told.items())
+        refuse("--battery", "a task that can be measured", told_, "choose other tasks, or another encoder")
+    for task, reason in told.items():
+        say(f"not measured: {task} ({reason})")
+    return told
+
+
+def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> dict[str, Any]:
+    """What the scores depend on: a folder with a run of other settings is refused."""
+    return {
+        "encoders": {subject.name: subject.fingerprint for subject in subjects},
+        "tasks": list(found.tasks),
+        "files": {name: digest[:16] for name, digest in found.files.items()},
+        "treebank": battery.treebank,
+        "mdl": battery.mdl,
+        "random_control": battery.random_control,
+        "limit": battery.limit,
+        "seed": battery.seed,
+    }
+
+
+def _facts(found: Found, plan: Plan, not_measured: Mapping[str, str]) -> dict[str, Any]:
+    """What config.json remembers beside the settings."""
+    texts = {name: {"items": text.items, "unit": text.unit} for name, text in texts_of(found.tasks).items()}
+    data = {"tasks": {name: task.facts() for name, task in found.tasks.items()}, "files": dict(found.files), "texts": texts}
+    return {"data": data, "activations": {"dtype": plan.dtype}, "not_measured": not_measured, "versions": versions()}
+
+
+def _measure(battery: Battery, subject: Subject, found: Found, plan: Plan, run: RunFolder) -> list[Score]:
+    """All tasks of one encoder."""
+    tasks = {name: task for name, task in found.tasks.items() if (subject.name, name) not in plan.cannot}
+    trusted, random = battery.trust_remote_code, battery.random_control
+    place = run.path / "activations"
+    stores = extract_texts(subject, tasks, place, plan.dtype, random=random, trusted=trusted)
+    given = Given(
+        stores=stores["encoder"],
+        random=stores.get("random_encoder"),
+        scorer=functools.partial(load_language_model, subject, trusted),
+        common={"encoder": subject.name, "seed": battery.seed},
+        mdl=battery.mdl,
+    )
+    scores = []
+    with Progress(len(tasks), f"probing {subject.name}", "tasks") as progress:
+        for name, task in tasks.items():
+            scores += run.part(f"{name}.{subject.folder}", functools.partial(_told_warnings, name, functools.partial(task.measure, given)))
+            progress.add(1, name)
+    return scores
+
+
+def _surface(battery: Battery, found: Found, run: RunFolder) -> list[Score]:
+    """What characters alone say, of tasks that ask for it."""
+    scores = []
+    for name, task in found.tasks.items():
+        if isinstance(task, SentenceTask) and task.surface:
+            job = functools.partial(surface_scores, task, battery.seed)
+            scores += run.part(f"surface.{name}", functools.partial(_told_warnings, name, job))
+    return scores
+
+
+def _told_warnings(name: str, job: Callable[[], list[Score]]) -> list[Score]:
+    """A task's measurements; its name stands in front of refusals, and warnings (no convergence, say) are kept in the details."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            scores = job()
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+    messages = sorted({str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)})
+    if not messages:
+        return scores
+    for message in messages:
+        say(f"{name}: {message}")
+    return [dataclasses.replace(score, details={**(score.details or {}), "warnings": messages}) for score in scores]

@@ -1,0 +1,84 @@
+"""Tasks of a battery in which a language model itself says what is likelier: minimal pairs."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from crosslens.minimal_pair_files import MinimalPair
+from crosslens.probes.minimal_pairs import CategoryResult, PairResult, PairScores, judge, score_sentences, score_words
+from crosslens.run.probe_tasks import Given, Task, Text
+from crosslens.score import Score
+
+__all__ = ["PairsTask"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PairsTask(Task):
+    """Minimal pairs.
+
+    Attributes
+    ----------
+    name: of the task. pairs: at least one. source: where they come from.
+    method: "single_mask" or "pll"; a causal model, which can do neither, scores sentences by their log-likelihood.
+    groups: name -> categories that are averaged; None for all of them.
+    """
+
+    name: str
+    pairs: Sequence[MinimalPair]
+    source: str
+    method: str = "pll"
+    groups: Mapping[str, Sequence[str]] | None = None
+    cloze: ClassVar[bool] = True
+
+    @property
+    def texts(self) -> Mapping[str, Text]:
+        """None: the model scores the pairs itself."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """Number of pairs, and where they come from."""
+        return {"pairs": len(self.pairs), "source": self.source, "method": self.method}
+
+    def measure(self, given: Given) -> list[Score]:
+        """Accuracy by category with its coverage, averages, and the same of the re-initialised model."""
+        scores = []
+        for random in (False, True) if given.random is not None else (False,):
+            scorer = given.scorer(random)
+            method = self.method if self.method in scorer.methods else scorer.methods[0]
+            found = self._scores(scorer, method)
+            result = judge(self.pairs, found, groups=self.groups)
+            fields = {**given.common, "task": self.name, "condition": "random_encoder" if random else None}
+            hits = "".join("." if reason else "01"[int(right)] for reason, right in zip(found.reasons, found.good > found.bad, strict=True))
+            scores += _rows(result, fields, {"method": method}, {} if random else {"hits": hits})
+        return scores
+
+    def _scores(self, scorer: Any, method: str) -> PairScores:
+        if method == "single_mask":
+            return score_words(self.pairs, scorer.tokenise, scorer.score_candidates)
+        return score_sentences(self.pairs, lambda sentences: np.asarray(scorer.score_sentences(sentences, method).total))
+
+
+def _rows(result: PairResult, fields: Mapping[str, Any], told: Mapping[str, Any], more: Mapping[str, Any]) -> list[Score]:
+    """A row for each category, for each average, and for all pairs."""
+    rows = [_category(one, fields, told) for one in result.categories]
+    for name, macro in result.macro.items():
+        details: dict[str, Any] = {**told, "average": name, "categories": macro.categories}
+        if macro.without:
+            details |= {"reason": f"no pair of {', '.join(macro.without)} can be scored", "without": list(macro.without)}
+        n = sum(one.accuracy.n for one in result.categories if one.accuracy is not None)
+        rows.append(Score(**fields, quantity="macro_accuracy", value=macro.value, n=n, details=details))
+    pairs, covered = (sum(getattr(one, name) for one in result.categories) for name in ("pairs", "covered"))
+    whole = CategoryResult("", pairs, covered, result.accuracy, sum(one.ties for one in result.categories))
+    return [*rows, _category(whole, fields, {**told, **more, "average": "all pairs", "dropped": result.reasons})]
+
+
+def _category(one: CategoryResult, fields: Mapping[str, Any], told: Mapping[str, Any]) -> Score:
+    counts = {"pairs": one.pairs, "covered": one.covered, "percent": 100 * one.covered / one.pairs, "ties": one.ties}
+    details = {**told, **counts, **({"category": one.category} if one.category else {})}
+    if one.accuracy is None:
+        details["reason"] = "none of the pairs can be scored"
+        return Score(**fields, quantity="accuracy", value=float("nan"), n=0, details=details)
+    reached = one.accuracy
+    return Score(**fields, quantity="accuracy", value=reached.value, n=reached.n, low=reached.low, high=reached.high, details=details)

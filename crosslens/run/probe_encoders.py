@@ -1,0 +1,161 @@
+"""The encoders of a battery of probes: what they are called, whether they can do what is asked, and their activations of every text."""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from crosslens.activations import Activations
+from crosslens.errors import InputError, refuse
+from crosslens.files import need_space
+from crosslens.run.probe_tasks import Task, Text
+from crosslens.run.study import display_name
+
+__all__ = ["Plan", "Subject", "check_encoders", "encoder_names", "extract_texts", "find_subjects", "load_language_model", "texts_of"]
+
+_LARGE = 4e9  # bytes of activations in float32; more is kept in float16
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """An encoder that is probed.
+
+    Attributes
+    ----------
+    given: folder or hub name. name: what it is called in scores. folder: what its activations' folder is called.
+    fingerprint: of its files. random_seed: of its randomly re-initialised copy.
+    """
+
+    given: str
+    name: str
+    folder: str
+    fingerprint: str
+    random_seed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What was found out about the encoders before anything is written.
+
+    Attributes
+    ----------
+    dtype: of the activations on disk.
+    cannot: (encoder's name, task) -> why the encoder cannot do it.
+    """
+
+    dtype: str
+    cannot: Mapping[tuple[str, str], str]
+
+
+def encoder_names(given: Sequence[str]) -> list[str]:
+    """What encoders are called: by the folder, or the hub name; folders of one name by the folders that they are in, too.
+
+    >>> encoder_names(["org/model", "org/other"])
+    ['org/model', 'org/other']
+    """
+    names, depth = [display_name(one) for one in given], 1
+    while len(set(names)) < len(names) and depth < max(len(Path(one).resolve().parts) for one in given):
+        depth += 1
+        twice = {name for name in names if names.count(name) > 1}
+        longer = ["/".join(Path(one).resolve().parts[-depth:]) for one in given]
+        names = [long if name in twice and Path(one).is_dir() else name for one, name, long in zip(given, names, longer, strict=True)]
+    return names
+
+
+def find_subjects(given: Sequence[str], seed: int, trusted: bool) -> list[Subject]:
+    """The encoders by name.
+
+    Raises
+    ------
+    InputError: one cannot be found, or two are the same.
+    """
+    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch, once the data are fit
+
+    found: list[Subject] = []
+    for one, name in zip(given, encoder_names(given), strict=True):
+        mark = encoder_fingerprint(resolve_encoder(one, trust_remote_code=trusted))
+        # Two encoders of one shape must not become the same random network.
+        drawn = seed if len(given) == 1 else int(sha256(f"{seed} {mark}".encode()).hexdigest()[:8], 16)
+        folder = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "encoder"
+        for other in found:
+            if mark == other.fingerprint or folder == other.folder:
+                refuse("--encoder", "different encoders", f"{other.given} and {one}, which are one", "name each encoder once")
+        found.append(Subject(one, name, folder, mark, drawn))
+    return found
+
+
+def texts_of(tasks: Mapping[str, Task]) -> dict[str, Text]:
+    """The texts that tasks need, each once."""
+    return {name: text for task in tasks.values() for name, text in task.texts.items()}
+
+
+def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: Path, *, random: bool, trusted: bool) -> Plan:
+    """Load each encoder and let it read every text; nothing is written.
+
+    Raises
+    ------
+    InputError: an encoder cannot be loaded, or cannot read a text.
+    OutputError: the disk is too full.
+    """
+    from crosslens.models.extract import check_text
+    from crosslens.models.loading import load_encoder
+    from crosslens.models.units import Reading
+
+    texts = texts_of(tasks)
+    cannot: dict[tuple[str, str], str] = {}
+    numbers = 0
+    for subject in subjects:
+        encoder = load_encoder(subject.given, trust_remote_code=trusted)
+        for text in texts.values():
+            settings = dict(text.settings)
+            second = settings.pop("second", None)
+            check_text(encoder, text.corpus, Reading(**settings), second)
+            numbers += text.items * encoder.layers * encoder.d * (2 if random else 1)
+        cloze = [name for name, task in tasks.items() if task.cloze]
+        if cloze and (reason := _no_head(subject, trusted)):
+            cannot |= {(subject.name, name): reason for name in cloze}
+    dtype = "float16" if 4 * numbers > _LARGE else "float32"
+    if not out.exists():
+        need_space(out, numbers * (2 if dtype == "float16" else 4), str(out))
+    return Plan(dtype, cannot)
+
+
+def _no_head(subject: Subject, trusted: bool) -> str | None:
+    """Why an encoder cannot be asked for the probability of a word; None if it can."""
+    from crosslens.models.cloze import load_scorer
+
+    try:
+        load_scorer(subject.given, trust_remote_code=trusted)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def load_language_model(subject: Subject, trusted: bool, random: bool) -> Any:
+    """The encoder with its head, or its re-initialised copy, to score words and sentences with."""
+    from crosslens.models.cloze import load_scorer
+
+    return load_scorer(subject.given, random_seed=subject.random_seed if random else None, trust_remote_code=trusted)
+
+
+def extract_texts(
+    subject: Subject, tasks: Mapping[str, Task], folder: Path, dtype: str, *, random: bool, trusted: bool
+) -> dict[str, dict[str, Activations]]:
+    """Stores of every text: condition ("encoder", "random_encoder") -> name of the text -> store."""
+    from crosslens.models.extract import extract
+    from crosslens.models.loading import load_encoder
+
+    texts = texts_of(tasks)
+    conditions: dict[str, int | None] = {"encoder": None, **({"random_encoder": subject.random_seed} if random else {})}
+    stores: dict[str, dict[str, Activations]] = {}
+    for condition, seed in conditions.items():
+        stores[condition] = {}
+        if not texts:
+            continue
+        encoder: Any = load_encoder(subject.given, random_seed=seed, trust_remote_code=trusted)
+        for name, text in texts.items():
+            place = folder / subject.folder / condition / name
+            stores[condition][name] = extract(encoder, text.corpus, place, dtype=dtype, **text.settings)
+    return stores

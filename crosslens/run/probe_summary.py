@@ -1,0 +1,149 @@
+"""Tables of a finished battery for a terminal: each task at its best layer, what minimal pairs were covered, and the paired tests."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crosslens.files import read_json
+from crosslens.score import Score
+
+__all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
+
+_Rows = list[tuple[str, ...]]
+_MAIN = ("accuracy", "uuas", "root_accuracy", "spearman")  # what a task is judged by
+_CONTROLS = ("control_task", "shuffled_labels", "word_order")
+_SURFACE = {"character_ngrams": "character n-grams", "fasttext": "fastText"}
+_SHORT = {"concatenation+difference+product": "concat.+diff.+product"}
+
+
+def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, str]]:
+    """(title, rows, how to read them) of every table that has rows; a title is empty where there is but one encoder."""
+    encoders = list(dict.fromkeys(s.encoder for s in scores if s.encoder and s.condition != "paired_test"))
+    found: list[tuple[str, _Rows, str]] = []
+    for encoder in encoders:
+        found.append((str(encoder) if len(encoders) > 1 else "", summary_table(scores, str(encoder)), ""))
+    found.append(("", [], summary_notes(folder, scores)))
+    for encoder in encoders:
+        for task in dict.fromkeys(s.task for s in scores if _is_of_pairs(s)):
+            title = f"{task}, {encoder}" if len(encoders) > 1 else str(task)
+            found.append((title, *coverage_table([s for s in scores if (s.task, s.encoder) == (task, encoder)])))
+    found.append(("", *test_table(scores)))
+    yield from (one for one in found if len(one[1]) != 1)
+
+
+def _is_of_pairs(score: Score) -> bool:
+    return "category" in (score.details or {}) or "average" in (score.details or {})
+
+
+def summary_table(scores: Sequence[Score], encoder: str) -> _Rows:
+    """A row per task and representation: the layer that is best on dev, the score there on test, and its controls.
+
+    Of a task without dev the layer that is best on the items themselves is told, which favours it.
+    """
+    rows: _Rows = [("task", "layer", "score", "95 % interval", "majority", "control", "random", "n")]
+    measured = [s for s in scores if s.encoder == encoder and s.quantity in _MAIN and not _is_of_pairs(s)]
+    for task, representation in dict.fromkeys((s.task, _representation(s)) for s in measured if s.condition is None):
+        mine = [s for s in measured if s.task == task and _representation(s) in (representation, None)]
+        best, chosen_on_dev = _best([s for s in mine if s.condition is None])
+        if best is not None:
+            name = f"{task} ({_SHORT.get(representation, representation)})" if representation else str(task)
+            controls = (_control(mine, best, *conditions) for conditions in (("majority",), _CONTROLS, ("random_encoder",)))
+            layer = f"{best.layer}{'' if chosen_on_dev else '*'}"
+            rows.append((name, layer, _percent(best), _interval(best), *controls, f"{best.n:,}"))
+    return rows
+
+
+def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
+    """How the summary is read, what characters alone say, and what was not measured."""
+    text = [
+        "Scores on test: accuracy, UUAS or root accuracy in per cent, or Spearman x 100.",
+        "Layer: the best on dev; * the best on test itself, where there is no dev, which favours it.",
+        "Control: the same probe on control labels, mean over seeds (trees: word order alone). Random: same layer, random weights.",
+    ]
+    for s in scores:
+        if s.condition in _SURFACE and s.quantity == "accuracy":
+            text.append(f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
+    missing = read_json(folder / "config.json").get("not_measured", {})
+    return "\n".join([*text, *(f"Not measured: {task} ({reason})." for task, reason in missing.items())])
+
+
+def _best(mine: Sequence[Score]) -> tuple[Score | None, bool]:
+    """The test score at the best layer and representation, and whether dev chose it."""
+    dev = {_place(s): s.value for s in mine if (s.details or {}).get("part") == "dev" and not math.isnan(s.value)}
+    test = [s for s in mine if (s.details or {}).get("part") != "dev" and not math.isnan(s.value)]
+    judged = [s for s in test if _place(s) in dev]
+    if judged:
+        return max(judged, key=lambda s: (dev[_place(s)], -(s.layer or 0))), True
+    return max(test, key=lambda s: (s.value, -(s.layer or 0)), default=None), False
+
+
+def _place(score: Score) -> tuple[str | None, int | None, str | None]:
+    return score.quantity, score.layer, _representation(score)
+
+
+def _representation(score: Score) -> str | None:
+    return (score.details or {}).get("representation")
+
+
+def _control(mine: Sequence[Score], best: Score, *conditions: str) -> str:
+    """What a control says at the place of the best score; one of no layer says it everywhere."""
+    part = (best.details or {}).get("part")
+    for score in mine:
+        anywhere = score.layer is None and score.quantity == best.quantity
+        if score.condition in conditions and (score.details or {}).get("part") == part and (anywhere or _place(score) == _place(best)):
+            return _percent(score)
+    return "-"
+
+
+def coverage_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
+    """Minimal pairs of one task and encoder by category: pairs, those that could be scored, and accuracy; averages below."""
+    mine = [s for s in scores if _is_of_pairs(s) and s.condition is None]
+    random = {_pair_key(s): s for s in scores if s.condition == "random_encoder"}
+    rows: _Rows = [("category", "pairs", "covered", "%", "accuracy", "random")]
+    for score in mine:
+        details = score.details or {}
+        counts = [details.get(key) for key in ("pairs", "covered", "percent")]
+        cells = ["-" if count is None else f"{count:,}" if isinstance(count, int) else f"{count:.1f}" for count in counts]
+        control = random.get(_pair_key(score))
+        reached = _percent(score) if score.low is None else f"{_percent(score)} ({_interval(score)})"
+        rows.append((_pair_key(score), *cells, reached, "-" if control is None else _percent(control)))
+    text = "Accuracy in per cent of the covered pairs, with its 95 % interval; chance is 50."
+    if any(math.isnan(s.value) for s in mine):
+        text += " -: no pair is covered, or not in every category of an average."
+    return rows, text
+
+
+def _pair_key(score: Score) -> str:
+    """What a row of minimal pairs is called."""
+    details = score.details or {}
+    if details.get("category"):
+        return str(details["category"])
+    average = str(details.get("average"))
+    return average if score.quantity == "accuracy" else f"macro-average: {average}"
+
+
+def test_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
+    """The paired tests: the best layer against layer 0, and encoders against each other."""
+    tests = [s for s in scores if s.condition == "paired_test" and not math.isnan(s.value)]
+    rows: _Rows = [("task", "first", "second", "difference", "p", "n")]
+    for s in tests:
+        details = s.details or {}
+        who = "" if s.encoder and " / " in s.encoder else f"{s.encoder}, "
+        difference = f"{_percent(s)} ({_interval(s)})"
+        rows.append((str(s.task), f"{who}{details['first']}", str(details["second"]), difference, _p(details["corrected_p"]), f"{s.n:,}"))
+    told = "Differences in points on the same items, first minus second, with their 95 % interval"
+    return rows, f"{told}; p corrected for {len(tests)} tests by Holm's procedure."
+
+
+def _percent(score: Score) -> str:
+    return "-" if math.isnan(score.value) else f"{100 * score.value:.1f}"
+
+
+def _interval(score: Score) -> str:
+    if score.low is None or score.high is None:
+        return "-"
+    return f"{100 * score.low:.1f}{'-' if score.low >= 0 else ' to '}{100 * score.high:.1f}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"

@@ -1,0 +1,32 @@
+"""What the characters of texts say without an encoder: classifiers that a probe of sentences is told beside."""
+
+from typing import Any
+
+from crosslens.probes.surface_baselines import fasttext_baseline, ngram_baseline
+from crosslens.run.probe_tasks import SentenceTask
+from crosslens.score import Score
+
+__all__ = ["surface_scores"]
+
+_SEEDS = 2**31 - 1  # fastText's are smaller
+
+
+def surface_scores(task: SentenceTask, seed: int) -> list[Score]:
+    """Accuracy and macro F1 of character n-grams and of fastText, on the same training and test sentences.
+
+    They belong to no encoder and to no layer.
+    """
+    sides = [([task.sentences[row] for row in rows], task.labels[rows]) for rows in (task.parts.train, task.parts.test)]
+    (train, train_labels), (test, test_labels) = sides
+    results = {
+        "character_ngrams": ngram_baseline(train, train_labels, test, test_labels, seed=seed),
+        "fasttext": fasttext_baseline(train, train_labels, test, test_labels, seed=seed % _SEEDS),
+    }
+    scores = []
+    for condition, result in results.items():
+        answers, reached = result.answers, result.accuracy
+        fields: dict[str, Any] = {"task": task.name, "condition": condition, "seed": seed, "n": reached.n}
+        told = {"part": "test", "n_train": len(train), "classes": len(answers.labels), "trained": result.name}
+        scores.append(Score(**fields, quantity="accuracy", value=reached.value, low=reached.low, high=reached.high, details=told))
+        scores.append(Score(**fields, quantity="macro_f1", value=float(answers.macro_f1[0]), details=told))
+    return scores

@@ -1,0 +1,344 @@
+"""Tasks of a battery whose answer is a label: of a sentence, or of a word of a treebank.
+
+A task says which texts it needs and measures their stored activations. Its measurements are :class:`crosslens.score.Score` rows:
+
+    condition      None (the encoder), random_encoder, majority, control_task or shuffled_labels, character_ngrams, fasttext
+    layer          None where a measurement belongs to none
+    details        part ("test", or "dev", by which layers are chosen), penalty, spread over seeds, sizes, f1 and so on
+
+The best layer by dev and layer 0 also have ``hits``, the outcome of each test item, from which
+:mod:`crosslens.run.probe_comparison` makes paired tests.
+"""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from crosslens.activations import Activations
+from crosslens.corpus import Corpus
+from crosslens.errors import refuse
+from crosslens.probes.evaluation import Answers, ProbeResult, probe_layers
+from crosslens.probes.layer_probe import LayerProbe
+from crosslens.probes.parts import Parts
+from crosslens.probes.rows import TakenRows
+from crosslens.score import Score
+from crosslens.stats import mean_interval, paired_interval, wilson_interval
+from crosslens.word_labels import WordLabels, word_labels
+
+__all__ = ["PENALTIES", "Given", "SentenceTask", "Task", "Text", "WordTask", "outcomes", "probe_scores"]
+
+PENALTIES = (0.001, 0.01, 0.1, 1.0)
+"""Inverse strengths C that each layer chooses from on the development part."""
+
+_MOST_CLASSES = 300  # whose F1 and confusion are kept
+_COLUMNS = ("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "deprel")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Text:
+    """A text to be extracted, and how: sentences, words, or pairs with the sentences of ``second``."""
+
+    corpus: Corpus
+    unit: str = "sentence"
+    second: Corpus | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments of :func:`crosslens.models.extract.extract`: sentences and words are read through windows where they are too long
+        for the encoder; of a pair, which cannot be, the vector in front of it ([CLS]) is kept."""
+        if self.unit == "pair":
+            return {"unit": "pair", "second": self.second, "pool": "first", "special_tokens": True, "long_input": "truncate"}
+        return {"unit": self.unit}
+
+    @property
+    def items(self) -> int:
+        """How many vectors a layer of it has."""
+        return sum(map(len, self.corpus.words or ())) if self.unit == "word" else len(self.corpus)
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """What a task is measured on.
+
+    Attributes
+    ----------
+    stores: name of a text -> its activations; random: those of the re-initialised encoder, None without this control.
+    scorer: gives the masked language model, or its re-initialised copy (True), for tasks that ask it for probabilities.
+    common: fields of every measurement: encoder and seed.
+    mdl: whether description lengths are wanted.
+    """
+
+    stores: Mapping[str, Activations]
+    random: Mapping[str, Activations] | None
+    scorer: Callable[[bool], Any]
+    common: Mapping[str, Any]
+    mdl: bool
+
+    @property
+    def seeds(self) -> tuple[int, int, int]:
+        """Of control tasks and of bootstrap samples."""
+        first = int(self.common["seed"])
+        return first, first + 1, first + 2
+
+    def layers(self, text: str, rows: np.ndarray, random: bool = False) -> list[TakenRows]:
+        """Some rows of every layer of a text."""
+        store = (self.random or {})[text] if random else self.stores[text]
+        return [TakenRows(store.layer(number), rows) for number in store.layer_numbers]
+
+
+class Task(abc.ABC):
+    """A task: what it needs, and how it is measured.
+
+    Attributes
+    ----------
+    name: of the task.
+    cloze: whether it asks a language model for probabilities, and not stored activations.
+    """
+
+    name: str
+    cloze: ClassVar[bool] = False
+
+    @property
+    @abc.abstractmethod
+    def texts(self) -> Mapping[str, Text]:
+        """The texts that it needs, by the names under which they are stored."""
+
+    @abc.abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What the run's folder remembers: sizes, labels, how parts were drawn."""
+
+    @abc.abstractmethod
+    def measure(self, given: Given) -> list[Score]:
+        """All measurements of one encoder."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SentenceTask(Task):
+    """A label for each sentence.
+
+    Attributes
+    ----------
+    name: of the task. source: name and text that has the sentences; ``rows`` are theirs among it.
+    labels, sentences, places: one per row. parts: train, dev and test among them.
+    surface: whether classifiers of the characters themselves are told beside it (language identification).
+    """
+
+    name: str
+    source: tuple[str, Text]
+    rows: np.ndarray
+    labels: np.ndarray
+    parts: Parts
+    sentences: Sequence[str]
+    places: Sequence[str]
+    surface: bool = False
+
+    def __post_init__(self) -> None:
+        _check_classes(self.labels[self.parts.train], self.name)
+
+    @property
+    def texts(self) -> Mapping[str, Text]:
+        """The text."""
+        return dict([self.source])
+
+    def facts(self) -> dict[str, Any]:
+        """Sizes of the parts, classes, how the parts were drawn."""
+        return {**_sizes(self.parts), "classes": len(np.unique(self.labels))}
+
+    def measure(self, given: Given) -> list[Score]:
+        """Accuracy and macro F1 of each layer, with every control."""
+        text = self.source[0]
+        layers = functools.partial(given.layers, text, self.rows)
+        result = probe_layers(
+            layers(),
+            self.labels,
+            self.parts,
+            random_layers=layers(random=True) if given.random is not None else None,
+            seeds=given.seeds,
+            probe=LayerProbe(penalties=PENALTIES),
+            mdl=given.mdl,
+        )
+        told = {"truncated": given.stores[text].manifest["truncated"]}
+        return probe_scores(result, given, self.name, told, outcomes(result.answers.correct, np.arange(len(self.parts.test))))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordTask(Task):
+    """A label for each word of a treebank: ``upos``, ``xpos``, ``deprel`` (without subtypes) or ``feature_NAME``.
+
+    Attributes
+    ----------
+    name: of the task, which says what is predicted. text: the treebank.
+    part_of: for each sentence "train", "dev" or "test". drawn: how the parts came about.
+    """
+
+    name: str
+    text: Text
+    part_of: np.ndarray
+    drawn: str
+
+    def __post_init__(self) -> None:
+        corpus = self.text.corpus
+        annotations = {column: [v for row in rows for v in row] for column, rows in (corpus.annotations or {}).items()}
+        found = word_labels(annotations, self.what)
+        sentence = np.repeat(np.arange(len(corpus)), [len(words) for words in corpus.words or ()])
+        for part in ("train", "dev", "test"):
+            if not (self.part_of[sentence[found.rows]] == part).any():
+                refuse(self.name, f"labelled words in {part}", "none", "give a treebank that has them, or more of its sentences")
+        _check_classes(found.labels[self.part_of[sentence[found.rows]] == "train"], self.name)
+
+    @property
+    def what(self) -> str:
+        """The label, as :func:`crosslens.word_labels.word_labels` calls it."""
+        feature = self.name.removeprefix("feature_")
+        return f"feature:{feature}" if feature != self.name else {"deprel": "coarse_deprel"}.get(self.name, self.name)
+
+    @property
+    def texts(self) -> Mapping[str, Text]:
+        """The treebank."""
+        return {f"words-{self.text.corpus.fingerprint[:8]}": self.text}
+
+    def facts(self) -> dict[str, Any]:
+        """Sentences of each part, and how the parts were drawn."""
+        counts = {f"{part}_sentences": int((self.part_of == part).sum()) for part in ("train", "dev", "test")}
+        return {**counts, "drawn": self.drawn, "label": self.what}
+
+    def measure(self, given: Given) -> list[Score]:
+        """Accuracy and macro F1 of each layer, with every control; the control task gives each word form a random label."""
+        (name,) = self.texts
+        store = given.stores[name]
+        columns = store.index([column for column in _COLUMNS if column in store.columns])
+        found = word_labels(columns, self.what)
+        names = self.part_of[np.asarray(columns["text"])]
+        parts = Parts.of_names(names[found.rows])
+        parts = dataclasses.replace(parts, drawn=self.drawn)
+        result = probe_layers(
+            given.layers(name, found.rows),
+            found.labels,
+            parts,
+            random_layers=given.layers(name, found.rows, random=True) if given.random is not None else None,
+            types=np.array(columns["form"])[found.rows],
+            seeds=given.seeds,
+            probe=LayerProbe(penalties=PENALTIES),
+            mdl=given.mdl,
+        )
+        tested = np.flatnonzero(names == "test")
+        places = np.searchsorted(tested, found.rows[parts.test])
+        hits = outcomes(result.answers.correct, places, len(tested))
+        return probe_scores(result, given, self.name, _left_out(found), hits)
+
+
+def _left_out(found: WordLabels) -> dict[str, Any]:
+    dropped = {"no such label": found.without_label, "no piece in the encoder": found.without_vector}
+    return {"dropped": {reason: count for reason, count in dropped.items() if count}, "parts_of_multiword_tokens": found.sharing}
+
+
+def _check_classes(labels: np.ndarray, name: str) -> None:
+    if len(np.unique(labels)) < 2:
+        told = f"only {labels[0]!s}" if len(labels) else "no items"
+        refuse(name, "at least two classes in training", told, "give items of another class: there is nothing to tell apart")
+
+
+def _sizes(parts: Parts) -> dict[str, Any]:
+    return {"train": len(parts.train), "dev": len(parts.dev), "test": len(parts.test), "drawn": parts.drawn}
+
+
+def outcomes(correct: np.ndarray, places: np.ndarray, n: int | None = None) -> list[str]:
+    """For each layer the outcome of n items as text: 1 right, 0 wrong, "." not measured; the items of ``correct`` stand at ``places``.
+
+    >>> outcomes(np.array([[True, False]]), np.array([0, 2]), 3)
+    ['1.0']
+    """
+    table = np.full((len(correct), len(places) if n is None else n), ord("."), np.uint8)
+    table[:, places] = np.where(correct, ord("1"), ord("0"))
+    return [row.tobytes().decode() for row in table]
+
+
+def probe_scores(result: ProbeResult, given: Given, task: str, told: Mapping[str, Any], hits: Sequence[str]) -> list[Score]:
+    """The measurements of a probe of every layer and of its controls.
+
+    Parameters
+    ----------
+    told: details of every row of the encoder. hits: outcome of each test item at each layer.
+    """
+    fields = {**given.common, "task": task}
+    n, dev = len(result.answers.true), result.dev_accuracy
+    common = {**told, "part": "test", "n_train": result.sizes["train"], "classes": len(result.answers.labels), "parts": result.drawn}
+    unseen = {part: {str(label): count for label, count in labels.items()} for part, labels in result.unseen.items() if labels}
+    common |= {"unseen_in_training": unseen} if unseen else {}
+    majority = result.majority
+    scores = [
+        Score(
+            **fields, quantity="accuracy", value=majority.value, n=n, low=majority.low, high=majority.high, condition="majority",
+            details=common,
+        )
+    ]  # fmt: skip
+    kept = {0} if dev is None else {0, int(np.argmax(dev))}
+    for layer in range(len(result.answers.given)):
+        more = {**common, "penalty": None if result.C is None else float(result.C[layer]), "seeds": list(given.seeds)}
+        more |= {"hits": hits[layer]} if layer in kept else {}
+        if dev is not None:
+            low, high = wilson_interval(round(dev[layer] * result.sizes["dev"]), result.sizes["dev"])
+            place: dict[str, Any] = {"layer": layer, "n": result.sizes["dev"], "low": low, "high": high}
+            scores.append(Score(**fields, **place, quantity="accuracy", value=float(dev[layer]), details={**common, "part": "dev"}))
+        scores += _layer_scores(result, fields, layer, more, layer in kept)
+    return scores
+
+
+def _layer_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, details: dict[str, Any], whole: bool) -> list[Score]:
+    """One layer's test scores: the encoder's, and those of its controls."""
+    answers, random = result.answers, result.random_encoder
+    spread = result.resampled[:, layer]
+    mine = {**details, "spread": [float(spread.min()), float(spread.max())]} if len(spread) else dict(details)
+    if random is not None:
+        ends = ("difference", "low", "high")
+        mine["above_control"] = dict(zip(ends, paired_interval(answers.correct[layer], random.correct[layer]), strict=True))
+    scores = _answer_scores(answers, {**fields, "layer": layer}, layer, mine, whole)
+    shared = {key: value for key, value in details.items() if key != "hits"}
+    if random is not None:
+        scores += _answer_scores(random, {**fields, "layer": layer, "condition": "random_encoder"}, layer, shared, False)
+    if result.control is not None:
+        scores += _control_scores(result, {**fields, "layer": layer, "n": len(answers.true)}, layer, shared)
+    if result.code is not None:
+        code = result.code
+        place = {**fields, "layer": layer, "n": int(code.ends[-1]), "details": {**shared, "part": "train", "uniform_bits": code.uniform}}
+        scores.append(Score(**place, quantity="codelength", value=float(code.bits[layer])))
+        scores.append(Score(**place, quantity="compression", value=float(code.compression[layer])))
+    return scores
+
+
+def _answer_scores(answers: Answers, fields: Mapping[str, Any], layer: int, details: dict[str, Any], whole: bool) -> list[Score]:
+    reached, n = answers.accuracy[layer], len(answers.true)
+    shared = {key: value for key, value in details.items() if key not in ("hits", "above_control", "spread")}
+    if len(answers.labels) <= _MOST_CLASSES and "condition" not in fields:
+        labels = [str(label) for label in answers.labels]
+        details = details | {"f1": {label: _rounded(f1) for label, f1 in zip(labels, answers.f1[layer], strict=True)}}
+        if whole:
+            details["confusion"] = {"labels": labels, "counts": answers.confusion(layer).tolist()}
+    return [
+        Score(**fields, n=n, quantity="accuracy", value=reached.value, low=reached.low, high=reached.high, details=details),
+        Score(**fields, n=n, quantity="macro_f1", value=float(answers.macro_f1[layer]), details=shared),
+    ]
+
+
+def _control_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, details: dict[str, Any]) -> list[Score]:
+    control = result.control
+    assert control is not None
+    condition = "control_task" if control.kind == "word_types" else control.kind
+    outcome, accuracy = control.correct[:, layer].mean(axis=0), control.accuracy[:, layer]
+    interval = mean_interval(outcome)[1:] if len(outcome) > 1 else (None, None)
+    ends = [None if end is None else min(1.0, max(0.0, end)) for end in interval]  # no share lies beyond
+    told = {**details, "spread": [float(accuracy.min()), float(accuracy.max())]}
+    value = float(control.selectivity[layer])
+    low, high = float(control.low[layer]), float(control.high[layer])
+    return [
+        Score(**fields, quantity="accuracy", value=float(accuracy.mean()), low=ends[0], high=ends[1], condition=condition, details=told),
+        Score(**fields, quantity="selectivity", value=value, low=low, high=high, details={**details, "control": condition}),
+    ]
+
+
+def _rounded(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 4)

@@ -1,0 +1,136 @@
+"""Tasks of a battery on dependency trees: structural probes of distances and depths (Hewitt & Manning 2019)."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from crosslens.errors import refuse
+from crosslens.probes.rows import TakenRows
+from crosslens.probes.structural import StructuralProbe
+from crosslens.probes.structural_scores import StructuralScore, StructuralScores, structural_scores
+from crosslens.progress import Progress
+from crosslens.run.probe_tasks import Given, Task, Text
+from crosslens.score import Score
+from crosslens.word_labels import Trees, trees
+
+__all__ = ["StructuralTask"]
+
+_RANK = 64
+_MOST = {"train": 1000, "dev": 500, "test": 2000}  # sentences: a probe takes about half a minute per layer
+_COLUMNS = ("text", "pieces", "head", "upos")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Part:
+    """Some sentences: rows of their words in the store, and their trees."""
+
+    rows: np.ndarray
+    heads: np.ndarray
+    lengths: np.ndarray
+    punctuation: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StructuralTask(Task):
+    """A structural probe of every layer.
+
+    Attributes
+    ----------
+    name: structural_distance or structural_depth. text: the treebank.
+    part_of: for each sentence "train", "dev" or "test". drawn: how the parts came about.
+    """
+
+    name: str
+    text: Text
+    part_of: np.ndarray
+    drawn: str
+
+    def __post_init__(self) -> None:
+        corpus = self.text.corpus
+        lengths = [len(words) for words in corpus.words or ()]
+        annotations = {name: [v for row in rows for v in row] for name, rows in (corpus.annotations or {}).items() if name in _COLUMNS}
+        trees({"text": np.repeat(np.arange(len(corpus)), lengths).tolist(), **annotations})  # refuses what is no tree
+        for part in ("train", "dev", "test"):
+            if not (self.part_of == part).any():
+                refuse(self.name, f"sentences in {part}", "none", "give a treebank that has them, or more of its sentences")
+
+    @property
+    def texts(self) -> Mapping[str, Text]:
+        """The treebank."""
+        return {f"words-{self.text.corpus.fingerprint[:8]}": self.text}
+
+    @property
+    def kind(self) -> str:
+        """What is learnt: "distance" or "depth"."""
+        return self.name.removeprefix("structural_")
+
+    def facts(self) -> dict[str, Any]:
+        """Sentences of each part that are used, and how they were drawn."""
+        counts = {f"{part}_sentences": min(most, int((self.part_of == part).sum())) for part, most in _MOST.items()}
+        return {**counts, "drawn": f"{self.drawn}; of larger parts so many sentences, drawn with the seed", "rank": _RANK}
+
+    def measure(self, given: Given) -> list[Score]:
+        """The measures of each layer, and those of word order alone."""
+        (name,) = self.texts
+        store, seed = given.stores[name], int(given.common["seed"])
+        found = trees(store.index(list(_COLUMNS)))
+        sentence_of = np.asarray(store.index(["text"])["text"])[found.rows]
+        parts = {part: self._part(found, sentence_of, part, seed) for part in _MOST}
+        told = {"part": "test", "n_train": len(parts["train"].lengths), "unit": "sentences", "parts": self.drawn, "seeds": [seed]}
+        told |= {"dropped": {"sentences with a word that has no piece": found.left_out}} if found.left_out else {}
+        scores: list[Score] = []
+        with Progress(store.layers * (1 + (given.random is not None)), f"{self.name} of {given.common['encoder']}", "layers") as progress:
+            for layer in range(store.layers):
+                for random in (False, True) if given.random is not None else (False,):
+                    condition = {"condition": "random_encoder"} if random else {}
+                    fields = {**given.common, "task": self.name, "layer": layer, **condition}
+                    vectors = {p: given.layers(name, part.rows, random)[layer] for p, part in parts.items()}
+                    scores += self._layer(vectors, parts, fields, told, seed, first=not scores)
+                    progress.add(1)
+        return scores
+
+    def _part(self, found: Trees, sentence_of: np.ndarray, part: str, seed: int) -> _Part:
+        """Some of the sentences of a part."""
+        ends = np.cumsum(found.lengths)
+        mine = np.flatnonzero(self.part_of[sentence_of[ends - 1]] == part)
+        if not len(mine):
+            refuse(self.name, f"sentences in {part} whose words all have vectors", "none", "give more sentences")
+        if len(mine) > _MOST[part]:
+            mine = np.sort(np.random.default_rng([seed, 0x7EE5]).permutation(mine)[: _MOST[part]])
+        words = np.concatenate([np.arange(ends[i] - found.lengths[i], ends[i]) for i in mine])
+        return _Part(found.rows[words], found.heads[words], found.lengths[mine], found.punctuation[words])
+
+    def _layer(
+        self,
+        vectors: Mapping[str, TakenRows],
+        parts: Mapping[str, _Part],
+        fields: Mapping[str, Any],
+        told: Mapping[str, Any],
+        seed: int,
+        *,
+        first: bool,
+    ) -> list[Score]:
+        train, dev = parts["train"], parts["dev"]
+        probe = StructuralProbe(self.kind, rank=min(_RANK, vectors["train"].shape[1]), seed=seed)
+        probe.fit(vectors["train"], train.heads, train.lengths, (vectors["dev"], dev.heads, dev.lengths))
+        details = {**told, "rank": probe.rank, "steps": probe.n_iter_, "dev_loss": float(probe.loss_)}
+        measured = {part: self._measured(probe, vectors[part], parts[part]) for part in ("dev", "test")}
+        scores = [_score(measured["test"].probe[quantity], quantity, fields, details) for quantity in measured["test"].probe]
+        if "condition" not in fields:
+            scores += [_score(one, quantity, fields, {**details, "part": "dev"}) for quantity, one in measured["dev"].probe.items()]
+        if first:
+            place = {**fields, "layer": None, "condition": "word_order"}
+            scores += [_score(one, quantity, place, {"part": "test"}) for quantity, one in measured["test"].linear.items()]
+        return scores
+
+    def _measured(self, probe: StructuralProbe, vectors: TakenRows, part: _Part) -> StructuralScores:
+        return structural_scores(probe.predict(vectors, part.lengths), part.heads, part.lengths, part.punctuation, kind=self.kind)
+
+
+def _score(one: StructuralScore, quantity: str, fields: Mapping[str, Any], details: Mapping[str, Any]) -> Score:
+    told = {**details, **({"undefined": one.undefined} if one.undefined else {})}
+    if np.isnan(one.value):
+        told["reason"] = "no sentence of a length that it is defined for"
+    return Score(**fields, quantity=quantity, value=one.value, n=one.n, low=one.low, high=one.high, details=told)

@@ -1,0 +1,333 @@
+"""A probe of every layer, scored beside everything that its score has to be read against."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from crosslens.checks import check_labels
+from crosslens.errors import refuse
+from crosslens.probes.control_tasks import control_labels, selectivity
+from crosslens.probes.controls import (
+    Accuracy,
+    check_classes,
+    check_seed,
+    confusion_counts,
+    f1_per_class,
+    majority_accuracy,
+    number_labels,
+    unseen_labels,
+)
+from crosslens.probes.description_length import DescriptionLength, description_length
+from crosslens.probes.layer_probe import LayerProbe
+from crosslens.probes.parts import Parts
+from crosslens.probes.refit import LayerProbes
+from crosslens.probes.rows import TakenRows, check_layers
+
+__all__ = ["PENALTIES", "Answers", "ControlTask", "ProbeResult", "probe_layers"]
+
+PENALTIES = (0.001, 0.01, 0.1, 1.0)  # inverse strengths C, on standardised features; from strict to loose
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answers:
+    """What each of L layers answered to n test items, and the scores that follow from it.
+
+    Attributes
+    ----------
+    labels: shape (c,), the labels of training in sorted order, then those that only other parts have.
+    true: shape (n,), number of each item's label in ``labels``.
+    given: shape (L, n), number of each answer.
+    """
+
+    labels: Shaped[np.ndarray, " c"]
+    true: Int[np.ndarray, " n"]
+    given: Int[np.ndarray, "L n"]
+
+    @property
+    def correct(self) -> Bool[np.ndarray, "L n"]:
+        """Whether each layer was right about each item: what paired tests take."""
+        return self.given == self.true
+
+    @property
+    def accuracy(self) -> list[Accuracy]:
+        """Of each layer, with its 95 % interval (Wilson 1927)."""
+        return [Accuracy.of(correct) for correct in self.correct]
+
+    def confusion(self, layer: int) -> Int[np.ndarray, "c c"]:
+        """Counts, in the order of ``labels``; row is the true label, column the answer."""
+        return confusion_counts(self.true, self.given[layer], len(self.labels))
+
+    @property
+    def f1(self) -> Float[np.ndarray, "L c"]:
+        """``2 TP / (2 TP + FP + FN)`` per layer and label, from 0 to 1; NaN where a label is neither in test nor answered."""
+        return np.stack([f1_per_class(self.confusion(layer)) for layer in range(len(self.given))])
+
+    @property
+    def macro_f1(self) -> Float[np.ndarray, " L"]:
+        """Mean F1 over the labels that are in test or were answered (scikit-learn's macro average), from 0 to 1."""
+        return np.nanmean(self.f1, axis=1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ControlTask:
+    """The same probes on labels that say nothing, one control task per seed.
+
+    Attributes
+    ----------
+    kind: "word_types" (a random label per type, Hewitt & Liang 2019) or "shuffled_labels" (items without types: the labels of
+        each part in another order, so that every item is a type of its own).
+    correct: shape (s, L, n), outcome of each test item on its control label.
+    accuracy: shape (s, L).
+    selectivity: per layer accuracy minus mean control accuracy, from -1 to 1; higher is better.
+    low, high: shape (L,), its 95 % interval over items.
+    """
+
+    kind: str
+    correct: Bool[np.ndarray, "s L n"]
+    accuracy: Float[np.ndarray, "s L"]
+    selectivity: Float[np.ndarray, " L"]
+    low: Float[np.ndarray, " L"]
+    high: Float[np.ndarray, " L"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ProbeResult:
+    """Probes of L layers, scored on n test items.
+
+    Attributes
+    ----------
+    answers: what each layer answered: accuracy with interval, macro F1, F1 per label, confusion, outcomes of items.
+    C: shape (L,), inverse penalty that each layer chose on the development part; None for probes that have none.
+    dev_accuracy: shape (L,); None without a development part.
+    majority: accuracy of always naming the most frequent label of training.
+    control: the control tasks; None without seeds.
+    resampled: shape (s, L), test accuracy after training on a bootstrap sample of the training items, drawn within each label,
+        one for each seed: their spread is that of the training data (the fit itself has no randomness).
+    random_encoder: what the layers of an encoder with random weights answered; None if they were not given.
+    unseen: part -> label -> how many items of the part have this label, which training does not have; they count as wrong.
+    sizes: items in train, dev and test.
+    drawn: how the parts came about.
+    code: description length of the training labels; None if it was not asked for.
+    """
+
+    answers: Answers
+    C: Float[np.ndarray, " L"] | None
+    dev_accuracy: Float[np.ndarray, " L"] | None
+    majority: Accuracy
+    control: ControlTask | None
+    resampled: Float[np.ndarray, "s L"]
+    random_encoder: Answers | None
+    unseen: dict[str, dict[Any, int]]
+    sizes: dict[str, int]
+    drawn: str
+    code: DescriptionLength | None
+
+    @property
+    def accuracy(self) -> list[Accuracy]:
+        """Of each layer on test, with its 95 % interval."""
+        return self.answers.accuracy
+
+
+def probe_layers(
+    layers: Any,
+    y: ArrayLike,
+    parts: Parts,
+    *,
+    random_layers: Any | None = None,
+    types: ArrayLike | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    penalties: Sequence[float] | None = None,
+    probe: Any | None = None,
+    mdl: bool = False,
+) -> ProbeResult:
+    """Train a probe on every layer, with its controls, and score them on the test part.
+
+    Each layer's penalty is chosen on the development part and kept for its controls; the final probe is trained on the
+    training part alone. Labels of development and test items that training does not have are counted and named in the result, and
+    these items count as wrong.
+
+    Parameters
+    ----------
+    layers: L layers of shape (n, d), row i of each the same item; arrays on disk are read in blocks.
+    y: shape (n,), labels.
+    parts: which rows train, choose the penalty, and are scored.
+    random_layers: the same items from an encoder with random weights, as many layers: the random-encoder control.
+    types: shape (n,), word type of each item, for the control task; without them labels are shuffled.
+    seeds: each draws a control task and a bootstrap sample of the training items; none of them leaves both out.
+    penalties: inverse strengths C to choose from on the development part; ``PENALTIES`` without it. A single one needs no such part.
+    probe: what to train instead of :class:`crosslens.probes.layer_probe.LayerProbe`; cloned for each use. It is to have ``fit(layers, y)``,
+        which may take development layers and labels too, and ``predict(layers)``.
+    mdl: also measure the description length of the training labels (Voita & Titov 2020), in the order that the first seed draws.
+
+    Raises
+    ------
+    InputError: labels of one class only, parts that are not of these items, several penalties and no development part to choose
+        by, penalties beside a probe, types or random layers of other items, a seed that is repeated, or what the probe refuses.
+
+    References
+    ----------
+    Hewitt & Liang 2019, Designing and interpreting probes with control tasks; Zhang & Bowman 2018, Language modeling
+    teaches you more syntax than translation does (random encoders); Efron 1979 (bootstrap).
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array(["NOUN", "VERB"] * 150)
+    >>> layers = [rng.normal(size=(300, 4)) + apart * (y == "VERB")[:, None] for apart in (0.0, 3.0)]
+    >>> result = probe_layers(layers, y, Parts(range(200), range(250, 300), range(200, 250)))
+    >>> [round(accuracy.value, 1) for accuracy in result.accuracy], result.majority.value
+    ([0.6, 1.0], 0.5)
+    >>> bool(result.control.selectivity[1] > 0.3)
+    True
+    """
+    layers = check_layers(layers)
+    task = _Task.of(layers, check_classes(y, "y", layers[0].shape[0]), parts)
+    seeds = _check_seeds(seeds)
+    template = _template(probe, penalties, len(task.seen(parts.dev)))
+    fitted = task.fit(template)
+    given = fitted.predict(task.layers_of(parts.test))
+    answers = Answers(task.labels, task.codes[parts.test], given)
+    strengths = np.asarray(fitted.C_, np.float64) if isinstance(template, LayerProbe) else None
+    again = _Again(task, template, strengths)
+    known = task.seen(parts.dev)
+    random = None
+    if random_layers is not None:
+        other = dataclasses.replace(task, layers=_check_random(random_layers, layers))
+        random = Answers(task.labels, answers.true, other.fit(template).predict(other.layers_of(parts.test)))
+    dev_hits = (fitted.predict(task.layers_of(known)) == task.codes[known]).sum(axis=1) if len(known) else np.zeros(len(layers))
+    return ProbeResult(
+        answers=answers,
+        C=strengths,
+        dev_accuracy=dev_hits / len(parts.dev) if len(parts.dev) else None,
+        majority=majority_accuracy(task.codes[parts.train], answers.true),
+        control=_control(again, types, seeds, answers) if seeds else None,
+        resampled=np.array([again.bootstrap(seed) for seed in seeds]).reshape(len(seeds), len(layers)),
+        random_encoder=random,
+        unseen={
+            name: unseen_labels(task.labels, task.codes[rows], task.trained) for name, rows in (("dev", parts.dev), ("test", parts.test))
+        },
+        sizes={name: len(rows) for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))},
+        drawn=parts.drawn,
+        code=_code(task, strengths, seeds) if mdl else None,
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Task:
+    """Layers and the numbers of their labels; those below ``trained`` occur in training."""
+
+    layers: list[Any]
+    labels: np.ndarray
+    codes: Int[np.ndarray, " n"]
+    trained: int
+    parts: Parts
+
+    @classmethod
+    def of(cls, layers: list[Any], y: np.ndarray, parts: Parts) -> "_Task":
+        parts.check(len(y))
+        trained = np.unique(y[parts.train])
+        if len(trained) < 2:
+            told = f"only {trained[0]!s} in training"
+            refuse("y", "at least two classes", told, "give items of another class: there is nothing to tell apart")
+        return cls(layers, *number_labels(trained, y), len(trained), parts)
+
+    def layers_of(self, rows: np.ndarray) -> list[TakenRows]:
+        return [TakenRows(layer, rows) for layer in self.layers]
+
+    def seen(self, rows: np.ndarray) -> np.ndarray:
+        """Those rows whose labels training has."""
+        return rows[self.codes[rows] < self.trained]
+
+    def fit(self, template: Any, codes: np.ndarray | None = None, train: np.ndarray | None = None) -> Any:
+        """A clone of the probe, trained; on other codes of the items, or on other rows, if they are given."""
+        codes, train = self.codes if codes is None else codes, self.parts.train if train is None else train
+        probe, dev = clone(template), self.parts.dev[np.isin(codes[self.parts.dev], codes[train])]
+        if len(dev):
+            return probe.fit(self.layers_of(train), codes[train], self.layers_of(dev), codes[dev])
+        return probe.fit(self.layers_of(train), codes[train])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Again:
+    """The probes of a task once more, on other labels or other rows, with the penalties that were chosen."""
+
+    task: _Task
+    template: Any
+    strengths: Float[np.ndarray, " L"] | None
+
+    def answers(self, codes: np.ndarray, train: np.ndarray) -> Int[np.ndarray, "L n"]:
+        task = self.task
+        if self.strengths is None:
+            probe = task.fit(self.template, codes, train)
+        else:
+            probe = LayerProbes(self.strengths).fit(task.layers_of(train), codes[train])
+        return probe.predict(task.layers_of(task.parts.test))
+
+    def bootstrap(self, seed: int) -> Float[np.ndarray, " L"]:
+        """Accuracy after training on as many items of each label, drawn with replacement."""
+        task, rng = self.task, np.random.default_rng([seed, 0xB007])
+        rows = task.parts.train
+        drawn = [rng.choice(some, len(some)) for some in (rows[task.codes[rows] == code] for code in range(task.trained))]
+        given = self.answers(task.codes, np.sort(np.concatenate(drawn)))
+        return np.asarray((given == task.codes[task.parts.test]).mean(axis=1))
+
+
+def _control(again: _Again, types: ArrayLike | None, seeds: list[int], answers: Answers) -> ControlTask:
+    task, correct = again.task, []
+    names = None if types is None else check_labels(types, "types", len(task.codes))
+    for seed in seeds:
+        codes = _shuffled(task, seed) if names is None else control_labels(names, task.codes[task.parts.train], seed)
+        if len(np.unique(codes[task.parts.train])) < 2:
+            told = f"one label for all {len(task.parts.train)} items with seed {seed}"
+            refuse("types", "types whose control labels differ", told, "give more types, other seeds, or leave types out")
+        correct.append(again.answers(codes, task.parts.train) == codes[task.parts.test])
+    outcomes = np.stack(correct)
+    chosen = [selectivity(answers.correct[layer], outcomes[:, layer]) for layer in range(len(task.layers))]
+    value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
+    kind = "shuffled_labels" if names is None else "word_types"
+    return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high)
+
+
+def _shuffled(task: _Task, seed: int) -> np.ndarray:
+    codes = task.codes.copy()
+    for i, rows in enumerate((task.parts.train, task.parts.dev, task.parts.test)):
+        codes[rows] = np.random.default_rng([seed, 0x5AFF, i]).permutation(codes[rows])
+    return codes
+
+
+def _code(task: _Task, strengths: np.ndarray | None, seeds: list[int]) -> DescriptionLength:
+    if strengths is None:
+        refuse("mdl", "False for probes without a penalty C", "True", "leave probe out, or call description_length")
+    train = task.parts.train
+    return description_length(task.layers_of(train), task.codes[train], strengths, seed=seeds[0] if seeds else 0)
+
+
+def _template(probe: Any | None, penalties: Sequence[float] | None, dev: int) -> Any:
+    if probe is not None:
+        if penalties is not None:
+            refuse("penalties", "None beside a probe", repr(penalties), "give them to the probe")
+        return probe
+    chosen = PENALTIES if penalties is None else tuple(penalties)
+    if len(chosen) > 1 and not dev:
+        remedy = "hold a share of train out (hold_out_dev), or give a single penalty"
+        refuse("parts", f"a development part to choose among {len(chosen)} penalties by", "no items of trained labels in it", remedy)
+    return LayerProbe(penalties=chosen)
+
+
+def _check_random(random_layers: Any, layers: list[Any]) -> list[Any]:
+    others = cast(list[Any], check_layers(random_layers, "random_layers"))
+    there, here = (len(layers), layers[0].shape[0]), (len(others), others[0].shape[0])
+    if there != here:
+        told = f"{here[0]} layers of {here[1]} items"
+        refuse("random_layers", f"{there[0]} layers of {there[1]} items, as in layers", told, "extract the same items from both encoders")
+    return others
+
+
+def _check_seeds(seeds: Sequence[int]) -> list[int]:
+    chosen = [check_seed(seed) for seed in seeds]
+    if len({*chosen}) < len(chosen):
+        refuse("seeds", "different seeds", repr(tuple(chosen)), "give each once")
+    return chosen

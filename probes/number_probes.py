@@ -1,0 +1,169 @@
+"""Ridge regression on every layer, for labels that are numbers, scored beside what its score has to be read against."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from crosslens.errors import refuse
+from crosslens.probes.controls import check_seed
+from crosslens.probes.parts import Parts
+from crosslens.probes.refit import LayerProbes
+from crosslens.probes.regression import LayerRidge
+from crosslens.probes.rows import TakenRows, check_layers
+from crosslens.probes.scws import spearman_interval
+
+__all__ = ["RIDGE_PENALTIES", "NumberAnswers", "NumberResult", "probe_numbers"]
+
+RIDGE_PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)  # of squared weights, on standardised features; from loose to strict
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NumberAnswers:
+    """What each of L layers answered to n test items, and the scores that follow from it.
+
+    Attributes
+    ----------
+    true: shape (n,). given: shape (L, n).
+    """
+
+    true: Float[np.ndarray, " n"]
+    given: Float[np.ndarray, "L n"]
+
+    @property
+    def r2(self) -> Float[np.ndarray, " L"]:
+        """1 - sum of squared errors / that of always answering test's mean; 1 is perfect, and it may be below 0."""
+        return 1 - np.square(self.given - self.true).sum(axis=1) / np.square(self.true - self.true.mean()).sum()
+
+    @property
+    def spearman(self) -> Float[np.ndarray, " L"]:
+        """Rank correlation of answers and numbers, from -1 to 1; NaN for a layer that answers the same to every item."""
+        from scipy.stats import spearmanr
+
+        values = [spearmanr(self.true, row).statistic if np.ptp(row) > 0 else np.nan for row in self.given]
+        return np.clip(values, -1, 1)  # rounding may go one bit beyond
+
+    @property
+    def interval(self) -> list[tuple[float, float]]:
+        """95 % interval of each Spearman correlation (Bonett & Wright 2000); NaN where that is."""
+        return [spearman_interval(float(r), len(self.true)) if np.isfinite(r) else (np.nan, np.nan) for r in self.spearman]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NumberResult:
+    """Ridge regressions on L layers, scored on n test items.
+
+    Attributes
+    ----------
+    answers: what each layer answered: R², Spearman's correlation and its interval.
+    penalty: shape (L,), that each layer chose on the development part.
+    control: shape (s, L), Spearman's correlation of the same probes trained and scored on shuffled numbers, for each seed.
+    resampled: shape (s, L), the same after training on a bootstrap sample of the training items, for each seed.
+    random_encoder: what the layers of an encoder with random weights answered; None if they were not given.
+    sizes: items in train, dev and test. drawn: how the parts came about.
+    """
+
+    answers: NumberAnswers
+    penalty: Float[np.ndarray, " L"]
+    control: Float[np.ndarray, "s L"]
+    resampled: Float[np.ndarray, "s L"]
+    random_encoder: NumberAnswers | None
+    sizes: dict[str, int]
+    drawn: str
+
+
+def probe_numbers(
+    layers: Any,
+    y: ArrayLike,
+    parts: Parts,
+    *,
+    random_layers: Any | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    penalties: Sequence[float] = RIDGE_PENALTIES,
+) -> NumberResult:
+    """Regress numbers, depths in trees say, on every layer, and score them on the test part.
+
+    Each layer's penalty is chosen on the development part and kept for its controls; the final probe is trained on the
+    training part alone.
+
+    Parameters
+    ----------
+    layers: L layers of shape (n, d), row i of each the same item. y: shape (n,), numbers.
+    parts: which rows train, choose the penalty, and are scored; at least 4 to score.
+    random_layers: the same items from an encoder with random weights, as many layers.
+    seeds: each draws shuffled numbers and a bootstrap sample of the training items; none of them leaves both out.
+    penalties: to choose from; a single one needs no development part.
+
+    Raises
+    ------
+    InputError: y is not one finite number per item, or the same number for all of train or test; parts or random layers of other
+        items; or as :class:`crosslens.probes.regression.LayerRidge` refuses.
+
+    >>> rng = np.random.default_rng(0)
+    >>> depth = rng.integers(0, 9, 300)
+    >>> layers = [rng.normal(size=(300, 4)), rng.normal(size=(300, 4)) + depth[:, None]]
+    >>> result = probe_numbers(layers, depth, Parts(range(200), range(250, 300), range(200, 250)))
+    >>> (result.answers.spearman > 0.9).tolist()
+    [False, True]
+    """
+    layers = check_layers(layers)
+    numbers = _check_numbers(y, layers[0].shape[0], parts)
+    chosen = [check_seed(seed) for seed in seeds]
+    ridge, given = _fitted(layers, numbers, parts, penalties)
+    random = None
+    if random_layers is not None:
+        others = check_layers(random_layers, "random_layers")
+        if (len(others), others[0].shape[0]) != (len(layers), len(numbers)):
+            told = f"{len(others)} layers of {others[0].shape[0]} items"
+            refuse("random_layers", f"{len(layers)} layers of {len(numbers)} items, as in layers", told, "extract the same items")
+        random = NumberAnswers(numbers[parts.test], _fitted(others, numbers, parts, penalties)[1])
+
+    def again(targets: np.ndarray, train: np.ndarray) -> np.ndarray:
+        probes = LayerProbes(ridge.penalty_, LayerRidge).fit([TakenRows(layer, train) for layer in layers], targets[train])
+        return NumberAnswers(targets[parts.test], probes.predict([TakenRows(layer, parts.test) for layer in layers])).spearman
+
+    control, resampled = [], []
+    for seed in chosen:
+        control.append(again(_shuffled(numbers, parts, seed), parts.train))
+        drawn = np.random.default_rng([seed, 0xB007]).choice(parts.train, len(parts.train))
+        resampled.append(again(numbers, np.sort(drawn)))
+    return NumberResult(
+        answers=NumberAnswers(numbers[parts.test], given),
+        penalty=ridge.penalty_,
+        control=np.array(control).reshape(len(chosen), len(layers)),
+        resampled=np.array(resampled).reshape(len(chosen), len(layers)),
+        random_encoder=random,
+        sizes={name: len(rows) for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))},
+        drawn=parts.drawn,
+    )
+
+
+def _fitted(layers: list[Any], y: np.ndarray, parts: Parts, penalties: Sequence[float]) -> tuple[LayerRidge, Float[np.ndarray, "L n"]]:
+    """The regressions, and their answers on test."""
+    train, dev, test = ([TakenRows(layer, rows) for layer in layers] for rows in (parts.train, parts.dev, parts.test))
+    ridge = LayerRidge(penalties)
+    fitted = ridge.fit(train, y[parts.train], dev, y[parts.dev]) if len(parts.dev) else ridge.fit(train, y[parts.train])
+    return fitted, fitted.predict(test)
+
+
+def _shuffled(y: np.ndarray, parts: Parts, seed: int) -> np.ndarray:
+    """The numbers of each part in another order."""
+    moved = y.copy()
+    for i, rows in enumerate((parts.train, parts.dev, parts.test)):
+        moved[rows] = np.random.default_rng([seed, 0x5AFF, i]).permutation(y[rows])
+    return moved
+
+
+def _check_numbers(y: ArrayLike, n: int, parts: Parts) -> Float[np.ndarray, " n"]:
+    parts.check(n)
+    numbers = np.asarray(y)
+    if numbers.shape != (n,) or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
+        got = f"an array of {numbers.dtype} of shape {numbers.shape}" + (" with NaN or infinity" if numbers.dtype.kind == "f" else "")
+        refuse("y", f"{n} finite numbers, one per row", got, "give every item its number")
+    for name, rows in (("train", parts.train), ("test", parts.test)):
+        if np.ptp(numbers[rows]) == 0:
+            refuse("y", f"numbers that vary in {name}", "the same for all items", "give items with other numbers")
+    return numbers.astype(np.float64)

@@ -1,0 +1,246 @@
+"""Layers read a block of rows at a time: from memory, from disk, or chosen rows of either.
+
+A layer is anything with ``shape`` (n, d), ``dtype`` and slices of rows: an array, an array mapped from disk in float16,
+bfloat16 or float32, or :class:`TakenRows` of one. It is never read as a whole, and no standardised copy of it is made.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from crosslens.checks import check_matrix
+from crosslens.errors import refuse
+
+__all__ = ["BLOCK", "StandardisedLayer", "TakenRows", "check_layers", "check_same_layers"]
+
+BLOCK = 512  # rows that are read at a time
+
+
+class TakenRows:
+    """Chosen rows of an array, copied when they are asked for and not before.
+
+    A split of stored activations into training, development and test rows costs no memory: whoever reads it slice by
+    slice copies a slice at a time. ``np.asarray`` copies all.
+
+    Parameters
+    ----------
+    array: shape (n, d), in memory or mapped from disk.
+    rows: shape (m,), whole numbers from 0 to n - 1, in any order; a row may be taken twice.
+
+    Raises
+    ------
+    InputError: no array of two dimensions, or rows that are not whole numbers within it.
+
+    >>> stored = np.arange(8.0).reshape(4, 2)
+    >>> taken = TakenRows(stored, [3, 0, 1])
+    >>> taken.shape, taken[:2].tolist()
+    ((3, 2), [[6.0, 7.0], [0.0, 1.0]])
+    """
+
+    def __init__(self, array: Any, rows: ArrayLike) -> None:
+        if not _is_layer(array):
+            refuse("array", "an array of shape (n, d)", f"{type(array).__name__}", "pass an array, in memory or mapped from disk")
+        numbers = np.asarray(rows)
+        if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
+            got = f"{numbers.dtype} of shape {numbers.shape}"
+            refuse("rows", "row numbers of shape (m,)", got, "pass whole numbers, np.flatnonzero of a mask, say")
+        outside = np.flatnonzero((numbers < 0) | (numbers >= len(array)))
+        if len(outside):
+            refuse("rows", f"numbers from 0 to {len(array) - 1}", str(numbers[outside[0]]), "take rows that the array has")
+        self._array = array
+        self._rows = numbers.astype(np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, d)."""
+        return len(self._rows), int(self._array.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the array."""
+        return np.dtype(self._array.dtype)
+
+    @property
+    def ndim(self) -> int:
+        """2."""
+        return 2
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return np.asarray(self._array[self._rows[rows]])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:] if dtype is None else self[:].astype(dtype)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StandardisedLayer:
+    """A layer with the mean and scale of each feature, read in blocks.
+
+    Attributes
+    ----------
+    name: what refusals call it.
+    source: shape (n, d), sliced by rows.
+    mean: shape (d,), of the rows that training was given, in the precision of the arithmetic: float32, or float64 where
+        the source is float64.
+    scale: shape (d,), their standard deviation (dividing by n), and 1 for features that do not vary.
+    varies: shape (d,), whether they vary by more than rounding.
+    """
+
+    name: str
+    source: Any
+    mean: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+    varies: np.ndarray
+
+    @classmethod
+    def of(cls, source: Any, name: str) -> "StandardisedLayer":
+        """Read a layer twice, for its means and its scales; every number is checked.
+
+        Raises
+        ------
+        InputError: numbers that are not finite (with their row), or whose squares leave float64.
+
+        >>> layer = StandardisedLayer.of(np.array([[1.0, 7.0], [3.0, 7.0]]), "layers[0]")
+        >>> layer.mean.tolist(), layer.scale.tolist(), layer.varies.tolist()
+        ([2.0, 7.0], [1.0, 1.0], [True, False])
+        """
+        n, d = source.shape
+        total = np.zeros(d)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            for _, block in _blocks(source):
+                total += block.sum(axis=0, dtype=np.float64)
+        precision = _precision(source)
+        mean = total / n
+        if not np.isfinite(mean.astype(precision)).all():
+            _refuse_numbers(source, name)
+        squares = np.zeros(d)
+        with np.errstate(over="ignore"):
+            for _, block in _blocks(source):
+                squares += np.square(block - mean.astype(precision), dtype=np.float64).sum(axis=0)  # centred before squaring
+            scale = np.sqrt(squares / n)
+        if not np.isfinite(scale.astype(precision)).all():
+            refuse(name, f"numbers whose squares fit in {precision}", "an overflow", "rescale the vectors")
+        rounding = 4 * np.finfo(precision).eps + n * np.finfo(np.float64).eps  # of the values, and of their mean
+        varies = scale > np.maximum(rounding * np.abs(mean), np.finfo(precision).tiny)
+        return cls(name, source, mean.astype(precision), np.where(varies, scale, 1).astype(precision), varies)
+
+    @classmethod
+    def learnt(cls, source: Any, name: str, mean: np.ndarray, scale: np.ndarray) -> "StandardisedLayer":
+        """Other rows of a layer, with the means and scales of those that a probe has learnt from."""
+        precision = _precision(source)
+        return cls(name, source, mean.astype(precision), scale.astype(precision), np.ones(len(mean), bool))
+
+    def __len__(self) -> int:
+        return int(self.source.shape[0])
+
+    @property
+    def folded(self) -> Float[np.ndarray, " d"]:
+        """What centred features are multiplied by: 1 / scale, and 0 for features that did not vary in training."""
+        return np.where(self.varies, 1 / self.scale, 0).astype(self.mean.dtype)
+
+    def centred(self) -> Iterator[tuple[slice, Float[np.ndarray, "b d"]]]:
+        """Which rows, and these rows less the means, block after block in the same memory."""
+        room = np.empty((min(BLOCK, len(self)), len(self.mean)), self.mean.dtype)
+        for rows, block in _blocks(self.source):
+            out = room[: len(block)]
+            np.subtract(block, self.mean, out=out, casting="same_kind")
+            yield rows, out
+
+    def apply(self, coefficients: Float[np.ndarray, "k d"], intercept: Float[np.ndarray, " k"]) -> Float[np.ndarray, "n k"]:
+        """Linear functions of the standardised features, in their precision.
+
+        Raises
+        ------
+        InputError: numbers that are not finite; the message names their row.
+        """
+        weights = (coefficients * self.folded).astype(self.mean.dtype).T
+        values = np.empty((len(self), len(intercept)), self.mean.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows, block in self.centred():
+                np.matmul(block, weights, out=values[rows])
+            values += intercept.astype(self.mean.dtype)
+        if not np.isfinite(values).all():
+            _refuse_numbers(self.source, self.name)
+        return values
+
+
+def check_layers(layers: Any, name: str = "layers") -> list[Any]:
+    """Return L layers of one shape (n, d), each to be read in blocks.
+
+    Parameters
+    ----------
+    layers: an array of shape (L, n, d), or a sequence of layers: arrays, arrays mapped from disk, :class:`TakenRows`, or
+        lists of rows.
+    name: what refusals call them; layer 3 is ``layers[3]``.
+
+    Raises
+    ------
+    InputError: no layers, a layer that is no matrix of numbers, or layers of different shapes.
+
+    >>> [layer.shape for layer in check_layers(np.zeros((3, 5, 2)))]
+    [(5, 2), (5, 2), (5, 2)]
+    """
+    if isinstance(layers, np.ndarray) and layers.ndim != 3:
+        refuse(name, "layers of shape (L, n, d)", f"an array of shape {layers.shape}", "put a single layer into a list")
+    if not isinstance(layers, (np.ndarray, Sequence)) or isinstance(layers, (str, bytes)):
+        refuse(name, "a sequence of layers", f"{type(layers).__name__}", "pass a list of arrays of shape (n, d), or one array (L, n, d)")
+    if not len(layers):
+        refuse(name, "at least one layer", "none", "pass a list of arrays of shape (n, d)")
+    checked = [layer if _is_layer(layer) else check_matrix(layer, f"{name}[{i}]") for i, layer in enumerate(layers)]
+    for i, layer in enumerate(checked):
+        if 0 in layer.shape:
+            refuse(f"{name}[{i}]", "at least 1 row and 1 column", f"shape {tuple(layer.shape)}", "give more items")
+        if tuple(layer.shape) != tuple(checked[0].shape):
+            expected = f"shape {tuple(checked[0].shape)}, as {name}[0]"
+            refuse(f"{name}[{i}]", expected, f"shape {tuple(layer.shape)}", "pass the layers of one encoder on the same items")
+    return checked
+
+
+def check_same_layers(layers: list[Any], d: int, count: int, name: str = "layers") -> None:
+    """Refuse layers that are not as many, or not as wide, as those that were fitted.
+
+    >>> check_same_layers([np.zeros((5, 2))], 2, 1)
+    """
+    if len(layers) != count:
+        refuse(name, f"{count} layers, as in fit", str(len(layers)), "pass the same layers of the same encoder")
+    if layers[0].shape[1] != d:
+        refuse(name, f"{d} columns, as in fit", f"{layers[0].shape[1]} columns", "pass the same layers of the same encoder")
+
+
+def _is_layer(value: Any) -> bool:
+    """Whether rows of numbers can be sliced from it as it is."""
+    if not all(hasattr(value, part) for part in ("shape", "dtype", "__getitem__")) or len(value.shape) != 2:
+        return False
+    try:
+        dtype = np.dtype(value.dtype)
+    except TypeError:  # of another library's arrays, which become numpy's first
+        return False
+    return dtype.kind in "fiu" or dtype.name == "bfloat16"
+
+
+def _precision(source: Any) -> np.dtype:
+    return np.dtype(np.float64 if np.dtype(source.dtype) == np.float64 else np.float32)
+
+
+def _blocks(source: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    """Which rows, and these rows as float32 (float64 where the source is float64)."""
+    precision = _precision(source)
+    for start in range(0, source.shape[0], BLOCK):
+        rows = slice(start, min(start + BLOCK, source.shape[0]))
+        yield rows, np.asarray(source[rows]).astype(precision, copy=False)
+
+
+def _refuse_numbers(source: Any, name: str) -> None:
+    """Say which rows are not finite, or that finite ones are too large."""
+    bad = np.concatenate([~np.isfinite(block).all(axis=1) for _, block in _blocks(source)])
+    if bad.any():
+        got = f"NaN or infinity in {bad.sum()} row(s), the first is row {bad.argmax()}"
+        refuse(name, "finite numbers", got, "remove or repair these rows")
+    refuse(name, f"numbers whose sums fit in {_precision(source)}", "an overflow", "rescale the vectors")

@@ -1,0 +1,223 @@
+"""The optimiser: minima known beforehand or found by scipy, gradients by differences, and what it must not depend on."""
+
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from crosslens.errors import InputError
+from crosslens.probes import solver
+from crosslens.probes.rows import BLOCK, StandardisedLayer
+from crosslens.probes.solver import Preconditioner, Surprise, check_strengths, fit_softmax, for_each, minimise, residuals_in_place
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+class Bowl:
+    """1 + (x - target)' A (x - target) / 2, preconditioned by a diagonal."""
+
+    def __init__(self, curvatures, target, diagonal):
+        self.curvatures, self.target, self.diagonal, self.calls = np.array(curvatures), np.array(target), np.array(diagonal), 0
+
+    def __call__(self, at):
+        self.calls += 1
+        away = at - self.target
+        return 1 + float((self.curvatures * away**2).sum()) / 2, self.curvatures * away
+
+    def precondition(self, gradient):
+        return gradient / self.diagonal
+
+
+class Valley:
+    """Rosenbrock's, which is not convex, lifted above 0."""
+
+    def __call__(self, at):
+        x, y = at
+        return 1 + (1 - x) ** 2 + 100 * (y - x * x) ** 2, np.array([2 * (x - 1) - 400 * x * (y - x * x), 200 * (y - x * x)])
+
+    def precondition(self, gradient):
+        return gradient.copy()
+
+
+def problem(rng, n=300, d=7, classes=4, dtype=np.float64):
+    mixing = rng.normal(size=(d, d)) * np.geomspace(1, 30, d)
+    codes = rng.integers(0, classes, size=n)
+    x = (rng.normal(size=(classes, d))[codes] + rng.normal(size=(n, d))) @ mixing + 4
+    return StandardisedLayer.of(x.astype(dtype), "x"), codes
+
+
+def plain(layer, codes, penalty, at):
+    """The documented objective, written out."""
+    z = (np.asarray(layer.source, np.float64) - layer.mean) / layer.scale
+    logs = log_softmax(z @ at[:, :-1].T + at[:, -1], axis=1)
+    return -logs[np.arange(len(codes)), codes].mean() + penalty * np.square(at[:, :-1]).sum() / 2
+
+
+@pytest.mark.parametrize("diagonal", [[1, 1, 1], [1, 100, 1e4], [1e-4, 1e-4, 1e-4], [1e4, 1e4, 1e4]])
+def test_it_finds_the_bottom_of_a_bowl_however_badly_it_is_preconditioned(diagonal):
+    found = minimise(Bowl([1, 100, 1e4], [3, -2, 5], diagonal), np.zeros(3), tolerance=1e-14, max_iter=200)
+    assert found.converged
+    assert np.allclose(found.at, [3, -2, 5], atol=1e-5)
+    assert found.value == pytest.approx(1, abs=1e-10)
+
+
+def test_with_the_true_curvature_one_step_is_enough():
+    bowl = Bowl([1, 100, 1e4], [3, -2, 5], [1, 100, 1e4])
+    found = minimise(bowl, np.zeros(3), tolerance=1e-14, max_iter=200)
+    assert (found.steps, bowl.calls) == (1, 2)
+
+
+def test_it_finds_the_end_of_a_winding_valley():
+    found = minimise(Valley(), np.array([-1.2, 1.0]), tolerance=1e-14, max_iter=200)
+    assert found.converged and np.allclose(found.at, 1, atol=1e-5)
+
+
+def test_it_stops_where_it_begins_if_that_is_the_minimum():
+    found = minimise(Bowl([1, 2], [3, 4], [1, 1]), np.array([3.0, 4.0]), tolerance=1e-12, max_iter=5)
+    assert (found.steps, found.converged, found.at.tolist()) == (0, True, [3.0, 4.0])
+
+
+def test_too_few_steps_are_said():
+    found = minimise(Valley(), np.array([-1.2, 1.0]), tolerance=1e-14, max_iter=3)
+    assert (found.steps, found.converged) == (3, False)
+
+
+def test_what_it_stops_at_is_the_gain_still_to_be_had(rng):
+    layer, codes = problem(rng)
+    best = fit_softmax(Surprise(layer, codes, 4), 1.0, np.zeros((4, 8)), tolerance=1e-14, max_iter=500)
+    for tolerance in (1e-3, 1e-5, 1e-7):
+        found = fit_softmax(Surprise(layer, codes, 4), 1.0, np.zeros((4, 8)), tolerance=tolerance, max_iter=500)
+        assert best.value <= found.value <= best.value * (1 + 10 * tolerance)
+
+
+@pytest.mark.parametrize("n", [30, BLOCK + 1])
+def test_value_and_gradient_are_those_of_the_documented_objective(rng, n):
+    layer, codes = problem(rng, n=n, d=3)
+    objective = Surprise(layer, codes, 4)
+    objective.penalty = 0.3
+    at = rng.normal(size=(4, 4))
+    value, gradient = objective(at)
+    assert value == pytest.approx(plain(layer, codes, 0.3, at), rel=1e-12)
+    for index in np.ndindex(at.shape):
+        step = np.zeros_like(at)
+        step[index] = 1e-5
+        slope = (plain(layer, codes, 0.3, at + step) - plain(layer, codes, 0.3, at - step)) / 2e-5
+        assert gradient[index] == pytest.approx(slope, abs=1e-8)
+
+
+def test_float32_differs_by_rounding_only(rng):
+    layer, codes = problem(rng, n=3000)
+    low = Surprise(StandardisedLayer.of(layer.source.astype(np.float32), "x"), codes, 4)
+    at = rng.normal(size=(4, 8))
+    (value, gradient), (close, near) = Surprise(layer, codes, 4)(at), low(at)
+    assert near.dtype == np.float64
+    assert close == pytest.approx(value, rel=1e-5)
+    assert np.abs(near - gradient).max() < 1e-5 * np.abs(gradient).max()
+
+
+def test_the_minimum_is_scipys(rng):
+    layer, codes = problem(rng, n=80, d=3)
+    found = fit_softmax(Surprise(layer, codes, 4), 0.5, np.zeros((4, 4)), tolerance=1e-13, max_iter=500)
+    best = minimize(lambda flat: plain(layer, codes, 1 / (0.5 * 80), flat.reshape(4, 4)), np.zeros(16), tol=1e-12)
+    assert found.value == pytest.approx(best.fun, rel=1e-9)
+    assert np.allclose(found.at[:, :-1], best.x.reshape(4, 4)[:, :-1], atol=1e-4)
+
+
+def test_at_the_start_the_preconditioned_gradient_is_newtons_step(rng):
+    layer, codes = problem(rng, n=400, d=5)
+    objective = Surprise(layer, codes, 3 + 1)
+    objective.penalty = 0.01
+    start = np.zeros((4, 6))
+    gradient = objective(start)[1]
+    z = np.hstack([(layer.source - layer.mean) / layer.scale, np.ones((400, 1))])
+    share = (np.eye(4) - 1 / 4) / 4
+    hessian = np.kron(share, z.T @ z / 400) + 0.01 * np.kron(np.eye(4), np.diag([1.0] * 5 + [0]))
+    newton = np.linalg.lstsq(hessian, gradient.ravel(), rcond=1e-12)[0].reshape(4, 6)
+    assert np.allclose(objective.precondition(gradient), newton, atol=1e-3 * np.abs(newton).max())
+
+
+def test_a_poor_preconditioner_changes_the_steps_but_not_the_minimum(rng, monkeypatch):
+    layer, codes = problem(rng, n=2000, d=20)
+    good = fit_softmax(Surprise(layer, codes, 4), 1.0, np.zeros((4, 21)), tolerance=1e-12, max_iter=500)
+    objective = Surprise(layer, codes, 4)
+    objective._preconditioner = Preconditioner(np.eye(20), 4)
+    poor = fit_softmax(objective, 1.0, np.zeros((4, 21)), tolerance=1e-12, max_iter=500)
+    monkeypatch.setattr(solver, "_LEAST_ROWS", 100)
+    fair = fit_softmax(Surprise(layer, codes, 4), 1.0, np.zeros((4, 21)), tolerance=1e-12, max_iter=500)
+    assert good.steps < 0.7 * poor.steps
+    for other in (poor, fair):
+        assert other.value == pytest.approx(good.value, rel=1e-9)
+        assert np.allclose(other.at, good.at, atol=1e-4)
+
+
+def test_correlations_are_taken_from_rows_drawn_evenly(rng):
+    """Every other row is unlike its neighbours: rows at a fixed distance would all be of one kind."""
+    rows = rng.normal(size=(40000, 3)) * np.where(np.arange(40000) % 2, 1, 10)[:, None]
+    found = Preconditioner.of(np.split(rows, 40), len(rows), 2).correlations
+    assert np.allclose(np.diag(found), 50.5, rtol=0.2)
+    whole = Preconditioner.of(np.split(rows[:30], 3), 30, 2).correlations
+    assert np.allclose(whole, rows[:30].T @ rows[:30] / 30)
+
+
+def test_residuals_are_probabilities_less_the_truth(rng):
+    scores, codes = 5 * rng.normal(size=(4, 50)), rng.integers(0, 4, size=50)
+    logs = log_softmax(scores, axis=0)
+    surprise, openness = residuals_in_place(scores, codes)
+    assert surprise == pytest.approx(-logs[codes, range(50)].sum())
+    assert openness == pytest.approx((1 - np.exp(2 * logs).sum(axis=0)).sum())
+    assert np.allclose(scores, np.exp(logs) - (np.arange(4)[:, None] == codes))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_residuals_survive_scores_far_apart(dtype):
+    scores = np.array([[1000.0, -1000.0, 20.0], [0.0, 0.0, 0.0]], dtype)
+    surprise, openness = residuals_in_place(scores, np.array([0, 0, 0]))
+    left = np.exp(-20.0)  # below the rounding of float32 beside 1
+    assert surprise == pytest.approx(1000 + left, abs=1e-12) and openness == pytest.approx(2 * left, rel=1e-5)
+    assert scores[:, :2].tolist() == [[0.0, -1.0], [0.0, 1.0]]
+    assert scores[:, 2] == pytest.approx([-left, left], rel=1e-6)
+
+
+def test_perfectly_told_classes_converge_in_float32(rng):
+    codes = np.repeat([0, 1, 2], 400)
+    x = (np.eye(3)[codes] * 50 + rng.normal(size=(1200, 3))).astype(np.float32)
+    for strength in (0.01, 1.0, 1e4):
+        found = fit_softmax(Surprise(StandardisedLayer.of(x, "x"), codes, 3), strength, np.zeros((3, 4)), tolerance=1e-7, max_iter=300)
+        assert found.converged
+
+
+def test_for_each_keeps_order_uses_the_threads_there_are_and_gives_blas_one():
+    meet = threading.Barrier(2, timeout=30)
+
+    def answer(i):
+        meet.wait()  # passes only if two are at work at once
+        threads = [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+        return i, max(threads)
+
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        assert for_each(answer, 4) == [(0, 1), (1, 1), (2, 1), (3, 1)]
+        after = [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+    assert set(after) == {2}
+
+
+def test_for_each_raises_what_its_function_raises():
+    with pytest.raises(ZeroDivisionError):
+        for_each(lambda i: 1 // (2 - i), 4)
+
+
+def test_strengths():
+    assert check_strengths(2, "C") == [2.0]
+    assert check_strengths(np.array([0.1, 3]), "penalties") == [0.1, 3.0]
+    assert check_strengths([0], "penalties", least="0 or above") == [0.0]
+    for wrong in (0, -1, np.nan, np.inf, "1", True, None, [1, "x"]):
+        with pytest.raises(InputError, match=r"penalties: expected finite numbers above 0, got .*; 1.0 is a usual choice"):
+            check_strengths(wrong, "penalties")
+    for wrong in ([], [1, 1.0]):
+        with pytest.raises(InputError, match=r"penalties: expected one number, or several different ones, got"):
+            check_strengths(wrong, "penalties")

@@ -1,0 +1,182 @@
+"""Which files make which tasks: names, parts, limits, one's own files, and what is said of those that are not there."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from battery_data import NOUNS, PARTS, make_data, tree, write
+
+from crosslens.cli.probes import BATTERIES as ON_THE_COMMAND_LINE
+from crosslens.errors import InputError
+from crosslens.run.probe_data import BATTERIES, Sources, choose_tasks, read_tasks
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data(tmp_path_factory.mktemp("data"))
+
+
+def read(folder, *tasks, labels=None, required=(), **more):
+    return read_tasks(Sources(folder=folder, tasks=tasks, labels=labels or {}, **more), required)
+
+
+def words_of(task):
+    corpus = task.text.corpus
+    return [corpus.sentences[i][slice(*span)] for i in range(len(corpus)) for span in corpus.words[i]]
+
+
+def test_the_command_line_offers_the_batteries_that_there_are():
+    assert ON_THE_COMMAND_LINE == (*BATTERIES, "all")
+
+
+def test_a_battery_has_its_tasks_and_those_that_are_named():
+    assert choose_tasks("language") == ("language_id",)
+    assert choose_tasks("all") == tuple(task for tasks in BATTERIES.values() for task in tasks)
+    assert choose_tasks("syntactic", ["feature_Case", "upos", "upos"]) == ("feature_Case", "upos")
+    with pytest.raises(InputError, match=r"--tasks: expected tasks of the battery semantic \(wic, scws, topic\), got 'upos'; choose"):
+        choose_tasks("semantic", ["upos"])
+    with pytest.raises(InputError, match=r"got 'feature_Case'"):
+        choose_tasks("semantic", ["feature_Case"])
+    with pytest.raises(InputError, match=r"--battery: expected one of semantic, syntactic, language, all, got 'every'"):
+        choose_tasks("every")
+
+
+def test_parts_are_those_of_the_files(data):
+    found = read(data, "wic", "topic", "upos", "language_id")
+    wic, topic, upos, languages = (found.tasks[name] for name in ("wic", "topic", "upos", "language_id"))
+    assert {part: len(getattr(wic.parts, part)) for part in PARTS} == {part: 2 * n for part, n in PARTS.items()}
+    assert {part: len(getattr(topic.parts, part)) for part in PARTS} == PARTS
+    assert {part: len(getattr(languages.parts, part)) for part in PARTS} == {part: 3 * n for part, n in PARTS.items()}
+    assert [str(part) for part in upos.part_of] == [part for part, n in PARTS.items() for _ in range(n)]
+    first_of_dev = wic.items.items[wic.parts.dev[0]].sentences[0]
+    assert first_of_dev == (data / "wic" / "dev.data.txt").read_text().split("\t")[3]
+    assert all(name.split(":")[1].split("-")[0] == part for name, part in zip(upos.text.corpus.ids, upos.part_of, strict=True))
+    assert found.not_measured == {} and set(found.files) >= {"wic/train.data.txt", "sib200/sib200.tsv", "ud/en_ewt-ud-dev.conllu"}
+
+
+def test_labels_go_with_their_sentences(data):
+    for name in ("topic", "language_id"):
+        task = read(data, name).tasks[name]
+        lines = [line.split("\t") for line in (data / "sib200" / "sib200.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+        expected = {(line[4], line[3 if name == "topic" else 1]) for line in lines}
+        assert {*zip(task.sentences, task.labels.tolist(), strict=True)} <= expected
+
+
+def test_files_may_be_compressed(data, tmp_path):
+    (tmp_path / "scws").mkdir()
+    with gzip.open(tmp_path / "scws" / "ratings.txt.gz", "wb") as file:
+        file.write((data / "scws" / "ratings.txt").read_bytes())
+    found = read(tmp_path, "scws")
+    assert len(found.tasks["scws"].items) == 14 and list(found.files) == ["scws/ratings.txt.gz"]
+
+
+def test_topics_share_the_text_of_language_identification_and_have_their_own_without_it(data):
+    together, alone = read(data, "topic", "language_id").tasks, read(data, "topic").tasks["topic"]
+    assert together["topic"].texts == together["language_id"].texts and list(alone.texts) == ["topic"]
+    (text,) = together["topic"].texts.values()
+    assert [text.corpus.sentences[row] for row in together["topic"].rows] == list(together["topic"].sentences) == list(alone.sentences)
+
+
+def test_tasks_on_words_share_the_treebank(data):
+    tasks = read(data, "upos", "deprel", "structural_depth", "feature_Number").tasks
+    assert len({name for task in tasks.values() for name in task.texts}) == 1
+
+
+def test_a_limit_draws_items_of_each_part_alike_every_time(data):
+    whole, some, again = (read(data, "wic", "upos", "language_id", "minimal_pairs", limit=n).tasks for n in (None, 20, 20))
+    for part, n in PARTS.items():
+        sizes = [len(getattr(some[name].parts, part)) for name in ("wic", "language_id")] + [int((some["upos"].part_of == part).sum())]
+        assert sizes == [min(20, 2 * n), min(20, 3 * n), min(20, n)]
+    assert some["language_id"].sentences == again["language_id"].sentences
+    assert set(some["wic"].items.items) < set(whole["wic"].items.items)
+    chosen = {item: part for part in PARTS for item in (some["wic"].items.items[i] for i in getattr(some["wic"].parts, part))}
+    there = {item: part for part in PARTS for item in (whole["wic"].items.items[i] for i in getattr(whole["wic"].parts, part))}
+    assert chosen.items() <= there.items()  # nobody changes sides
+    other = read(data, "language_id", limit=20, seed=1).tasks["language_id"]
+    assert other.sentences != some["language_id"].sentences
+    few = read(data, "minimal_pairs", limit=4).tasks["minimal_pairs"].pairs
+    assert len(few) == 8 and len({pair.category for pair in few}) == 2 and len(some["minimal_pairs"].pairs) == 12
+    assert words_of(some["upos"]) != words_of(whole["upos"])[: len(words_of(some["upos"]))]
+
+
+def test_a_treebank_without_three_parts_is_divided_by_sentences(data, tmp_path):
+    (tmp_path / "ud").mkdir()
+    write(tmp_path / "ud" / "fra_pud-ud-test.conllu", [tree(str(i), i) for i in range(40)])
+    task = read(tmp_path, "upos", treebank="fra_pud").tasks["upos"]
+    counts = {part: int((task.part_of == part).sum()) for part in PARTS}
+    assert counts == {"train": 28, "dev": 4, "test": 8}
+    assert task.drawn == "a random 70 / 10 / 20 % of the sentences, seed 0" and task.text.corpus.language == "fra"
+
+
+def test_wili_is_read_where_there_is_no_sib(tmp_path):
+    folder = tmp_path / "wili-2018"
+    folder.mkdir()
+    for part in ("train", "test"):
+        write(folder / f"x_{part}.txt", [f"{part} text {i}" for i in range(40)])
+        write(folder / f"y_{part}.txt", [("deu", "eng")[i % 2] for i in range(40)])
+    task = read(tmp_path, "language_id").tasks["language_id"]
+    assert {part: len(getattr(task.parts, part)) for part in PARTS} == {"train": 36, "dev": 4, "test": 40}
+    assert set(np.unique(task.labels)) == {"deu", "eng"} and task.surface
+
+
+def test_one_s_own_labels_come_in_one_file_or_in_three(tmp_path):
+    files = [str(write(tmp_path / f"{part}.tsv", [f"{'ab'[i % 2]}\t{part} {i}" for i in range(n)])) for part, n in PARTS.items()]
+    three = read(None, labels={"mine": files}).tasks["mine"]
+    assert {part: len(getattr(three.parts, part)) for part in PARTS} == PARTS and not three.surface
+    assert three.sentences[three.parts.test[0]] == "test 0"
+    one = read(None, labels={"language_id": files[:1]}).tasks["language_id"]
+    assert one.surface and "a random 70 / 10 / 20 % of each label" in one.facts()["drawn"]
+    pairs = write(tmp_path / "pairs.jsonl", [json.dumps({"good": f"The {noun} is.", "bad": f"The {noun} are."}) for noun in NOUNS])
+    assert len(read(None, labels={"number": [str(pairs)]}).tasks["number"].pairs) == 6
+
+
+def test_without_marvin_and_linzen_s_file_the_pairs_are_generated(tmp_path):
+    (tmp_path / "empty").mkdir()
+    task = read(tmp_path / "empty", "minimal_pairs", limit=3).tasks["minimal_pairs"]
+    assert len(task.pairs) == 3 * 13 and "generated" in task.facts()["source"]
+
+
+def test_what_is_not_there_is_named(data, tmp_path):
+    (tmp_path / "wic").mkdir()
+    write(tmp_path / "wic" / "train.data.txt", ["x"])
+    found = read(tmp_path, *BATTERIES["semantic"], *BATTERIES["syntactic"], "language_id", limit=1)
+    assert set(found.tasks) == {"minimal_pairs"}
+    assert "wic/train.gold.txt, wic/dev.data.txt" in found.not_measured["wic"] and "train.data" not in found.not_measured["wic"]
+    assert "ud/en_ewt-ud-train.conllu" in found.not_measured["upos"] and "blimp/*.jsonl" in found.not_measured["blimp"]
+    assert "wili*/x_train.txt" in found.not_measured["language_id"]
+    with pytest.raises(InputError, match=r"--data: expected the files of at least one task, got scws: no scws/ratings\.txt"):
+        read(tmp_path, "scws")
+    with pytest.raises(InputError, match=r"task scws: expected its data, got no scws/ratings\.txt"):
+        read_tasks(Sources(folder=tmp_path, tasks=("scws", "minimal_pairs"), labels={}, limit=1), ["scws"])
+    with pytest.raises(InputError, match=r"--data: expected a folder with data sets, got .*nowhere"):
+        read(tmp_path / "nowhere", "scws")
+    with pytest.raises(InputError, match=r"--limit: expected 1 or more items, got 0"):
+        read(data, "scws", limit=0)
+
+
+def test_a_feature_that_the_treebank_has_not_is_told_and_too_few_items_are_refused(data):
+    found = read(data, "upos", "feature_Tense")
+    assert set(found.tasks) == {"upos"} and "words with such a label, got none of 360" in found.not_measured["feature_Tense"]
+    with pytest.raises(InputError, match=r"task feature_Tense: expected its data, got feature:Tense"):
+        read(data, "upos", "feature_Tense", required=["feature_Tense"])
+    with pytest.raises(InputError, match=r"wic: expected 5 or more training items of each answer, got \d T and \d F; take more items"):
+        read(data, "wic", limit=6)
+    with pytest.raises(InputError, match=r"scws: expected 5 or more items with ratings that differ, got 3 item\(s\) rated from"):
+        read(data, "scws", limit=3)
+
+
+def test_files_of_one_s_own_that_are_none_are_refused(data, tmp_path):
+    one = str(write(tmp_path / "one.tsv", ["a\tone", "b\ttwo"]))
+    treebank = str(data / "ud" / "en_ewt-ud-dev.conllu")
+    with pytest.raises(InputError, match=r"--labels: expected mine=FILE, or mine=TRAIN,DEV,TEST, got 'nowhere\.tsv', which is no file"):
+        read(None, labels={"mine": ["nowhere.tsv"]})
+    with pytest.raises(InputError, match=r"--labels: expected one file, or three \(train, dev, test\), got 2 for mine"):
+        read(None, labels={"mine": [one, one]})
+    with pytest.raises(InputError, match=r"--labels: expected upos, xpos, deprel or feature_NAME, which say what to predict .* got 'mine'"):
+        read(None, labels={"mine": [treebank]})
+    with pytest.raises(InputError, match=r"feature:Tense: expected words with such a label, got none of 72"):
+        read(None, labels={"feature_Tense": [treebank]})
+    broken = str(write(tmp_path / "broken.tsv", ["a\tone", "two"]))
+    with pytest.raises(InputError, match=r"broken\.tsv:2: expected 2 tab-separated columns \(label and text\), got 1"):
+        read(None, labels={"mine": [broken]})

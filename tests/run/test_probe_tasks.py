@@ -1,0 +1,197 @@
+"""Measurements of tasks on activations made by hand: what is found where it is, which items count, and what tests compare."""
+
+import math
+
+import numpy as np
+import pytest
+from tests_run_helpers import word_store
+
+from crosslens.corpus import Corpus
+from crosslens.errors import InputError
+from crosslens.run.probe_comparison import with_paired_tests
+from crosslens.run.probe_tasks import Given, Text, WordTask, outcomes
+from crosslens.run.probe_trees import StructuralTask
+from crosslens.score import Score
+from crosslens.stats import paired_interval
+
+TAGS = ("DET", "NOUN", "VERB", "NOUN")
+SENTENCES, D = 40, 6
+
+
+@pytest.fixture
+def treebank():
+    """Sentences of four words: text, part of each sentence."""
+    n = SENTENCES
+    sentences = [f"the w{i} does x{i % 5}" for i in range(n)]
+    words = [
+        [(0, 3), (4, 4 + len(f"w{i}")), (5 + len(f"w{i}"), 9 + len(f"w{i}")), (10 + len(f"w{i}"), len(s))] for i, s in enumerate(sentences)
+    ]
+    forms = [[s[a:b] for a, b in spans] for s, spans in zip(sentences, words, strict=True)]
+    annotations = {"form": forms, "upos": [list(TAGS)] * n, "feats": [["_"] * 4] * n, "head": [["2", "3", "0", "3"]] * n}
+    annotations["deprel"] = [["det", "nsubj", "root", "obj"]] * n
+    corpus = Corpus("eng", sentences, [str(i) for i in range(n)], "made", words, annotations)
+    return Text(corpus, "word"), np.array(["train"] * 20 + ["dev"] * 8 + ["test"] * 12)
+
+
+def given_of(task, tmp_path, layers, random=None, pieces=None):
+    """Stores with these layers, under the name that the task asks for."""
+    (name,) = task.texts
+    corpus = task.text.corpus
+    index = {"text": np.repeat(np.arange(len(corpus)), 4), "position": np.tile(np.arange(4), len(corpus))}
+    index["pieces"] = np.ones(len(index["text"]), np.int32) if pieces is None else pieces
+    index |= {column: [value for row in rows for value in row] for column, rows in corpus.annotations.items()}
+    stores = {name: word_store(tmp_path / "encoder", "eng", layers, index, "word")}
+    others = None if random is None else {name: word_store(tmp_path / "random", "eng", random, index, "word")}
+    return Given(stores, others, lambda _: pytest.fail("asked for a language model"), {"encoder": "made", "seed": 0}, mdl=False)
+
+
+def vectors(seed, told=None):
+    """Noise, or vectors that say the tag."""
+    noise = np.random.default_rng(seed).normal(size=(4 * SENTENCES, D)).astype(np.float32)
+    if told is None:
+        return noise
+    return noise + 9 * np.eye(D, dtype=np.float32)[np.unique(told, return_inverse=True)[1]]
+
+
+def test_outcomes_keep_a_place_for_what_is_not_measured():
+    assert outcomes(np.array([[True, False], [False, False]]), np.array([1, 3]), 5) == [".1.0.", ".0.0."]
+    assert outcomes(np.array([[True, False]]), np.arange(2)) == ["10"]
+
+
+def test_a_layer_that_knows_is_told_from_one_that_does_not(treebank, tmp_path):
+    task = WordTask("upos", *treebank, "given")
+    tags = np.tile(TAGS, SENTENCES)
+    given = given_of(task, tmp_path, [vectors(0), vectors(1, tags)], random=[vectors(2), vectors(3)])
+    scores = task.measure(given)
+    test = {(s.layer, s.condition): s for s in scores if s.quantity == "accuracy" and (s.details or {}).get("part") == "test"}
+    assert test[1, None].value == 1.0 and test[0, None].low < 0.5 < 0.6 < test[1, None].low and test[1, None].n == 48
+    assert test[None, "majority"].value == 0.5
+    assert test[1, "random_encoder"].value < 0.75 and test[1, "control_task"].value < 1
+    details = test[1, None].details
+    assert details["hits"] == "1" * 48 and details["n_train"] == 80 and details["classes"] == 3
+    assert details["f1"] == {"DET": 1.0, "NOUN": 1.0, "VERB": 1.0}
+    (selectivity,) = [s for s in scores if s.quantity == "selectivity" and s.layer == 1]
+    assert selectivity.value == pytest.approx(1 - test[1, "control_task"].value)
+    dev = {s.layer: s.value for s in scores if s.quantity == "accuracy" and (s.details or {}).get("part") == "dev"}
+    assert dev[1] == 1.0 and set(dev) == {0, 1}
+
+
+def test_the_difference_from_the_random_encoder_is_over_the_same_items(treebank, tmp_path):
+    task = WordTask("upos", *treebank, "given")
+    scores = task.measure(given_of(task, tmp_path, [vectors(1, np.tile(TAGS, SENTENCES))], random=[vectors(2)]))
+    mine, random = (
+        next(s for s in scores if (s.quantity, s.condition, (s.details or {}).get("part")) == ("accuracy", c, "test"))
+        for c in (None, "random_encoder")
+    )
+    right = np.arange(48) < round(48 * random.value)
+    difference, low, high = paired_interval(
+        np.ones(48, bool), right
+    )  # where one is always right, which items the other got does not matter
+    assert mine.details["above_control"] == pytest.approx({"difference": difference, "low": low, "high": high})
+
+
+def test_words_without_a_vector_are_left_out_and_counted(treebank, tmp_path):
+    task = WordTask("upos", *treebank, "given")
+    pieces, layer = np.ones(4 * SENTENCES, np.int32), vectors(1, np.tile(TAGS, SENTENCES))
+    pieces[[0, 4 * 28 + 1]] = 0  # a training word, and the second word of the test part
+    layer[pieces == 0] = np.nan
+    scores = task.measure(given_of(task, tmp_path, [layer], pieces=pieces))
+    test = next(s for s in scores if s.quantity == "accuracy" and s.condition is None and s.details["part"] == "test")
+    assert test.n == 47 and test.details["n_train"] == 79 and test.details["dropped"] == {"no piece in the encoder": 2}
+    assert test.details["hits"] == "1." + "1" * 46
+
+
+def test_a_treebank_whose_parts_cannot_be_probed_is_refused(treebank):
+    text, parts = treebank
+    with pytest.raises(InputError, match=r"upos: expected labelled words in dev, got none"):
+        WordTask("upos", text, np.full(SENTENCES, "train"), "given")
+    with pytest.raises(InputError, match=r"feature:Case: expected words with such a label, got none of 160"):
+        WordTask("feature_Case", text, parts, "given")
+    with pytest.raises(InputError, match=r"structural_depth: expected sentences in dev, got none"):
+        StructuralTask("structural_depth", text, np.where(parts == "dev", "train", parts), "given")
+
+
+def test_a_planted_tree_is_found_and_noise_is_not(treebank, tmp_path):
+    """Vectors that embed each tree exactly: a word's vector differs from its head's by one new axis."""
+    task = StructuralTask("structural_distance", *treebank, "given")
+    planted = np.tile(
+        np.array([[1, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]], np.float32), (SENTENCES, 1)
+    )
+    scores = task.measure(given_of(task, tmp_path, [planted], random=[vectors(2)]))
+    uuas = {s.condition: s for s in scores if s.quantity == "uuas" and s.details["part"] == "test"}
+    assert uuas[None].value == 1.0 and uuas[None].n == 3 * 12 and uuas[None].layer == 0
+    assert uuas["random_encoder"].value < 0.9
+    assert uuas["word_order"].value == 1.0 and uuas["word_order"].layer is None  # this tree joins neighbours
+    distances = [s for s in scores if s.quantity == "distance_spearman"]  # sentences of four words are too short for it
+    assert all(math.isnan(s.value) and "reason" in s.details for s in distances)
+
+
+def row(layer, hits, encoder="a", dev=None, **details):
+    right = [mark for mark in hits if mark != "."]
+    told = {"part": "test" if dev is None else "dev", **({"hits": hits} if dev is None else {}), **details}
+    value = right.count("1") / len(right) if dev is None else dev
+    return Score(quantity="accuracy", value=value, n=len(right), task="t", layer=layer, encoder=encoder, details=told)
+
+
+def test_the_best_layer_by_dev_is_compared_with_layer_0():
+    zero, best = "1" * 10 + "0" * 30, "1" * 30 + "0" * 10
+    scores = [row(0, zero), row(4, best), row(0, zero, dev=0.2), row(4, best, dev=0.9)]
+    *kept, test = with_paired_tests(scores, seed=0)
+    assert [s.value for s in kept] == [s.value for s in scores] and not any("hits" in s.details for s in kept)
+    assert (test.layer, test.other_layer, test.value, test.n) == (4, 0, 0.5, 40)
+    assert test.details["p"] == pytest.approx(2 * 0.5**20) == test.details["corrected_p"] and test.details["tests"] == 1
+    assert (test.details["first"], test.details["only_first"], test.details["only_second"]) == ("layer 4", 20, 0)
+    # where dev says that layer 0 is best, there is nothing to compare
+    assert len(with_paired_tests([*scores[:2], row(0, zero, dev=0.9), row(4, best, dev=0.2)], seed=0)) == 4
+
+
+def test_encoders_are_compared_on_the_items_that_both_have():
+    one, other = "1111111111..", "..0000000011"
+    *_, test = with_paired_tests([row(2, one), row(1, other, encoder="b")], seed=0)
+    assert (test.encoder, test.n, test.value) == ("a / b", 8, 1.0)
+    assert (test.details["first"], test.details["second"]) == ("a, layer 2", "b, layer 1")
+    assert len(with_paired_tests([row(2, "11.."), row(1, "..11", encoder="b")], seed=0)) == 2  # nothing in common
+
+
+def test_all_tests_are_corrected_together():
+    names = "abc"
+    scores = [row(3, "1" * (20 + 5 * i) + "0" * (30 - 5 * i), encoder=name) for i, name in enumerate(names)]
+    tests = with_paired_tests(scores, seed=0)[3:]
+    p = sorted(s.details["p"] for s in tests)
+    expected = np.minimum(1, np.maximum.accumulate(np.array(p) * [3, 2, 1]))
+    assert sorted(s.details["corrected_p"] for s in tests) == pytest.approx(expected.tolist()) and len(tests) == 3
+
+
+def test_correlations_are_compared_by_ranks(monkeypatch):
+    """A monotone change of one side's cosines changes nothing: layers have scales of their own."""
+    monkeypatch.setattr("crosslens.run.probe_comparison.SAMPLES", 200)
+    rng = np.random.default_rng(0)
+    ratings = rng.normal(size=60)
+    near, far = ratings + 0.8 * rng.normal(size=60), ratings + 1.2 * rng.normal(size=60)
+
+    def score(layer, cosines):
+        told = {"part": "test", "representation": "cosine", "cosines": [None, *cosines.tolist()], "ratings": [0.0, *ratings.tolist()]}
+        return Score(quantity="spearman", value=float(layer), n=60, task="scws", layer=layer, encoder="a", details=told)
+
+    plain, bent = (with_paired_tests([score(0, far), score(5, some)], seed=0)[-1] for some in (near, 10 * np.exp(near)))
+    assert plain.value == bent.value > 0.05 and plain.n == 60 and 0.005 < plain.details["corrected_p"] < 0.9
+    assert (plain.low, plain.details["p"]) == (bent.low, bent.details["p"])
+    assert plain.quantity == "spearman_difference" and (plain.layer, plain.other_layer) == (5, 0)
+
+
+def test_a_test_that_cannot_be_made_is_told_with_its_reason():
+    told = {"part": "test", "cosines": [0.1, 0.2, None], "ratings": [1.0, 1.0, 2.0]}
+    scores = [Score(quantity="spearman", value=v, n=2, task="scws", layer=v, encoder="a", details=told) for v in (0, 1)]
+    *_, test = with_paired_tests([*scores, row(0, "1100"), row(2, "1111")], seed=0)
+    assert math.isnan(test.value) and "expected a finite number on every sample" in test.details["reason"]
+
+
+def test_parts_are_what_the_store_s_sentences_say(treebank, tmp_path):
+    """The labels of test are another set: a probe that read the wrong rows would be right."""
+    text, parts = treebank
+    task = WordTask("upos", text, parts, "given")
+    tags = np.tile(TAGS, SENTENCES)
+    turned = np.where(np.repeat(parts, 4) == "test", np.roll(tags, 1), tags)
+    scores = task.measure(given_of(task, tmp_path, [vectors(1, turned)]))
+    test = next(s for s in scores if s.quantity == "accuracy" and s.condition is None and s.details["part"] == "test")
+    assert test.value == np.mean(np.roll(tags, 1) == tags)
