@@ -1,5 +1,6 @@
 """What the characters of texts say without an encoder: classifiers that a probe of sentences is told beside."""
 
+import math
 from typing import Any
 
 from crosslens.probes.surface_baselines import fasttext_baseline, ngram_baseline
@@ -9,6 +10,8 @@ from crosslens.score import Score
 __all__ = ["surface_scores"]
 
 _SEEDS = 2**31 - 1  # fastText's are smaller
+_READ = 400_000  # texts that fastText reads at least: ten times the 60 languages of SIB-200, and few texts as much oftener
+_EPOCHS = (10, 200)
 
 
 def surface_scores(task: SentenceTask, seed: int) -> list[Score]:
@@ -18,9 +21,10 @@ def surface_scores(task: SentenceTask, seed: int) -> list[Score]:
     """
     sides = [([task.sentences[row] for row in rows], task.labels[rows]) for rows in (task.parts.train, task.parts.test)]
     (train, train_labels), (test, test_labels) = sides
+    epochs = min(max(_EPOCHS[0], math.ceil(_READ / len(train))), _EPOCHS[1])  # few of few texts leave it near chance
     results = {
         "character_ngrams": ngram_baseline(train, train_labels, test, test_labels, seed=seed),
-        "fasttext": fasttext_baseline(train, train_labels, test, test_labels, seed=seed % _SEEDS),
+        "fasttext": fasttext_baseline(train, train_labels, test, test_labels, epochs=epochs, seed=seed % _SEEDS),
     }
     scores = []
     for condition, result in results.items():
