@@ -9,8 +9,7 @@ whatever the size of the text. What is done when is the same with any number of 
 import concurrent.futures
 import contextlib
 import dataclasses
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +21,17 @@ from crosslens.activation_files import ActivationsWriter, Block
 from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.models.arrays import DTYPES, extremes, stored
+from crosslens.models.arrays import DTYPES, stored
 from crosslens.models.distributed import World, join_world
+from crosslens.models.encode import encode
 from crosslens.models.loading import PretrainedEncoder
 from crosslens.models.type_averages import average_types, embedding_rows, plan_types
 from crosslens.models.units import Located, Reading, locate
 from crosslens.progress import Progress, say
 
-__all__ = ["check_settings", "check_text", "encode", "extract"]
+__all__ = ["check_settings", "check_text", "extract"]
 
-_BATCH_TOKENS = {"cpu": 512, "cuda": 32_768}  # a CPU is fastest with what its caches hold
-_BLOCK_TEXT = 1 << 15  # bytes of text in a block: some 8,000 tokens, enough to sort by length
+_BLOCK_TEXT = 1 << 14  # bytes of text in a block: some 4,000 tokens, enough to sort by length
 _KEPT = 128  # blocks that are remembered between the two passes: a short text is tokenised once
 _BLOCK_STATES = 1 << 27  # bytes of a block's states; fewer sentences where an encoder has many or wide layers
 
@@ -194,7 +193,6 @@ class _Job:
     ) -> None:
         self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = encoder, corpus, second, reading, arrays, dtype
         self.kept: dict[int, Located] = {}
-        self.rooms: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})  # one to be filled, one to be written from
         self.label = f"encoding {corpus.name} with {encoder.name}"
 
     def ranges(self) -> Iterator[range]:
@@ -233,19 +231,22 @@ class _Job:
                 self._finish(writer)
         return Activations(writer.folder)
 
-    def _vectors(self, rows: range, room: int = 0) -> tuple[Located, dict[str, Tensor]]:
-        found = self.kept.pop(rows.start, None) or locate(self.encoder, self.corpus, rows, self.reading, self.second)
-        return found, encode(self.encoder, found, self.reading.pool, self.arrays, self.rooms[room])
+    def _vectors(self, blocks: Iterable[range]) -> Iterator[tuple[Located, dict[str, Tensor]]]:
+        return encode(self.encoder, map(self._located, blocks), self.reading.pool, self.arrays)
+
+    def _located(self, rows: range) -> Located:
+        found = self.kept.pop(rows.start, None)
+        return locate(self.encoder, self.corpus, rows, self.reading, self.second) if found is None else found
 
     def _encode_all(self, writer: ActivationsWriter, world: World) -> None:
         mine = [block for block in writer.left if block.number % world.size == world.rank]
         total, left = sum(map(_sentences_of, writer.blocks)), sum(map(_sentences_of, writer.left))
+        texts = (range(block.facts["text_start"], block.facts["text_stop"]) for block in mine)
         pool = concurrent.futures.ThreadPoolExecutor(1, "writer")
         with Progress(total, self.label, "sentences", total - left) as progress, pool as thread:
             writing: concurrent.futures.Future[int] | None = None
-            for turn, block in enumerate(mine):
-                _, states = self._vectors(range(block.facts["text_start"], block.facts["text_stop"]), turn % 2)
-                if writing is not None:  # the next block is encoded in the room from which it was written
+            for block, (_, states) in zip(mine, self._vectors(texts), strict=True):
+                if writing is not None:  # the next block will stand in the memory from which it was written
                     progress.add(writing.result() * world.size)
                 writing = thread.submit(self._write, writer, block, states)
             if writing is not None:
@@ -269,107 +270,6 @@ class _Job:
 
 def _sentences_of(block: Block) -> int:
     return int(block.facts["text_stop"] - block.facts["text_start"])
-
-
-@torch.inference_mode()
-def encode(
-    encoder: PretrainedEncoder, found: Located, pool: str, arrays: Sequence[str], room: dict[str, Tensor] | None = None
-) -> dict[str, Tensor]:
-    """The vectors of some sentences' items, by array name, each (items, d) in float32; rows of items without pieces are NaN.
-
-    They stand in ``room`` until the next call with it: memory that is used again and again does not grow.
-
-    Raises
-    ------
-    InputError: the encoder's activations are not finite.
-    """
-    out = {name: _room(room if room is not None else {}, name, found.items, encoder.d) for name in arrays}
-    outputs = list(dict.fromkeys({"layer": "hidden"}.get(name.rpartition("_")[0], name.rpartition("_")[0]) for name in arrays))
-    every = encoder.output_names(outputs)
-    owner = found.owner[found.entry_token]
-    order = np.argsort(owner, kind="stable")
-    bounds = np.searchsorted(owner[order], np.arange(len(found.inputs) + 1))
-    changes = np.diff(found.entry_item, prepend=-1) != 0
-    split = bool((~changes & (np.diff(owner, prepend=-1) != 0)).any())  # some item's pieces are in several inputs
-    if split:  # else each item's row is written once, as a whole
-        for state in out.values():
-            state.fill_(-torch.inf if pool == "max" else 0.0)
-    for batch in _batches(found, encoder):
-        tokens, mask, segments = _padded(encoder, found, batch)
-        entries = np.concatenate([order[bounds[i] : bounds[i + 1]] for i in batch])
-        row = np.repeat(np.arange(len(batch)), [bounds[i + 1] - bounds[i] for i in batch])
-        item = found.entry_item[entries]
-        begins = np.flatnonzero((np.diff(item, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 0))
-        place = row * tokens.shape[1] + found.column[found.entry_token[entries]]
-        weights = (1 / found.pieces[item]).astype(np.float32) if pool == "mean" else None
-        states = encoder.states(tokens, mask, outputs, segments=segments)
-        flat = dict(zip(every, (state for output in outputs for state in states[output]), strict=True))
-        target = torch.from_numpy(item[begins])
-        gather = _Gather(place, begins, weights, pool, encoder.device)
-        for name, state in out.items():
-            pooled = gather(flat[name]).cpu()
-            if not split:
-                state.index_copy_(0, target, pooled)
-            elif pool == "max":
-                np.maximum.at(state.numpy(), item[begins], pooled.numpy())  # windows of one item may share a batch
-            else:
-                state.index_add_(0, target, pooled)
-    empty = torch.from_numpy(np.flatnonzero(found.pieces == 0))
-    for name, state in out.items():
-        state[empty] = 0.0
-        if not all(map(math.isfinite, extremes(state))):
-            refuse(f"encoder {encoder.name}", "finite activations", f"others in {name}", "choose float32, or another encoder")
-        state[empty] = torch.nan
-    return out
-
-
-def _room(room: dict[str, Tensor], name: str, items: int, d: int) -> Tensor:
-    """(items, d) numbers, whichever they are, in the memory that stands under a name."""
-    if name not in room or len(room[name]) < items:
-        room[name] = torch.empty((items + items // 4, d))
-    return room[name][:items]
-
-
-class _Gather:
-    """Pools a batch's states to its items."""
-
-    def __init__(self, place: np.ndarray, begins: np.ndarray, weights: np.ndarray | None, pool: str, device: torch.device) -> None:
-        self.place, self.begins = torch.from_numpy(place).to(device), torch.from_numpy(begins).to(device)
-        self.weights = None if weights is None else torch.from_numpy(weights).to(device)
-        self.single, self.pool = len(place) == len(begins) and pool != "mean", pool
-
-    def __call__(self, state: Tensor) -> Tensor:
-        flat = state.reshape(-1, state.shape[-1])
-        if self.single:
-            return flat.index_select(0, self.place)
-        mode = "sum" if self.pool == "mean" else "max"
-        return torch.nn.functional.embedding_bag(self.place, flat, self.begins, mode=mode, per_sample_weights=self.weights)
-
-
-def _batches(found: Located, encoder: PretrainedEncoder) -> Iterator[np.ndarray]:
-    """Inputs of like length, the longest first: what does not fit into memory shows at once."""
-    lengths = np.array([len(taken) for taken in found.inputs])
-    order = np.argsort(-lengths, kind="stable")
-    most, at = _BATCH_TOKENS.get(encoder.device.type, 4096), 0
-    while at < len(order):
-        width = lengths[order[at]]
-        end = at + max(1, most // width)
-        if encoder.padding_free:
-            end = min(end, int(np.searchsorted(-lengths[order], -width, "right")))
-        yield order[at:end]
-        at = end
-
-
-def _padded(encoder: PretrainedEncoder, found: Located, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-    width = len(found.inputs[batch[0]])
-    tokens = np.full((len(batch), width), encoder.pad_id)
-    mask, segments = np.zeros((len(batch), width), np.int64), np.zeros((len(batch), width), np.int64)
-    for row, i in enumerate(batch):
-        taken = found.inputs[i]
-        tokens[row, : len(taken)], mask[row, : len(taken)] = found.ids[taken], 1
-        segments[row, : len(taken)] = found.segments[taken]
-    device = encoder.device
-    return torch.from_numpy(tokens).to(device), torch.from_numpy(mask).to(device), torch.from_numpy(segments).to(device)
 
 
 def _block_text(arrays: int, d: int) -> int:

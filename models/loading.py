@@ -5,6 +5,7 @@ fingerprint covers it. What is loaded is tried on a few short texts: states that
 texts of a batch change are refused.
 """
 
+import copy
 import hashlib
 import json
 import os
@@ -120,6 +121,13 @@ class PretrainedEncoder:
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
         """Names of the arrays that :meth:`states` gives, in order: layer_00 ... for hidden, attention_01 ..., mlp_01 ..."""
         return output_names(outputs, self.layers)
+
+    def twin(self) -> "PretrainedEncoder":
+        """The same encoder on the same weights with modules of its own, for another thread: a forward pass may set hooks on modules."""
+        weights = {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
+        other = copy.copy(self)
+        other.model = copy.deepcopy(self.model, weights)
+        return other
 
     def _forward(self, ids: Tensor, mask: Tensor | None, segments: Tensor | None, hidden: bool) -> tuple[Tensor, ...]:
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments if self._segments else None}

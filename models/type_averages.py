@@ -34,7 +34,7 @@ _MOST = float(1 << 33)  # the largest sum that 64 bits hold at this scale
 _ROWS = 4096  # types in a block of the store
 _SAVE_EVERY = 120.0  # seconds
 
-Vectors = Callable[[range], tuple[Located, dict[str, Tensor]]]
+Vectors = Callable[[Iterable[range]], Iterable[tuple[Located, dict[str, Tensor]]]]
 
 
 def plan_types(
@@ -79,7 +79,7 @@ def average_types(
 
     Parameters
     ----------
-    vectors: sentences -> their words and the words' vectors.
+    vectors: blocks of sentences -> for each its words and the words' vectors.
     ranges: the blocks of sentences.
     lowercase: whether types are in lower case.
 
@@ -96,8 +96,8 @@ def average_types(
         left = [number for number in range(len(ranges)) if number not in sums.done_by_all()]
     total = sum(map(len, ranges))
     with world.together(), Progress(total, label, "sentences", total - sum(len(ranges[number]) for number in left)) as progress:
-        for number in left[world.rank :: world.size]:
-            found, states = vectors(ranges[number])
+        mine = left[world.rank :: world.size]
+        for number, (found, states) in zip(mine, vectors(ranges[number] for number in mine), strict=True):
             keys = _keys(found, lowercase)
             known = np.array([types.get(word, -1) if has else -1 for word, has in zip(keys, (found.pieces > 0).tolist(), strict=True)])
             sums.add(number, known, states, int(counts.max()))

@@ -1,5 +1,6 @@
 """Extraction: a plain transformers loop as the reference, and stores that survive being stopped."""
 
+import functools
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
+from crosslens.models import encode
 from crosslens.models import extract as module
 from crosslens.models.extract import extract
 from crosslens.models.loading import load_encoder
@@ -46,7 +48,7 @@ def files(folder):
 def small_blocks(monkeypatch, tokens=60):
     """Blocks of a few sentences, batches of a few inputs."""
     monkeypatch.setattr(module, "_block_text", lambda *_: 90)
-    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": tokens})
+    monkeypatch.setattr(encode, "_BATCH_TOKENS", {"cpu": tokens})
 
 
 @pytest.mark.parametrize("blocks", ["one block", "many blocks"])
@@ -109,18 +111,19 @@ def test_a_stopped_extraction_goes_on_to_the_same_bytes(originals, tmp_path, mon
     encoder = load_encoder(str(originals["bert"]))
     small_blocks(monkeypatch)
     whole = extract(encoder, text(), tmp_path / "undisturbed")
-    encode, texts = module.encode, []
+    texts = []
 
-    def counting(encoder, found, *given):
-        texts.append(found.ids.tobytes())
-        return encode(encoder, found, *given)
+    def counting(encoder, blocks, *given, most=None):
+        def counted():
+            for found in blocks:
+                if len(texts) == most:
+                    raise KeyboardInterrupt
+                texts.append(found.ids.tobytes())
+                yield found
 
-    def stopping(*given):
-        if len(texts) == written:
-            raise KeyboardInterrupt
-        return counting(*given)
+        return encode.encode(encoder, counted(), *given)
 
-    monkeypatch.setattr(module, "encode", stopping)
+    monkeypatch.setattr(module, "encode", functools.partial(counting, most=written))
     with pytest.raises(KeyboardInterrupt):
         extract(encoder, text(), tmp_path / "store")
     assert not (tmp_path / "store").exists()

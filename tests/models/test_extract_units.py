@@ -9,8 +9,8 @@ from transformers import AutoModel
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
+from crosslens.models import encode, type_averages
 from crosslens.models import extract as module
-from crosslens.models import type_averages
 from crosslens.models.arrays import as_tensor
 from crosslens.models.extract import extract
 from crosslens.models.loading import load_encoder
@@ -33,7 +33,7 @@ def files(folder):
 
 def small_blocks(monkeypatch, tokens=60):
     monkeypatch.setattr(module, "_block_text", lambda *_: 90)
-    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": tokens})
+    monkeypatch.setattr(encode, "_BATCH_TOKENS", {"cpu": tokens})
 
 
 def plain_words(folder, sentences, longest, pool="mean"):
@@ -142,13 +142,17 @@ def test_a_stopped_average_goes_on_to_the_same_bytes(originals, tmp_path, monkey
     small_blocks(monkeypatch)
     monkeypatch.setattr(type_averages, "_SAVE_EVERY", 0.0)
     extract(encoder, text(), tmp_path / "undisturbed", unit="type")
-    encode, encoded = module.encode, []
+    encoded = []
 
-    def counting(encoder, found, *given):
-        encoded.append(found.columns["id"][0])
-        if place == "encoding" and len(encoded) == 3:
-            raise KeyboardInterrupt
-        return encode(encoder, found, *given)
+    def counting(encoder, blocks, *given):
+        def counted():
+            for found in blocks:
+                encoded.append(found.columns["id"][0])
+                if place == "encoding" and len(encoded) == 3:
+                    raise KeyboardInterrupt
+                yield found
+
+        return encode.encode(encoder, counted(), *given)
 
     def stopped(*_, **__):
         raise KeyboardInterrupt

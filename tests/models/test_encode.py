@@ -1,0 +1,139 @@
+"""Encoding on several threads: the same vectors, and a process that is left as it was."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from toy_models import HARD
+
+from crosslens.corpus import Corpus
+from crosslens.errors import InputError
+from crosslens.models import encode as module
+from crosslens.models.encode import encode
+from crosslens.models.extract import extract
+from crosslens.models.loading import PretrainedEncoder, load_encoder
+from crosslens.models.units import Reading, locate
+from crosslens.words import split_words
+
+TEXT = split_words(Corpus("und", HARD * 3, [f"s{i}" for i in range(3 * len(HARD))], "hard.txt"))
+
+
+@pytest.fixture
+def threads():
+    """Set the number of threads; it is put back."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Which threads have encoded, and how many at the same time at most."""
+    states, seen, now, lock = PretrainedEncoder.states, {"names": set(), "most": 0}, [0], threading.Lock()
+
+    def watching(self, *given, **named):
+        with lock:
+            now[0] += 1
+            seen["names"].add(threading.current_thread().name)
+            seen["most"] = max(seen["most"], now[0])
+        try:
+            return states(self, *given, **named)
+        finally:
+            with lock:
+                now[0] -= 1
+
+    monkeypatch.setattr(PretrainedEncoder, "states", watching)
+    return seen
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def small(monkeypatch):
+    monkeypatch.setattr("crosslens.models.extract._block_text", lambda *_: 200)
+    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
+
+
+@pytest.mark.parametrize("settings", [{"unit": "word"}, {"unit": "word", "pool": "max"}, {"unit": "type"}, {"unit": "sentence"}])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_any_number_of_threads_writes_the_same_bytes(originals, tmp_path, monkeypatch, threads, watched, kind, settings):
+    small(monkeypatch)
+    encoder = load_encoder(str(originals[kind]))
+    for number in (1, 2, 3):
+        threads(number)
+        extract(encoder, TEXT, tmp_path / str(number), outputs=("hidden", "attention", "mlp"), **settings)
+        assert torch.get_num_threads() == number
+    assert files(tmp_path / "1") == files(tmp_path / "2") == files(tmp_path / "3")
+    assert watched["names"] >= {"MainThread", "encoder_0", "encoder_1"} and watched["most"] >= 2
+
+
+@pytest.mark.parametrize(("number", "most", "workers", "each"), [(5, 3, 2, 2), (7, 4, 3, 2), (4, 8, 4, 1), (9, 4, 3, 3)])
+def test_many_threads_are_shared_among_few_workers(originals, threads, watched, monkeypatch, number, most, workers, each):
+    monkeypatch.setattr(module, "_MOST_WORKERS", most)
+    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 20})
+    encoder, inner, twins = load_encoder(str(originals["bert"])), [], []
+    pooled, twin = module._Batch.pooled, PretrainedEncoder.twin
+    monkeypatch.setattr(module._Batch, "pooled", lambda *given: (inner.append(torch.get_num_threads()), pooled(*given))[1])
+    monkeypatch.setattr(PretrainedEncoder, "twin", lambda encoder: (twins.append(1), twin(encoder))[1])
+    threads(number)
+    located = locate(encoder, TEXT, range(len(TEXT)), Reading("word"))
+    assert len(list(encode(encoder, [located], "mean", ["layer_01"]))) == 1
+    assert len(twins) == workers and set(inner) == {each} and torch.get_num_threads() == number
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_goes_wrong_in_a_batch_is_raised_and_the_threads_are_put_back(originals, tmp_path, monkeypatch, threads, number):
+    small(monkeypatch)
+    encoder, left = load_encoder(str(originals["bert"])), [4]
+    states = PretrainedEncoder.states
+
+    def failing(self, *given, **named):
+        left[0] -= 1
+        if left[0] < 0:
+            raise InputError("no more")
+        return states(self, *given, **named)
+
+    monkeypatch.setattr(PretrainedEncoder, "states", failing)
+    threads(number)
+    with pytest.raises(InputError, match="no more"):
+        extract(encoder, TEXT, tmp_path / "store", unit="word")
+    assert torch.get_num_threads() == number and not [one for one in threading.enumerate() if one.name.startswith("encoder")]
+    monkeypatch.setattr(PretrainedEncoder, "states", states)
+    extract(encoder, TEXT, tmp_path / "store", unit="word")
+    extract(encoder, TEXT, tmp_path / "fresh", unit="word")
+    assert files(tmp_path / "store") == files(tmp_path / "fresh")
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_blocks_are_asked_for_little_ahead_and_their_memory_is_used_again(originals, monkeypatch, threads, number):
+    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
+    encoder, asked = load_encoder(str(originals["bert"])), []
+
+    def blocks():
+        for start in range(len(TEXT)):
+            asked.append(start)
+            yield locate(encoder, TEXT, range(start, start + 1), Reading("word"))
+
+    threads(number)
+    places, ahead = [], []
+    for turn, (found, states) in enumerate(encode(encoder, blocks(), "mean", ["layer_02"])):
+        assert states["layer_02"].shape == (found.items, encoder.d)
+        places.append(states["layer_02"].data_ptr())
+        ahead.append(len(asked) - turn)
+    assert len(places) == len(TEXT) and max(ahead) <= 2 + 2 * number
+    assert not set(places[:-1:2]) & set(places[1::2])  # two rooms
+
+
+def test_a_twin_has_the_same_weights_and_its_own_modules(originals):
+    encoder = load_encoder(str(originals["bert"]))
+    twin = encoder.twin()
+    ours, theirs = dict(encoder.model.named_parameters()), dict(twin.model.named_parameters())
+    assert ours.keys() == theirs.keys() and all(ours[name] is theirs[name] for name in ours)
+    modules = set(map(id, encoder.model.modules()))
+    assert not modules & set(map(id, twin.model.modules()))
+    ids = torch.tensor([[2, 5, 6, 3]])
+    with torch.inference_mode():
+        for mine, other in zip(encoder.hidden_states(ids, None), twin.hidden_states(ids, None), strict=True):
+            assert np.array_equal(mine.numpy(), other.numpy())
