@@ -10,7 +10,8 @@ n = 14 d. Both are computed in tiles: the first never holds a Gram matrix, only 
 second holds cross-products of as many pairs as fit in ``_BYTES``.
 
 Rows are centred before they are multiplied, in their own precision, so that a dimension with a mean of 300 costs no digit:
-what rounding leaves of the mean is smaller than the rounding of the numbers themselves. Sums over tiles are taken in float64.
+what rounding leaves of the mean is smaller than the rounding of the numbers themselves. Sums over tiles are taken in
+float64; where cross-products are summed, blocks of ``_BLOCK`` rows are added in the precision of the layers.
 
 Items fall into groups (item i into group i mod ``groups``), and the sum is kept for every pair of groups: how often each
 group counts can then be changed without multiplying again (:mod:`crosslens.alignment.resampling`).

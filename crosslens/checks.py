@@ -16,7 +16,7 @@ __all__ = ["check_fraction", "check_labels", "check_matrix", "check_paired", "ch
 def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
     """Return ``value`` as a finite floating-point matrix (rows are items) of its own precision.
 
-    float32 and float64 are kept; float16 and integers become float32. The input is
+    float32 and float64 are kept; float16, bfloat16 and integers become float32. The input is
     never written to; a new array is made only where a conversion is needed.
 
     >>> check_matrix([[1, 2], [3, 4]], "x").dtype
@@ -24,10 +24,11 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
     """
     try:
         array = np.asarray(value)
-        if array.dtype.kind not in "fiubO":  # complex numbers, dates and text would become numbers without a word
+        half = array.dtype.name == "bfloat16"  # of ml_dtypes, which numpy does not count among real numbers
+        if array.dtype.kind not in "fiubO" and not half:  # complex numbers, dates and text would become numbers without a word
             raise TypeError
         if array.dtype not in (np.float32, np.float64):
-            array = array.astype(np.float32, casting="same_kind" if array.dtype.kind == "f" else "unsafe")
+            array = array.astype(np.float32, casting="same_kind" if array.dtype.kind == "f" and not half else "unsafe")
     except (TypeError, ValueError):
         got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"{type(value).__name__}"
         refuse(name, "a matrix of numbers", got, "pass an array of shape (n, d)")

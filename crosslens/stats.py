@@ -32,7 +32,7 @@ def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     centre = share + _Z**2 / (2 * n)
     half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
     low, high = ((centre + sign * half) / (1 + _Z**2 / n) for sign in (-1, 1))
-    return max(0.0, low), min(1.0, high)
+    return 0.0 if successes == 0 else low, 1.0 if successes == n else high  # there exactly, but for rounding
 
 
 def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:

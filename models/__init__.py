@@ -15,11 +15,13 @@ From text to vectors, one file per arrow:
     checkpoint, events           state <-> disk; the log
     interop, folder              our weights <-> a transformers folder, or a folder of all languages' parts
     loading                      a folder or hub name -> any encoder
-    extract                      encoder, text -> activations
+    units                        text -> inputs of an encoder, and where the items are in them
+    encode                       inputs -> vectors of the items, on several threads
+    extract                      encoder, text -> activations on disk
     cloze_model, cloze           a language model -> scores of sentences and of what fills a blank
 
 ``settings`` holds what a recipe can say, ``shape`` what an encoder can be, ``sharing`` what languages share; ``parts`` takes a model
-apart, ``distributed`` puts several processes to work, ``costs`` and ``estimate`` count operations.
+apart, ``distributed`` puts several processes to work and ``threads`` several threads, ``costs`` and ``estimate`` count operations.
 """
 
 if __name__ != "crosslens.models":

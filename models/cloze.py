@@ -10,6 +10,7 @@ encoder; equal copies are computed once, inputs of one length share a batch, so 
 computed at the blanks alone.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from jaxtyping import Bool, Float, Int
 
 from crosslens.errors import refuse
 from crosslens.models.cloze_model import LanguageModel, load_language_model
+from crosslens.models.threads import in_order
 from crosslens.progress import Progress
 from crosslens.words import whitespace_spans
 
@@ -258,59 +260,84 @@ class ClozeScorer:
         answers: list[np.ndarray] = []
         block: list[_Blanks] = []
         tokens = 0
-        with Progress(total, label, unit) as progress, torch.inference_mode():
+        with Progress(total, label, unit) as progress:
             for one in asked:
                 block.append(one)
                 tokens += one.ids.size
                 if tokens >= _BLOCK_TOKENS:
                     answers += self._block(block, output, progress)
                     block, tokens = [], 0
-            answers += self._block(block, output, progress)
+            if block:
+                answers += self._block(block, output, progress)
         return answers
 
     def _block(self, block: list[_Blanks], output: str, progress: Progress) -> list[np.ndarray]:
         """The answers of some texts; those of one length are computed together."""
         answers: list[np.ndarray] = [np.zeros(0, np.float32)] * len(block)
         lengths = np.array([one.ids.shape[1] for one in block])
-        for length in np.unique(lengths):
-            mine = np.flatnonzero(lengths == length)
-            same = [block[i] for i in mine]
-            first = np.cumsum([0, *(len(one.ids) for one in same)])
-            values = self._same_length(
-                np.concatenate([one.ids for one in same]),
-                np.concatenate([one.which + start for one, start in zip(same, first, strict=False)]),
-                np.concatenate([one.places for one in same]),
-                np.concatenate([one.columns for one in same]),
-                output,
-            )
-            ends = np.cumsum([len(one.which) for one in same])
-            for i, part in zip(mine, np.split(values, ends[:-1]), strict=True):
-                answers[i] = part
-            progress.add(len(mine))
+        mine = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+        groups = [_SameLength([block[i] for i in some], output) for some in mine]
+        tasks = ((group, some) for group in groups for some in group.batches(self._batch_tokens))
+        left = [len(group.batches(self._batch_tokens)) for group in groups]
+        with contextlib.closing(in_order(_answer, self.model, tasks)) as done:
+            number = 0
+            for _ in done:
+                left[number] -= 1
+                if not left[number]:
+                    for i, values in zip(mine[number], groups[number].by_text(), strict=True):
+                        answers[i] = values
+                    progress.add(len(mine[number]))
+                    number += 1
         return answers
 
-    def _same_length(self, ids: np.ndarray, which: np.ndarray, places: np.ndarray, columns: np.ndarray, output: str) -> np.ndarray:
-        """(k,) scores that answer k questions about (s, l) inputs; equal inputs, and equal places in them, are computed once."""
-        length = ids.shape[1]
-        as_bytes = np.ascontiguousarray(ids).view(np.dtype((np.void, ids.dtype.itemsize * length)))[:, 0]
+
+class _SameLength:
+    """Texts whose inputs have one length; equal inputs, and equal places in them, are computed once."""
+
+    def __init__(self, texts: list[_Blanks], output: str) -> None:
+        self._output = output
+        self._ends = np.cumsum([len(one.which) for one in texts])
+        first = np.cumsum([0, *(len(one.ids) for one in texts)])
+        ids = np.concatenate([one.ids for one in texts])
+        which = np.concatenate([one.which + start for one, start in zip(texts, first, strict=False)])
+        self._columns = np.concatenate([one.columns for one in texts])
+        self._length = ids.shape[1]
+        as_bytes = np.ascontiguousarray(ids).view(np.dtype((np.void, ids.dtype.itemsize * self._length)))[:, 0]
         _, chosen, input_of = np.unique(as_bytes, return_index=True, return_inverse=True)
-        points, point_of = np.unique(input_of[which] * length + places, return_inverse=True)
-        order = np.argsort(point_of, kind="stable")
-        asked_of, values = point_of[order], np.empty(len(which), np.float32)
-        inputs = torch.from_numpy(ids[chosen])
-        step = max(1, self._batch_tokens // length)
-        for start in range(0, len(chosen), step):
-            low, high = np.searchsorted(points, [start * length, (start + step) * length])
-            here = torch.from_numpy(points[low:high])
-            for some, scores in self.model.scores_at(inputs[start : start + step], here // length - start, here % length):
-                begin, end = np.searchsorted(asked_of, [low + some.start, low + some.stop])
-                questions = order[begin:end]
-                rows = torch.from_numpy(asked_of[begin:end] - (low + some.start)).to(scores.device)
-                picked = scores[rows, torch.from_numpy(columns[questions]).to(scores.device)]
-                if output == "log_probability":
-                    picked = picked - torch.logsumexp(scores, 1)[rows]
-                values[questions] = picked.cpu().numpy()
-        return values
+        places = np.concatenate([one.places for one in texts])
+        self._points, point_of = np.unique(input_of[which] * self._length + places, return_inverse=True)
+        self._order = np.argsort(point_of, kind="stable")
+        self._asked_of = point_of[self._order]
+        self._inputs, self._values = torch.from_numpy(ids[chosen]), np.empty(len(which), np.float32)
+
+    def batches(self, tokens: int) -> list[slice]:
+        """The inputs, so many tokens at a time."""
+        step = max(1, tokens // self._length)
+        return [slice(start, start + step) for start in range(0, len(self._inputs), step)]
+
+    def answer(self, model: LanguageModel, inputs: slice) -> None:
+        """Fill in what is asked about some inputs."""
+        length = self._length
+        low, high = np.searchsorted(self._points, [inputs.start * length, inputs.stop * length])
+        here = torch.from_numpy(self._points[low:high])
+        for some, scores in model.scores_at(self._inputs[inputs], here // length - inputs.start, here % length):
+            begin, end = np.searchsorted(self._asked_of, [low + some.start, low + some.stop])
+            questions = self._order[begin:end]
+            rows = torch.from_numpy(self._asked_of[begin:end] - (low + some.start)).to(scores.device)
+            picked = scores[rows, torch.from_numpy(self._columns[questions]).to(scores.device)]
+            if self._output == "log_probability":
+                picked = picked - torch.logsumexp(scores, 1)[rows]
+            self._values[questions] = picked.cpu().numpy()
+
+    def by_text(self) -> list[np.ndarray]:
+        """The scores that answer each text's questions."""
+        return np.split(self._values, self._ends[:-1])
+
+
+@torch.inference_mode()
+def _answer(model: LanguageModel, task: tuple[_SameLength, slice]) -> None:
+    group, inputs = task
+    group.answer(model, inputs)
 
 
 def load_scorer(name: str, *, trust_remote_code: bool = False, random_seed: int | None = None, device: str = "cpu") -> ClozeScorer:

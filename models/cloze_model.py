@@ -8,6 +8,7 @@ and the places are chosen from its scores, which is slower.
 """
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from torch import Tensor
 from crosslens.errors import CrosslensError, refuse
 from crosslens.files import read_json
 from crosslens.models.loading import PretrainedEncoder, encoder_fingerprint, resolve_encoder
+from crosslens.models.threads import same_weights
 
 __all__ = ["LanguageModel", "load_language_model"]
 
@@ -70,6 +72,13 @@ class LanguageModel:
         for start in range(0, len(rows), step):
             some = slice(start, min(start + step, len(rows)))
             yield some, self._head(answer, hidden[some]).float()
+
+    def twin(self) -> "LanguageModel":
+        """The same model on the same weights, for another thread."""
+        other, encoder = copy.copy(self), copy.copy(self.encoder)
+        other.model = same_weights(self.model)
+        other.encoder, encoder.model = encoder, other.model.base_model
+        return other
 
     def _whole(self, ids: Tensor, rows: Tensor, places: Tensor) -> Iterator[tuple[slice, Tensor]]:
         """The same through whole forward passes, a few texts at a time; ``rows`` must not decrease."""

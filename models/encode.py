@@ -1,16 +1,12 @@
 """Inputs to vectors: what an encoder makes of located text, pooled to its items.
 
 In a block, inputs are sorted by length, so that a batch holds little padding. On a CPU several threads encode, each a batch of its
-own: two small matrix products side by side are faster than one that is cut in two. Batches, and the order in which their vectors are
-put together, are the same with any number of threads.
+own. Batches, and the order in which their vectors are put together, are the same with any number of threads.
 """
 
-import collections
-import concurrent.futures
 import contextlib
 import math
-import queue
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -19,12 +15,13 @@ from torch import Tensor
 from crosslens.errors import refuse
 from crosslens.models.arrays import extremes
 from crosslens.models.loading import PretrainedEncoder
+from crosslens.models.threads import in_order
 from crosslens.models.units import Located
 
 __all__ = ["encode"]
 
 _BATCH_TOKENS = {"cpu": 512, "cuda": 32_768}  # a CPU is fastest with what its caches hold
-_MOST_WORKERS = 8  # beyond, Python's own share of a forward pass, which one thread at a time can do, would hold them up
+_LIKE, _SMALL = 0.8, 4  # the least length beside the longest of a batch, once it holds this part of its tokens
 
 
 def encode(
@@ -41,7 +38,7 @@ def encode(
     rooms: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
     turn = 0
     vectors: dict[str, Tensor] = {}
-    with contextlib.closing(_in_order(_batches_of(encoder, blocks, pool, arrays), encoder)) as done:
+    with contextlib.closing(in_order(_pooled, encoder, _batches_of(encoder, blocks, pool, arrays))) as done:
         for batch, pooled in done:
             plan = batch.plan
             if batch.first:
@@ -71,7 +68,7 @@ class _Plan:
         items = self.found.items
         for name in self.arrays:
             if name not in room or len(room[name]) < items:
-                room[name] = torch.empty((items + items // 4, self.d))
+                room[name] = torch.from_numpy(np.empty((items + items // 4, self.d), np.float32))  # numpy asks for huge pages
         vectors = {name: room[name][:items] for name in self.arrays}
         if self.split:  # else each item's row is written once, as a whole
             for vector in vectors.values():
@@ -111,7 +108,6 @@ class _Batch:
         self._begins = np.flatnonzero((np.diff(item, prepend=-1) != 0) | (np.diff(self._row, prepend=-1) != 0))
         self.items = item[self._begins]
 
-    @torch.inference_mode()
     def pooled(self, encoder: PretrainedEncoder) -> dict[str, Tensor]:
         """The vectors of :attr:`items`, by array name, (items, d) each."""
         plan, found, entries = self.plan, self.plan.found, self._entries
@@ -140,6 +136,11 @@ class _Gather:
         return torch.nn.functional.embedding_bag(self.place, flat, self.begins, mode=mode, per_sample_weights=self.weights)
 
 
+@torch.inference_mode()
+def _pooled(encoder: PretrainedEncoder, batch: _Batch) -> dict[str, Tensor]:
+    return batch.pooled(encoder)
+
+
 def _batches_of(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]) -> Iterator[_Batch]:
     for found in blocks:
         plan = _Plan(encoder, found, pool, arrays)
@@ -148,53 +149,18 @@ def _batches_of(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str
             yield _Batch(plan, some, number == 0, number == len(inputs) - 1)
 
 
-def _in_order(batches: Iterable[_Batch], encoder: PretrainedEncoder) -> Generator[tuple[_Batch, dict[str, Tensor]]]:
-    """Batches with their pooled vectors, in the order in which they come."""
-    threads = torch.get_num_threads() if encoder.device.type == "cpu" else 1
-    most = min(threads, _MOST_WORKERS)
-    workers = max(range((most + 1) // 2, most + 1), key=lambda number: (threads // number * number, number))  # that leave few idle
-    if workers == 1:
-        for batch in batches:
-            yield batch, batch.pooled(encoder)
-        return
-    free: queue.SimpleQueue[PretrainedEncoder] = queue.SimpleQueue()
-    for _ in range(workers):
-        free.put(encoder.twin())
-
-    def pooled(batch: _Batch) -> dict[str, Tensor]:
-        mine = free.get()
-        try:
-            return batch.pooled(mine)
-        finally:
-            free.put(mine)
-
-    waiting: collections.deque[tuple[_Batch, concurrent.futures.Future[dict[str, Tensor]]]] = collections.deque()
-    pool = concurrent.futures.ThreadPoolExecutor(workers, "encoder")
-    torch.set_num_threads(threads // workers)  # for each worker's matrix products
-    try:
-        for batch in batches:
-            waiting.append((batch, pool.submit(pooled, batch)))
-            if len(waiting) > 2 * workers:
-                first, vectors = waiting.popleft()
-                yield first, vectors.result()
-        while waiting:
-            first, vectors = waiting.popleft()
-            yield first, vectors.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(threads)
-
-
 def _by_length(found: Located, encoder: PretrainedEncoder) -> Iterator[np.ndarray]:
     """Inputs of like length, the longest first: what does not fit into memory shows at once."""
     lengths = np.array([len(taken) for taken in found.inputs])
     order = np.argsort(-lengths, kind="stable")
-    most, at = _BATCH_TOKENS.get(encoder.device.type, 4096), 0
+    downwards, most, at = -lengths[order], _BATCH_TOKENS.get(encoder.device.type, 4096), 0
     while at < len(order):
         width = lengths[order[at]]
         end = at + max(1, most // width)
         if encoder.padding_free:
-            end = min(end, int(np.searchsorted(-lengths[order], -width, "right")))
+            end = min(end, int(np.searchsorted(downwards, -width, "right")))
+        else:  # much shorter ones wait for the next batch, unless this one is small
+            end = min(end, max(at + -(-most // (_SMALL * width)), int(np.searchsorted(downwards, -_LIKE * width, "right"))))
         yield order[at:end]
         at = end
 

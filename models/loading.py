@@ -20,6 +20,7 @@ from torch import Tensor
 from crosslens.errors import CrosslensError, refuse
 from crosslens.files import sha256_file
 from crosslens.models.outputs import captured, output_names
+from crosslens.models.threads import same_weights
 from crosslens.progress import is_quiet, say
 
 __all__ = ["PretrainedEncoder", "encoder_fingerprint", "load_encoder", "resolve_encoder"]
@@ -123,10 +124,9 @@ class PretrainedEncoder:
         return output_names(outputs, self.layers)
 
     def twin(self) -> "PretrainedEncoder":
-        """The same encoder on the same weights with modules of its own, for another thread: a forward pass may set hooks on modules."""
-        weights = {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
+        """The same encoder on the same weights, for another thread."""
         other = copy.copy(self)
-        other.model = copy.deepcopy(self.model, weights)
+        other.model = same_weights(self.model)
         return other
 
     def _forward(self, ids: Tensor, mask: Tensor | None, segments: Tensor | None, hidden: bool) -> tuple[Tensor, ...]:

@@ -3,7 +3,7 @@
 This room takes arrays and labels and gives arrays or small result objects. It knows
 nothing of models, and importing it loads no torch; what needs a model takes a callable.
 
-    linear, layer_probe      a linear classifier for one layer, and for all layers at once (solver, rows, refit: how)
+    linear, layer_probe      a linear classifier for one layer, and for all layers at once (solver, rows, refit, fitted: how)
     regression               ridge regression of numbers on all layers; number_probes scores it
     mlp_probe, layer_mix     a classifier with one hidden layer; one classifier on a learnt mix of layers
     evaluation               probes of every layer with all their controls (parts: which items train, choose and test)

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.checks import check_positive_int
-from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
-from crosslens.probes.linear import NotFitted, check_seen, class_codes, own_rows
-from crosslens.probes.rows import StandardisedLayer, check_layers, check_same_layers
+from crosslens.probes.fitted import LabelProbe, fitted_layers
+from crosslens.probes.linear import class_codes, own_rows
+from crosslens.probes.rows import StandardisedLayer, check_layers
 from crosslens.probes.solver import Minimum, Preconditioner, check_strengths, for_each, minimise, residuals_in_place
 
 __all__ = ["LayerMix", "MixedSurprise"]
@@ -23,7 +23,7 @@ __all__ = ["LayerMix", "MixedSurprise"]
 _TOLERANCE = 1e-7  # of the objective: what minimising further would gain
 
 
-class LayerMix(BaseEstimator):
+class LayerMix(LabelProbe, BaseEstimator):
     """Multinomial logistic regression on a weighted mean of L layers, the weights learnt with it.
 
     The vector of an item is ``h = Σ_l s_l z_l`` with ``s = softmax(a)`` (Peters et al. 2018, equation 1) and the
@@ -116,43 +116,10 @@ class LayerMix(BaseEstimator):
         ------
         InputError: not fitted, not finite, or layers of another number or width than in ``fit``.
         """
-        return softmax(self._logits(layers), axis=1)
+        return softmax(self._scores(layers), axis=1)
 
-    def predict(self, layers: Any) -> Shaped[np.ndarray, " n"]:
-        """The most probable label of each row; of equally probable ones the first in ``classes_``.
-
-        Parameters
-        ----------
-        layers: as in ``fit``, n rows.
-
-        Raises
-        ------
-        InputError: as for :meth:`predict_proba`.
-        """
-        logits = self._logits(layers)
-        return self.classes_[logits.argmax(axis=1)]
-
-    def score(self, layers: Any, y: ArrayLike) -> float:
-        """Accuracy, from 0 to 1; higher is better.
-
-        Parameters
-        ----------
-        layers: as in ``fit``, n rows. y: shape (n,).
-
-        Raises
-        ------
-        InputError: as for :meth:`predict_proba`; not one label per row; or labels that training did not have.
-        """
-        predicted = self.predict(layers)
-        y = check_classes(y, "y", len(predicted))
-        check_seen(y, self.classes_, "y")
-        return float((predicted == y).mean())
-
-    def _logits(self, layers: Any) -> Float[np.ndarray, "n c"]:
-        if not hasattr(self, "coef_"):
-            refuse("LayerMix", "a fitted probe", "one without coefficients", "call fit(layers, y) first", NotFitted)
-        layers = check_layers(layers)
-        check_same_layers(layers, self.n_features_in_, len(self.weights_))
+    def _scores(self, vectors: Any) -> Float[np.ndarray, "n c"]:
+        layers = fitted_layers(self, vectors, "weights_")
         none = np.zeros_like(self.intercept_)
 
         def part(i: int) -> Float[np.ndarray, "n k"]:

@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
-from crosslens.probes.linear import NotFitted, check_seen, class_codes, logits, own_rows
-from crosslens.probes.rows import StandardisedLayer, check_layers, check_same_layers
+from crosslens.probes.fitted import check_seen, development_layers, fitted_layers
+from crosslens.probes.linear import class_codes, logits, own_rows
+from crosslens.probes.rows import StandardisedLayer, check_layers
 from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, for_each, residuals_in_place
 
 __all__ = ["LayerProbe"]
@@ -106,7 +107,7 @@ class LayerProbe(BaseEstimator):
 
         def fit_one(i: int) -> "_Fitted":
             layer = StandardisedLayer.of(layers[i], f"layers[{i}]")
-            held = None if dev is None else (dataclasses.replace(layer, source=dev[0][i], name=f"dev_layers[{i}]"), dev[1])
+            held = None if dev is None else (layer.held_out(dev[0][i], f"dev_layers[{i}]"), dev[1])
             return _fit_layer(Surprise(layer, codes, len(classes)), strengths, self.norm, max_iter, held)
 
         fitted = for_each(fit_one, len(layers))
@@ -174,10 +175,7 @@ class LayerProbe(BaseEstimator):
         return (predicted == y).mean(axis=1)
 
     def _scores(self, layers: Any) -> list[Float[np.ndarray, "n c"]]:
-        if not hasattr(self, "coef_"):
-            refuse("LayerProbe", "a fitted probe", "one without coefficients", "call fit(layers, y) first", NotFitted)
-        layers = check_layers(layers)
-        check_same_layers(layers, self.n_features_in_, len(self.coef_))
+        layers = fitted_layers(self, layers)
 
         def scores(i: int) -> Float[np.ndarray, "n c"]:
             layer = StandardisedLayer.learnt(layers[i], f"layers[{i}]", self.mean_[i], self.scale_[i])
@@ -219,16 +217,9 @@ def _development(
     dev_layers: Any, dev_y: ArrayLike | None, layers: list[Any], classes: Shaped[np.ndarray, " c"], needed: bool
 ) -> tuple[list[Any], Int[np.ndarray, " m"]] | None:
     """The checked development part with its class codes, or None where there is none and none is needed."""
-    if (dev_layers is None) != (dev_y is None):
-        refuse(
-            "dev_y" if dev_y is None else "dev_layers", "both dev_layers and dev_y, or neither", "None", "give vectors with their labels"
-        )
+    dev_layers = development_layers(dev_layers, dev_y, layers, needed)
     if dev_layers is None or dev_y is None:
-        if needed:
-            refuse("dev_layers", "a development part to choose among several penalties by", "None", "give one, or a single penalty")
         return None
-    dev_layers = check_layers(dev_layers, "dev_layers")
-    check_same_layers(dev_layers, int(layers[0].shape[1]), len(layers), "dev_layers")
     labels = check_classes(dev_y, "dev_y", dev_layers[0].shape[0])
     check_seen(labels, classes, "dev_y")
     return dev_layers, np.searchsorted(classes, labels)

@@ -7,20 +7,21 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.checks import check_matrix, check_positive_int
-from crosslens.errors import InputError, refuse
+from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
+from crosslens.probes.fitted import LabelProbe, check_fitted, fitted_matrix
 from crosslens.probes.rows import StandardisedLayer
 from crosslens.probes.solver import Surprise, fit_softmax
 
-__all__ = ["LinearProbe", "NotFitted", "check_seen", "class_codes", "logits", "own_rows"]
+__all__ = ["LinearProbe", "class_codes", "logits", "own_rows"]
 
 _TOLERANCE = 1e-10  # of the objective: what minimising further would gain
 
 
-class LinearProbe(ClassifierMixin, BaseEstimator):
+class LinearProbe(LabelProbe, ClassifierMixin, BaseEstimator):
     """Multinomial logistic regression with an L2 penalty on standardised features.
 
     With ``z = (x - mean_) / scale_`` the probability of class c is ``softmax(z Wᵀ + b)_c``;
@@ -111,50 +112,12 @@ class LinearProbe(ClassifierMixin, BaseEstimator):
         ------
         InputError: not fitted, not finite, or another number of columns than in ``fit``.
         """
-        return softmax(self._logits(X), axis=1)
+        return softmax(self._scores(X), axis=1)
 
-    def predict(self, X: ArrayLike) -> Shaped[np.ndarray, " n"]:
-        """The most probable label of each row; of equally probable ones the first in ``classes_``.
-
-        Parameters
-        ----------
-        X: shape (n, d).
-
-        Raises
-        ------
-        InputError: as for :meth:`predict_proba`.
-        """
-        logits = self._logits(X)
-        return self.classes_[logits.argmax(axis=1)]
-
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Accuracy: the share of rows whose label is predicted, from 0 to 1; higher is better.
-
-        Parameters
-        ----------
-        X: shape (n, d). y: shape (n,).
-
-        Raises
-        ------
-        InputError: as for :meth:`predict_proba`; not one label per row; or labels that
-            training did not have, which no prediction could match.
-        """
-        predicted = self.predict(X)
-        y = check_classes(y, "y", len(predicted))
-        check_seen(y, self.classes_, "y")
-        return float((predicted == y).mean())
-
-    def _logits(self, X: ArrayLike) -> Float[np.ndarray, "n c"]:
-        if not hasattr(self, "coef_"):
-            refuse("LinearProbe", "a fitted probe", "one without coefficients", "call fit(X, y) first", NotFitted)
-        X = check_matrix(X, "X")
-        if X.shape[1] != self.n_features_in_:
-            refuse("X", f"{self.n_features_in_} columns, as in fit", f"{X.shape[1]} columns", "probe vectors of the same encoder and layer")
-        return logits(StandardisedLayer.learnt(X, "X", self.mean_, self.scale_), self.coef_, self.intercept_)
-
-
-class NotFitted(InputError, NotFittedError):
-    """Both this library's error and the one that scikit-learn's tools expect."""
+    def _scores(self, vectors: ArrayLike) -> Float[np.ndarray, "n c"]:
+        check_fitted(self, "coef_", "coefficients", "fit(X, y)")
+        layer = StandardisedLayer.learnt(fitted_matrix(self, vectors), "X", self.mean_, self.scale_)
+        return logits(layer, self.coef_, self.intercept_)
 
 
 def class_codes(y: Shaped[np.ndarray, " n"], name: str) -> tuple[Shaped[np.ndarray, " c"], Int[np.ndarray, " n"]]:
@@ -171,16 +134,6 @@ def class_codes(y: Shaped[np.ndarray, " n"], name: str) -> tuple[Shaped[np.ndarr
     if len(classes) < 2:
         refuse(name, "at least two classes", f"only {classes[0]!s}", "give items of another class: there is nothing to tell apart")
     return classes, codes
-
-
-def check_seen(y: Shaped[np.ndarray, " n"], classes: Shaped[np.ndarray, " c"], name: str) -> None:
-    """Refuse labels that training did not have.
-
-    >>> check_seen(np.array(["fr"]), np.array(["de", "fr"]), "y")
-    """
-    unseen = {*np.unique(y).tolist()} - {*classes.tolist()}  # as Python compares: "1" is not 1
-    if unseen:
-        refuse(name, "labels seen in fit", ", ".join(sorted(map(repr, unseen))), "train on these labels too, or leave their items out")
 
 
 def own_rows(at: Float[np.ndarray, "c d1"], precision: np.dtype) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:

@@ -98,12 +98,21 @@ class MacroAverage:
     Attributes
     ----------
     value: from 0 to 1; NaN where a category has no accuracy, since a mean of the others would be one of something else.
-    categories: how many categories it is over.
+    low, high: its 95 % interval, put together from those of the categories (Zou & Donner 2008, equation 8); NaN where the value is.
+    n: pairs counted in these categories.
+    categories: their names.
     without: those that have no accuracy, because none of their pairs is counted.
+
+    References
+    ----------
+    Zou & Donner 2008, Construction of confidence limits about effect measures: a general approach.
     """
 
     value: float
-    categories: int
+    low: float
+    high: float
+    n: int
+    categories: tuple[str, ...]
     without: tuple[str, ...]
 
 
@@ -133,7 +142,8 @@ class PairResult:
             share = f"{100 * one.covered / one.pairs:.1f}"
             rows.append((one.category, f"{one.pairs:,}", f"{one.covered:,}", share, *_cells(one.accuracy)))
         for name, macro in self.macro.items():
-            rows.append((f"{name} (macro-average of {macro.categories})", "", "", "", _number(macro.value), "", ""))
+            cells = (_number(number) for number in (macro.value, macro.low, macro.high))
+            rows.append((f"{name} (macro-average of {len(macro.categories)})", "", "", "", *cells))
         rows.extend((f"not covered: {reason}", f"{count:,}", "", "", "", "", "") for reason, count in self.reasons.items())
         return rows
 
@@ -281,8 +291,13 @@ def _accuracy(right: Bool[np.ndarray, " n"]) -> Accuracy | None:
 def _macro(results: Mapping[str, CategoryResult], categories: Sequence[str]) -> MacroAverage:
     found = [results[one].accuracy if one in results else None for one in categories]
     without = tuple(one for one, accuracy in zip(categories, found, strict=True) if accuracy is None)
-    values = [accuracy.value for accuracy in found if accuracy is not None]
-    return MacroAverage(math.nan if without or not values else math.fsum(values) / len(values), len(categories), without)
+    there = [accuracy for accuracy in found if accuracy is not None]
+    n, names = sum(accuracy.n for accuracy in there), tuple(categories)
+    if without or not there:
+        return MacroAverage(math.nan, math.nan, math.nan, n, names, without)
+    value = math.fsum(accuracy.value for accuracy in there) / len(there)
+    down, up = (math.hypot(*(accuracy.value - getattr(accuracy, end) for accuracy in there)) / len(there) for end in ("low", "high"))
+    return MacroAverage(value, value - down, value + up, n, names, without)
 
 
 def _check_pairs(pairs: Sequence[MinimalPair]) -> None:

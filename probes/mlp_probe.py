@@ -4,7 +4,7 @@ import dataclasses
 import warnings
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -13,7 +13,8 @@ from sklearn.neural_network import MLPClassifier
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes, check_seed
-from crosslens.probes.linear import NotFitted, check_seen, class_codes
+from crosslens.probes.fitted import LabelProbe, check_fitted, check_seen, fitted_matrix
+from crosslens.probes.linear import class_codes
 from crosslens.probes.rows import StandardisedLayer
 from crosslens.probes.solver import check_strengths
 
@@ -22,7 +23,7 @@ __all__ = ["MLPProbe"]
 _FALL = 1e-4  # nats by which the surprise must fall to count
 
 
-class MLPProbe(ClassifierMixin, BaseEstimator):
+class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
     """scikit-learn's perceptron with one hidden layer of rectified units, on standardised features, stopped by development data.
 
     Trained by Adam in batches of 200 rows. After every epoch the mean surprise on the development part is taken. Training ends
@@ -115,42 +116,12 @@ class MLPProbe(ClassifierMixin, BaseEstimator):
         ------
         InputError: not fitted, not finite, or another number of columns than in ``fit``.
         """
-        if not hasattr(self, "dev_loss_"):
-            refuse("MLPProbe", "a fitted probe", "one without weights", "call fit(X, y, dev_X, dev_y) first", NotFitted)
-        X = check_matrix(X, "X")
-        if X.shape[1] != self.n_features_in_:
-            refuse("X", f"{self.n_features_in_} columns, as in fit", f"{X.shape[1]} columns", "probe vectors of the same encoder and layer")
+        check_fitted(self, "dev_loss_", "weights", "fit(X, y, dev_X, dev_y)")
+        X = fitted_matrix(self, X)
         return np.asarray(self.network_.predict_proba(_standardise(X, self.mean_, self.scale_)))
 
-    def predict(self, X: ArrayLike) -> Shaped[np.ndarray, " n"]:
-        """The most probable label of each row; of equally probable ones the first in ``classes_``.
-
-        Parameters
-        ----------
-        X: shape (n, d).
-
-        Raises
-        ------
-        InputError: as for :meth:`predict_proba`.
-        """
-        probabilities = self.predict_proba(X)
-        return self.classes_[probabilities.argmax(axis=1)]
-
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Accuracy, from 0 to 1; higher is better.
-
-        Parameters
-        ----------
-        X: shape (n, d). y: shape (n,).
-
-        Raises
-        ------
-        InputError: as for :meth:`predict_proba`; not one label per row; or labels that training did not have.
-        """
-        predicted = self.predict(X)
-        y = check_classes(y, "y", len(predicted))
-        check_seen(y, self.classes_, "y")
-        return float((predicted == y).mean())
+    def _scores(self, vectors: ArrayLike) -> Float[np.ndarray, "n c"]:
+        return self.predict_proba(vectors)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from crosslens.errors import refuse
-from crosslens.probes.linear import NotFitted
-from crosslens.probes.rows import StandardisedLayer, check_layers, check_same_layers
+from crosslens.probes.fitted import development_layers, fitted_layers
+from crosslens.probes.rows import StandardisedLayer, check_layers
 from crosslens.probes.solver import check_strengths, for_each
 
 __all__ = ["LayerRidge"]
@@ -74,7 +74,7 @@ class LayerRidge(BaseEstimator):
 
         def fit_one(i: int) -> _Fitted:
             layer = StandardisedLayer.of(layers[i], f"layers[{i}]")
-            held = None if dev is None else (dataclasses.replace(layer, source=dev[0][i], name=f"dev_layers[{i}]"), dev[1])
+            held = None if dev is None else (layer.held_out(dev[0][i], f"dev_layers[{i}]"), dev[1])
             return _fit_layer(layer, targets, penalties, held)
 
         fitted = for_each(fit_one, len(layers))
@@ -103,10 +103,7 @@ class LayerRidge(BaseEstimator):
         ------
         InputError: not fitted, not finite, or layers of another number or width than in ``fit``.
         """
-        if not hasattr(self, "coef_"):
-            refuse("LayerRidge", "a fitted probe", "one without coefficients", "call fit(layers, y) first", NotFitted)
-        layers = check_layers(layers)
-        check_same_layers(layers, self.n_features_in_, len(self.coef_))
+        layers = fitted_layers(self, layers)
 
         def answers(i: int) -> Float[np.ndarray, "n t"]:
             layer = StandardisedLayer.learnt(layers[i], f"layers[{i}]", self.mean_[i], self.scale_[i])
@@ -214,15 +211,9 @@ def _development(
     dev_layers: Any, dev_y: ArrayLike | None, layers: list[Any], t: int, needed: bool
 ) -> tuple[list[Any], Float[np.ndarray, "m t"]] | None:
     """The checked development part, or None where there is none and none is needed."""
-    if (dev_layers is None) != (dev_y is None):
-        given = ("dev_y", "dev_layers") if dev_y is None else ("dev_layers", "dev_y")
-        refuse(given[0], f"numbers and vectors together, as {given[1]} was given", "None", "give both, or neither")
+    dev_layers = development_layers(dev_layers, dev_y, layers, needed)
     if dev_layers is None or dev_y is None:
-        if needed:
-            refuse("dev_layers", "a development part to choose among several penalties by", "None", "give one, or a single penalty")
         return None
-    dev_layers = check_layers(dev_layers, "dev_layers")
-    check_same_layers(dev_layers, int(layers[0].shape[1]), len(layers), "dev_layers")
     targets = _check_targets(dev_y, "dev_y", dev_layers[0].shape[0], t)
     _check_varies(targets, "dev_y")
     return dev_layers, targets

@@ -137,6 +137,10 @@ class StandardisedLayer:
         precision = _precision(source)
         return cls(name, source, mean.astype(precision), scale.astype(precision), np.ones(len(mean), bool))
 
+    def held_out(self, source: Any, name: str) -> "StandardisedLayer":
+        """Other rows of the layer, standardised as these are."""
+        return dataclasses.replace(self, source=source, name=name)
+
     def __len__(self) -> int:
         return int(self.source.shape[0])
 

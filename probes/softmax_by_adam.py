@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes, check_seed
-from crosslens.probes.rows import BLOCK, check_layers, check_same_layers
+from crosslens.probes.fitted import fitted_layers
+from crosslens.probes.rows import BLOCK, check_layers
 
 __all__ = ["SoftmaxByAdam"]
 
@@ -99,10 +100,7 @@ class SoftmaxByAdam(BaseEstimator):
         ------
         InputError: not fitted, numbers that are not finite, or layers of another number or width than in ``fit``.
         """
-        if not hasattr(self, "coef_"):
-            refuse("SoftmaxByAdam", "a fitted probe", "one without coefficients", "call fit(layers, y) first")
-        layers = check_layers(layers)
-        check_same_layers(layers, self.n_features_in_, len(self.coef_))
+        layers = fitted_layers(self, layers)
         answers = np.empty((len(layers), layers[0].shape[0]), np.int64)
         for i, layer in enumerate(layers):
             _check_finite(layer, f"layers[{i}]")

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_seed
+from crosslens.probes.fitted import check_fitted
 from crosslens.word_labels import check_heads, tree_depths, tree_distances
 
 __all__ = ["KINDS", "StructuralProbe", "structural_loss"]
@@ -133,8 +134,7 @@ class StructuralProbe(BaseEstimator):
         ------
         InputError: not fitted, not finite, lengths that do not fit, or another number of columns than in ``fit``.
         """
-        if not hasattr(self, "projection_"):
-            refuse("StructuralProbe", "a fitted probe", "one without a projection", "call fit(X, heads, lengths) first")
+        check_fitted(self, "projection_", "a projection", "fit(X, heads, lengths)")
         words = _Words(X, lengths, "X")
         if words.d != self.n_features_in_:
             refuse("X", f"{self.n_features_in_} columns, as in fit", f"{words.d} columns", "probe vectors of the same encoder and layer")

@@ -64,11 +64,11 @@ def _rows(result: PairResult, fields: Mapping[str, Any], told: Mapping[str, Any]
     """A row for each category, for each average, and for all pairs."""
     rows = [_category(one, fields, told) for one in result.categories]
     for name, macro in result.macro.items():
-        details: dict[str, Any] = {**told, "average": name, "categories": macro.categories}
+        details: dict[str, Any] = {**told, "average": name, "categories": len(macro.categories)}
         if macro.without:
             details |= {"reason": f"no pair of {', '.join(macro.without)} can be scored", "without": list(macro.without)}
-        n = sum(one.accuracy.n for one in result.categories if one.accuracy is not None)
-        rows.append(Score(**fields, quantity="macro_accuracy", value=macro.value, n=n, details=details))
+        low, high = (None, None) if macro.without else (macro.low, macro.high)
+        rows.append(Score(**fields, quantity="macro_accuracy", value=macro.value, n=macro.n, low=low, high=high, details=details))
     pairs, covered = (sum(getattr(one, name) for one in result.categories) for name in ("pairs", "covered"))
     whole = CategoryResult("", pairs, covered, result.accuracy, sum(one.ties for one in result.categories))
     return [*rows, _category(whole, fields, {**told, **more, "average": "all pairs", "dropped": result.reasons})]

@@ -22,17 +22,13 @@ from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.probes.evaluation import Answers, ProbeResult, probe_layers
-from crosslens.probes.layer_probe import LayerProbe
 from crosslens.probes.parts import Parts
 from crosslens.probes.rows import TakenRows
 from crosslens.score import Score
 from crosslens.stats import mean_interval, paired_interval, wilson_interval
 from crosslens.word_labels import WordLabels, word_labels
 
-__all__ = ["PENALTIES", "Given", "SentenceTask", "Task", "Text", "WordTask", "outcomes", "probe_scores"]
-
-PENALTIES = (0.001, 0.01, 0.1, 1.0)
-"""Inverse strengths C that each layer chooses from on the development part."""
+__all__ = ["Given", "SentenceTask", "Task", "Text", "WordTask", "outcomes", "probe_scores"]
 
 _MOST_CLASSES = 300  # whose F1 and confusion are kept
 _COLUMNS = ("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "deprel")
@@ -158,7 +154,6 @@ class SentenceTask(Task):
             self.parts,
             random_layers=layers(random=True) if given.random is not None else None,
             seeds=given.seeds,
-            probe=LayerProbe(penalties=PENALTIES),
             mdl=given.mdl,
         )
         told = {"truncated": given.stores[text].manifest["truncated"]}
@@ -222,7 +217,6 @@ class WordTask(Task):
             random_layers=given.layers(name, found.rows, random=True) if given.random is not None else None,
             types=np.array(columns["form"])[found.rows],
             seeds=given.seeds,
-            probe=LayerProbe(penalties=PENALTIES),
             mdl=given.mdl,
         )
         tested = np.flatnonzero(names == "test")

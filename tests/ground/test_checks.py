@@ -1,5 +1,6 @@
 """What is fit for use comes back as it was, what is not is refused with its place."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -21,6 +22,13 @@ def test_other_numbers_become_float32_and_the_input_is_untouched(dtype):
     assert y.dtype == np.float32
     assert y.tolist() == [[0.0, 1.0], [1.0, 0.0]]
     assert x.dtype == before.dtype and np.array_equal(x, before)
+
+
+def test_bfloat16_becomes_float32_without_a_change():
+    x = np.array([[0.5, -3.0], [1e30, 0.1]], ml_dtypes.bfloat16)
+    assert check_matrix(x, "x").dtype == np.float32 and np.array_equal(check_matrix(x, "x"), x.astype(np.float32))
+    with pytest.raises(InputError, match=r"got NaN or infinity in 1 row\(s\), the first is row 1"):
+        check_matrix(np.array([[1.0], [np.nan]], ml_dtypes.bfloat16), "x")
 
 
 def test_a_read_only_memory_map_is_fit(tmp_path):

@@ -217,6 +217,29 @@ def test_sizes_of_batches_blocks_and_tables_make_no_difference(kind, apart, scor
             np.testing.assert_allclose(one, two, **CLOSE)
 
 
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta", "gpt2"])
+def test_the_number_of_threads_makes_no_difference(kind, apart, scorers, monkeypatch):
+    scorer, before, found = scorers[kind], torch.get_num_threads(), []
+    monkeypatch.setattr(scorer.model, "head_apart", apart)
+    monkeypatch.setattr(scorer, "_batch_tokens", 30)
+    try:
+        for number in (1, 2, 3):
+            torch.set_num_threads(number)
+            found.append(
+                [
+                    score
+                    for method in scorer.methods[-2:]
+                    if method != "single_mask"
+                    for score in scorer.score_sentences(SENTENCES, method).total
+                ]
+            )
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 def test_scores_follow_their_sentences_and_heed_the_order_of_words(scorers):
     forth, back = scorers["bert"].score_sentences(SENTENCES), scorers["bert"].score_sentences(SENTENCES[::-1])
     np.testing.assert_allclose(forth.total, back.total[::-1], **CLOSE)

@@ -69,20 +69,6 @@ def test_any_number_of_threads_writes_the_same_bytes(originals, tmp_path, monkey
     assert watched["names"] >= {"MainThread", "encoder_0", "encoder_1"} and watched["most"] >= 2
 
 
-@pytest.mark.parametrize(("number", "most", "workers", "each"), [(5, 3, 2, 2), (7, 4, 3, 2), (4, 8, 4, 1), (9, 4, 3, 3)])
-def test_many_threads_are_shared_among_few_workers(originals, threads, watched, monkeypatch, number, most, workers, each):
-    monkeypatch.setattr(module, "_MOST_WORKERS", most)
-    monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 20})
-    encoder, inner, twins = load_encoder(str(originals["bert"])), [], []
-    pooled, twin = module._Batch.pooled, PretrainedEncoder.twin
-    monkeypatch.setattr(module._Batch, "pooled", lambda *given: (inner.append(torch.get_num_threads()), pooled(*given))[1])
-    monkeypatch.setattr(PretrainedEncoder, "twin", lambda encoder: (twins.append(1), twin(encoder))[1])
-    threads(number)
-    located = locate(encoder, TEXT, range(len(TEXT)), Reading("word"))
-    assert len(list(encode(encoder, [located], "mean", ["layer_01"]))) == 1
-    assert len(twins) == workers and set(inner) == {each} and torch.get_num_threads() == number
-
-
 @pytest.mark.parametrize("number", [1, 2])
 def test_what_goes_wrong_in_a_batch_is_raised_and_the_threads_are_put_back(originals, tmp_path, monkeypatch, threads, number):
     small(monkeypatch)
@@ -137,3 +123,21 @@ def test_a_twin_has_the_same_weights_and_its_own_modules(originals):
     with torch.inference_mode():
         for mine, other in zip(encoder.hidden_states(ids, None), twin.hidden_states(ids, None), strict=True):
             assert np.array_equal(mine.numpy(), other.numpy())
+
+
+def test_a_batch_holds_inputs_of_like_length_and_every_input_is_in_one(originals):
+    encoder = load_encoder(str(originals["bert"]))
+    rng = np.random.default_rng(0)
+    words = ["the cat sat on the mat and the dog ran"[: int(n)] for n in rng.integers(1, 38, 300)]
+    corpus = Corpus("und", words, [str(i) for i in range(300)], "lengths.txt")
+    located = locate(encoder, corpus, range(300), Reading("sentence"))
+    lengths = np.array([len(taken) for taken in located.inputs])
+    batches = list(module._by_length(located, encoder))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        width, tokens = lengths[batch].max(), lengths[batch].max() * len(batch)
+        assert tokens <= 512
+        assert lengths[batch].min() >= 0.8 * width or tokens <= 512 / 4 + width
+    assert np.all(np.diff([lengths[batch].max() for batch in batches]) <= 0)
+    padded = sum(lengths[batch].max() * len(batch) for batch in batches)
+    assert padded < 1.1 * lengths.sum()

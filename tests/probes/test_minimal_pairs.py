@@ -189,6 +189,26 @@ def test_macro_averages_weigh_categories_alike():
     assert result.macro["last"].value == 1
     assert result.accuracy.value == 0.8
     assert judge(pairs, scores([1, 1, 1, 0, 1], [0, 0, 0, 1, 0])).macro["all categories"].value == pytest.approx(2 / 3)
+    assert (result.macro["pair"].n, result.macro["last"].n) == (4, 1)  # of its own categories only
+    assert result.macro["pair"].categories == ("one", "two")
+
+
+def test_the_interval_of_a_macro_average_covers_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    sizes, shares = np.array([30, 400, 90]), np.array([0.9, 0.55, 0.7])
+    pairs = [pair("a", "b", name) for name, size in zip("xyz", sizes, strict=True) for _ in range(size)]
+    inside = 0
+    for _ in range(400):
+        right = rng.random(len(pairs)) < np.repeat(shares, sizes)
+        macro = judge(pairs, scores(right.astype(float), [0.5] * len(pairs))).macro["all categories"]
+        inside += macro.low <= shares.mean() <= macro.high
+    assert 0.92 <= inside / 400 <= 0.98
+
+
+def test_of_a_single_category_the_macro_average_has_its_interval():
+    pairs = [pair("a", "b", "one")] * 9
+    macro = judge(pairs, scores([1] * 7 + [0] * 2, [0.5] * 9)).macro["all categories"]
+    assert (macro.low, macro.high) == pytest.approx(wilson_interval(7, 9))
 
 
 def test_a_category_without_covered_pairs_makes_its_macro_average_nan():
@@ -204,7 +224,7 @@ def test_a_category_without_covered_pairs_makes_its_macro_average_nan():
     assert rows[0] == ("category", "pairs", "covered", "per cent", "accuracy", "low", "high")
     assert rows[1][:5] == ("one", "1", "1", "100.0", "100.0")
     assert rows[2] == ("two", "1", "0", "0.0", "-", "-", "-")
-    assert rows[3] == ("both (macro-average of 2)", "", "", "", "-", "", "")
+    assert rows[3] == ("both (macro-average of 2)", "", "", "", "-", "-", "-")
     assert rows[-1][:2] == ("not covered: not one piece each", "1")
 
 

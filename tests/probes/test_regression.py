@@ -126,8 +126,11 @@ def test_refusals(rng):
         (lambda: LayerRidge().fit(layers, np.full(200, "a")), r"y: expected numbers of shape"),
         (lambda: LayerRidge().fit(layers, broken), r"y: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 3"),
         (lambda: LayerRidge((0, 1)).fit(layers, y), r"dev_layers: expected a development part to choose among several penalties by"),
-        (lambda: LayerRidge().fit(layers, y, layers), r"dev_y: expected numbers and vectors together, as dev_layers was given, got None"),
-        (lambda: LayerRidge().fit(layers, y, None, y), r"dev_layers: expected numbers and vectors together, as dev_y was given, got None"),
+        (
+            lambda: LayerRidge().fit(layers, y, layers),
+            r"dev_y: expected both dev_layers and dev_y, or neither, got None; give vectors with what is",
+        ),
+        (lambda: LayerRidge().fit(layers, y, None, y), r"dev_layers: expected both dev_layers and dev_y, or neither, got None"),
         (lambda: LayerRidge().fit(layers, y, layers, y[:, 0]), r"dev_y: expected 2 number\(s\) for each row, as in y of fit, got 1"),
         (
             lambda: LayerRidge().fit(layers, y, layers, constant),

@@ -178,6 +178,8 @@ def test_minimal_pairs_are_told_by_category_with_their_coverage(scores):
     assert whole.n == whole.details["covered"] == sum(s.n for s in rows) == 11
     averages = {s.details["average"]: s for s in found(scores, task="minimal_pairs", quantity="macro_accuracy", condition=None)}
     assert np.isnan(averages["reflexive anaphora"].value) and "can be scored" in averages["reflexive anaphora"].details["reason"]
+    agreement = averages["subject-verb agreement"]
+    assert agreement.n == 11 and averages["reflexive anaphora"].n == 0
     assert {s.details["method"] for s in found(scores, task="blimp")} == {"pll"}
 
 
