@@ -21,7 +21,7 @@ from crosslens.models.units import Located
 __all__ = ["encode"]
 
 _BATCH_TOKENS = {"cpu": 512, "cuda": 32_768}  # a CPU is fastest with what its caches hold
-_LIKE, _SMALL = 0.8, 4  # the least length beside the longest of a batch, once it holds this part of its tokens
+_LIKE, _SMALL = 0.9, 4  # the least length beside the longest of a batch, once it holds this part of its tokens
 
 
 def encode(

@@ -128,7 +128,7 @@ def test_refusals(rng):
         (lambda: LayerRidge((0, 1)).fit(layers, y), r"dev_layers: expected a development part to choose among several penalties by"),
         (
             lambda: LayerRidge().fit(layers, y, layers),
-            r"dev_y: expected both dev_layers and dev_y, or neither, got None; give vectors with what is",
+            r"dev_y: expected both dev_layers and dev_y, or neither, got None",
         ),
         (lambda: LayerRidge().fit(layers, y, None, y), r"dev_layers: expected both dev_layers and dev_y, or neither, got None"),
         (lambda: LayerRidge().fit(layers, y, layers, y[:, 0]), r"dev_y: expected 2 number\(s\) for each row, as in y of fit, got 1"),
