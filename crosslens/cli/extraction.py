@@ -16,6 +16,7 @@ from crosslens.words import read_conllu, read_words, segment
 __all__ = ["TRUST", "add_arguments", "extract"]
 
 TRUST = "run the Python code that comes with the encoder, which can do anything on this machine"
+DEVICE = "where encoders run: cpu, cuda, cuda:1 or mps (default: cpu)"
 _UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 
 
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lowercase", action="store_true", help='types: count "Bank" and "bank" as one')
     add("--min-count", type=int, default=1, metavar="N", help="types: leave out rarer words")
     add("--random-seed", type=whole_number, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
-    add("--device", default="cpu", metavar="DEVICE", help="cpu, cuda, cuda:1 or mps (default: %(default)s)")
+    add("--device", default="cpu", metavar="DEVICE", help=DEVICE)
     add("--precision", choices=("float32", "bfloat16"), default="float32", help="numbers that are computed with (default: %(default)s)")
     add("--trust-remote-code", action="store_true", help=TRUST)
 

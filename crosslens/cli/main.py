@@ -112,6 +112,7 @@ def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.Argume
         metavar="F",
         help="share of the sentences that mappings and probes are fitted on (default: %(default)s)",
     )
+    study.add_argument("--device", default="cpu", metavar="DEVICE", help=extraction.DEVICE)
     study.add_argument("--trust-remote-code", action="store_true", help=extraction.TRUST)
     for verb in (quickstart, study):
         verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import fraction, whole_number
-from crosslens.cli.extraction import TRUST
+from crosslens.cli.extraction import DEVICE, TRUST
 from crosslens.cli.stores import common_fields, parallel_stores, print_scores
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
@@ -15,7 +15,7 @@ from crosslens.progress import be_quiet, say
 __all__ = ["add_arguments", "probe"]
 
 BATTERIES = ("semantic", "syntactic", "language", "all")  # of crosslens.run.probe_data, which is not imported for a help text
-_OF_BATTERIES = ("battery", "data", "out", "tasks", "labels", "treebank", "mdl", "random_control", "limit", "trust_remote_code")
+_OF_BATTERIES = ("battery", "data", "out", "tasks", "labels", "treebank", "mdl", "random_control", "limit", "device", "trust_remote_code")
 
 
 def add_arguments(probe: argparse.ArgumentParser) -> None:
@@ -41,6 +41,7 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         help="measure a randomly re-initialised copy of each encoder beside it (default: yes)",
     )
     add("--limit", type=int, metavar="N", help="most items of each part of a task (sentences of a treebank, pairs of a category)")
+    add("--device", metavar="DEVICE", help=DEVICE)
     add("--trust-remote-code", action="store_true", default=None, help=TRUST)
     add("--train-fraction", type=fraction, metavar="F", help="for stores: share of the sentences to fit on (default: 0.5)")
     add("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
@@ -70,7 +71,7 @@ def _battery(arguments: argparse.Namespace) -> None:
     from crosslens.run.battery import Battery, run_battery
     from crosslens.run.probe_summary import tables
 
-    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "random_control", "trust_remote_code")}
+    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "random_control", "device", "trust_remote_code")}
     battery = Battery(
         encoders=arguments.encoder,
         battery=arguments.battery,

@@ -46,8 +46,8 @@ def study(arguments: argparse.Namespace) -> None:
         refuse(
             "--encoder", "one encoder, or LANGUAGE=ENCODER for each text", " ".join(arguments.encoder), "name the language of each encoder"
         )
-    trusted = arguments.trust_remote_code
-    what = Study(encoders=encoders, texts=texts, train_fraction=arguments.train_fraction, seed=arguments.seed, trust_remote_code=trusted)
+    told = {name: getattr(arguments, name) for name in ("train_fraction", "seed", "trust_remote_code", "device")}
+    what = Study(encoders=encoders, texts=texts, **told)
     _study(what, arguments)
 
 

@@ -45,6 +45,7 @@ class Battery:
     limit: most items of each part of a task (sentences of a treebank, pairs of a category), drawn at random; None for all.
     seed: of everything that is drawn.
     trust_remote_code: run the Python code that an encoder's folder brings.
+    device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
 
     >>> Battery(encoders=["model"], battery="semantic", data="data").tasks
     ('wic', 'scws', 'topic')
@@ -61,6 +62,7 @@ class Battery:
     limit: int | None = None
     seed: int = 0
     trust_remote_code: bool = False
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if not self.encoders:
@@ -79,6 +81,11 @@ class Battery:
     def tasks(self) -> tuple[str, ...]:
         """Names of the battery's tasks."""
         return () if self.battery is None else choose_tasks(self.battery, self.only)
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How encoders are loaded."""
+        return {"trust_remote_code": self.trust_remote_code, "device": self.device}
 
     @property
     def sources(self) -> Sources:
@@ -110,7 +117,7 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
         with lock_folder(out):
             run.tidy()
         return run.path
-    plan = check_encoders(subjects, found.tasks, run.path, random=battery.random_control, trusted=battery.trust_remote_code)
+    plan = check_encoders(subjects, found.tasks, run.path, random=battery.random_control, loading=battery.loading)
     not_measured = _not_measured(battery, found, plan, subjects)
     make_folder(out, str(out))
     with lock_folder(out):
@@ -164,13 +171,13 @@ def _facts(found: Found, plan: Plan, not_measured: Mapping[str, str]) -> dict[st
 def _measure(battery: Battery, subject: Subject, found: Found, plan: Plan, run: RunFolder) -> list[Score]:
     """All tasks of one encoder."""
     tasks = {name: task for name, task in found.tasks.items() if (subject.name, name) not in plan.cannot}
-    trusted, random = battery.trust_remote_code, battery.random_control
+    loading, random = battery.loading, battery.random_control
     place = run.path / "activations"
-    stores = extract_texts(subject, tasks, place, plan.dtype, random=random, trusted=trusted)
+    stores = extract_texts(subject, tasks, place, plan.dtype, random=random, loading=loading)
     given = Given(
         stores=stores["encoder"],
         random=stores.get("random_encoder"),
-        scorer=functools.partial(load_language_model, subject, trusted),
+        scorer=functools.partial(load_language_model, subject, loading),
         common={"encoder": subject.name, "seed": battery.seed},
         mdl=battery.mdl,
     )

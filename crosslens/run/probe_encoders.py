@@ -91,8 +91,12 @@ def texts_of(tasks: Mapping[str, Task]) -> dict[str, Text]:
     return {name: text for task in tasks.values() for name, text in task.texts.items()}
 
 
-def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: Path, *, random: bool, trusted: bool) -> Plan:
+def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: Path, *, random: bool, loading: Mapping[str, Any]) -> Plan:
     """Load each encoder and let it read every text; nothing is written.
+
+    Parameters
+    ----------
+    loading: arguments of :func:`crosslens.models.loading.load_encoder`: device, and whether an encoder's own code may be run.
 
     Raises
     ------
@@ -107,14 +111,14 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
     cannot: dict[tuple[str, str], str] = {}
     numbers = 0
     for subject in subjects:
-        encoder = load_encoder(subject.given, trust_remote_code=trusted)
+        encoder = load_encoder(subject.given, **loading)
         for text in texts.values():
             settings = dict(text.settings)
             second = settings.pop("second", None)
             check_text(encoder, text.corpus, Reading(**settings), second)
             numbers += text.items * encoder.layers * encoder.d * (2 if random else 1)
         cloze = [name for name, task in tasks.items() if task.cloze]
-        if cloze and (reason := _no_head(subject, trusted)):
+        if cloze and (reason := _no_head(subject, loading)):
             cannot |= {(subject.name, name): reason for name in cloze}
     dtype = "float16" if 4 * numbers > _LARGE else "float32"
     if not out.exists():
@@ -122,26 +126,26 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
     return Plan(dtype, cannot)
 
 
-def _no_head(subject: Subject, trusted: bool) -> str | None:
+def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:
     """Why an encoder cannot be asked for the probability of a word; None if it can."""
     from crosslens.models.cloze import load_scorer
 
     try:
-        load_scorer(subject.given, trust_remote_code=trusted)
+        load_scorer(subject.given, **loading)
     except InputError as error:
         return str(error)
     return None
 
 
-def load_language_model(subject: Subject, trusted: bool, random: bool) -> Any:
+def load_language_model(subject: Subject, loading: Mapping[str, Any], random: bool) -> Any:
     """The encoder with its head, or its re-initialised copy, to score words and sentences with."""
     from crosslens.models.cloze import load_scorer
 
-    return load_scorer(subject.given, random_seed=subject.random_seed if random else None, trust_remote_code=trusted)
+    return load_scorer(subject.given, random_seed=subject.random_seed if random else None, **loading)
 
 
 def extract_texts(
-    subject: Subject, tasks: Mapping[str, Task], folder: Path, dtype: str, *, random: bool, trusted: bool
+    subject: Subject, tasks: Mapping[str, Task], folder: Path, dtype: str, *, random: bool, loading: Mapping[str, Any]
 ) -> dict[str, dict[str, Activations]]:
     """Stores of every text: condition ("encoder", "random_encoder") -> name of the text -> store."""
     from crosslens.models.extract import extract
@@ -154,7 +158,7 @@ def extract_texts(
         stores[condition] = {}
         if not texts:
             continue
-        encoder: Any = load_encoder(subject.given, random_seed=seed, trust_remote_code=trusted)
+        encoder: Any = load_encoder(subject.given, random_seed=seed, **loading)
         for name, text in texts.items():
             place = folder / subject.folder / condition / name
             stores[condition][name] = extract(encoder, text.corpus, place, dtype=dtype, **text.settings)

@@ -39,6 +39,7 @@ class Study:
     train_fraction: share of the sentences that mappings and probes are fitted on; the rest is held out.
     seed: seed of the split, of the random control encoder and of the shuffled labels.
     trust_remote_code: run the Python code that an encoder's folder brings for its model or its tokeniser.
+    device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
 
     >>> Study(encoders={"*": "model"}, texts={"eng": "en.txt", "fra": "fr.txt"}).seed
     0
@@ -49,6 +50,7 @@ class Study:
     train_fraction: float = 0.5
     seed: int = 0
     trust_remote_code: bool = False
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         check_fraction(self.train_fraction, "train_fraction")
@@ -114,7 +116,7 @@ def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping
 
     shapes: dict[str, tuple[int, int]] = {}
     for name in prints:
-        encoder = load_encoder(name, trust_remote_code=study.trust_remote_code)
+        encoder = load_encoder(name, trust_remote_code=study.trust_remote_code, device=study.device)
         mine = [language for language in corpora if study.encoder_of(language) == name]
         shapes |= dict.fromkeys(mine, (encoder.layers, encoder.d))
         for language in mine:
@@ -162,7 +164,7 @@ def _extract_all(
             # Two encoders of one shape must not become the same random network.
             seed = study.seed if len(prints) == 1 else int(sha256(f"{study.seed} {fingerprint}".encode()).hexdigest()[:8], 16)
             random = None if condition == "encoder" else seed
-            encoder = load_encoder(name, random_seed=random, trust_remote_code=study.trust_remote_code)
+            encoder = load_encoder(name, random_seed=random, trust_remote_code=study.trust_remote_code, device=study.device)
             for language, corpus in corpora.items():
                 if study.encoder_of(language) == name:
                     mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language, long_input="truncate")

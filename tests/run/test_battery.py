@@ -19,6 +19,7 @@ from tests_run_helpers import other_encoder
 from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
+from crosslens.models import cloze, loading
 from crosslens.probes.linear import LinearProbe
 from crosslens.run.battery import Battery, run_battery
 from crosslens.run.probe_summary import coverage_table, summary_notes, summary_table, tables, test_table
@@ -373,3 +374,24 @@ def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(calm, tmp
     assert main([*calm[1], "--out", str(out)]) == 0
     assert (out / "scores.jsonl").read_bytes() == (calm[0] / "scores.jsonl").read_bytes()
     assert not list(out.rglob("*.partial")) and not (out / "parts").exists()
+
+
+def test_encoders_and_language_models_are_loaded_on_the_device_that_is_asked_for(small_encoder, data, tmp_path, monkeypatch, capsys):
+    given = ["probe", "--encoder", str(small_encoder), "--battery", "syntactic", "--tasks", "minimal_pairs", "--data", str(data)]
+    assert main([*given, "--out", str(tmp_path / "run"), "--device", "tpu"]) == 2
+    assert "device: expected cpu, cuda, cuda:NUMBER or mps, got 'tpu'" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    seen = []
+    for module, name in ((loading, "load_encoder"), (cloze, "load_scorer")):
+        load = getattr(module, name)
+
+        def watched(given, *, device="?", load=load, name=name, **more):
+            seen.append((name, device))
+            return load(given, **more)
+
+        monkeypatch.setattr(module, name, watched)
+    own = {"topic": [str(write(tmp_path / "topic.tsv", [f"{label}\t{label} {i}" for i in range(12) for label in ("one", "two")]))]}
+    battery = Battery(
+        encoders=[str(small_encoder)], battery="syntactic", only=["minimal_pairs"], labels=own, data=str(data), device="mps:0"
+    )
+    run_battery(battery, tmp_path / "run")
+    assert {device for _, device in seen} == {"mps:0"} and {name for name, _ in seen} == {"load_encoder", "load_scorer"} and len(seen) == 6

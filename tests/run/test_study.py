@@ -15,6 +15,7 @@ from tests_run_helpers import other_encoder, store
 from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
+from crosslens.models import loading
 from crosslens.run import Study, run_study
 from crosslens.run.measures import language_id_scores, make_split, retrieval_scores, similarity_scores
 from crosslens.run.study import summary
@@ -212,3 +213,18 @@ def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(finished,
     assert (out / "scores.jsonl").read_bytes() == (folder / "scores.jsonl").read_bytes()
     assert (out / "report.html").stat().st_size > 10_000
     assert not list(out.rglob("*.partial")) and not (out / "parts").exists()
+
+
+def test_encoders_are_loaded_on_the_device_that_is_asked_for(small_encoder, texts, tmp_path, monkeypatch, capsys):
+    given = ["study", "--encoder", str(small_encoder), *(part for name, file in texts.items() for part in ("--text", f"{name}={file}"))]
+    assert main([*given, "--out", str(tmp_path / "run"), "--device", "tpu"]) == 2
+    assert "device: expected cpu, cuda, cuda:NUMBER or mps, got 'tpu'" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    seen, load = [], loading.load_encoder
+
+    def watched(name, *, device="?", **more):
+        seen.append(device)
+        return load(name, **more)
+
+    monkeypatch.setattr(loading, "load_encoder", watched)
+    run_study(Study(encoders={"*": str(small_encoder)}, texts=texts, device="cuda:7"), tmp_path / "run")
+    assert seen == ["cuda:7"] * 3  # the check, the encoder, its random copy
