@@ -31,9 +31,11 @@ from crosslens.progress import Progress, say
 
 __all__ = ["check_settings", "check_text", "extract"]
 
-_BLOCK_TEXT = 1 << 14  # bytes of text in a block: some 4,000 tokens, enough to sort by length
+# Bytes of text in a block: some 4,000 tokens, enough to sort by length. A GPU wants batches of more than that.
+_BLOCK_TEXT = {"cpu": 1 << 14, "cuda": 1 << 18}
 _KEPT = 128  # blocks that are remembered between the two passes: a short text is tokenised once
-_BLOCK_STATES = 1 << 27  # bytes of a block's states; fewer sentences where an encoder has many or wide layers
+# Bytes of a block's states, of which two are held; fewer sentences where an encoder has many or wide layers.
+_BLOCK_STATES = {"cpu": 1 << 27, "cuda": 1 << 30}
 
 
 def extract(
@@ -179,7 +181,7 @@ def check_text(encoder: PretrainedEncoder, corpus: Corpus, reading: Reading | No
     """
     reading, items = reading or Reading(), 0
     with Progress(len(corpus), f"tokenising {corpus.name}", "sentences") as progress:
-        for rows in _ranges(corpus, _BLOCK_TEXT):
+        for rows in _ranges(corpus, _BLOCK_TEXT["cpu"]):
             items += locate(encoder, corpus, rows, reading, second).items
             progress.add(len(rows))
     return items
@@ -196,8 +198,8 @@ class _Job:
         self.label = f"encoding {corpus.name} with {encoder.name}"
 
     def ranges(self) -> Iterator[range]:
-        """The sentences of each block, the same at every run: they follow from the text and from what is kept."""
-        return _ranges(self.corpus, _block_text(len(self.arrays), self.encoder.d))
+        """The sentences of each block: they follow from the text, from what is kept, and from the kind of device."""
+        return _ranges(self.corpus, _block_text(len(self.arrays), self.encoder.d, self.encoder.device.type))
 
     def plan(self, writer: ActivationsWriter, lowercase: bool, min_count: int) -> None:
         """The first pass: what the items are."""
@@ -272,9 +274,10 @@ def _sentences_of(block: Block) -> int:
     return int(block.facts["text_stop"] - block.facts["text_start"])
 
 
-def _block_text(arrays: int, d: int) -> int:
+def _block_text(arrays: int, d: int, device: str) -> int:
     """Bytes of text in a block. A token is about four of them, and there are at most as many items as tokens."""
-    return max(4096, min(_BLOCK_TEXT, 4 * _BLOCK_STATES // (arrays * d * 4)))
+    kind = device if device in _BLOCK_TEXT else "cpu"
+    return max(4096, min(_BLOCK_TEXT[kind], 4 * _BLOCK_STATES[kind] // (arrays * d * 4)))
 
 
 def _ranges(corpus: Corpus, most: int) -> Iterator[range]:

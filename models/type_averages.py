@@ -5,6 +5,7 @@ of 2^-30: they are the same in whatever order occurrences come, so that several 
 same bits. Memory holds a sum for each type and layer, and no occurrence.
 """
 
+import hashlib
 import os
 import time
 from collections import Counter
@@ -92,7 +93,7 @@ def average_types(
     types = {word: row for row, word in enumerate(writer.index(["word"])["word"])}
     counts = torch.tensor(writer.index(["count"])["count"])
     with world.together():
-        sums = _Sums(writer, len(types), len(ranges), world.rank)
+        sums = _Sums(writer, len(types), ranges, world.rank)
         left = [number for number in range(len(ranges)) if number not in sums.done_by_all()]
     total = sum(map(len, ranges))
     with world.together(), Progress(total, label, "sentences", total - sum(len(ranges[number]) for number in left)) as progress:
@@ -119,9 +120,11 @@ def _mean(sums: Tensor, counts: Tensor) -> Tensor:
 class _Sums:
     """The sums of one process, on disk every few minutes: what is on disk is whole, and says which blocks are in it."""
 
-    def __init__(self, writer: ActivationsWriter, types: int, blocks: int, rank: int) -> None:
+    def __init__(self, writer: ActivationsWriter, types: int, ranges: Sequence[range], rank: int) -> None:
         self._folder, self._arrays = writer.aside, list(writer.arrays)
-        self._path = self._folder / f"sums-{rank}.safetensors"
+        cuts = hashlib.sha256(np.array([rows.stop for rows in ranges], np.int64).tobytes()).hexdigest()[:8]
+        self._name = f"sums-{cuts}-{{}}.safetensors"  # sums over other blocks, of a run on another device, are of no use
+        self._path = self._folder / self._name.format(rank)
         need = types * len(self._arrays) * writer.d * 8
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if need > 0.8 * there:
@@ -131,7 +134,7 @@ class _Sums:
             self.sums = load_file(self._path)
         else:
             self.sums = {name: torch.zeros((types, writer.d), dtype=torch.int64) for name in self._arrays}
-            self.sums["done"] = torch.zeros(blocks, dtype=torch.bool)
+            self.sums["done"] = torch.zeros(len(ranges), dtype=torch.bool)
         self._saved = time.monotonic()
 
     def add(self, number: int, rows: np.ndarray, states: dict[str, Tensor], largest: int) -> None:
@@ -154,7 +157,7 @@ class _Sums:
         self._saved = time.monotonic()
 
     def _files(self) -> list[Path]:
-        return sorted(self._folder.glob("sums-*.safetensors"))
+        return sorted(self._folder.glob(self._name.format("*")))
 
     def done_by_all(self) -> set[int]:
         """Blocks that are in the sums of some process, this one's or one of an earlier run."""

@@ -285,3 +285,27 @@ def test_annotations_of_words_are_columns_of_the_index(originals, tmp_path):
     )
     store = extract(encoder, tagged, tmp_path / "store", unit="word")
     assert store.index()["upos"] == ["DET", "NOUN", "X"] and store.rows(upos="NOUN").tolist() == [1]
+
+
+def test_a_stopped_average_begins_anew_where_blocks_are_others(originals, tmp_path, monkeypatch):
+    encoder = load_encoder(str(originals["bert"]))
+    small_blocks(monkeypatch)
+    monkeypatch.setattr(type_averages, "_SAVE_EVERY", 0.0)
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(module.ActivationsWriter, "write", stopped)
+        extract(encoder, text(), tmp_path / "store", unit="type")
+    assert list(tmp_path.rglob("sums-*"))
+    monkeypatch.setattr(module, "_block_text", lambda *_: 400)  # as on another device
+    store = extract(encoder, text(), tmp_path / "store", unit="type")
+    fresh = extract(encoder, text(), tmp_path / "fresh", unit="type")
+    assert np.array_equal(layers(store), layers(fresh)) and not list(tmp_path.rglob("sums-*"))
+
+
+def test_blocks_hold_a_batch_of_the_device():
+    for device, most in (("cpu", 1 << 14), ("cuda", 1 << 18), ("mps", 1 << 14)):
+        assert module._block_text(7, 384, device) == most
+    assert module._block_text(25, 1024, "cuda") < 1 << 18 and module._block_text(200, 8192, "cpu") == 4096
