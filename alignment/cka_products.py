@@ -7,7 +7,7 @@ With rows centred, ``K = XXᵀ`` and ``L = YYᵀ``, the one expensive number per
 Its right side takes a Gram matrix per *layer*, n² d / 2 multiplications, and then next to nothing per pair; its left
 side takes a cross-product per *pair*, n d². For two encoders of 13 layers the Gram form is the cheaper one up to about
 n = 14 d. Both are computed in tiles: the first never holds a Gram matrix, only tiles of 384 × 384 of all layers; the
-second holds cross-products of as many pairs as fit in ``_BYTES``.
+second holds cross-products of as many pairs as fit in ``_BYTES``. Tiles are shared among the threads that BLAS has.
 
 Rows are centred before they are multiplied, in their own precision, so that a dimension with a mean of 300 costs no digit:
 what rounding leaves of the mean is smaller than the rounding of the numbers themselves. Sums over tiles are taken in
@@ -17,7 +17,10 @@ Items fall into groups (item i into group i mod ``groups``), and the sum is kept
 group counts can then be changed without multiplying again (:mod:`crosslens.alignment.resampling`).
 """
 
+import contextlib
 import dataclasses
+import itertools
+import queue
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +28,7 @@ import numpy as np
 from jaxtyping import Float
 
 from crosslens.alignment.normalisation import check_varies
+from crosslens.blas import blas_workers
 from crosslens.checks import check_matrix
 from crosslens.errors import refuse
 
@@ -32,6 +36,7 @@ __all__ = ["Layer", "Products", "hsic", "products", "ratios"]
 
 _TILE = 384  # rows of a tile of a Gram matrix
 _PANEL = 768  # rows that stay centred while tiles are made of them and all later rows
+_MOST_WORKERS = 8  # threads, each with tiles of all layers
 _SCAN = 256  # rows looked at together when a layer is read for the first time
 _BLOCK = 2048  # rows of a block where cross-products are summed
 _BYTES = 1 << 29  # cross-products that are summed at a time
@@ -223,34 +228,51 @@ def products(layers: Sequence[Layer], sides: Sequence[slice], groups: int) -> Pr
 
 
 def _gram_form(layers: Sequence[Layer], groups: int) -> Products:
-    """Tiles of all Gram matrices, and from each tile the sums of all pairs in one product."""
+    """Tiles of all Gram matrices, and from each tile the sums of all pairs in one product; a tile on each thread."""
     n, m = len(layers[0]), len(layers)
     dtype = np.result_type(*(layer.dtype for layer in layers))
     found = Products(np.zeros((groups, groups, m, m)), np.empty((n, m)))
     panel_room = [np.empty((min(n, _PANEL), layer.width), layer.dtype) for layer in layers]
-    piece_room = [np.empty((min(n, _TILE), layer.width), layer.dtype) for layer in layers]
-    tile_room = np.empty(m * min(n, _TILE) ** 2, dtype)
+    with blas_workers(_MOST_WORKERS) as (pool, threads):
+        rooms: queue.SimpleQueue[tuple[list[np.ndarray], np.ndarray]] = queue.SimpleQueue()
+        for _ in range(threads):
+            piece_room = [np.empty((min(n, _TILE), layer.width), layer.dtype) for layer in layers]
+            rooms.put((piece_room, np.empty(m * min(n, _TILE) ** 2, dtype)))
 
-    def add(left: _Piece, right: _Piece) -> None:
-        sums = _tile_sums(left.blocks, right.blocks, tile_room)
-        found.cross[left.group, right.group] += sums
-        if left is not right:
-            found.cross[right.group, left.group] += sums  # the tile's mirror image
+        def within(number: int) -> list[tuple[_Piece, _Piece, np.ndarray]]:
+            """The tiles of a piece of the panel and those behind it."""
+            with _taken(rooms) as (_, tiles):
+                return [(panel[number], right, _tile_sums(panel[number].blocks, right.blocks, tiles)) for right in panel[number:]]
 
-    pieces = list(_pieces(n, groups, _TILE))
-    while pieces:
-        panel = _load_panel(layers, pieces, panel_room)
-        del pieces[: len(panel)]
-        for number, left in enumerate(panel):
-            for i, block in enumerate(left.blocks):
-                found.squares[left.rows, i] = np.einsum("ij,ij->i", block, block)
-            for right in panel[number:]:
-                add(left, right)
-        for group, rows in pieces:
-            right = _Piece(group, rows, [layer.centred(rows, room) for layer, room in zip(layers, piece_room, strict=True)])
+        def beyond(piece: tuple[int, slice]) -> list[tuple[_Piece, _Piece, np.ndarray]]:
+            """The tiles of the panel's pieces and one that is read for them."""
+            with _taken(rooms) as (room, tiles):
+                right = _Piece(*piece, [layer.centred(piece[1], space) for layer, space in zip(layers, room, strict=True)])
+                return [(left, right, _tile_sums(left.blocks, right.blocks, tiles)) for left in panel]
+
+        pieces = list(_pieces(n, groups, _TILE))
+        while pieces:
+            panel = _load_panel(layers, pieces, panel_room)
+            del pieces[: len(panel)]
             for left in panel:
-                add(left, right)
+                for i, block in enumerate(left.blocks):
+                    found.squares[left.rows, i] = np.einsum("ij,ij->i", block, block)
+            for some in itertools.chain(pool.map(within, range(len(panel))), pool.map(beyond, pieces)):
+                for left, right, sums in some:
+                    found.cross[left.group, right.group] += sums
+                    if left is not right:
+                        found.cross[right.group, left.group] += sums  # the tile's mirror image
     return found
+
+
+@contextlib.contextmanager
+def _taken(rooms: queue.SimpleQueue[Any]) -> Iterator[Any]:
+    """Memory that nobody else uses meanwhile."""
+    mine = rooms.get()
+    try:
+        yield mine
+    finally:
+        rooms.put(mine)
 
 
 def _load_panel(layers: Sequence[Layer], pieces: list[tuple[int, slice]], room: list[np.ndarray]) -> list[_Piece]:

@@ -1,5 +1,6 @@
 """What fitted probes share: refusing to answer before they have learnt, or about other features; labels from scores."""
 
+import abc
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ class NotFitted(InputError, NotFittedError):
     """Both this library's error and the one that scikit-learn's tools expect."""
 
 
-class LabelProbe:
+class LabelProbe(abc.ABC):
     """The answers of a probe with one label for each row, from ``_scores``: (n, c), higher is likelier."""
 
     classes_: np.ndarray
 
+    @abc.abstractmethod
     def _scores(self, vectors: Any) -> Float[np.ndarray, "n c"]:
-        raise NotImplementedError
+        """How likely each class is, for each row."""
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " n"]:
         """The most probable label of each row; of equally probable ones the first in ``classes_``.

@@ -11,12 +11,13 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from crosslens.blas import for_each
 from crosslens.checks import check_positive_int
 from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import LabelProbe, fitted_layers
 from crosslens.probes.linear import class_codes, own_rows
 from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import Minimum, Preconditioner, check_strengths, for_each, minimise, residuals_in_place
+from crosslens.probes.solver import Minimum, Preconditioner, check_strengths, minimise, residuals_in_place
 
 __all__ = ["LayerMix", "MixedSurprise"]
 

@@ -12,13 +12,14 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from crosslens.blas import for_each
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import check_seen, development_layers, fitted_layers
 from crosslens.probes.linear import class_codes, logits, own_rows
 from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, for_each, residuals_in_place
+from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, residuals_in_place
 
 __all__ = ["LayerProbe"]
 

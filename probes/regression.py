@@ -9,10 +9,11 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from crosslens.blas import for_each
 from crosslens.errors import refuse
 from crosslens.probes.fitted import development_layers, fitted_layers
 from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import check_strengths, for_each
+from crosslens.probes.solver import check_strengths
 
 __all__ = ["LayerRidge"]
 

@@ -12,7 +12,6 @@ of the rows; it changes the number of steps and not the minimum.
 """
 
 import collections
-import concurrent.futures
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +19,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.linalg
-import threadpoolctl
 from jaxtyping import Float, Int
 
 from crosslens.errors import refuse
@@ -33,7 +31,6 @@ __all__ = [
     "Surprise",
     "check_strengths",
     "fit_softmax",
-    "for_each",
     "minimise",
     "minimise_sparse",
     "residuals_in_place",
@@ -382,17 +379,3 @@ def residuals_in_place(scores: Float[np.ndarray, "c b"], codes: Int[np.ndarray, 
     openness = float((missed * (2 - missed)).sum()) - float(np.vdot(scores, scores))
     scores[codes, items] = -missed
     return float((np.log(total) - true).sum()), openness
-
-
-def for_each(function: Callable[[int], Any], count: int) -> list[Any]:
-    """Results of ``function(0)`` to ``function(count - 1)``, on as many threads as BLAS has.
-
-    BLAS has one thread in each meanwhile, in the whole process, so results do not depend on the number of threads.
-
-    >>> for_each(lambda i: i * i, 4)
-    [0, 1, 4, 9]
-    """
-    libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
-    threads = max((library.num_threads for library in libraries.lib_controllers), default=1)
-    with libraries.limit(limits=1), concurrent.futures.ThreadPoolExecutor(min(threads, count)) as pool:
-        return list(pool.map(function, range(count)))

@@ -12,8 +12,8 @@ import torch
 
 from crosslens.activation_files import ActivationsWriter
 from crosslens.corpus import open_text
+from crosslens.models import encode, type_averages
 from crosslens.models import extract as module
-from crosslens.models import type_averages
 from crosslens.models.loading import load_encoder
 from crosslens.progress import be_quiet
 
@@ -22,7 +22,7 @@ def kill_at(place: str, number: int) -> None:
     """Let the process end without warning at the ``number``th time that ``place`` is reached."""
     owner, name = {
         "plan": (module, "locate"),
-        "encode": (module, "encode"),
+        "encode": (encode._Plan, "finish"),  # of a block
         "write": (ActivationsWriter, "write"),
         "save": (type_averages._Sums, "save"),
         "finish": (ActivationsWriter, "finish"),
@@ -40,7 +40,7 @@ def kill_at(place: str, number: int) -> None:
 
 def work(encoder: str, text: str, folder: str, unit: str, place: str = "", number: int = 0) -> None:
     """Extract with small blocks; sums are saved after every block."""
-    torch.set_num_threads(1)
+    torch.set_num_threads(2 if place else 1)  # what is killed need not have the threads of what goes on
     be_quiet()
     module._block_text = lambda *_: 400
     type_averages._SAVE_EVERY = 0.0

@@ -1,17 +1,14 @@
 """The optimiser: minima known beforehand or found by scipy, gradients by differences, and what it must not depend on."""
 
-import threading
-
 import numpy as np
 import pytest
-import threadpoolctl
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from crosslens.errors import InputError
 from crosslens.probes import solver
 from crosslens.probes.rows import BLOCK, StandardisedLayer
-from crosslens.probes.solver import Preconditioner, Surprise, check_strengths, fit_softmax, for_each, minimise, residuals_in_place
+from crosslens.probes.solver import Preconditioner, Surprise, check_strengths, fit_softmax, minimise, residuals_in_place
 
 
 @pytest.fixture
@@ -190,25 +187,6 @@ def test_perfectly_told_classes_converge_in_float32(rng):
     for strength in (0.01, 1.0, 1e4):
         found = fit_softmax(Surprise(StandardisedLayer.of(x, "x"), codes, 3), strength, np.zeros((3, 4)), tolerance=1e-7, max_iter=300)
         assert found.converged
-
-
-def test_for_each_keeps_order_uses_the_threads_there_are_and_gives_blas_one():
-    meet = threading.Barrier(2, timeout=30)
-
-    def answer(i):
-        meet.wait()  # passes only if two are at work at once
-        threads = [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
-        return i, max(threads)
-
-    with threadpoolctl.threadpool_limits(2, "blas"):
-        assert for_each(answer, 4) == [(0, 1), (1, 1), (2, 1), (3, 1)]
-        after = [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
-    assert set(after) == {2}
-
-
-def test_for_each_raises_what_its_function_raises():
-    with pytest.raises(ZeroDivisionError):
-        for_each(lambda i: 1 // (2 - i), 4)
 
 
 def test_strengths():
