@@ -22,6 +22,7 @@ import dataclasses
 import itertools
 import queue
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -252,11 +253,8 @@ def _gram_form(layers: Sequence[Layer], groups: int) -> Products:
 
         pieces = list(_pieces(n, groups, _TILE))
         while pieces:
-            panel = _load_panel(layers, pieces, panel_room)
+            panel = _load_panel(layers, pieces, panel_room, found.squares, pool)
             del pieces[: len(panel)]
-            for left in panel:
-                for i, block in enumerate(left.blocks):
-                    found.squares[left.rows, i] = np.einsum("ij,ij->i", block, block)
             for some in itertools.chain(pool.map(within, range(len(panel))), pool.map(beyond, pieces)):
                 for left, right, sums in some:
                     found.cross[left.group, right.group] += sums
@@ -275,15 +273,23 @@ def _taken(rooms: queue.SimpleQueue[Any]) -> Iterator[Any]:
         rooms.put(mine)
 
 
-def _load_panel(layers: Sequence[Layer], pieces: list[tuple[int, slice]], room: list[np.ndarray]) -> list[_Piece]:
-    """The first pieces, as many as there is room for, one after another."""
+def _load_panel(
+    layers: Sequence[Layer], pieces: list[tuple[int, slice]], room: list[np.ndarray], squares: np.ndarray, pool: Executor
+) -> list[_Piece]:
+    """The first pieces, as many as there is room for, one after another; the squared lengths of their rows are noted."""
+
+    def load(i: int) -> np.ndarray:
+        block = layers[i].centred(rows, room[i][held:])
+        squares[rows, i] = np.einsum("ij,ij->i", block, block)
+        return block
+
     panel: list[_Piece] = []
     held = 0
     for group, rows in pieces:
         size = len(range(rows.start, rows.stop, rows.step))
         if held + size > len(room[0]):
             break
-        panel.append(_Piece(group, rows, [layer.centred(rows, space[held:]) for layer, space in zip(layers, room, strict=True)]))
+        panel.append(_Piece(group, rows, list(pool.map(load, range(len(layers))))))
         held += size
     return panel
 
