@@ -6,7 +6,7 @@ own. Batches, and the order in which their vectors are put together, are the sam
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ _LIKE, _SMALL = 0.9, 4  # the least length beside the longest of a batch, once i
 
 def encode(
     encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]
-) -> Iterator[tuple[Located, dict[str, Tensor]]]:
+) -> Generator[tuple[Located, dict[str, Tensor]], None, None]:
     """Each block with the vectors of its items, by array name, (items, d) in float32; rows of items without pieces are NaN.
 
     They stand in memory that the block after the next one is written to. A block is asked for before the one ahead of it is done.

@@ -9,7 +9,7 @@ whatever the size of the text. What is done when is the same with any number of 
 import concurrent.futures
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ __all__ = ["check_settings", "check_text", "extract"]
 
 # Bytes of text in a block: some 4,000 tokens, enough to sort by length. A GPU wants batches of more than that.
 _BLOCK_TEXT = {"cpu": 1 << 14, "cuda": 1 << 18}
-_KEPT = 128  # blocks that are remembered between the two passes: a short text is tokenised once
+_KEPT = 1 << 21  # bytes of text that are remembered between the two passes: a short text is tokenised once
 # Bytes of a block's states, of which two are held; fewer sentences where an encoder has many or wide layers.
 _BLOCK_STATES = {"cpu": 1 << 27, "cuda": 1 << 30}
 
@@ -195,11 +195,12 @@ class _Job:
     ) -> None:
         self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = encoder, corpus, second, reading, arrays, dtype
         self.kept: dict[int, Located] = {}
+        self.block_text = _block_text(len(arrays), encoder.d, encoder.device.type)
         self.label = f"encoding {corpus.name} with {encoder.name}"
 
     def ranges(self) -> Iterator[range]:
         """The sentences of each block: they follow from the text, from what is kept, and from the kind of device."""
-        return _ranges(self.corpus, _block_text(len(self.arrays), self.encoder.d, self.encoder.device.type))
+        return _ranges(self.corpus, self.block_text)
 
     def plan(self, writer: ActivationsWriter, lowercase: bool, min_count: int) -> None:
         """The first pass: what the items are."""
@@ -213,7 +214,7 @@ class _Job:
                 found = locate(self.encoder, self.corpus, rows, self.reading, self.second)
                 plan.add(found.columns)
                 plan.end_block(text_start=rows.start, text_stop=rows.stop, cut=found.cut, without_pieces=int((found.pieces == 0).sum()))
-                if len(self.kept) < _KEPT:
+                if len(self.kept) * self.block_text < _KEPT:
                     self.kept[rows.start] = dataclasses.replace(found, columns={})
                 progress.add(len(rows))
 
@@ -233,7 +234,7 @@ class _Job:
                 self._finish(writer)
         return Activations(writer.folder)
 
-    def _vectors(self, blocks: Iterable[range]) -> Iterator[tuple[Located, dict[str, Tensor]]]:
+    def _vectors(self, blocks: Iterable[range]) -> Generator[tuple[Located, dict[str, Tensor]], None, None]:
         return encode(self.encoder, map(self._located, blocks), self.reading.pool, self.arrays)
 
     def _located(self, rows: range) -> Located:
@@ -245,9 +246,10 @@ class _Job:
         total, left = sum(map(_sentences_of, writer.blocks)), sum(map(_sentences_of, writer.left))
         texts = (range(block.facts["text_start"], block.facts["text_stop"]) for block in mine)
         pool = concurrent.futures.ThreadPoolExecutor(1, "writer")
-        with Progress(total, self.label, "sentences", total - left) as progress, pool as thread:
+        vectors = contextlib.closing(self._vectors(texts))  # whatever happens: torch gets its threads back
+        with Progress(total, self.label, "sentences", total - left) as progress, pool as thread, vectors as encoded:
             writing: concurrent.futures.Future[int] | None = None
-            for block, (_, states) in zip(mine, self._vectors(texts), strict=True):
+            for block, (_, states) in zip(mine, encoded, strict=True):
                 if writing is not None:  # the next block will stand in the memory from which it was written
                     progress.add(writing.result() * world.size)
                 writing = thread.submit(self._write, writer, block, states)

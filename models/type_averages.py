@@ -5,11 +5,12 @@ of 2^-30: they are the same in whatever order occurrences come, so that several 
 same bits. Memory holds a sum for each type and layer, and no occurrence.
 """
 
+import contextlib
 import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ _MOST = float(1 << 33)  # the largest sum that 64 bits hold at this scale
 _ROWS = 4096  # types in a block of the store
 _SAVE_EVERY = 120.0  # seconds
 
-Vectors = Callable[[Iterable[range]], Iterable[tuple[Located, dict[str, Tensor]]]]
+Vectors = Callable[[Iterable[range]], Generator[tuple[Located, dict[str, Tensor]], None, None]]
 
 
 def plan_types(
@@ -96,9 +97,10 @@ def average_types(
         sums = _Sums(writer, len(types), ranges, world.rank)
         left = [number for number in range(len(ranges)) if number not in sums.done_by_all()]
     total = sum(map(len, ranges))
-    with world.together(), Progress(total, label, "sentences", total - sum(len(ranges[number]) for number in left)) as progress:
-        mine = left[world.rank :: world.size]
-        for number, (found, states) in zip(mine, vectors(ranges[number] for number in mine), strict=True):
+    mine, there = left[world.rank :: world.size], total - sum(len(ranges[number]) for number in left)
+    encoded = contextlib.closing(vectors(ranges[number] for number in mine))
+    with world.together(), Progress(total, label, "sentences", there) as progress, encoded as blocks:
+        for number, (found, states) in zip(mine, blocks, strict=True):
             keys = _keys(found, lowercase)
             known = np.array([types.get(word, -1) if has else -1 for word, has in zip(keys, (found.pieces > 0).tolist(), strict=True)])
             sums.add(number, known, states, int(counts.max()))

@@ -12,6 +12,7 @@ from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes, check_seed
 from crosslens.probes.fitted import fitted_layers
+from crosslens.probes.linear import class_codes
 from crosslens.probes.rows import BLOCK, check_layers
 
 __all__ = ["SoftmaxByAdam"]
@@ -67,9 +68,7 @@ class SoftmaxByAdam(BaseEstimator):
             refuse("learning_rate", "a finite number above 0", repr(self.learning_rate), "0.001 is a usual choice")
         layers = check_layers(layers)
         n, d = layers[0].shape
-        classes, codes = np.unique(check_classes(y, "y", n), return_inverse=True)
-        if len(classes) < 2:
-            refuse("y", "at least two classes", f"only {classes[0]!s}", "give items of another class: there is nothing to tell apart")
+        classes, codes = class_codes(check_classes(y, "y", n), "y")
         precision = _precision(layers)
         weights = [np.zeros((len(layers), len(classes), d), precision), np.zeros((len(layers), len(classes)), precision)]
         adam, rng = _Adam(weights, self.learning_rate), np.random.default_rng([check_seed(self.seed), 0xADA3])

@@ -7,8 +7,9 @@ import pytest
 import torch
 from toy_models import HARD
 
+from crosslens.activation_files import ActivationsWriter
 from crosslens.corpus import Corpus
-from crosslens.errors import InputError
+from crosslens.errors import InputError, OutputError
 from crosslens.models import encode as module
 from crosslens.models.encode import encode
 from crosslens.models.extract import extract
@@ -141,3 +142,22 @@ def test_a_batch_holds_inputs_of_like_length_and_every_input_is_in_one(originals
     assert np.all(np.diff([lengths[batch].max() for batch in batches]) <= 0)
     padded = sum(lengths[batch].max() * len(batch) for batch in batches)
     assert padded < 1.1 * lengths.sum()
+
+
+@pytest.mark.parametrize("unit", ["word", "type"])
+def test_threads_are_put_back_while_an_error_of_the_disk_is_still_held(originals, tmp_path, monkeypatch, threads, unit):
+    small(monkeypatch)
+    encoder = load_encoder(str(originals["bert"]))
+
+    def full(*_):
+        raise OutputError("no room")
+
+    monkeypatch.setattr(*(("crosslens.models.type_averages._Sums.add", full) if unit == "type" else (ActivationsWriter, "write", full)))
+    threads(2)
+    try:
+        extract(encoder, TEXT, tmp_path / "store", unit=unit)
+    except OutputError as error:  # its traceback holds every frame
+        assert torch.get_num_threads() == 2 and not [one for one in threading.enumerate() if one.name.startswith("encoder")]
+        assert "no room" in str(error)
+    else:
+        pytest.fail("not raised")
