@@ -73,7 +73,7 @@ def extract(
     dtype: of the numbers on disk: "float32", "float16" or "bfloat16".
     special_tokens: count [CLS], </s> and their like as pieces of a sentence or pair, and as tokens.
     long_input: read text beyond the encoder's longest input through overlapping windows ("window"), or cut it there ("truncate").
-    second: for pairs, the other sentences, line by line.
+    second: for pairs, the other sentences, line by line; an empty one leaves the first alone.
     lowercase: for types and embeddings, count "Bank" and "bank" as one word; the text is encoded as it stands.
     min_count: for types, leave out words that are rarer; how many is in the manifest.
 

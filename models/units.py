@@ -107,7 +107,7 @@ def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Rea
     corpus: the text; its words, where it has them, else what stands between white space.
     rows: which sentences.
     reading: unit, pooling, special tokens, long input.
-    second: for pairs, the text of the second sentences.
+    second: for pairs, the text of the second sentences; where one is empty, the first is an input by itself.
 
     Raises
     ------
@@ -141,11 +141,11 @@ def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Rea
 
 
 def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range, second: Corpus | None, *, cut_pairs: bool) -> _Tokens:
-    some = [list(corpus.sentences[rows.start : rows.stop])]
-    if second is not None:
-        some.append(list(second.sentences[rows.start : rows.stop]))
-    cut = {"truncation": "longest_first", "max_length": encoder.max_length} if second is not None and cut_pairs else {}
-    encodings = encoder.tokenizer(*some, return_offsets_mapping=True, **cut).encodings
+    texts = list(corpus.sentences[rows.start : rows.stop])
+    if second is None:
+        encodings = encoder.tokenizer(texts, return_offsets_mapping=True).encodings
+    else:
+        encodings = _encode_pairs(encoder, texts, list(second.sentences[rows.start : rows.stop]), cut_pairs)
     ids, kinds = [encoding.ids for encoding in encodings], [encoding.type_ids for encoding in encodings] if second is not None else []
     counts = [len(one) for one in ids]
     if second is not None and not cut_pairs and max(counts) > encoder.max_length:
@@ -163,6 +163,19 @@ def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range, second: C
         np.r_[0, np.cumsum(counts)],
         np.array([bool(encoding.overflowing) for encoding in encodings]),
     )
+
+
+def _encode_pairs(encoder: PretrainedEncoder, firsts: list[str], seconds: list[str], cut: bool) -> list[Any]:
+    """The encodings of pairs; a first without a second gets no separator for it."""
+    settings = {"truncation": "longest_first", "max_length": encoder.max_length} if cut else {}
+    encodings: dict[int, Any] = {}
+    for alone in (False, True):
+        mine = [i for i, sentence in enumerate(seconds) if (not sentence) == alone]
+        if mine:
+            sides = (firsts,) if alone else (firsts, seconds)
+            some = encoder.tokenizer(*([side[i] for i in mine] for side in sides), return_offsets_mapping=True, **settings)
+            encodings |= dict(zip(mine, some.encodings, strict=True))
+    return [encodings[i] for i in range(len(firsts))]
 
 
 def _windows(tokens: _Tokens, longest: int, long_input: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:

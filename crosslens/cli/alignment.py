@@ -10,7 +10,7 @@ from crosslens.cli.stores import PlannedRun, common_fields, open_stores, paralle
 from crosslens.cli.table import format_table
 from crosslens.cli.vectors import align_vectors
 from crosslens.errors import refuse
-from crosslens.files import fingerprint
+from crosslens.files import fingerprint, sha256_file
 from crosslens.progress import be_quiet
 from crosslens.score import Score
 
@@ -111,7 +111,7 @@ def _align_words(arguments: argparse.Namespace) -> None:
             train, test = split_dictionary(train, arguments.train_fraction, arguments.seed)
             settings["train_fraction"] = arguments.train_fraction
         gold = gold_of_dictionaries(x, y, train, test)
-        settings |= {"dictionary": Path(arguments.dictionary).name, "test": arguments.test and Path(arguments.test).name}
+        settings |= {"dictionary": _content(arguments.dictionary), "test": arguments.test and _content(arguments.test)}
     else:
         from crosslens.alignment.links import read_pharaoh
         from crosslens.run.measures import make_split
@@ -119,7 +119,7 @@ def _align_words(arguments: argparse.Namespace) -> None:
         links = read_pharaoh(arguments.links)
         split = make_split(links.sentences, arguments.train_fraction, arguments.seed)
         gold = gold_of_links(x, y, links.sure, split, possible=links.possible)
-        settings |= {"links": Path(arguments.links).name, "train_fraction": arguments.train_fraction}
+        settings |= {"links": _content(arguments.links), "train_fraction": arguments.train_fraction}
     run = _plan("align", arguments, [x, y], settings)
     scores = word_scores(x, y, gold, common_fields([x, y], arguments.seed), by=arguments.by)
     rows, cells = [_WORD_HEAD], {(s.layer, s.source, s.condition, s.quantity): s for s in scores}
@@ -141,6 +141,11 @@ def _align_words(arguments: argparse.Namespace) -> None:
         )
     print_scores(scores, rows, "\n".join(text), arguments.json)
     _finish(run, scores, x, arguments)
+
+
+def _content(path: str) -> str:
+    """A file by name and content, as settings remember it."""
+    return f"{Path(path).name} {sha256_file(path)[:16]}"
 
 
 def _told(score: Score) -> str:

@@ -132,7 +132,7 @@ def _dot(one: _Classes, name: str) -> Score | None:
 
 
 def _called(task: str, label: str) -> str:
-    return language(label) if task == "language_id" else label
+    return language(label) if task in ("language_id", "language_id_paper") else label
 
 
 def _confusions(task: str, one: _Classes, numbering: Numbering, many: bool) -> str:

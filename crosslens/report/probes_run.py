@@ -56,6 +56,8 @@ SURFACE = ("character_ngrams", "fasttext")  # classifiers of the text itself: to
 _TASKS = {
     "language_id": ("Language identification", "A linear classifier is trained on the vectors of one layer to say which language a "
                     "sentence is in."),
+    "language_id_paper": ("Language identification as in Wu & Dredze 2019", "A linear classifier is trained on the mean over all tokens, "
+                          "special ones included, of a text’s first two sentences: ten epochs of Adam, no penalty."),
     "topic": ("Topic", "A linear classifier is trained on the vectors of one layer to say what a sentence is about."),
     "wic": ("Word in context (WiC)", "Two sentences share a word: a classifier on the vectors of one layer says whether it has the same "
             "meaning in both (Pilehvar & Camacho-Collados 2019)."),

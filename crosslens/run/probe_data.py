@@ -20,8 +20,9 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, refuse
 from crosslens.files import sha256_file
-from crosslens.labelled_text import LabelledText, read_labelled_text, read_table, read_wili
+from crosslens.labelled_text import LabelledText, first_two_sentences, read_labelled_text, read_table, read_wili
 from crosslens.minimal_pair_files import MinimalPair, read_minimal_pairs
+from crosslens.probes.language_id import LANGUAGE_ID_SETTINGS
 from crosslens.probes.marvin_linzen import GROUPS, marvin_linzen_pairs
 from crosslens.probes.parts import Parts, hold_out_dev, stratified_parts
 from crosslens.run.probe_cloze import PairsTask
@@ -40,6 +41,8 @@ BATTERIES = {
     "language": ("language_id",),
 }
 """Battery -> its tasks; "all" has the tasks of all of them. Any other feature of the treebank is a task, too: feature_Tense, say."""
+
+_PAPER = "language_id_paper"  # the settings of Wu & Dredze 2019, for those who name it
 
 _FEATURE = "feature_"
 _OF_WORDS = ("upos", "xpos", "deprel")
@@ -97,10 +100,10 @@ def choose_tasks(battery: str, only: Sequence[str] = ()) -> tuple[str, ...]:
     if battery not in (*BATTERIES, "all"):
         refuse("--battery", f"one of {', '.join(BATTERIES)}, all", repr(battery), "choose one of them")
     there = tuple(task for name, tasks in BATTERIES.items() if battery in (name, "all") for task in tasks)
-    features = battery in ("syntactic", "all")
+    features, languages = battery in ("syntactic", "all"), battery in ("language", "all")
     for name in only:
-        if name not in there and not (features and name.startswith(_FEATURE) and name != _FEATURE):
-            more = f", {_FEATURE}NAME for another feature" if features else ""
+        if name not in there and not (features and name.startswith(_FEATURE) and name != _FEATURE) and not (languages and name == _PAPER):
+            more = (f", {_PAPER}" if languages else "") + (f", {_FEATURE}NAME for another feature" if features else "")
             refuse("--tasks", f"tasks of the battery {battery} ({', '.join(there)}{more})", repr(name), "choose among these")
     return tuple(dict.fromkeys(only)) or there
 
@@ -184,6 +187,7 @@ class _Reader:
             "scws": self._scws,
             "topic": self._topic,
             "language_id": self._language_id,
+            _PAPER: self._language_id_paper,
             "minimal_pairs": self._marvin_linzen,
             "blimp": self._blimp,
         }
@@ -250,6 +254,16 @@ class _Reader:
                 texts = read_wili(wili)
             self._languages = self._sentences("language_id", texts, surface=True)
         return self._languages
+
+    def _language_id_paper(self) -> SentenceTask:
+        """The same texts as Wu & Dredze 2019 read them: the first two sentences as a pair, the mean over all tokens, Adam."""
+        task, settings = self._language_id(), LANGUAGE_ID_SETTINGS["paper"]
+        corpus = task.source[1].corpus
+        firsts, seconds = zip(*map(first_two_sentences, task.sentences), strict=True)
+        first = dataclasses.replace(corpus, sentences=firsts)
+        second = dataclasses.replace(corpus, sentences=[sentence or "" for sentence in seconds])
+        text = Text(first, settings.unit, second, pool="mean")
+        return dataclasses.replace(task, name=_PAPER, source=(_PAPER, text), sentences=firsts, surface=False, settings=settings)
 
     def _wili(self) -> Path | None:
         folder = self.sources.folder

@@ -22,13 +22,14 @@ from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.probes.evaluation import Answers, ProbeResult, probe_layers
+from crosslens.probes.language_id import LanguageIdSettings
 from crosslens.probes.parts import Parts
 from crosslens.probes.rows import TakenRows
 from crosslens.score import Score
 from crosslens.stats import mean_interval, paired_interval, wilson_interval
 from crosslens.word_labels import WordLabels, word_labels
 
-__all__ = ["Given", "SentenceTask", "Task", "Text", "WordTask", "outcomes", "probe_scores"]
+__all__ = ["Given", "SentenceTask", "Task", "Text", "TreebankTask", "WordTask", "outcomes", "probe_scores"]
 
 _MOST_CLASSES = 300  # whose F1 and confusion are kept
 _COLUMNS = ("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "deprel")
@@ -36,18 +37,19 @@ _COLUMNS = ("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Text:
-    """A text to be extracted, and how: sentences, words, or pairs with the sentences of ``second``."""
+    """A text to be extracted, and how: sentences, words, or pairs with the sentences of ``second``, for which ``pool`` stands."""
 
     corpus: Corpus
     unit: str = "sentence"
     second: Corpus | None = None
+    pool: str = "first"
 
     @property
     def settings(self) -> dict[str, Any]:
         """Arguments of :func:`crosslens.models.extract.extract`: sentences and words are read through windows where they are too long
-        for the encoder; of a pair, which cannot be, the vector in front of it ([CLS]) is kept."""
+        for the encoder; of a pair, which cannot be, the vector in front of it ([CLS]) is kept, or the mean over all of its tokens."""
         if self.unit == "pair":
-            return {"unit": "pair", "second": self.second, "pool": "first", "special_tokens": True, "long_input": "truncate"}
+            return {"unit": "pair", "second": self.second, "pool": self.pool, "special_tokens": True, "long_input": "truncate"}
         return {"unit": self.unit}
 
     @property
@@ -121,6 +123,7 @@ class SentenceTask(Task):
     name: of the task. source: name and text that has the sentences; ``rows`` are theirs among it.
     labels, sentences, places: one per row. parts: train, dev and test among them.
     surface: whether classifiers of the characters themselves are told beside it (language identification).
+    settings: how a probe of languages is trained; None for the usual probe.
     """
 
     name: str
@@ -131,6 +134,7 @@ class SentenceTask(Task):
     sentences: Sequence[str]
     places: Sequence[str]
     surface: bool = False
+    settings: LanguageIdSettings | None = None
 
     def __post_init__(self) -> None:
         _check_classes(self.labels[self.parts.train], self.name)
@@ -142,7 +146,8 @@ class SentenceTask(Task):
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the parts, classes, how the parts were drawn."""
-        return {**_sizes(self.parts), "classes": len(np.unique(self.labels))}
+        told = {} if self.settings is None else {"settings": dataclasses.asdict(self.settings)}
+        return {**_sizes(self.parts), "classes": len(np.unique(self.labels)), **told}
 
     def measure(self, given: Given) -> list[Score]:
         """Accuracy and macro F1 of each layer, with every control."""
@@ -154,19 +159,20 @@ class SentenceTask(Task):
             self.parts,
             random_layers=layers(random=True) if given.random is not None else None,
             seeds=given.seeds,
-            mdl=given.mdl,
+            probe=None if self.settings is None else self.settings.probe(given.seeds[0]),
+            mdl=given.mdl and self.settings is None,  # a code length is that of the usual probe
         )
         told = {"truncated": given.stores[text].manifest["truncated"]}
         return probe_scores(result, given, self.name, told, outcomes(result.answers.correct, np.arange(len(self.parts.test))))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class WordTask(Task):
-    """A label for each word of a treebank: ``upos``, ``xpos``, ``deprel`` (without subtypes) or ``feature_NAME``.
+class TreebankTask(Task):
+    """A task on the words of a treebank whose sentences are divided.
 
     Attributes
     ----------
-    name: of the task, which says what is predicted. text: the treebank.
+    name: of the task. text: the treebank.
     part_of: for each sentence "train", "dev" or "test". drawn: how the parts came about.
     """
 
@@ -175,26 +181,36 @@ class WordTask(Task):
     part_of: np.ndarray
     drawn: str
 
-    def __post_init__(self) -> None:
+    @property
+    def texts(self) -> Mapping[str, Text]:
+        """The treebank."""
+        return {f"words-{self.text.corpus.fingerprint[:8]}": self.text}
+
+    def columns(self) -> dict[str, list[Any]]:
+        """What is known of each word, in order, by column: "text", the number of its sentence, and the treebank's annotations."""
         corpus = self.text.corpus
-        annotations = {column: [v for row in rows for v in row] for column, rows in (corpus.annotations or {}).items()}
-        found = word_labels(annotations, self.what)
-        sentence = np.repeat(np.arange(len(corpus)), [len(words) for words in corpus.words or ()])
-        for part in ("train", "dev", "test"):
-            if not (self.part_of[sentence[found.rows]] == part).any():
-                refuse(self.name, f"labelled words in {part}", "none", "give a treebank that has them, or more of its sentences")
-        _check_classes(found.labels[self.part_of[sentence[found.rows]] == "train"], self.name)
+        numbers = [i for i, words in enumerate(corpus.words or ()) for _ in words]
+        return {"text": numbers, **{column: [v for row in rows for v in row] for column, rows in (corpus.annotations or {}).items()}}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordTask(TreebankTask):
+    """A label for each word of a treebank: ``upos``, ``xpos``, ``deprel`` (without subtypes) or ``feature_NAME``; the name says which."""
+
+    def __post_init__(self) -> None:
+        columns = self.columns()
+        found = word_labels(columns, self.what)
+        part = self.part_of[np.array(columns["text"])[found.rows]]
+        for name in ("train", "dev", "test"):
+            if not (part == name).any():
+                refuse(self.name, f"labelled words in {name}", "none", "give a treebank that has them, or more of its sentences")
+        _check_classes(found.labels[part == "train"], self.name)
 
     @property
     def what(self) -> str:
         """The label, as :func:`crosslens.word_labels.word_labels` calls it."""
         feature = self.name.removeprefix("feature_")
         return f"feature:{feature}" if feature != self.name else {"deprel": "coarse_deprel"}.get(self.name, self.name)
-
-    @property
-    def texts(self) -> Mapping[str, Text]:
-        """The treebank."""
-        return {f"words-{self.text.corpus.fingerprint[:8]}": self.text}
 
     def facts(self) -> dict[str, Any]:
         """Sentences of each part, and how the parts were drawn."""

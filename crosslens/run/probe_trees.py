@@ -11,7 +11,7 @@ from crosslens.probes.rows import TakenRows
 from crosslens.probes.structural import StructuralProbe
 from crosslens.probes.structural_scores import StructuralScore, StructuralScores, structural_scores
 from crosslens.progress import Progress
-from crosslens.run.probe_tasks import Given, Task, Text
+from crosslens.run.probe_tasks import Given, TreebankTask
 from crosslens.score import Score
 from crosslens.word_labels import Trees, trees
 
@@ -33,33 +33,15 @@ class _Part:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class StructuralTask(Task):
-    """A structural probe of every layer.
-
-    Attributes
-    ----------
-    name: structural_distance or structural_depth. text: the treebank.
-    part_of: for each sentence "train", "dev" or "test". drawn: how the parts came about.
-    """
-
-    name: str
-    text: Text
-    part_of: np.ndarray
-    drawn: str
+class StructuralTask(TreebankTask):
+    """A structural probe of every layer; the name is structural_distance or structural_depth."""
 
     def __post_init__(self) -> None:
-        corpus = self.text.corpus
-        lengths = [len(words) for words in corpus.words or ()]
-        annotations = {name: [v for row in rows for v in row] for name, rows in (corpus.annotations or {}).items() if name in _COLUMNS}
-        trees({"text": np.repeat(np.arange(len(corpus)), lengths).tolist(), **annotations})  # refuses what is no tree
+        columns = self.columns()
+        trees({name: column for name, column in columns.items() if name in _COLUMNS})  # refuses what is no tree
         for part in ("train", "dev", "test"):
             if not (self.part_of == part).any():
                 refuse(self.name, f"sentences in {part}", "none", "give a treebank that has them, or more of its sentences")
-
-    @property
-    def texts(self) -> Mapping[str, Text]:
-        """The treebank."""
-        return {f"words-{self.text.corpus.fingerprint[:8]}": self.text}
 
     @property
     def kind(self) -> str:

@@ -11,14 +11,17 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from battery_data import LANGUAGES, NOUNS, PARTS, make_data, write
 from safetensors.numpy import load_file, save_file
 from scipy.stats import spearmanr
 from tests_run_helpers import other_encoder
+from transformers import AutoModel, AutoTokenizer
 
 from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
+from crosslens.labelled_text import first_two_sentences
 from crosslens.models import cloze, loading
 from crosslens.probes.linear import LinearProbe
 from crosslens.run.battery import Battery, run_battery
@@ -167,6 +170,35 @@ def test_languages_are_told_apart_and_their_confusion_is_kept(scores):
     assert score.low > 1 / 3  # tokens alone do it
     assert score.details["confusion"]["labels"] == sorted(LANGUAGES) and set(score.details["f1"]) == set(LANGUAGES)
     assert np.trace(score.details["confusion"]["counts"]) == round(score.value * score.n)
+
+
+def test_languages_are_told_apart_with_the_paper_s_settings(small_encoder, tmp_path):
+    folder = tmp_path / "data" / "wili-2018"
+    folder.mkdir(parents=True)
+    texts = {
+        part: [f"The {NOUNS[i % 6]} is {part}. A {NOUNS[i % 5]} {i}!" if i % 3 else f"alone {i}" for i in range(n)]
+        for part, n in PARTS.items()
+    }
+    for part in ("train", "test"):
+        write(folder / f"x_{part}.txt", texts[part])
+        write(folder / f"y_{part}.txt", [("deu", "eng")[i % 2] for i in range(len(texts[part]))])
+    battery = Battery(encoders=[str(small_encoder)], battery="language", only=["language_id_paper"], data=str(tmp_path / "data"), mdl=True)
+    run = run_battery(battery, tmp_path / "run")
+    store = run / "activations" / "small-encoder" / "encoder" / "language_id_paper"
+    tokenizer, model = AutoTokenizer.from_pretrained(small_encoder), AutoModel.from_pretrained(small_encoder).eval()
+    for i, text in enumerate(texts["train"]):
+        first, second = first_two_sentences(text)
+        with torch.no_grad():
+            states = model(
+                **tokenizer(*([first, second] if second else [first]), return_tensors="pt"), output_hidden_states=True
+            ).hidden_states
+        np.testing.assert_allclose(Activations(store).layer(LAYERS - 1)[i], states[-1][0].mean(0), atol=1e-5)
+    scores = list(read_scores(run / "scores.jsonl"))
+    assert {s.task for s in scores} == {"language_id_paper"} and not found(scores, quantity="codelength")
+    assert {s.condition for s in scores} >= {None, "majority", "random_encoder", "shuffled_labels"}
+    for layer in range(LAYERS):
+        (score,) = [s for s in found(scores, quantity="accuracy", layer=layer, condition=None) if s.details["part"] == "test"]
+        assert score.details["penalty"] is None and score.n == PARTS["test"]
 
 
 def test_minimal_pairs_are_told_by_category_with_their_coverage(scores):

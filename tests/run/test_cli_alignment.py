@@ -62,6 +62,18 @@ def test_types_are_aligned_by_a_dictionary(types, capsys):
     assert "88.2 % of the test dictionary’s 34 words are covered" in page
 
 
+@pytest.mark.parametrize("name", ["train", "test"])
+def test_a_dictionary_of_another_content_is_not_the_same_run(types, tmp_path, capsys, name):
+    command = ["align", "x", "y", "--dictionary", "train.txt", "--test", "test.txt", "--quiet", "--out", "run"]
+    assert main(command) == 0 and main(command) == 0
+    written = (tmp_path / "run" / "scores.jsonl").read_bytes()
+    file = tmp_path / f"{name}.txt"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))
+    assert main(command) == 2
+    assert ("dictionary" if name == "train" else "test") in capsys.readouterr().err
+    assert (tmp_path / "run" / "scores.jsonl").read_bytes() == written
+
+
 def test_without_a_test_dictionary_a_part_is_held_out(types, capsys):
     assert main(["align", "x", "y", "--dictionary", "train.txt", "--train-fraction", "0.8", "--quiet", "--json"]) == 0
     scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -32,6 +32,9 @@ def test_the_command_line_offers_the_batteries_that_there_are():
 
 def test_a_battery_has_its_tasks_and_those_that_are_named():
     assert choose_tasks("language") == ("language_id",)
+    assert choose_tasks("language", ["language_id_paper"]) == choose_tasks("all", ["language_id_paper"]) == ("language_id_paper",)
+    with pytest.raises(InputError, match=r"battery language \(language_id, language_id_paper\), got 'topic'"):
+        choose_tasks("language", ["topic"])
     assert choose_tasks("all") == tuple(task for tasks in BATTERIES.values() for task in tasks)
     assert choose_tasks("syntactic", ["feature_Case", "upos", "upos"]) == ("feature_Case", "upos")
     with pytest.raises(InputError, match=r"--tasks: expected tasks of the battery semantic \(wic, scws, topic\), got 'upos'; choose"):
@@ -118,6 +121,22 @@ def test_wili_is_read_where_there_is_no_sib(tmp_path):
     task = read(tmp_path, "language_id").tasks["language_id"]
     assert {part: len(getattr(task.parts, part)) for part in PARTS} == {"train": 36, "dev": 4, "test": 40}
     assert set(np.unique(task.labels)) == {"deu", "eng"} and task.surface
+
+
+def test_the_paper_s_language_identification_reads_the_first_two_sentences_as_a_pair(tmp_path):
+    folder = tmp_path / "wili-2018"
+    folder.mkdir()
+    for part in ("train", "test"):
+        write(folder / f"x_{part}.txt", [f"One of {part} {i}. Two too! Three." if i % 4 else f"{part} alone {i}" for i in range(40)])
+        write(folder / f"y_{part}.txt", [("deu", "eng")[i % 2] for i in range(40)])
+    found = read(tmp_path, "language_id", "language_id_paper")
+    usual, paper = found.tasks["language_id"], found.tasks["language_id_paper"]
+    ((name, text),) = paper.texts.items()
+    assert name == "language_id_paper" and text.settings["pool"] == "mean" and text.settings["special_tokens"]
+    assert (text.corpus.sentences[0], text.second.sentences[0]) == ("train alone 0", "")
+    assert (text.corpus.sentences[1], text.second.sentences[1]) == ("One of train 1.", "Two too!")
+    assert np.array_equal(paper.labels, usual.labels) and np.array_equal(paper.parts.train, usual.parts.train)
+    assert paper.facts()["settings"]["epochs"] == 10 and not paper.surface and usual.texts["language_id"].unit == "sentence"
 
 
 def test_one_s_own_labels_come_in_one_file_or_in_three(tmp_path):
