@@ -60,6 +60,8 @@ QUANTITIES = {
     "depth_spearman": Quantity("Spearman correlation of tree depths", "correlation", -1.0, 1.0, True),
     "accuracy_difference": Quantity("Difference of accuracies", "fraction of items", -1.0, 1.0, None),
     "spearman_difference": Quantity("Difference of Spearman correlations", "correlation", -2.0, 2.0, None),
+    "uuas_difference": Quantity("Difference of UUAS", "fraction of edges", -1.0, 1.0, None),
+    "root_accuracy_difference": Quantity("Difference of root accuracies", "fraction of sentences", -1.0, 1.0, None),
     "perplexity": Quantity("Perplexity", "effective choices per masked token", 1.0, math.inf, False),
     "alignment_error_rate": Quantity("Alignment error rate", "fraction of links", 0.0, 1.0, False),
     "token_alignment": Quantity("Token alignment P@1", "fraction of pieces", 0.0, 1.0, True),

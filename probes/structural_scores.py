@@ -57,10 +57,13 @@ class StructuralScores:
     ----------
     probe: measure -> score: uuas and distance_spearman, or root_accuracy and depth_spearman.
     linear: the same when ``|i - j|`` is taken for the distance of words i and j, or i for the depth of word i.
+    found: shape (sentences, 2): how many edges of each sentence the probe finds, and how many there are; or whether it finds the root, of
+        one or none. Two probes are compared by these.
     """
 
     probe: dict[str, StructuralScore]
     linear: dict[str, StructuralScore]
+    found: Int[np.ndarray, "s 2"]
 
 
 def structural_scores(
@@ -104,7 +107,8 @@ def structural_scores(
     positions = [np.arange(s, dtype=np.float64) for s in sizes.tolist()]
     measure = _distances if kind == "distance" else _depths
     linear = [np.abs(np.subtract.outer(some, some)) for some in positions] if kind == "distance" else positions
-    return StructuralScores(measure(predicted, sentences), measure(linear, sentences))
+    probe, found = measure(predicted, sentences)
+    return StructuralScores(probe, measure(linear, sentences)[0], found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,20 +127,21 @@ def _check_predicted(predicted: Sequence[np.ndarray], lengths: Int[np.ndarray, "
             refuse(f"predicted[{number}]", f"finite numbers of shape {shape}", told, "predict for these very sentences")
 
 
-def _distances(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> dict[str, StructuralScore]:
+_Measured = tuple[dict[str, StructuralScore], np.ndarray]
+
+
+def _distances(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> _Measured:
     found = np.array([_edges(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)])
     gold = (tree_distances(sentence.heads) for sentence in sentences)
-    return {
-        "uuas": _share(found),
-        "distance_spearman": _by_length([_spearman(*both) for both in zip(predicted, gold, strict=True)], sentences),
-    }
+    correlations = [_spearman(*both) for both in zip(predicted, gold, strict=True)]
+    return {"uuas": _share(found), "distance_spearman": _by_length(correlations, sentences)}, found
 
 
-def _depths(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> dict[str, StructuralScore]:
+def _depths(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> _Measured:
     found = np.array([_root(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)])
     gold = (tree_depths(sentence.heads) for sentence in sentences)
-    both = zip(predicted, gold, strict=True)
-    return {"root_accuracy": _share(found), "depth_spearman": _by_length([_spearman(p[None], g[None]) for p, g in both], sentences)}
+    correlations = [_spearman(p[None], g[None]) for p, g in zip(predicted, gold, strict=True)]
+    return {"root_accuracy": _share(found), "depth_spearman": _by_length(correlations, sentences)}, found
 
 
 def _edges(distances: Float[np.ndarray, "s s"], sentence: _Sentence) -> tuple[int, int]:

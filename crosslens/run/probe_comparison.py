@@ -19,16 +19,18 @@ from crosslens.score import Score
 __all__ = ["with_paired_tests"]
 
 SAMPLES = 1000  # of a permutation test
-_OUTCOMES = ("hits", "cosines", "ratings")  # what details hold for the tests, and lose
+_OUTCOMES = ("hits", "cosines", "ratings", "per_sentence")  # what details hold for the tests, and lose
 
 
 def with_paired_tests(scores: Sequence[Score], seed: int) -> list[Score]:
     """The measurements without the outcomes per item, followed by a row for each paired test.
 
     Rows whose details hold ``hits`` (a character per item: 1 right, 0 wrong, "." not measured) are compared by McNemar's exact test; those
-    with ``cosines`` (a number per item, or None) and ``ratings`` by a permutation test of Spearman's correlation on ranks. A test's row has
-    the condition "paired_test", and in its details the fields of :class:`crosslens.probes.paired_tests.PairedTest` that fit. Where a test
-    cannot be made (too few items) the value is NaN, with the reason.
+    with ``cosines`` (a number per item, or None) and ``ratings`` by a permutation test of Spearman's correlation on ranks; those with
+    ``per_sentence`` (numbers of ``sentences``, how much was ``found`` in each, ``of`` how much) by a permutation test over the sentences
+    that both have, of the share that is found in all of them. A test's row has the condition "paired_test", and in its details the fields
+    of :class:`crosslens.probes.paired_tests.PairedTest` that fit. Where a test cannot be made (too few items) the value is NaN, with the
+    reason.
     """
     tests = [test for pair in _pairs(scores) if (test := _test(*pair, seed)) is not None]
     made = [test for test in tests if "p" in (test.details or {})]
@@ -45,7 +47,7 @@ def _pairs(scores: Sequence[Score]) -> list[tuple[Score, Score]]:
     groups: dict[tuple[Any, ...], dict[str | None, list[Score]]] = {}
     for score in scores:
         details = score.details or {}
-        if score.condition is None and any(name in details for name in ("hits", "cosines")):
+        if score.condition is None and any(name in details for name in ("hits", "cosines", "per_sentence")):
             place = (score.task, details.get("suite"), details.get("method"), score.quantity)
             groups.setdefault(place, {}).setdefault(score.encoder, []).append(score)
     for encoders in groups.values():
@@ -92,15 +94,16 @@ def _test(first: Score, second: Score, seed: int) -> Score | None:
         return Score(
             **fields, quantity="accuracy_difference", value=test.difference, n=test.n, low=test.low, high=test.high, details=told
         )  # fmt: skip
-    told["test"] = "permutation of ranks, bootstrap interval"
+    if "cosines" in one:
+        quantity, compare, told["test"] = "spearman_difference", _correlations, "permutation of ranks, bootstrap interval"
+    else:
+        quantity, compare, told["test"] = f"{first.quantity}_difference", _shares, "permutation over sentences, bootstrap interval"
     try:
-        result = _correlations(one, other, seed)
-    except InputError as error:  # too few items for a correlation of every sample
-        return Score(**fields, quantity="spearman_difference", value=float("nan"), n=0, details={**told, "reason": str(error)})
+        result = compare(one, other, seed)
+    except InputError as error:  # too few items for a number on every sample
+        return Score(**fields, quantity=quantity, value=float("nan"), n=0, details={**told, "reason": str(error)})
     told["p"] = result.p
-    return Score(
-        **fields, quantity="spearman_difference", value=result.difference, n=result.n, low=result.low, high=result.high, details=told
-    )  # fmt: skip
+    return Score(**fields, quantity=quantity, value=result.difference, n=result.n, low=result.low, high=result.high, details=told)
 
 
 def _correlations(one: Mapping[str, Any], other: Mapping[str, Any], seed: int) -> ResamplingTest:
@@ -110,6 +113,15 @@ def _correlations(one: Mapping[str, Any], other: Mapping[str, Any], seed: int) -
     ranks = [rankdata(values[there]) for values in pair]
     ratings = np.array(one["ratings"])[there]
     return permutation_test(ranks[0], ranks[1], ratings, _spearman, samples=SAMPLES, seed=seed)
+
+
+def _shares(one: Mapping[str, Any], other: Mapping[str, Any], seed: int) -> ResamplingTest:
+    """Two shares of what there is to be found in the same sentences."""
+    sides = [details["per_sentence"] for details in (one, other)]
+    _, *rows = np.intersect1d(sides[0]["sentences"], sides[1]["sentences"], assume_unique=True, return_indices=True)
+    found = [np.array(side["found"])[mine] for side, mine in zip(sides, rows, strict=True)]
+    of = np.array(sides[0]["of"])[rows[0]]
+    return permutation_test(found[0], found[1], of, lambda there, hits: hits.sum() / max(there.sum(), 1), samples=SAMPLES, seed=seed)
 
 
 def _spearman(true: np.ndarray, given: np.ndarray) -> float:

@@ -24,8 +24,9 @@ _COLUMNS = ("text", "pieces", "head", "upos")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Part:
-    """Some sentences: rows of their words in the store, and their trees."""
+    """Some sentences: their numbers in the treebank, rows of their words in the store, and their trees."""
 
+    sentences: np.ndarray
     rows: np.ndarray
     heads: np.ndarray
     lengths: np.ndarray
@@ -82,7 +83,7 @@ class StructuralTask(TreebankTask):
         if len(mine) > _MOST[part]:
             mine = np.sort(np.random.default_rng([seed, 0x7EE5]).permutation(mine)[: _MOST[part]])
         words = np.concatenate([np.arange(ends[i] - found.lengths[i], ends[i]) for i in mine])
-        return _Part(found.rows[words], found.heads[words], found.lengths[mine], found.punctuation[words])
+        return _Part(sentence_of[ends[mine] - 1], found.rows[words], found.heads[words], found.lengths[mine], found.punctuation[words])
 
     def _layer(
         self,
@@ -99,8 +100,11 @@ class StructuralTask(TreebankTask):
         probe.fit(vectors["train"], train.heads, train.lengths, (vectors["dev"], dev.heads, dev.lengths))
         details = {**told, "rank": probe.rank, "steps": probe.n_iter_, "dev_loss": float(probe.loss_)}
         measured = {part: self._measured(probe, vectors[part], parts[part]) for part in ("dev", "test")}
-        scores = [_score(measured["test"].probe[quantity], quantity, fields, details) for quantity in measured["test"].probe]
+        scores = [_score(one, quantity, fields, details) for quantity, one in measured["test"].probe.items()]
         if "condition" not in fields:
+            found, of = measured["test"].found.T.tolist()
+            outcomes = {"sentences": parts["test"].sentences.tolist(), "found": found, "of": of}
+            scores[0] = dataclasses.replace(scores[0], details={**(scores[0].details or {}), "per_sentence": outcomes})
             scores += [_score(one, quantity, fields, {**details, "part": "dev"}) for quantity, one in measured["dev"].probe.items()]
         if first:
             place = {**fields, "layer": None, "condition": "word_order"}

@@ -52,7 +52,8 @@ def test_the_wheel_holds_every_module_and_all_data_and_nothing_else(wheel):
 def test_the_wheel_carries_a_text_for_each_quickstart_language(wheel):
     from crosslens.recipes.quickstart import LANGUAGES
 
-    assert {f"crosslens/data/corpus/{language}.txt" for language in LANGUAGES} <= set(zipfile.ZipFile(wheel).namelist())
+    wanted = {f"crosslens/data/{folder}/{language}.txt" for folder in ("corpus", "everyday") for language in LANGUAGES}
+    assert wanted <= set(zipfile.ZipFile(wheel).namelist())
 
 
 def test_the_wheel_says_what_setup_cfg_says(wheel):

@@ -255,7 +255,9 @@ def test_roots_are_sought_among_words_that_are_no_punctuation():
     found = structural_scores([np.array([0.5, 0.1, 0.4, 0.7]), depths[1]], heads, [4, 2], marks, kind="depth").probe["root_accuracy"]
     assert (found.value, found.n) == (1.0, 2)
     marks = np.array([False, False, True, False, False, False])
-    assert structural_scores(depths, heads, [4, 2], marks, kind="depth").probe["root_accuracy"].n == 1, "a root that is punctuation"
+    scores = structural_scores(depths, heads, [4, 2], marks, kind="depth")
+    assert scores.probe["root_accuracy"].n == 1, "a root that is punctuation"
+    assert scores.found.sum(axis=0).tolist() == [round(scores.probe["root_accuracy"].value), 1] and scores.found.shape == (2, 2)
 
 
 def test_true_distances_are_perfect_and_any_growing_function_of_them():

@@ -179,6 +179,36 @@ def test_correlations_are_compared_by_ranks(monkeypatch):
     assert plain.quantity == "spearman_difference" and (plain.layer, plain.other_layer) == (5, 0)
 
 
+def test_trees_are_compared_sentence_by_sentence(treebank, tmp_path):
+    task = StructuralTask("structural_distance", *treebank, "given")
+    planted = np.tile(np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]], np.float32), (SENTENCES, 1))
+    scores = task.measure(given_of(task, tmp_path, [vectors(3), np.pad(planted, ((0, 0), (0, vectors(3).shape[1] - 4)))]))
+    *kept, test = with_paired_tests(scores, seed=0)
+    mine = {s.layer: s for s in scores if "per_sentence" in (s.details or {})}
+    assert set(mine) == {0, 1} and not any("per_sentence" in (s.details or {}) for s in kept)
+    for score in mine.values():
+        told = score.details["per_sentence"]
+        assert told["sentences"] == np.flatnonzero(task.part_of == "test").tolist() and told["of"] == [3] * 12
+        assert score.value == pytest.approx(sum(told["found"]) / 36)
+    assert (test.quantity, test.layer, test.other_layer, test.n) == ("uuas_difference", 1, 0, 12)
+    assert test.value == pytest.approx(mine[1].value - mine[0].value) and test.low <= test.value <= test.high
+    assert test.details["p"] == test.details["corrected_p"] < 0.05
+
+
+def test_trees_of_two_encoders_are_compared_on_the_sentences_that_both_have(monkeypatch):
+    monkeypatch.setattr("crosslens.run.probe_comparison.SAMPLES", 400)
+
+    def score(encoder, sentences, found):
+        told = {"part": "test", "per_sentence": {"sentences": sentences, "found": found, "of": [4] * len(found)}}
+        return Score(quantity="uuas", value=sum(found) / 4 / len(found), n=4, task="t", layer=1, encoder=encoder, details=told)
+
+    *_, test = with_paired_tests([score("a", [1, 2, 3, 5, 8], [4, 4, 4, 4, 0]), score("b", [5, 3, 1, 2], [1, 2, 3, 2])], seed=0)
+    assert (test.n, test.value) == (4, 0.5)  # 16 against 8 of 16; sentence 8 is the first's alone
+    assert test.details["p"] == pytest.approx(2 / 16, abs=0.06)  # the only two of sixteen exchanges that are as large
+    *_, none = with_paired_tests([score("a", [1, 2], [4, 4]), score("b", [3, 4], [1, 2])], seed=0)
+    assert math.isnan(none.value) and "2 or more items" in none.details["reason"]
+
+
 def test_a_test_that_cannot_be_made_is_told_with_its_reason():
     told = {"part": "test", "cosines": [0.1, 0.2, None], "ratings": [1.0, 1.0, 2.0]}
     scores = [Score(quantity="spearman", value=v, n=2, task="scws", layer=v, encoder="a", details=told) for v in (0, 1)]
