@@ -121,7 +121,13 @@ def _shares(one: Mapping[str, Any], other: Mapping[str, Any], seed: int) -> Resa
     _, *rows = np.intersect1d(sides[0]["sentences"], sides[1]["sentences"], assume_unique=True, return_indices=True)
     found = [np.array(side["found"])[mine] for side, mine in zip(sides, rows, strict=True)]
     of = np.array(sides[0]["of"])[rows[0]]
-    return permutation_test(found[0], found[1], of, lambda there, hits: hits.sum() / max(there.sum(), 1), samples=SAMPLES, seed=seed)
+    return permutation_test(found[0], found[1], of, _share, samples=SAMPLES, seed=seed)
+
+
+def _share(of: np.ndarray, found: np.ndarray) -> float:
+    """What is found, of all that there is; NaN where there is nothing to be found."""
+    there = int(of.sum())
+    return int(found.sum()) / there if there else float("nan")
 
 
 def _spearman(true: np.ndarray, given: np.ndarray) -> float:

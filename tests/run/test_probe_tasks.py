@@ -207,6 +207,11 @@ def test_trees_of_two_encoders_are_compared_on_the_sentences_that_both_have(monk
     assert test.details["p"] == pytest.approx(2 / 16, abs=0.06)  # the only two of sixteen exchanges that are as large
     *_, none = with_paired_tests([score("a", [1, 2], [4, 4]), score("b", [3, 4], [1, 2])], seed=0)
     assert math.isnan(none.value) and "2 or more items" in none.details["reason"]
+    empty = [score(name, [1, 2, 3], [0, 0, 0]) for name in "ab"]
+    for each in empty:
+        each.details["per_sentence"]["of"] = [0, 0, 0]
+    *_, none = with_paired_tests(empty, seed=0)
+    assert math.isnan(none.value) and "a finite number on every sample" in none.details["reason"]
 
 
 def test_a_test_that_cannot_be_made_is_told_with_its_reason():
