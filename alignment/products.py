@@ -16,7 +16,7 @@ from crosslens.errors import refuse
 
 __all__ = ["Cosine", "best_both", "check_same_width", "exact_dots", "nearest_both", "neighbourhood_means"]
 
-_PAIR_NUMBERS = 2**15  # numbers held while pairs are scored again: they stay in the processor's cache
+_PAIR_NUMBERS = 2**16  # numbers held while pairs are scored again: few enough for a cache, and threads seldom wait for Python
 _PART = 2048  # rows scaled at a time
 
 
@@ -81,11 +81,15 @@ def check_same_width(x: np.ndarray, y: np.ndarray, names: tuple[str, str]) -> No
 def exact_dots(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Dot products of single pairs in float64; each depends on its two vectors only, to the last bit."""
     dots = np.empty(len(rows))
-    step = max(1, _PAIR_NUMBERS // x.shape[1])
+    step = max(1, min(_PAIR_NUMBERS // x.shape[1], len(rows)))
+    left, right, products = (np.empty((step, x.shape[1]), kind) for kind in (x.dtype, y.dtype, np.float64))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        products = np.multiply(x[rows[some]], y[columns[some]], dtype=np.float64)
-        dots[some] = products.sum(axis=1)  # along contiguous memory, in the same order for every pair
+        held = slice(len(rows[some]))
+        np.take(x, rows[some], axis=0, out=left[held], mode="clip")  # numbers of rows that are there: mode saves a copy
+        np.take(y, columns[some], axis=0, out=right[held], mode="clip")
+        np.multiply(left[held], right[held], out=products[held], dtype=np.float64)
+        products[held].sum(axis=1, out=dots[some])  # along contiguous memory, in the same order for every pair
     return dots
 
 

@@ -25,6 +25,7 @@ __all__ = ["BLOCK", "Found", "Scores", "find_both", "in_threads", "ranks", "roun
 
 BLOCK = 2048  # rows of a tile's shorter side: a tile has 32 or 64 MB
 _TILES = 2**29  # bytes of the tiles of all threads
+_TURNS = 16  # tiles for each thread, at least, where they do not become too small
 _GROUP = 8  # scores of which only the largest is looked at
 _SLACK = 2  # partners kept beyond k, so that what rounding has put in the wrong order is among them
 _FEW = 2**22  # pairs that are compared on one thread
@@ -115,18 +116,27 @@ def find_both(
         of_y.offer(tile, 1)
 
     with in_threads(n * m) as (run, threads):
-        shape = _shape(len(of_x.worst), len(of_y.worst), threads) if block is None else (block, block)
+        shape = _shape((n, m), len(of_x.worst), len(of_y.worst), threads) if block is None else (block, block)
         run(look, [(row, column) for row in range(0, n, shape[0]) for column in range(0, m, shape[1])])
         return of_x.settled(scores, run), of_y.settled(scores.turned(), run)
 
 
-def _shape(for_x: int, for_y: int, threads: int) -> tuple[int, int]:
-    """Rows and columns of a tile: the longer it is for those that look for partners, the fewer are taken in and dropped later."""
-    rows, columns = (1 if 4 * for_y < for_x else 2), (1 if 4 * for_x < for_y else 2)
-    block = BLOCK
-    while threads * 4 * rows * block * columns * block > _TILES and block > BLOCK // 8:  # each thread has a tile
-        block //= 2
-    return rows * block, columns * block
+def _shape(sides: tuple[int, int], for_x: int, for_y: int, threads: int) -> tuple[int, int]:
+    """Rows and columns of a tile: the longer it is for those that look for partners, the fewer are taken in and dropped later.
+
+    But each thread has a tile in memory, and with few tiles the threads would wait for the last one.
+    """
+    rows, columns = (1 if 4 * for_y < for_x else 2) * BLOCK, (1 if 4 * for_x < for_y else 2) * BLOCK
+    while threads * 4 * rows * columns > _TILES and min(rows, columns) > BLOCK // 8:
+        rows, columns = rows // 2, columns // 2
+    rows, columns = min(rows, _whole(sides[0])), min(columns, _whole(sides[1]))
+    least = BLOCK // 4
+    while threads > 1 and -(-sides[0] // rows) * -(-sides[1] // columns) < _TURNS * threads and max(rows, columns) > least:
+        if rows >= columns:
+            rows = _whole(-(-rows // 2))
+        else:
+            columns = _whole(-(-columns // 2))
+    return rows, columns
 
 
 def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
