@@ -12,7 +12,7 @@ the operating system, and what a failing machine takes away a later run finds by
 
 import contextlib
 import errno
-import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -98,6 +98,7 @@ class ActivationsWriter:
         self.aside = self.folder.with_name(f"{self.folder.name}.partial")
         self._wanted = json.loads(json.dumps({"settings": settings, "arrays": self.arrays, "d": d, "dtype": dtype}))
         self.planned, self.blocks, self._index_sha256 = False, list[Block](), ""
+        self._rows_put: dict[int, int] = {}  # in blocks that are not at their end
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
         self._resume()
@@ -177,28 +178,65 @@ class ActivationsWriter:
         self._resume()
 
     def write(self, block: Block, states: Mapping[str, np.ndarray]) -> None:
-        """Write a block: one (len(block), d) array for each name in ``arrays``, converted to the store's type.
-
-        Arrays that have the type already are written as they are, which saves numpy's slow conversion to float16 where the
-        caller has a faster one. NaN is written as it comes (a row of NaN is an item without pieces), and so is infinity; a finite
-        number that the type on disk cannot hold is refused. When this returns the block survives the end of this process.
+        """Write a whole block: one (len(block), d) array for each name in ``arrays``. :meth:`put` and :meth:`end` in one.
 
         Raises
         ------
-        InputError: not a block or not the arrays of this store, another shape, or a number too large.
+        InputError: as for these.
+        OutputError: the disk is full, or another error of it.
+        """
+        self._rows_put.pop(block.number, None)
+        self.put(block, np.arange(len(block)), states)
+        self.end(block)
+
+    def put(self, block: Block, rows: np.ndarray, states: Mapping[str, np.ndarray]) -> None:
+        """Write some rows of a block: one (len(rows), d) array for each name in ``arrays``, converted to the store's type.
+
+        Arrays that have the type already are written as they are, which saves numpy's slow conversion to float16 where the
+        caller has a faster one. NaN is written as it comes (a row of NaN is an item without pieces), and so is infinity; a finite
+        number that the type on disk cannot hold is refused.
+
+        Parameters
+        ----------
+        block: one of this store.
+        rows: which rows of it, counted from the block's first, none twice. Neighbours that stand side by side are written at once.
+        states: their numbers.
+
+        Raises
+        ------
+        InputError: not a block or not the arrays of this store, rows outside it, another shape, or a number too large.
         OutputError: the disk is full, or another error of it.
         """
         if self.blocks[block.number : block.number + 1] != [block]:
             refuse("block", "a block of this store", str(block), "take blocks from `left`")
         if set(states) != set(self.arrays):
             refuse("states", f"the arrays {', '.join(self.arrays)}", ", ".join(map(str, states)) or "none", "give one array for each name")
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(block):
+            refuse("rows", f"numbers from 0 to {len(block) - 1}", f"{rows.min()} to {rows.max()}", "count from the block's first row")
+        begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1).tolist()
+        runs = [(begin, end, int(rows[begin])) for begin, end in itertools.pairwise([*begins, len(rows)])]
+        for name in self.arrays:
+            data = self._converted(states[name], len(rows), name).reshape(-1).view(np.uint8)  # bytes: bfloat16 has no buffer of its own
+            with _disk(self.folder), open(self.aside / f"{name}.safetensors", "r+b", buffering=0) as file:
+                for begin, end, first in runs:
+                    _write_at(file.fileno(), data[begin * self._row : end * self._row].data, HEADER + (block.start + first) * self._row)
+        self._rows_put[block.number] = self._rows_put.get(block.number, 0) + len(rows)
+
+    def end(self, block: Block) -> None:
+        """Note that all rows of a block are written, and their checksums. When this returns the block survives the end of this process.
+
+        Raises
+        ------
+        InputError: some rows are not written, or some twice.
+        OutputError: an error of the disk.
+        """
+        written = self._rows_put.pop(block.number, 0)
+        if written != len(block):
+            refuse(f"block {block.number}", f"{len(block)} rows written", str(written), "put each row once")
         checksums = {}
         for name in self.arrays:
-            data = self._converted(states[name], block, name).reshape(-1).view(np.uint8)  # bytes: bfloat16 has no buffer of its own
-            with _disk(self.folder), open(self.aside / f"{name}.safetensors", "r+b") as file:
-                file.seek(HEADER + block.start * self._row)
-                file.write(data.data)
-            checksums[name] = hashlib.sha256(data.data).hexdigest()
+            with _disk(self.folder), open(self.aside / f"{name}.safetensors", "rb") as file:
+                checksums[name] = block_checksum(file, HEADER + block.start * self._row, len(block) * self._row)
         with _disk(self.folder), open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
             journal.write(_line(block.number, checksums))
 
@@ -291,10 +329,10 @@ class ActivationsWriter:
             if journal.name != "journal-0.jsonl":
                 journal.unlink()
 
-    def _converted(self, state: np.ndarray, block: Block, name: str) -> np.ndarray:
+    def _converted(self, state: np.ndarray, rows: int, name: str) -> np.ndarray:
         state = np.asarray(state)
-        if state.shape != (len(block), self.d):
-            refuse(f"states[{name!r}]", f"shape {(len(block), self.d)}", str(state.shape), "give one row per item of the block")
+        if state.shape != (rows, self.d):
+            refuse(f"states[{name!r}]", f"shape {(rows, self.d)}", str(state.shape), "give one row per item")
         if state.dtype.kind not in "fiub" and state.dtype != DTYPES["bfloat16"][1]:
             refuse(f"states[{name!r}]", "real numbers", str(state.dtype), "convert them first")
         with np.errstate(over="ignore"):
@@ -309,6 +347,12 @@ class ActivationsWriter:
         if self.dtype == "float32":
             return np.isinf(data)
         return (data.view(np.uint16) & 0x7FFF) == _INFINITY[self.dtype]
+
+
+def _write_at(file: int, data: memoryview, at: int) -> None:
+    while len(data):
+        written = os.pwrite(file, data, at)
+        data, at = data[written:], at + written
 
 
 class Plan:

@@ -5,6 +5,7 @@ own. Batches, and the order in which their vectors are put together, are the sam
 """
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 
@@ -18,39 +19,54 @@ from crosslens.models.loading import PretrainedEncoder
 from crosslens.models.threads import in_order
 from crosslens.models.units import Located
 
-__all__ = ["encode"]
+__all__ = ["Encoded", "encode"]
 
 _BATCH_TOKENS = {"cpu": 512, "cuda": 32_768}  # a CPU is fastest with what its caches hold
 _LIKE, _SMALL = 0.9, 4  # the least length beside the longest of a batch, once it holds this part of its tokens
 
 
-def encode(
-    encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]
-) -> Generator[tuple[Located, dict[str, Tensor]], None, None]:
-    """Each block with the vectors of its items, by array name, (items, d) in float32; rows of items without pieces are NaN.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Encoded:
+    """What one batch gives of a block.
 
-    They stand in memory that the block after the next one is written to. A block is asked for before the one ahead of it is done.
+    Attributes
+    ----------
+    found: the block.
+    items: (r,) numbers of items of the block. Over all batches of the block each item comes once.
+    vectors: their vectors by array name, (r, d) in float32; rows of items without pieces are NaN.
+    inputs: how many inputs of the block are done when this one is, from and to.
+    """
+
+    found: Located
+    items: np.ndarray
+    vectors: dict[str, Tensor]
+    inputs: tuple[int, int]
+
+    @property
+    def last(self) -> bool:
+        """Whether the block is done with it."""
+        return self.inputs[1] == len(self.found.inputs)
+
+    def share(self, total: int) -> int:
+        """How many of ``total``, spread over the block's inputs, are done with this batch."""
+        before, after = (total * number // len(self.found.inputs) for number in self.inputs)
+        return after - before
+
+
+def encode(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]) -> Generator[Encoded, None, None]:
+    """The vectors of each block's items, batch by batch, block after block. Blocks are asked for before those ahead of them are done.
 
     Raises
     ------
     InputError: the encoder's activations are not finite.
     """
-    rooms: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
-    turn = 0
-    vectors: dict[str, Tensor] = {}
     with contextlib.closing(in_order(_pooled, encoder, _batches_of(encoder, blocks, pool, arrays))) as done:
         for batch, pooled in done:
-            plan = batch.plan
-            if batch.first:
-                vectors, turn = plan.room(rooms[turn]), 1 - turn
-            plan.put(vectors, batch, pooled)
-            if batch.last:
-                plan.finish(vectors)
-                yield plan.found, vectors
+            yield batch.plan.encoded(batch, pooled)
 
 
 class _Plan:
-    """Where a block's vectors come from, and where they go."""
+    """Where a block's vectors come from."""
 
     def __init__(self, encoder: PretrainedEncoder, found: Located, pool: str, arrays: Sequence[str]) -> None:
         self.found, self.pool, self.arrays, self.d, self.name = found, pool, arrays, encoder.d, encoder.name
@@ -60,47 +76,41 @@ class _Plan:
         owner = found.owner[found.entry_token]
         self.order = np.argsort(owner, kind="stable")
         self.bounds = np.searchsorted(owner[self.order], np.arange(len(found.inputs) + 1))
-        changes = np.diff(found.entry_item, prepend=-1) != 0
-        self.split = bool((~changes & (np.diff(owner, prepend=-1) != 0)).any())  # some item's pieces are in several inputs
+        same = np.diff(found.entry_item, prepend=-1) == 0
+        self.split = np.unique(found.entry_item[same & (np.diff(owner, prepend=-1) != 0)])  # items whose pieces are in several inputs
+        self.sums: dict[str, Tensor] = {}  # of these, so far
 
-    def room(self, room: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Memory for the vectors, used again where it is large enough: what is used again and again does not grow."""
-        items = self.found.items
-        for name in self.arrays:
-            if name not in room or len(room[name]) < items:
-                room[name] = torch.from_numpy(np.empty((items + items // 4, self.d), np.float32))  # numpy asks for huge pages
-        vectors = {name: room[name][:items] for name in self.arrays}
-        if self.split:  # else each item's row is written once, as a whole
-            for vector in vectors.values():
-                vector.fill_(-torch.inf if self.pool == "max" else 0.0)
-        return vectors
+    def encoded(self, batch: "_Batch", pooled: dict[str, Tensor]) -> Encoded:
+        """What is whole with this batch: its items, but for those of which other inputs have pieces, too; at last these as well."""
+        found, items = self.found, batch.items
+        if len(self.split):
+            place = np.searchsorted(self.split, items)
+            parts = self.split[np.minimum(place, len(self.split) - 1)] == items
+            self._add(place[parts], {name: rows[torch.from_numpy(parts)] for name, rows in pooled.items()})
+            items, pooled = items[~parts], {name: rows[torch.from_numpy(~parts)] for name, rows in pooled.items()}
+        part = Encoded(found, items, pooled, batch.done)
+        if not part.last:
+            return part
+        empty = np.flatnonzero(found.pieces == 0)
+        rest = torch.full((len(empty), self.d), torch.nan)
+        vectors = {name: torch.cat([rows, *([self.sums[name]] if self.sums else []), rest]) for name, rows in pooled.items()}
+        return Encoded(found, np.concatenate([items, self.split, empty]), vectors, batch.done)
 
-    def put(self, vectors: dict[str, Tensor], batch: "_Batch", pooled: dict[str, Tensor]) -> None:
-        """Put what a batch gives into the rows of its items."""
-        target = torch.from_numpy(batch.items)
+    def _add(self, place: np.ndarray, pooled: dict[str, Tensor]) -> None:
         for name, rows in pooled.items():
-            if not self.split:
-                vectors[name].index_copy_(0, target, rows)
-            elif self.pool == "max":
-                np.maximum.at(vectors[name].numpy(), batch.items, rows.numpy())  # windows of one item may share a batch
+            if name not in self.sums:
+                self.sums[name] = torch.full((len(self.split), self.d), -torch.inf if self.pool == "max" else 0.0)
+            if self.pool == "max":
+                np.maximum.at(self.sums[name].numpy(), place, rows.numpy())  # windows of one item may share a batch
             else:
-                vectors[name].index_add_(0, target, rows)
-
-    def finish(self, vectors: dict[str, Tensor]) -> None:
-        """Check the numbers, and mark the rows that have none."""
-        empty = torch.from_numpy(np.flatnonzero(self.found.pieces == 0))
-        for name, vector in vectors.items():
-            vector[empty] = 0.0
-            if not all(map(math.isfinite, extremes(vector))):
-                refuse(f"encoder {self.name}", "finite activations", f"others in {name}", "choose float32, or another encoder")
-            vector[empty] = torch.nan
+                self.sums[name].index_add_(0, torch.from_numpy(place), rows)
 
 
 class _Batch:
     """Some inputs of a block that are encoded together."""
 
-    def __init__(self, plan: _Plan, inputs: np.ndarray, first: bool, last: bool) -> None:
-        self.plan, self.inputs, self.first, self.last = plan, inputs, first, last
+    def __init__(self, plan: _Plan, inputs: np.ndarray, before: int) -> None:
+        self.plan, self.inputs, self.done = plan, inputs, (before, before + len(inputs))
         found, order, bounds = plan.found, plan.order, plan.bounds
         self._entries = np.concatenate([order[bounds[i] : bounds[i + 1]] for i in inputs])
         self._row = np.repeat(np.arange(len(inputs)), [bounds[i + 1] - bounds[i] for i in inputs])
@@ -109,7 +119,7 @@ class _Batch:
         self.items = item[self._begins]
 
     def pooled(self, encoder: PretrainedEncoder) -> dict[str, Tensor]:
-        """The vectors of :attr:`items`, by array name, (items, d) each."""
+        """The vectors of :attr:`items`, by array name, (items, d) each; sums over this batch's pieces where an item has more."""
         plan, found, entries = self.plan, self.plan.found, self._entries
         tokens, mask, segments = _padded(encoder, found, self.inputs)
         place = self._row * tokens.shape[1] + found.column[found.entry_token[entries]]
@@ -117,7 +127,11 @@ class _Batch:
         states = encoder.states(tokens, mask, plan.outputs, segments=segments)
         flat = dict(zip(plan.every, (state for output in plan.outputs for state in states[output]), strict=True))
         gather = _Gather(place, self._begins, weights, plan.pool, encoder.device)
-        return {name: gather(flat[name]).cpu() for name in plan.arrays}
+        vectors = {name: gather(flat[name]).cpu() for name in plan.arrays}
+        for name, rows in vectors.items():
+            if not all(map(math.isfinite, extremes(rows))):
+                refuse(f"encoder {plan.name}", "finite activations", f"others in {name}", "choose float32, or another encoder")
+        return vectors
 
 
 class _Gather:
@@ -144,9 +158,10 @@ def _pooled(encoder: PretrainedEncoder, batch: _Batch) -> dict[str, Tensor]:
 def _batches_of(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]) -> Iterator[_Batch]:
     for found in blocks:
         plan = _Plan(encoder, found, pool, arrays)
-        inputs = list(_by_length(found, encoder))
-        for number, some in enumerate(inputs):
-            yield _Batch(plan, some, number == 0, number == len(inputs) - 1)
+        done = 0
+        for some in _by_length(found, encoder):
+            yield _Batch(plan, some, done)
+            done += len(some)
 
 
 def _by_length(found: Located, encoder: PretrainedEncoder) -> Iterator[np.ndarray]:

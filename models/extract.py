@@ -2,8 +2,9 @@
 
 The text is read twice. The first pass tokenises it and writes the store's index: what the items are, and in which blocks they will
 be encoded. The second encodes block by block. In a block, inputs are sorted by length, so that a batch holds little padding, and
-pooled as soon as they are encoded. While a block is encoded a thread writes the one before: memory holds one batch and two blocks,
-whatever the size of the text. What is done when is the same with any number of processes, and so are the numbers.
+pooled as soon as they are encoded. While a batch is encoded a thread writes the one before to its places in the store: memory holds
+a few batches, whatever the size of the text and of a block. What is done when is the same with any number of processes, and so are
+the numbers.
 """
 
 import concurrent.futures
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from crosslens.activation_files import ActivationsWriter, Block
 from crosslens.activations import Activations
@@ -23,7 +23,7 @@ from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.arrays import DTYPES, stored
 from crosslens.models.distributed import World, join_world
-from crosslens.models.encode import encode
+from crosslens.models.encode import Encoded, encode
 from crosslens.models.loading import PretrainedEncoder
 from crosslens.models.type_averages import average_types, embedding_rows, plan_types
 from crosslens.models.units import Located, Reading, locate
@@ -31,11 +31,10 @@ from crosslens.progress import Progress, say
 
 __all__ = ["check_settings", "check_text", "extract"]
 
-# Bytes of text in a block: some 4,000 tokens, enough to sort by length. A GPU wants batches of more than that.
-_BLOCK_TEXT = {"cpu": 1 << 14, "cuda": 1 << 18}
+# Bytes of text in a block: some 16,000 tokens, so many that nearly all batches can be full and yet hold inputs of like length; a run
+# that is killed has to encode its last block again. A GPU's batches are larger.
+_BLOCK_TEXT = {"cpu": 1 << 16, "cuda": 1 << 20}
 _KEPT = 1 << 21  # bytes of text that are remembered between the two passes: a short text is tokenised once
-# Bytes of a block's states, of which two are held; fewer sentences where an encoder has many or wide layers.
-_BLOCK_STATES = {"cpu": 1 << 27, "cuda": 1 << 30}
 
 
 def extract(
@@ -195,11 +194,11 @@ class _Job:
     ) -> None:
         self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = encoder, corpus, second, reading, arrays, dtype
         self.kept: dict[int, Located] = {}
-        self.block_text = _block_text(len(arrays), encoder.d, encoder.device.type)
+        self.block_text = _block_text(encoder.device.type)
         self.label = f"encoding {corpus.name} with {encoder.name}"
 
     def ranges(self) -> Iterator[range]:
-        """The sentences of each block: they follow from the text, from what is kept, and from the kind of device."""
+        """The sentences of each block: they follow from the text and from the kind of device."""
         return _ranges(self.corpus, self.block_text)
 
     def plan(self, writer: ActivationsWriter, lowercase: bool, min_count: int) -> None:
@@ -234,7 +233,7 @@ class _Job:
                 self._finish(writer)
         return Activations(writer.folder)
 
-    def _vectors(self, blocks: Iterable[range]) -> Generator[tuple[Located, dict[str, Tensor]], None, None]:
+    def _vectors(self, blocks: Iterable[range]) -> Generator[Encoded, None, None]:
         return encode(self.encoder, map(self._located, blocks), self.reading.pool, self.arrays)
 
     def _located(self, rows: range) -> Located:
@@ -248,18 +247,22 @@ class _Job:
         pool = concurrent.futures.ThreadPoolExecutor(1, "writer")
         vectors = contextlib.closing(self._vectors(texts))  # whatever happens: torch gets its threads back
         with Progress(total, self.label, "sentences", total - left) as progress, pool as thread, vectors as encoded:
-            writing: concurrent.futures.Future[int] | None = None
-            for block, (_, states) in zip(mine, encoded, strict=True):
-                if writing is not None:  # the next block will stand in the memory from which it was written
+            blocks, writing = iter(mine), None
+            for part in encoded:
+                if not part.inputs[0]:
+                    block = next(blocks)
+                if writing is not None:  # no more than one batch waits
                     progress.add(writing.result() * world.size)
-                writing = thread.submit(self._write, writer, block, states)
+                writing = thread.submit(self._write, writer, block, part)
             if writing is not None:
                 progress.add(writing.result() * world.size)
 
-    def _write(self, writer: ActivationsWriter, block: Block, states: dict[str, Tensor]) -> int:
-        """Store a block; how many sentences it holds. Checksums and files keep nobody waiting that wants Python."""
-        writer.write(block, {name: stored(state, self.dtype, name) for name, state in states.items()})
-        return _sentences_of(block)
+    def _write(self, writer: ActivationsWriter, block: Block, part: Encoded) -> int:
+        """Store what a batch gives of a block; how many sentences that is. Checksums and files keep nobody waiting that wants Python."""
+        writer.put(block, part.items, {name: stored(rows, self.dtype, name) for name, rows in part.vectors.items()})
+        if part.last:
+            writer.end(block)
+        return part.share(_sentences_of(block))
 
     def _finish(self, writer: ActivationsWriter) -> None:
         named = {"truncated": "cut", "without_pieces": "without_pieces"}
@@ -276,10 +279,9 @@ def _sentences_of(block: Block) -> int:
     return int(block.facts["text_stop"] - block.facts["text_start"])
 
 
-def _block_text(arrays: int, d: int, device: str) -> int:
-    """Bytes of text in a block. A token is about four of them, and there are at most as many items as tokens."""
-    kind = device if device in _BLOCK_TEXT else "cpu"
-    return max(4096, min(_BLOCK_TEXT[kind], 4 * _BLOCK_STATES[kind] // (arrays * d * 4)))
+def _block_text(device: str) -> int:
+    """Bytes of text in a block."""
+    return _BLOCK_TEXT.get(device, _BLOCK_TEXT["cpu"])
 
 
 def _ranges(corpus: Corpus, most: int) -> Iterator[range]:

@@ -25,6 +25,7 @@ from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.arrays import stored
 from crosslens.models.distributed import World
+from crosslens.models.encode import Encoded
 from crosslens.models.loading import PretrainedEncoder
 from crosslens.models.units import Located, Reading, locate, space_markers
 from crosslens.progress import Progress
@@ -36,7 +37,7 @@ _MOST = float(1 << 33)  # the largest sum that 64 bits hold at this scale
 _ROWS = 4096  # types in a block of the store
 _SAVE_EVERY = 120.0  # seconds
 
-Vectors = Callable[[Iterable[range]], Generator[tuple[Located, dict[str, Tensor]], None, None]]
+Vectors = Callable[[Iterable[range]], Generator[Encoded, None, None]]
 
 
 def plan_types(
@@ -81,7 +82,7 @@ def average_types(
 
     Parameters
     ----------
-    vectors: blocks of sentences -> for each its words and the words' vectors.
+    vectors: blocks of sentences -> for each, batch by batch, its words' vectors.
     ranges: the blocks of sentences.
     lowercase: whether types are in lower case.
 
@@ -99,12 +100,17 @@ def average_types(
     total = sum(map(len, ranges))
     mine, there = left[world.rank :: world.size], total - sum(len(ranges[number]) for number in left)
     encoded = contextlib.closing(vectors(ranges[number] for number in mine))
-    with world.together(), Progress(total, label, "sentences", there) as progress, encoded as blocks:
-        for number, (found, states) in zip(mine, blocks, strict=True):
-            keys = _keys(found, lowercase)
-            known = np.array([types.get(word, -1) if has else -1 for word, has in zip(keys, (found.pieces > 0).tolist(), strict=True)])
-            sums.add(number, known, states, int(counts.max()))
-            progress.add(len(ranges[number]) * world.size)
+    with world.together(), Progress(total, label, "sentences", there) as progress, encoded as parts:
+        numbers, largest = iter(mine), int(counts.max())
+        for part in parts:
+            if not part.inputs[0]:
+                number, found = next(numbers), part.found
+                keys = zip(_keys(found, lowercase), (found.pieces > 0).tolist(), strict=True)
+                known = np.array([types.get(word, -1) if has else -1 for word, has in keys])
+            sums.add(known[part.items], part.vectors, largest)
+            if part.last:
+                sums.end(number)
+            progress.add(part.share(len(ranges[number])) * world.size)
         sums.save()
     with world.together():
         if world.first:
@@ -139,7 +145,8 @@ class _Sums:
             self.sums["done"] = torch.zeros(len(ranges), dtype=torch.bool)
         self._saved = time.monotonic()
 
-    def add(self, number: int, rows: np.ndarray, states: dict[str, Tensor], largest: int) -> None:
+    def add(self, rows: np.ndarray, states: dict[str, Tensor], largest: int) -> None:
+        """Add vectors to the sums of their types, -1 for none. They count once the block that they are of is at its end."""
         mine = torch.from_numpy(np.flatnonzero(rows >= 0))
         target = torch.from_numpy(rows)[mine]
         for name in self._arrays:
@@ -148,6 +155,9 @@ class _Sums:
                 got = f"{float(state.abs().max()):g} in {name}, {largest} occurrences"
                 refuse("unit", "activations whose sum stays below 2^33", got, 'extract words (unit="word") and average them yourself')
             self.sums[name].index_add_(0, target, (state.double() * _SCALE).round_().long())
+
+    def end(self, number: int) -> None:
+        """A block is done, and none is begun: only now the sums may be saved."""
         self.sums["done"][number] = True
         if time.monotonic() - self._saved > _SAVE_EVERY:
             self.save()

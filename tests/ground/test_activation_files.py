@@ -339,6 +339,45 @@ def test_arrays_in_any_memory_order_are_written_row_by_row(tmp_path, master):
     assert snapshot(tmp_path / "store") == master
 
 
+@pytest.mark.parametrize("piece", [None, 3])
+def test_rows_come_in_any_order_and_a_block_counts_at_its_end(tmp_path, master, monkeypatch, piece):
+    if piece is not None:  # a disk may take less than it is given
+        whole = os.pwrite
+        monkeypatch.setattr(os, "pwrite", lambda file, data, at: whole(file, data[:piece], at))
+    rng = np.random.default_rng(0)
+    mine = plan(writer(tmp_path / "store"))
+    for block in mine.left:
+        order = rng.permutation(len(block))
+        for rows in (order[:1], order[1:1], order[1:]):
+            assert block in mine.left
+            mine.put(block, rows, {name: state[block.start : block.stop][rows] for name, state in STATES.items()})
+        mine.end(block)
+        assert block not in mine.left
+    mine.finish(**MORE)
+    assert snapshot(tmp_path / "store") == master
+
+
+def test_a_block_ends_with_each_row_once(tmp_path):
+    mine = plan(writer(tmp_path / "store"))
+    block, state = mine.blocks[1], {name: np.zeros((2, D)) for name in ARRAYS}
+    for rows in ([0, 4], [-1, 0]):
+        with pytest.raises(
+            InputError, match=f"^rows: expected numbers from 0 to 3, got {rows[0]} to {rows[1]}; count from "
+        ):
+            mine.put(block, np.array(rows), state)
+    mine.put(block, np.array([0, 1]), state)
+    with pytest.raises(InputError, match="^block 1: expected 4 rows written, got 2; put each row once$"):
+        mine.end(block)
+    for rows in ([0, 1], [2, 3], [3, 2]):
+        mine.put(block, np.array(rows), state)
+    with pytest.raises(InputError, match="^block 1: expected 4 rows written, got 6; put each row once$"):
+        mine.end(block)
+    assert mine.left == mine.blocks
+    mine.put(block, np.array([0, 1]), state)
+    mine.write(block, {name: np.ones((4, D)) for name in ARRAYS})  # a whole block: what was put before is written over
+    assert mine.left == [one for one in mine.blocks if one != block]
+
+
 @pytest.mark.parametrize(
     ("dtype", "number", "told"),
     [

@@ -22,8 +22,9 @@ def kill_at(place: str, number: int) -> None:
     """Let the process end without warning at the ``number``th time that ``place`` is reached."""
     owner, name = {
         "plan": (module, "locate"),
-        "encode": (encode._Plan, "finish"),  # of a block
-        "write": (ActivationsWriter, "write"),
+        "encode": (encode._Plan, "encoded"),  # a batch
+        "put": (ActivationsWriter, "put"),  # rows of a batch
+        "write": (ActivationsWriter, "end"),  # of a block
         "save": (type_averages._Sums, "save"),
         "finish": (ActivationsWriter, "finish"),
     }[place]

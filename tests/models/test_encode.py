@@ -94,23 +94,32 @@ def test_what_goes_wrong_in_a_batch_is_raised_and_the_threads_are_put_back(origi
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_blocks_are_asked_for_little_ahead_and_their_memory_is_used_again(originals, monkeypatch, threads, number):
+@pytest.mark.parametrize("unit", ["word", "sentence"])
+def test_every_item_is_given_once_and_blocks_are_asked_for_little_ahead(originals, monkeypatch, threads, number, unit):
     monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
     encoder, asked = load_encoder(str(originals["bert"])), []
+    ranges = [range(start, min(start + 3, len(TEXT))) for start in range(0, len(TEXT), 3)]
 
     def blocks():
-        for start in range(len(TEXT)):
-            asked.append(start)
-            yield locate(encoder, TEXT, range(start, start + 1), Reading("word"))
+        for rows in ranges:
+            asked.append(rows.start)
+            yield locate(encoder, TEXT, rows, Reading(unit))
 
     threads(number)
-    places, ahead = [], []
-    for turn, (found, states) in enumerate(encode(encoder, blocks(), "mean", ["layer_02"])):
-        assert states["layer_02"].shape == (found.items, encoder.d)
-        places.append(states["layer_02"].data_ptr())
+    turn, ahead, split, batches = 0, [], 0, 0
+    done, shares, given = 0, 0, list[int]()
+    for part in encode(encoder, blocks(), "mean", ["layer_02"]):
+        assert part.vectors["layer_02"].shape == (len(part.items), encoder.d)
+        assert part.inputs[0] == done < part.inputs[1]
+        done, given = part.inputs[1], given + part.items.tolist()
         ahead.append(len(asked) - turn)
-    assert len(places) == len(TEXT) and max(ahead) <= 2 + 2 * number
-    assert not set(places[:-1:2]) & set(places[1::2])  # two rooms
+        shares, batches = shares + part.share(7), batches + 1
+        if part.last:
+            assert sorted(given) == list(range(part.found.items)) and shares == 7
+            split += len(part.found.inputs) > len(ranges[turn])
+            turn, done, given, shares = turn + 1, 0, [], 0
+    assert turn == len(ranges) and not given and max(ahead) <= 2 + 2 * number
+    assert split and batches > len(ranges)  # long input was among them, and blocks of several batches
 
 
 def test_a_twin_has_the_same_weights_and_its_own_modules(originals):
@@ -152,7 +161,7 @@ def test_threads_are_put_back_while_an_error_of_the_disk_is_still_held(originals
     def full(*_):
         raise OutputError("no room")
 
-    monkeypatch.setattr(*(("crosslens.models.type_averages._Sums.add", full) if unit == "type" else (ActivationsWriter, "write", full)))
+    monkeypatch.setattr(*(("crosslens.models.type_averages._Sums.add", full) if unit == "type" else (ActivationsWriter, "put", full)))
     threads(2)
     try:
         extract(encoder, TEXT, tmp_path / "store", unit=unit)
