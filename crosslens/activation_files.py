@@ -31,6 +31,7 @@ from crosslens.files import need_space, read_json, same_settings, sha256_file, w
 
 __all__ = ["ActivationsWriter", "Block", "Plan"]
 
+_FLUSH = 1 << 26  # bytes after which what is written goes to the disk: at the end little is left to wait for
 _GROUP = 1 << 16  # items in a row group of the index: what is held in memory of it
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # the bits of infinity, sign aside: numpy's isinf takes seven times as long
 
@@ -99,6 +100,7 @@ class ActivationsWriter:
         self._wanted = json.loads(json.dumps({"settings": settings, "arrays": self.arrays, "d": d, "dtype": dtype}))
         self.planned, self.blocks, self._index_sha256 = False, list[Block](), ""
         self._rows_put: dict[int, int] = {}  # in blocks that are not at their end
+        self._unflushed = 0
         if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
             refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
         self._resume()
@@ -239,6 +241,9 @@ class ActivationsWriter:
                 checksums[name] = block_checksum(file, HEADER + block.start * self._row, len(block) * self._row)
         with _disk(self.folder), open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
             journal.write(_line(block.number, checksums))
+        self._unflushed += len(self.arrays) * len(block) * self._row
+        if self._unflushed >= _FLUSH:
+            self._flush_arrays()
 
     def finish(self, **more: Any) -> Activations:
         """Check that every block is there, flush everything to disk, add the manifest, and make the store visible under its name.
@@ -264,12 +269,17 @@ class ActivationsWriter:
         if taken := sorted(more.keys() & {*sizes, *rest}):
             refuse("more", "names that the manifest does not use", ", ".join(taken), "call them otherwise")
         with _disk(self.folder):
-            for name in self.arrays:
-                _flush(self.aside / f"{name}.safetensors")
+            self._flush_arrays()
             write_json(self.aside / "manifest.json", {**sizes, **more, **rest})
             os.replace(self.aside, self.folder)
             _tidy(self.folder)  # last: until the store stands under its name, a stopped run needs these to go on
         return Activations(self.folder)
+
+    def _flush_arrays(self) -> None:
+        with _disk(self.folder):
+            for name in self.arrays:
+                _flush(self.aside / f"{name}.safetensors")
+        self._unflushed = 0
 
     def _resume(self) -> None:
         """Take up a plan that is complete and of the same settings."""

@@ -31,9 +31,9 @@ from crosslens.progress import Progress, say
 
 __all__ = ["check_settings", "check_text", "extract"]
 
-# Bytes of text in a block: some 16,000 tokens, so many that nearly all batches can be full and yet hold inputs of like length; a run
+# Bytes of text in a block: some 32,000 tokens, so many that nearly all batches can be full and yet hold inputs of like length; a run
 # that is killed has to encode its last block again. A GPU's batches are larger.
-_BLOCK_TEXT = {"cpu": 1 << 16, "cuda": 1 << 20}
+_BLOCK_TEXT = {"cpu": 1 << 17, "cuda": 1 << 20}
 _KEPT = 1 << 21  # bytes of text that are remembered between the two passes: a short text is tokenised once
 
 

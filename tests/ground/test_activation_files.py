@@ -361,9 +361,7 @@ def test_a_block_ends_with_each_row_once(tmp_path):
     mine = plan(writer(tmp_path / "store"))
     block, state = mine.blocks[1], {name: np.zeros((2, D)) for name in ARRAYS}
     for rows in ([0, 4], [-1, 0]):
-        with pytest.raises(
-            InputError, match=f"^rows: expected numbers from 0 to 3, got {rows[0]} to {rows[1]}; count from "
-        ):
+        with pytest.raises(InputError, match=f"^rows: expected numbers from 0 to 3, got {rows[0]} to {rows[1]}; count from "):
             mine.put(block, np.array(rows), state)
     mine.put(block, np.array([0, 1]), state)
     with pytest.raises(InputError, match="^block 1: expected 4 rows written, got 2; put each row once$"):
