@@ -6,6 +6,7 @@ Both appear only when the work has taken two seconds.
 """
 
 import sys
+import threading
 import time
 from types import TracebackType
 
@@ -33,7 +34,7 @@ def say(message: str) -> None:
 
 
 class Progress:
-    """Counts finished work.
+    """Counts finished work, of one thread or of several.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class Progress:
         self.total, self.label, self.unit, self.done = total, label, unit, done
         self._first, self._started = done, time.monotonic()
         self._next_line = self._started + _SHOW_AFTER
-        self._bar = None
+        self._bar, self._lock = None, threading.Lock()
         if not _quiet and sys.stderr.isatty():
             from tqdm import tqdm
 
@@ -59,13 +60,14 @@ class Progress:
 
     def add(self, count: int, note: str = "") -> None:
         """Count ``count`` more units as finished; ``note`` is shown beside the rate."""
-        self.done += count
-        if self._bar is not None:
-            if note:
-                self._bar.set_postfix_str(note, refresh=False)
-            self._bar.update(count)
-        elif not _quiet and time.monotonic() >= self._next_line:
-            self._line(note)
+        with self._lock:
+            self.done += count
+            if self._bar is not None:
+                if note:
+                    self._bar.set_postfix_str(note, refresh=False)
+                self._bar.update(count)
+            elif not _quiet and time.monotonic() >= self._next_line:
+                self._line(note)
 
     def _line(self, note: str) -> None:
         now = time.monotonic()

@@ -20,6 +20,7 @@ from crosslens.probes.fitted import check_seen, development_layers, fitted_layer
 from crosslens.probes.linear import class_codes, logits, own_rows
 from crosslens.probes.rows import StandardisedLayer, check_layers
 from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, residuals_in_place
+from crosslens.progress import Progress
 
 __all__ = ["LayerProbe"]
 
@@ -109,9 +110,12 @@ class LayerProbe(BaseEstimator):
         def fit_one(i: int) -> "_Fitted":
             layer = StandardisedLayer.of(layers[i], f"layers[{i}]")
             held = None if dev is None else (layer.held_out(dev[0][i], f"dev_layers[{i}]"), dev[1])
-            return _fit_layer(Surprise(layer, codes, len(classes)), strengths, self.norm, max_iter, held)
+            found = _fit_layer(Surprise(layer, codes, len(classes)), strengths, self.norm, max_iter, held)
+            progress.add(1)
+            return found
 
-        fitted = for_each(fit_one, len(layers))
+        with Progress(len(layers), "fitting linear probes", "layers") as progress:
+            fitted = for_each(fit_one, len(layers))
         short = {f"layers[{i}]": found.minimum.steps for i, found in enumerate(fitted) if not found.minimum.converged}
         if short:
             message = (

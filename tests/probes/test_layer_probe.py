@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from crosslens import progress
 from crosslens.errors import InputError
 from crosslens.probes.layer_probe import LayerProbe
 from crosslens.probes.linear import LinearProbe
@@ -265,3 +266,12 @@ def test_refusals(rng):
                 call()
     with pytest.raises(NotFittedError):
         LayerProbe().predict_proba(layers)
+
+
+def test_a_long_fit_shows_how_many_layers_are_done(rng, monkeypatch, capsys):
+    for name in ("_SHOW_AFTER", "_LINE_EVERY"):
+        monkeypatch.setattr(progress, name, 0.0)
+    monkeypatch.setattr(progress, "_quiet", False)
+    LayerProbe().fit(rng.normal(size=(3, 40, 4)), np.tile(["a", "b"], 20))
+    told = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(" layers, ")[0] for line in told] == [f"fitting linear probes: {i} of 3" for i in (1, 2, 3)]
