@@ -49,6 +49,8 @@ class Encoded:
 
     def share(self, total: int) -> int:
         """How many of ``total``, spread over the block's inputs, are done with this batch."""
+        if not self.found.inputs:
+            return total
         before, after = (total * number // len(self.found.inputs) for number in self.inputs)
         return after - before
 
@@ -112,7 +114,7 @@ class _Batch:
     def __init__(self, plan: _Plan, inputs: np.ndarray, before: int) -> None:
         self.plan, self.inputs, self.done = plan, inputs, (before, before + len(inputs))
         found, order, bounds = plan.found, plan.order, plan.bounds
-        self._entries = np.concatenate([order[bounds[i] : bounds[i + 1]] for i in inputs])
+        self._entries = np.concatenate([order[:0], *(order[bounds[i] : bounds[i + 1]] for i in inputs)])
         self._row = np.repeat(np.arange(len(inputs)), [bounds[i + 1] - bounds[i] for i in inputs])
         item = found.entry_item[self._entries]
         self._begins = np.flatnonzero((np.diff(item, prepend=-1) != 0) | (np.diff(self._row, prepend=-1) != 0))
@@ -121,6 +123,8 @@ class _Batch:
     def pooled(self, encoder: PretrainedEncoder) -> dict[str, Tensor]:
         """The vectors of :attr:`items`, by array name, (items, d) each; sums over this batch's pieces where an item has more."""
         plan, found, entries = self.plan, self.plan.found, self._entries
+        if not len(self.inputs):
+            return {name: torch.empty((0, plan.d)) for name in plan.arrays}
         tokens, mask, segments = _padded(encoder, found, self.inputs)
         place = self._row * tokens.shape[1] + found.column[found.entry_token[entries]]
         weights = (1 / found.pieces[found.entry_item[entries]]).astype(np.float32) if plan.pool == "mean" else None
@@ -159,7 +163,7 @@ def _batches_of(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str
     for found in blocks:
         plan = _Plan(encoder, found, pool, arrays)
         done = 0
-        for some in _by_length(found, encoder):
+        for some in _by_length(found, encoder) if found.inputs else [np.arange(0)]:  # a block of blank lines has no input
             yield _Batch(plan, some, done)
             done += len(some)
 

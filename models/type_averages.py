@@ -106,7 +106,7 @@ def average_types(
             if not part.inputs[0]:
                 number, found = next(numbers), part.found
                 keys = zip(_keys(found, lowercase), (found.pieces > 0).tolist(), strict=True)
-                known = np.array([types.get(word, -1) if has else -1 for word, has in keys])
+                known = np.array([types.get(word, -1) if has else -1 for word, has in keys], np.int64)
             sums.add(known[part.items], part.vectors, largest)
             if part.last:
                 sums.end(number)

@@ -63,7 +63,7 @@ class Located:
     ----------
     ids: (p,) token ids of all sentences on end, special tokens among them.
     segments: (p,) segment of each token: 1 for the second sentence of a pair.
-    inputs: for each input of the encoder the tokens in it, as places in ``ids``.
+    inputs: for each input of the encoder the tokens in it, at least one, as places in ``ids``.
     owner, column: (p,) the input from which a token's vector is taken and its place in that; -1 where it was cut off.
     entry_token, entry_item: (e,) which tokens make up which item, sorted by item.
     items: number of items.
@@ -183,6 +183,8 @@ def _windows(tokens: _Tokens, longest: int, long_input: str) -> tuple[list[np.nd
     owner, column = np.full(len(tokens.ids), -1), np.full(len(tokens.ids), -1)
     inputs: list[np.ndarray] = []
     for begin, end in zip(tokens.base[:-1].tolist(), tokens.base[1:].tolist(), strict=True):
+        if begin == end:  # a blank line, of a tokeniser without special tokens
+            continue
         if end - begin <= longest:
             taken = np.arange(begin, end)
             owner[taken], column[taken] = len(inputs), taken - begin

@@ -309,3 +309,18 @@ def test_blocks_hold_many_batches_of_the_device():
     for device in ("cpu", "cuda", "mps"):
         kind = device if device in encode._BATCH_TOKENS else "cpu"
         assert module._block_text(device) >= 8 * 4 * encode._BATCH_TOKENS[kind]  # a token is about four bytes
+
+
+@pytest.mark.parametrize("unit", ["word", "token", "type"])
+def test_blank_lines_have_no_items_where_the_tokeniser_adds_no_special_tokens(originals, tmp_path, monkeypatch, unit):
+    encoder = load_encoder(str(originals["roberta"]))
+    encoder.tokenizer.backend_tokenizer.post_processor = None
+    assert encoder.tokenizer("")["input_ids"] == []
+    monkeypatch.setattr(module, "_block_text", lambda *_: 1)  # a block for each line that is not blank
+    lines = ["", "the cat", "", "", "sat on the mat", ""]
+    corpus, full = (Corpus("eng", some, [str(i) for i in range(len(some))], "t") for some in (lines, [line for line in lines if line]))
+    store, other = extract(encoder, corpus, tmp_path / "blank", unit=unit), extract(encoder, full, tmp_path / "full", unit=unit)
+    assert np.array_equal(layers(store), layers(other)) and store.n == other.n > 4
+    if unit != "type":
+        none = extract(encoder, Corpus("eng", ["", ""], ["0", "1"], "t"), tmp_path / "none", unit=unit)
+        assert none.n == 0 and none.manifest["blocks"]
