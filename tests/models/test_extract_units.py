@@ -324,3 +324,23 @@ def test_blank_lines_have_no_items_where_the_tokeniser_adds_no_special_tokens(or
     if unit != "type":
         none = extract(encoder, Corpus("eng", ["", ""], ["0", "1"], "t"), tmp_path / "none", unit=unit)
         assert none.n == 0 and none.manifest["blocks"]
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_a_word_of_several_windows_beside_one_without_pieces(originals, tmp_path, pool):
+    encoder = load_encoder(str(originals["bert"]))
+    long = " ".join(["the cat sat on the mat"] * 30)
+    sentence = f"{long} \u200b end"
+    spans = [(0, len(long)), (len(long) + 1, len(long) + 2), (len(long) + 3, len(sentence))]
+    corpus = Corpus("eng", [sentence], ["0"], "t", words=[spans])
+    words, tokens = (
+        extract(encoder, corpus, tmp_path / "words", unit="word", pool=pool),
+        extract(encoder, corpus, tmp_path / "t", unit="token"),
+    )
+    pieces = np.array(words.index()["pieces"])
+    assert pieces[0] > encoder.max_length and pieces[1] == 0 and pieces.sum() == tokens.n
+    states, found = layers(tokens), layers(words)
+    for row, some in ((0, slice(0, pieces[0])), (2, slice(pieces[0], None))):
+        expected = states[:, some].mean(axis=1) if pool == "mean" else states[:, some].max(axis=1)
+        assert np.allclose(found[:, row], expected, atol=ROUNDING)
+    assert np.isnan(found[:, 1]).all()
