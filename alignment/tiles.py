@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 
 __all__ = ["BLOCK", "Found", "Scores", "find_both", "in_threads", "ranks", "rounding"]
 
-BLOCK = 2048  # rows of a tile's shorter side: a tile has 32 or 64 MB
+BLOCK = 2048  # rows of a tile's shorter side, at most: a tile has up to 64 MB
 _TILES = 2**29  # bytes of the tiles of all threads
 _TURNS = 16  # tiles for each thread, at least, where they do not become too small
 _GROUP = 8  # scores of which only the largest is looked at

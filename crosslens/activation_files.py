@@ -6,7 +6,7 @@ While it is written a store is called ``NAME.partial``. Beside what docs/activat
     blocks.json           the blocks of rows, and the index's checksum; there once the index is whole and the space is taken
     journal-0.jsonl ...   one file per process: a line for every block that it wrote, with its checksums
 
-Nothing is kept in memory per item, and nothing is flushed to disk per block: kill -9 leaves what was written to
+Nothing is kept in memory per item, and no block waits to be flushed to disk: kill -9 leaves what was written to
 the operating system, and what a failing machine takes away a later run finds by its checksum and writes again.
 """
 
@@ -38,7 +38,7 @@ _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # the bits of infinity, sig
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that are written at once."""
+    """Rows whose checksums are noted together, once all of them are written."""
 
     number: int
     """Counted from 0, in the order of the rows."""
@@ -229,7 +229,7 @@ class ActivationsWriter:
 
         Raises
         ------
-        InputError: some rows are not written, or some twice.
+        InputError: another number of rows was put than the block has.
         OutputError: an error of the disk.
         """
         written = self._rows_put.pop(block.number, 0)
