@@ -8,21 +8,25 @@ A group holds partners of similar hubness, so that its largest CSLS score is kno
 largest cosine.
 
 Results are those of the definition, in the precision of the products: two scores closer
-together than rounding may come in either order on another machine or with another
-number of threads. Equal scores are ordered by the lower index.
+together than rounding may come in either order on another machine. The work is shared among
+threads that each have a BLAS of one, so their number changes nothing. Equal scores are ordered by the lower index.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from crosslens.blas import for_each
+
 __all__ = ["GroupMaxima"]
 
 _GROUP = 32  # partners in a group, unless the vocabularies are so large that the maxima would not fit
 _MAXIMA_BYTES = 2**28  # most memory for the maxima of both sides
-_TILE = (512, 4096)  # rows of x and of y in one product: 8 MB of float32 cosines
+_TILE = (1024, 2048)  # rows of x and of y in one product: 8 MB of float32 cosines
+_GROUPS = 16  # groups that a thread looks in before it takes more
 _LOOKED_AT = 2**24  # most scores that one selection looks at together
 _PART = 2048  # rows whose groups are bounded at a time
 
@@ -56,12 +60,19 @@ class GroupMaxima:
         self._x, self._y = _Vocabulary.of(x, order_x, self._size), _Vocabulary.of(y, order_y, self._size)
         self._over_y = np.empty((len(x), len(self._y.members)), x.dtype)
         over_x = np.empty((len(self._x.members), len(y)), x.dtype)
-        for a, rows in self._x.blocks(_TILE[0]):
-            left = x[rows]
-            for b, columns in self._y.blocks(_TILE[1]):
-                tile = left @ y[columns].T
-                over_x[a, columns] = tile.reshape(self._size, -1, tile.shape[1]).max(axis=0)
-                self._over_y[rows, b] = tile.reshape(len(tile), self._size, -1).max(axis=1)
+        parts = list(self._y.blocks(_TILE[1]))
+
+        def look(number: int) -> None:
+            b, columns = parts[number]
+            right, memory = y[columns].T, np.empty(0, x.dtype)
+            for a, rows in self._x.blocks(_TILE[0]):
+                if memory.size < len(rows) * len(columns):
+                    memory = np.empty(len(rows) * len(columns), x.dtype)  # kept: fresh memory costs a good part of what the product costs
+                tile = np.matmul(x[rows], right, out=memory[: len(rows) * len(columns)].reshape(len(rows), -1))
+                over_x[a, columns] = np.maximum.reduce(tile.reshape(self._size, -1, len(columns)), axis=0)
+                self._over_y[rows, b] = np.maximum.reduce(tile.reshape(len(tile), self._size, -1), axis=1)
+
+        for_each(look, len(parts))
         self._over_x = np.ascontiguousarray(over_x.T)
 
     def best_cosines(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
@@ -180,17 +191,22 @@ def _look_in(
     ranks: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Multiply the rows by the members of their wanted groups, and keep the partners of the first ranks."""
-    items, partners, scores = [rows[:0]], [rows[:0]], [least[:0]]
-    for group in np.flatnonzero(wanted.any(axis=1)).tolist():
-        some, keys = rows[wanted[group]], other.group(group)
-        tile = one.units[some] @ other.units[keys].T
-        if r is not None:
-            tile = 2 * tile - r[keys]
-        at = np.flatnonzero(tile >= least[some, None])
-        items.append(some[at // len(keys)])
-        partners.append(keys[at % len(keys)])
-        scores.append(tile.ravel()[at])
-    item, partner, score = np.concatenate(items), np.concatenate(partners), np.concatenate(scores)
+    groups = np.flatnonzero(wanted.any(axis=1)).tolist()
+
+    def look(number: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        found = []
+        for group in groups[number * _GROUPS : (number + 1) * _GROUPS]:
+            some, keys = rows[wanted[group]], other.group(group)
+            tile = one.units[some] @ other.units[keys].T
+            if r is not None:
+                tile = 2 * tile - r[keys]
+            at = np.flatnonzero(tile >= least[some, None])
+            found.append((some[at // len(keys)], keys[at % len(keys)], tile.ravel()[at]))
+        return found
+
+    nobody = [(rows[:0], rows[:0], least[:0])]
+    found = itertools.chain(nobody, *for_each(look, -(-len(groups) // _GROUPS)))
+    item, partner, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort((partner, -score, item))
     item = item[order]
     order = order[np.arange(len(item)) - np.searchsorted(item, item) < ranks[item]]

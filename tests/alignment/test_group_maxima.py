@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from crosslens.alignment import group_maxima
 from crosslens.alignment.group_maxima import GroupMaxima
@@ -91,3 +92,17 @@ def test_few_groups_are_looked_in_when_neighbours_in_the_order_have_similar_mean
         for maxima in (GroupMaxima(x, x, np.argsort(r_x), np.argsort(r_y)), GroupMaxima(x, x, np.arange(3000), np.arange(3000)))
     )
     assert 10 <= sorted_groups < 13 < loose_groups
+
+
+def test_the_number_of_threads_changes_no_bit(rng, monkeypatch):
+    monkeypatch.setattr(group_maxima, "_TILE", (64, 128))  # many parts to share
+    x, y = (unit_rows(rng.normal(size=(n, 30)).astype(np.float32)) for n in (700, 500))
+    ranks = rng.integers(1, 6, size=700), rng.integers(1, 6, size=500)
+    order, found = rng.permutation(700), []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            maxima = GroupMaxima(x, y, order, np.arange(500))
+            means = maxima.neighbourhood_means(10)
+            found.append((*maxima.best_cosines(), *means, *maxima.partners(*means, *ranks)))
+    for other in found[1:]:
+        assert all(np.array_equal(one, two) for one, two in zip(found[0], other, strict=True))
