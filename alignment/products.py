@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.alignment.tiles import Found, Scores, find_both, rounding
+from crosslens.blas import for_each
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
 
@@ -45,9 +46,14 @@ class Cosine:
         """
         check_same_width(x, y, names)
         x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
-        x_lengths, y_lengths = row_lengths(x, names[0]), row_lengths(y, names[1])
-        order, every = np.arange(len(x)) if order is None else order, np.arange(len(y))
-        return cls(x, y, x_lengths, y_lengths, _units(x, x_lengths, order), _units(y, y_lengths, every), order)
+        orders = np.arange(len(x)) if order is None else order, np.arange(len(y))
+
+        def prepare(side: int) -> tuple[np.ndarray, np.ndarray]:
+            lengths = row_lengths((x, y)[side], names[side])
+            return lengths, _units((x, y)[side], lengths, orders[side])
+
+        (x_lengths, x_units), (y_lengths, y_units) = for_each(prepare, 2)
+        return cls(x, y, x_lengths, y_lengths, x_units, y_units, orders[0])
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Cosines of single pairs in float64."""

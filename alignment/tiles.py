@@ -10,7 +10,6 @@ answers depend on the vectors alone, not on tiles, threads or BLAS. (Very many p
 slower, never wrong.)
 """
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import threading
@@ -18,8 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import threadpoolctl
 from jaxtyping import Float, Int
+
+from crosslens.blas import blas_workers
 
 __all__ = ["BLOCK", "Found", "Scores", "find_both", "in_threads", "ranks", "rounding"]
 
@@ -111,7 +111,7 @@ def find_both(
         row, column = corner
         if not hasattr(own, "memory"):
             own.memory = np.empty(_whole(min(shape[0], n)) * _whole(min(shape[1], m)), np.float32)
-        tile = _Tile.of(scores, corner, shape, (row < len(of_x.worst), column < len(of_y.worst)), own.memory)
+        tile = _Tile.of(scores, corner, shape, (len(of_x.worst) - row, len(of_y.worst) - column), own.memory)
         of_x.offer(tile, 0)
         of_y.offer(tile, 1)
 
@@ -129,7 +129,7 @@ def _shape(sides: tuple[int, int], for_x: int, for_y: int, threads: int) -> tupl
     rows, columns = (1 if 4 * for_y < for_x else 2) * BLOCK, (1 if 4 * for_x < for_y else 2) * BLOCK
     while threads * 4 * rows * columns > _TILES and min(rows, columns) > BLOCK // 8:
         rows, columns = rows // 2, columns // 2
-    rows, columns = min(rows, _whole(sides[0])), min(columns, _whole(sides[1]))
+    rows, columns = _even(sides[0], rows), _even(sides[1], columns)
     least = BLOCK // 4
     while threads > 1 and -(-sides[0] // rows) * -(-sides[1] // columns) < _TURNS * threads and max(rows, columns) > least:
         if rows >= columns:
@@ -175,11 +175,11 @@ class _Tile:
     row: int
     column: int
     scores: np.ndarray  # (a, b)
-    tops: tuple[np.ndarray, np.ndarray]  # (a, b / 8), of every (b / 8)-th score of a row; (a / 8, b), of 8 neighbours in a column
+    tops: tuple[np.ndarray, np.ndarray]  # (<= a, b / 8), of every (b / 8)-th score of a row; (a / 8, <= b), of 8 neighbours in a column
 
     @classmethod
-    def of(cls, scores: Scores, corner: tuple[int, int], shape: tuple[int, int], wanted: tuple[bool, bool], memory: np.ndarray) -> "_Tile":
-        """Multiply into ``memory``."""
+    def of(cls, scores: Scores, corner: tuple[int, int], shape: tuple[int, int], looking: tuple[int, int], memory: np.ndarray) -> "_Tile":
+        """Multiply into ``memory``; of rows and columns as many as ``looking`` says look for partners, the first ones."""
         row, column = corner
         rows, columns = scores.left[row : row + shape[0]], scores.right[column : column + shape[1]]
         a, b = _whole(len(rows)), _whole(len(columns))
@@ -189,20 +189,16 @@ class _Tile:
         if scores.adjust is not None:
             scores.adjust(inside, row, column)
         tile[len(rows) :], tile[:, len(columns) :] = -np.inf, -np.inf
-        nobody = np.empty((0, 0), np.float32)
-        tops = (
-            _row_groups(tile).max(axis=1) if wanted[0] else nobody,
-            _column_groups(tile).max(axis=1) if wanted[1] else nobody,
-        )
-        return cls(row, column, tile, tops)
+        by_row = np.maximum.reduce(tile.reshape(a, _GROUP, -1)[: max(0, looking[0])], axis=1)
+        by_column = np.maximum.reduce(tile.reshape(-1, _GROUP, b)[:, :, : max(0, looking[1])], axis=1)
+        return cls(row, column, tile, (by_row, by_column))
 
-
-def _row_groups(tile: np.ndarray) -> np.ndarray:
-    return tile.reshape(len(tile), _GROUP, -1)
-
-
-def _column_groups(tile: np.ndarray) -> np.ndarray:
-    return tile.reshape(-1, _GROUP, tile.shape[1])
+    def members(self, axis: int, item: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """The scores of some groups of some rows or columns, shape (groups, 8)."""
+        width = self.scores.shape[1]
+        first, step = (item * width + group, width // _GROUP) if axis == 0 else (group * (_GROUP * width) + item, width)
+        inside = first[:, None] + np.arange(0, _GROUP * step, step)
+        return self.scores.reshape(-1).take(inside, mode="clip")  # all are inside: mode saves a check
 
 
 def _run_here(function: Callable[..., Any], arguments: list[Any]) -> None:
@@ -220,18 +216,21 @@ def in_threads(pairs: int) -> Iterator[tuple[Run, int]]:
     BLAS has one thread in each meanwhile, in the whole process. So all of the work is shared out, where BLAS would share the
     products only. Few pairs are not worth it.
     """
-    libraries = threadpoolctl.ThreadpoolController().select(user_api="blas") if pairs >= _FEW else None
-    threads = max((library.num_threads for library in libraries.lib_controllers), default=1) if libraries else 1
-    if libraries is None or threads == 1:
+    if pairs < _FEW:
         yield _run_here, 1
         return
-    with libraries.limit(limits=1), concurrent.futures.ThreadPoolExecutor(threads) as pool:
+    with blas_workers(pairs) as (pool, threads):
 
         def run(function: Callable[..., Any], arguments: list[Any]) -> None:
             for done in [pool.submit(function, each) for each in arguments]:
                 done.result()
 
         yield run, threads
+
+
+def _even(size: int, most: int) -> int:
+    """How long parts of a side are that are nearly alike and no longer than this."""
+    return min(most, _whole(-(-size // -(-size // most))))
 
 
 def _whole(size: int) -> int:
@@ -275,13 +274,10 @@ class _Shortlist:
             return
         tops, least = tile.tops[axis], self._least(tile, axis, slice(first, stop))
         if axis == 0:
-            groups = _row_groups(tile.scores)
             item, group = np.divmod(np.flatnonzero(tops >= least[:, None]), tops.shape[1])
-            values = groups[item, :, group]
         else:
-            groups = _column_groups(tile.scores)
             group, item = np.divmod(np.flatnonzero(tops >= least), tops.shape[1])
-            values = groups[group, :, item]
+        values = tile.members(axis, item, group)
         hit, member = np.divmod(np.flatnonzero(values >= least[item, None]), _GROUP)
         partner = member * tops.shape[1] + group[hit] if axis == 0 else group[hit] * _GROUP + member
         if len(hit):
@@ -289,8 +285,7 @@ class _Shortlist:
                 self._merge(first, item[hit], _packed(values[hit, member], partner + first_partner))
 
     def _least(self, tile: _Tile, axis: int, mine: slice) -> np.ndarray:
-        """The score that each item of the tile must see to take a partner in; infinite for those that look for none."""
-        least = np.full(tile.scores.shape[axis], np.inf, np.float32)
+        """The score that each item of the tile must see to take a partner in."""
         worst = self.worst[mine]
         if not np.isfinite(worst).all():  # the list is not full: as many groups as it is long have a member of at least this
             size, other = self.packed.shape[1], 1 - axis
@@ -300,7 +295,7 @@ class _Shortlist:
             place = seen.shape[other] - size
             if place >= 0:
                 worst = np.maximum(worst, np.partition(seen, place, axis=other).take(place, axis=other)[: len(worst)])
-        least[: len(worst)] = np.maximum(worst, _LOWEST)  # what fills a tile up never counts
+        least: np.ndarray = np.maximum(worst, _LOWEST)  # what fills a tile up never counts
         return least
 
     def _merge(self, first: int, item: np.ndarray, packed: np.ndarray) -> None:

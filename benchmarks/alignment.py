@@ -5,7 +5,7 @@
 1,500 queries look for their 10 best translations by CSLS (10 neighbours) among V words of 300 dimensions, r being that of whole
 vocabularies. Contestants, each in a process of its own, in turns:
 
-    bare products    V × V and 1,500 × V, in the tiles in which crosslens has them; nothing is looked at: the floor
+    bare products    V × V and 1,500 × V, in tiles as large as crosslens's largest; nothing is looked at: the floor
     crosslens        csls_neighbours(x, y, 10, rows=queries)
     faiss            flat indexes in both directions: all targets among the sources, the queries among the targets; then the scores
     vecmap           targets against all sources, 1,000 rows at a time, k passes for the k nearest; then the scores
@@ -50,7 +50,7 @@ def vocabularies(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def bare(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """Nothing but the products, in the tiles that csls_neighbours has."""
+    """Nothing but the products, in tiles as large as the largest of csls_neighbours."""
     rows, columns = 4096, 2048
     tile = np.empty((columns * 2, rows), np.float32)
     for left, a, b in ((x, rows, columns), (x[queries], columns, rows)):
