@@ -19,7 +19,7 @@ from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import check_seen, development_layers, fitted_layers
 from crosslens.probes.linear import class_codes, logits, own_rows
 from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, residuals_in_place
+from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, residuals_in_place, rough_start
 from crosslens.progress import Progress
 
 __all__ = ["LayerProbe"]
@@ -56,7 +56,7 @@ class LayerProbe(BaseEstimator):
     intercept_: shape (L, c) or (L, 1): b.
     mean_, scale_: shape (L, d), of the training rows; the scale is 1 for features that do not vary.
     C_: shape (L,), the penalty that each layer took.
-    n_iter_: shape (L,), steps for the penalty taken.
+    n_iter_: shape (L,), steps for the penalty taken, over all rows; those that only looked for a start in a sample are left out.
     loss_: shape (L,), in nats: ``(Σ_i -log p(y_i | x_i) + ||W||² / 2 C) / n`` on the training rows, the objective over C n.
     dev_accuracy_, dev_loss_: shape (L, penalties), on the development part, in the order of ``penalties``: accuracy from 0 to 1,
         and mean surprise in nats. NaN where no development part was given.
@@ -205,7 +205,8 @@ def _fit_layer(
     dev: tuple[StandardisedLayer, Int[np.ndarray, " m"]] | None,
 ) -> _Fitted:
     """The minimum for each penalty, from strict to loose, and the one that the development part likes best."""
-    start = np.zeros((objective.classes, len(objective.layer.mean) + 1))
+    zeros = np.zeros((objective.classes, len(objective.layer.mean) + 1))
+    start = rough_start(objective, min(strengths)) if norm == "l2" else zeros  # for L1 what is 0 already is a better start
     best, scores = None, np.full((len(strengths), 2), np.nan)
     for k in np.argsort(strengths, kind="stable"):
         found = fit_softmax(objective, strengths[k], start, tolerance=_TOLERANCE, max_iter=max_iter, norm=norm)

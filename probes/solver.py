@@ -22,7 +22,7 @@ import scipy.linalg
 from jaxtyping import Float, Int
 
 from crosslens.errors import refuse
-from crosslens.probes.rows import BLOCK, StandardisedLayer
+from crosslens.probes.rows import BLOCK, StandardisedLayer, TakenRows
 
 __all__ = [
     "Minimum",
@@ -34,13 +34,18 @@ __all__ = [
     "minimise",
     "minimise_sparse",
     "residuals_in_place",
+    "rough_start",
 ]
 
 _MEMORY = 10  # steps that L-BFGS remembers
 _TRIALS = 30  # points tried along a direction
 _ENOUGH = 1e-4  # share of the decrease promised by the slope that a step must bring
+_LONGER = 2.0  # times the last step is tried first, up to the whole
 _FLATTER = 0.9  # share of the slope that may be left
-_PER_DIMENSION, _LEAST_ROWS = 8, 4096  # rows from which correlations are taken
+_PER_DIMENSION, _LEAST_ROWS = 8, 4096  # rows from which correlations, and a rough start, are taken
+_ROUGHLY = 1e-2  # tolerance of a start
+_STEPS_ROUGHLY = 100  # towards a start, at most
+_WORTH_IT = 4  # times as many rows there must be for it
 _ROUNDING = 1e-6  # of a mean of float32 surprises, beside which a decrease is not seen
 _CHANGE = 1.5  # by this factor the curvature may change before M is computed anew
 _LEAST = 1e-12  # what probabilities leave open at least, for the curvature
@@ -100,15 +105,17 @@ def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_i
     """
     at, (value, gradient) = start, objective(start)
     pairs: _Pairs = collections.deque(maxlen=_MEMORY)
+    length = 1.0
     for steps in range(max_iter + 1):
         direction = -_inverse_hessian(objective.precondition, pairs, gradient)
         slope = float(np.vdot(gradient, direction))
         if -slope / 2 <= tolerance * value:
             return Minimum(at, value, steps, True)
-        found = _line_search(objective, at, value, slope, direction) if steps < max_iter else None
+        length = min(1.0, _LONGER * length)  # while whole steps are too long, the next one is too
+        found = _line_search(objective, at, value, slope, direction, length) if steps < max_iter else None
         if found is None:
             return Minimum(at, value, steps, False)
-        new_at, value, new_gradient = found
+        new_at, value, new_gradient, length = found
         _remember(pairs, new_at - at, new_gradient - gradient)
         at, gradient = new_at, new_gradient
     raise AssertionError("the last round of the loop returns")
@@ -137,10 +144,13 @@ def _inverse_hessian(precondition: Callable[[np.ndarray], np.ndarray], pairs: _P
 
 
 def _line_search(
-    objective: Objective, at: np.ndarray, value: float, slope: float, direction: np.ndarray
-) -> tuple[np.ndarray, float, np.ndarray] | None:
-    """A point far enough along the direction, its value and gradient; None if rounding hides every decrease."""
-    low, high, length = 0.0, math.inf, 1.0
+    objective: Objective, at: np.ndarray, value: float, slope: float, direction: np.ndarray, length: float
+) -> tuple[np.ndarray, float, np.ndarray, float] | None:
+    """A point far enough along the direction, its value, its gradient and how far it is, ``length`` being tried first.
+
+    None if rounding hides every decrease.
+    """
+    low, high = 0.0, math.inf
     allowance = _ROUNDING * value
     for _ in range(_TRIALS):
         new_at = at + length * direction
@@ -153,7 +163,7 @@ def _line_search(
         elif new_slope > -_FLATTER * slope and new_value > value + _ENOUGH * length * slope:
             high = length  # within the allowance, but steeper upwards than it was downwards
         else:
-            return new_at, new_value, gradient
+            return new_at, new_value, gradient, length
         if math.isinf(high):
             length *= 2
         else:  # where the slope would vanish if it changed evenly, kept away from both ends
@@ -277,17 +287,32 @@ class Surprise:
     layer: n rows of d features.
     codes: shape (n,), the class of each row, from 0 to c - 1.
     classes: c, at least 2.
+    correlations: how features vary together, roughly, for :class:`Preconditioner`; without them, they are taken from the rows.
 
     Attributes
     ----------
     penalty: 0 or above; may be changed between calls.
     """
 
-    def __init__(self, layer: StandardisedLayer, codes: Int[np.ndarray, " n"], classes: int) -> None:
+    def __init__(
+        self,
+        layer: StandardisedLayer,
+        codes: Int[np.ndarray, " n"],
+        classes: int,
+        correlations: Float[np.ndarray, "d d"] | None = None,
+    ) -> None:
         self.layer, self.codes, self.classes, self.penalty = layer, codes, classes, 1.0
         self._folded = layer.folded
-        blocks = (block * self._folded for _, block in layer.centred())
-        self._preconditioner = Preconditioner.of(blocks, len(layer), classes)
+        if correlations is None:
+            blocks = (block * self._folded for _, block in layer.centred())
+            self._preconditioner = Preconditioner.of(blocks, len(layer), classes)
+        else:
+            self._preconditioner = Preconditioner(correlations, classes)
+
+    def sample(self, rows: Int[np.ndarray, " s"]) -> "Surprise":
+        """The same of some rows, standardised alike; their features vary together as all rows' are taken to."""
+        layer = self.layer.held_out(TakenRows(self.layer.source, rows), self.layer.name)
+        return Surprise(layer, self.codes[rows], self.classes, self._preconditioner.correlations)
 
     def __call__(self, at: Float[np.ndarray, "c d1"]) -> tuple[float, Float[np.ndarray, "c d1"]]:
         """F and its gradient at ``(W | b)``, the intercept being the last column."""
@@ -313,6 +338,25 @@ class Surprise:
     def precondition(self, gradient: Float[np.ndarray, "c d1"]) -> Float[np.ndarray, "c d1"]:
         """``M⁻¹ gradient``."""
         return self._preconditioner.solve(gradient, self.penalty)
+
+
+def rough_start(objective: Surprise, strength: float) -> Float[np.ndarray, "c d1"]:
+    """Where the minimum over a sample of the rows roughly lies, with an L2 penalty; zeros where there are few rows.
+
+    A search spends most of its steps far from the minimum, where a sample shows the way as well and costs a fraction. It
+    changes the number of steps and not the minimum.
+
+    Parameters
+    ----------
+    objective: of n rows. strength: C.
+    """
+    start = np.zeros((objective.classes, len(objective.layer.mean) + 1))
+    every = len(objective.codes) // max(_LEAST_ROWS, _PER_DIMENSION * len(objective.layer.mean))
+    if every < _WORTH_IT:
+        return start
+    rows = np.sort(np.argsort(objective.codes, kind="stable")[::every])  # of each class alike
+    weight = len(objective.codes) / len(rows)  # of a row of the sample
+    return fit_softmax(objective.sample(rows), strength * weight, start, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY).at
 
 
 def fit_softmax(

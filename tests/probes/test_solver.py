@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from crosslens.errors import InputError
 from crosslens.probes import solver
 from crosslens.probes.rows import BLOCK, StandardisedLayer
-from crosslens.probes.solver import Preconditioner, Surprise, check_strengths, fit_softmax, minimise, residuals_in_place
+from crosslens.probes.solver import Preconditioner, Surprise, check_strengths, fit_softmax, minimise, residuals_in_place, rough_start
 
 
 @pytest.fixture
@@ -151,6 +151,66 @@ def test_a_poor_preconditioner_changes_the_steps_but_not_the_minimum(rng, monkey
     for other in (poor, fair):
         assert other.value == pytest.approx(good.value, rel=1e-9)
         assert np.allclose(other.at, good.at, atol=1e-4)
+
+
+def test_after_a_step_that_was_cut_the_next_begins_cut(monkeypatch):
+    monkeypatch.setattr(solver, "_remember", lambda *_: None)  # nothing is learnt: whole steps stay far too long
+    calls = {}
+    for longer in (solver._LONGER, np.inf):
+        monkeypatch.setattr(solver, "_LONGER", longer)
+        bowl = Bowl([1.0, 30.0], [2.0, 3.0], [1.0, 1.0])
+        found = minimise(bowl, np.zeros(2), tolerance=1e-10, max_iter=500)
+        assert found.converged and found.at == pytest.approx([2, 3], abs=1e-3)
+        calls[longer] = (bowl.calls - 1) / found.steps
+    assert calls[2.0] < 1.75 < 2 <= calls[np.inf]
+
+
+def test_whole_steps_come_back_after_one_that_was_cut(monkeypatch):
+    tried, search = [], solver._line_search
+    monkeypatch.setattr(solver, "_line_search", lambda *given: tried.append(given[-1]) or search(*given))
+    found = minimise(Valley(), np.array([-1.2, 1.0]), tolerance=1e-12, max_iter=200)
+    assert found.converged and min(tried) < 1 == tried[-1]
+    assert all(after <= 1 for after in tried)
+
+
+def test_a_rough_start_from_a_sample_saves_steps_and_keeps_the_minimum(rng, monkeypatch):
+    layer, codes = problem(rng, n=3000)
+    monkeypatch.setattr(solver, "_LEAST_ROWS", 250)
+    objective = Surprise(layer, codes, 4)
+    start = rough_start(objective, 0.5)
+    assert start.shape == (4, 8)
+    zeros = np.zeros_like(start)
+    options = {"tolerance": 1e-12, "max_iter": 500}
+    from_start, from_zeros = fit_softmax(objective, 0.5, start, **options), fit_softmax(objective, 0.5, zeros, **options)
+    assert from_start.value == pytest.approx(from_zeros.value, rel=1e-9)
+    assert np.allclose(from_start.at, from_zeros.at, atol=1e-4)
+    assert from_start.steps < from_zeros.steps
+    assert plain(layer, codes, objective.penalty, start) - from_zeros.value < 0.1 * (np.log(4) - from_zeros.value)
+
+
+def test_a_rough_start_has_rows_of_every_class_and_needs_many_rows(rng, monkeypatch):
+    layer, codes = problem(rng, n=3000)
+    monkeypatch.setattr(solver, "_LEAST_ROWS", 300)
+    codes = np.sort(codes)  # as files by language are
+    seen = []
+    monkeypatch.setattr(Surprise, "sample", lambda self, rows: seen.append(rows) or Surprise(self.layer, self.codes, 4))
+    rough_start(Surprise(layer, codes, 4), 1.0)
+    assert np.array_equal(np.unique(seen[0]), seen[0])
+    assert np.allclose(np.bincount(codes[seen[0]]), np.bincount(codes) / 10, atol=1)
+    monkeypatch.setattr(solver, "_LEAST_ROWS", 751)  # not four times as many
+    assert not rough_start(Surprise(layer, codes, 4), 1.0).any() and len(seen) == 1
+
+
+def test_a_sample_is_standardised_as_all_rows_are(rng):
+    layer, codes = problem(rng, n=BLOCK + 40)
+    rows = np.arange(0, BLOCK + 40, 3)
+    whole, at = Surprise(layer, codes, 4), rng.normal(size=(4, 8))
+    sample = whole.sample(rows)
+    sample.penalty = whole.penalty = 0.0
+    assert np.array_equal(sample.precondition(at), whole.precondition(at))
+    z = (np.asarray(layer.source)[rows] - layer.mean) / layer.scale
+    logs = log_softmax(z @ at[:, :-1].T + at[:, -1], axis=1)
+    assert sample(at)[0] == pytest.approx(-logs[np.arange(len(rows)), codes[rows]].mean(), rel=1e-9)
 
 
 def test_correlations_are_taken_from_rows_drawn_evenly(rng):
