@@ -31,7 +31,7 @@ from crosslens.files import need_space, read_json, same_settings, sha256_file, w
 
 __all__ = ["ActivationsWriter", "Block", "Plan"]
 
-_FLUSH = 1 << 26  # bytes after which what is written goes to the disk: at the end little is left to wait for
+_FLUSH = 1 << 25  # bytes after which what is written goes to the disk: at the end little is left to wait for
 _GROUP = 1 << 16  # items in a row group of the index: what is held in memory of it
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # the bits of infinity, sign aside: numpy's isinf takes seven times as long
 
@@ -223,6 +223,9 @@ class ActivationsWriter:
                 for begin, end, first in runs:
                     _write_at(file.fileno(), data[begin * self._row : end * self._row].data, HEADER + (block.start + first) * self._row)
         self._rows_put[block.number] = self._rows_put.get(block.number, 0) + len(rows)
+        self._unflushed += len(self.arrays) * len(rows) * self._row
+        if self._unflushed >= _FLUSH:
+            self._flush_arrays()
 
     def end(self, block: Block) -> None:
         """Note that all rows of a block are written, and their checksums. When this returns the block survives the end of this process.
@@ -241,9 +244,6 @@ class ActivationsWriter:
                 checksums[name] = block_checksum(file, HEADER + block.start * self._row, len(block) * self._row)
         with _disk(self.folder), open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
             journal.write(_line(block.number, checksums))
-        self._unflushed += len(self.arrays) * len(block) * self._row
-        if self._unflushed >= _FLUSH:
-            self._flush_arrays()
 
     def finish(self, **more: Any) -> Activations:
         """Check that every block is there, flush everything to disk, add the manifest, and make the store visible under its name.

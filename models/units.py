@@ -28,6 +28,7 @@ UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 POOLS = ("mean", "max", "first", "last")
 LONG_INPUTS = ("window", "truncate")
 _MARKERS = "▁Ġ "  # how SentencePiece and byte-level vocabularies write a space
+_BARE = {"return_attention_mask": False, "return_token_type_ids": False}  # encodings say all; lists of it would only burden Python's memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +144,7 @@ def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Rea
 def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range, second: Corpus | None, *, cut_pairs: bool) -> _Tokens:
     texts = list(corpus.sentences[rows.start : rows.stop])
     if second is None:
-        encodings = encoder.tokenizer(texts, return_offsets_mapping=True).encodings
+        encodings = encoder.tokenizer(texts, **_BARE).encodings
     else:
         encodings = _encode_pairs(encoder, texts, list(second.sentences[rows.start : rows.stop]), cut_pairs)
     ids, kinds = [encoding.ids for encoding in encodings], [encoding.type_ids for encoding in encodings] if second is not None else []
@@ -173,7 +174,7 @@ def _encode_pairs(encoder: PretrainedEncoder, firsts: list[str], seconds: list[s
         mine = [i for i, sentence in enumerate(seconds) if (not sentence) == alone]
         if mine:
             sides = (firsts,) if alone else (firsts, seconds)
-            some = encoder.tokenizer(*([side[i] for i in mine] for side in sides), return_offsets_mapping=True, **settings)
+            some = encoder.tokenizer(*([side[i] for i in mine] for side in sides), **_BARE, **settings)
             encodings |= dict(zip(mine, some.encodings, strict=True))
     return [encodings[i] for i in range(len(firsts))]
 

@@ -61,6 +61,24 @@ def master(tmp_path_factory):
     return snapshot(folder)
 
 
+def test_what_is_put_goes_to_the_disk_as_it_comes_and_all_of_it_before_the_store_is_seen(tmp_path, master, monkeypatch):
+    mine = plan(writer(tmp_path / "store"))
+    monkeypatch.setattr(activation_files, "_FLUSH", 2 * 3 * D * 4)  # two rows of the three arrays
+    flushed, flush = [], activation_files._flush
+    monkeypatch.setattr(activation_files, "_flush", lambda path: (flushed.append(path.stem), flush(path)))
+    block = mine.left[0]
+    for row, seen in ((0, []), (1, ARRAYS), (2, ARRAYS)):
+        mine.put(block, np.array([row]), {name: state[[row]] for name, state in STATES.items()})
+        assert flushed == seen
+    mine.put(block, np.array([3]), {name: state[[3]] for name, state in STATES.items()})
+    assert flushed == 2 * ARRAYS
+    mine.end(block)
+    write(mine, mine.left)
+    flushed.clear()
+    mine.finish(**MORE)
+    assert flushed[:3] == ARRAYS and snapshot(tmp_path / "store") == master
+
+
 # ---------------------------------------------------------------- the plan
 
 
