@@ -233,7 +233,7 @@ def _validate(run: _Run, now: int) -> None:
     recipe, memory = run.recipe, run.memory
     with gathered(run.model):
         found = validate(run.model, run.feed, run.world.device, recipe.vocabulary.copies)
-    run.events.write({"step": now, "tokens": memory["tokens"], "seconds": round(memory["seconds"], 1), **found})
+    run.events.write({"step": now, "tokens": memory["tokens"], "seconds": round(memory["seconds"], 3), **found})
     if recipe.select == "last" and not recipe.patience:
         return
     measure = run.world.agreed(choice_measure(found, recipe.select))
@@ -284,7 +284,7 @@ class _Meter:
         memory, rate = self.run.memory, self.tokens / passed
         memory["seconds"] += passed
         line = {"step": now, "tokens": memory["tokens"], "loss": self.loss / self.predicted, "tokens_per_second": round(rate)}
-        line["seconds"] = round(memory["seconds"], 1)
+        line["seconds"] = round(memory["seconds"], 3)
         if self.peak is not None:
             line["utilisation"] = round(rate * self.flops / (self.peak * self.run.world.size), 4)
         self.run.events.write(line)
