@@ -19,7 +19,7 @@ from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import check_seen, development_layers, fitted_layers
 from crosslens.probes.linear import class_codes, logits, own_rows
 from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, residuals_in_place, rough_start
+from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, new_pairs, residuals_in_place, rough_start
 from crosslens.progress import Progress
 
 __all__ = ["LayerProbe"]
@@ -205,12 +205,13 @@ def _fit_layer(
     dev: tuple[StandardisedLayer, Int[np.ndarray, " m"]] | None,
 ) -> _Fitted:
     """The minimum for each penalty, from strict to loose, and the one that the development part likes best."""
-    zeros = np.zeros((objective.classes, len(objective.layer.mean) + 1))
-    start = rough_start(objective, min(strengths)) if norm == "l2" else zeros  # for L1 what is 0 already is a better start
+    start, pairs = np.zeros((objective.classes, len(objective.layer.mean) + 1)), new_pairs()
+    if norm == "l2":  # for L1 what is 0 already is a better start
+        start = rough_start(objective, min(strengths), pairs)
     best, scores = None, np.full((len(strengths), 2), np.nan)
     for k in np.argsort(strengths, kind="stable"):
-        found = fit_softmax(objective, strengths[k], start, tolerance=_TOLERANCE, max_iter=max_iter, norm=norm)
-        start = found.at
+        found = fit_softmax(objective, strengths[k], start, tolerance=_TOLERANCE, max_iter=max_iter, norm=norm, pairs=pairs)
+        start, pairs = found.at, new_pairs()  # with another penalty the curvature is another
         if dev is not None:
             scores[k] = _accuracy_and_surprise(found.at, *dev)
         if best is None or (-scores[k, 0], scores[k, 1]) < (-scores[best[0], 0], scores[best[0], 1]):

@@ -27,12 +27,14 @@ from crosslens.probes.rows import BLOCK, StandardisedLayer, TakenRows
 __all__ = [
     "Minimum",
     "Objective",
+    "Pairs",
     "Preconditioner",
     "Surprise",
     "check_strengths",
     "fit_softmax",
     "minimise",
     "minimise_sparse",
+    "new_pairs",
     "residuals_in_place",
     "rough_start",
 ]
@@ -43,7 +45,7 @@ _ENOUGH = 1e-4  # share of the decrease promised by the slope that a step must b
 _LONGER = 2.0  # times the last step is tried first, up to the whole
 _FLATTER = 0.9  # share of the slope that may be left
 _PER_DIMENSION, _LEAST_ROWS = 8, 4096  # rows from which correlations, and a rough start, are taken
-_ROUGHLY = 1e-2  # tolerance of a start
+_ROUGHLY = 1e-3  # tolerance of a start
 _STEPS_ROUGHLY = 100  # towards a start, at most
 _WORTH_IT = 4  # times as many rows there must be for it
 _ROUNDING = 1e-6  # of a mean of float32 surprises, beside which a decrease is not seen
@@ -52,7 +54,13 @@ _LEAST = 1e-12  # what probabilities leave open at least, for the curvature
 _RIDGE = 1e-5  # added to correlations: M must be positive definite, and directions below this need no help
 
 
-_Pairs = collections.deque[tuple[np.ndarray, np.ndarray, float]]  # a step, what it changed in the gradient, their inner product
+Pairs = collections.deque[tuple[np.ndarray, np.ndarray, float]]
+"""The last steps of a search: each with what it changed in the gradient, and their inner product. That tells of the curvature."""
+
+
+def new_pairs() -> Pairs:
+    """None yet."""
+    return collections.deque(maxlen=_MEMORY)
 
 
 @runtime_checkable
@@ -76,7 +84,7 @@ class Minimum:
     converged: bool
 
 
-def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_iter: int) -> Minimum:
+def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_iter: int, pairs: Pairs | None = None) -> Minimum:
     """Minimise by preconditioned L-BFGS with a line search.
 
     It has converged where the decrease that is still to be had, ``gᵀ H g / 2`` with the gradient g and L-BFGS's inverse
@@ -88,6 +96,7 @@ def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_i
     objective: of values above 0.
     start: where to begin; any shape.
     tolerance: as above. max_iter: most steps.
+    pairs: what another search has learnt of the curvature around there; this one adds to it.
 
     References
     ----------
@@ -104,7 +113,7 @@ def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_i
     ([3.0, 3.0], True)
     """
     at, (value, gradient) = start, objective(start)
-    pairs: _Pairs = collections.deque(maxlen=_MEMORY)
+    pairs = new_pairs() if pairs is None else pairs
     length = 1.0
     for steps in range(max_iter + 1):
         direction = -_inverse_hessian(objective.precondition, pairs, gradient)
@@ -121,14 +130,14 @@ def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_i
     raise AssertionError("the last round of the loop returns")
 
 
-def _remember(pairs: _Pairs, step: np.ndarray, change: np.ndarray) -> None:
+def _remember(pairs: Pairs, step: np.ndarray, change: np.ndarray) -> None:
     """Keep a step with what it changed in the gradient, if H stays positive definite with it."""
     along = float(np.vdot(step, change))
     if along > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
         pairs.append((step, change, along))
 
 
-def _inverse_hessian(precondition: Callable[[np.ndarray], np.ndarray], pairs: _Pairs, gradient: np.ndarray) -> np.ndarray:
+def _inverse_hessian(precondition: Callable[[np.ndarray], np.ndarray], pairs: Pairs, gradient: np.ndarray) -> np.ndarray:
     """H g, by the two loops of L-BFGS around the preconditioner, which is scaled to the last step."""
     rest, weights = gradient.copy(), []
     for step, change, along in reversed(pairs):
@@ -196,7 +205,7 @@ def minimise_sparse(objective: Objective, start: np.ndarray, weights: np.ndarray
     """
     at, (smooth, gradient) = start, objective(start)
     value = smooth + float((weights * np.abs(at)).sum())
-    pairs: _Pairs = collections.deque(maxlen=_MEMORY)
+    pairs = new_pairs()
     for steps in range(max_iter + 1):
         slopes = _steepest(at, gradient, weights)
         direction = -_inverse_hessian(np.copy, pairs, slopes)
@@ -340,15 +349,15 @@ class Surprise:
         return self._preconditioner.solve(gradient, self.penalty)
 
 
-def rough_start(objective: Surprise, strength: float) -> Float[np.ndarray, "c d1"]:
+def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.ndarray, "c d1"]:
     """Where the minimum over a sample of the rows roughly lies, with an L2 penalty; zeros where there are few rows.
 
-    A search spends most of its steps far from the minimum, where a sample shows the way as well and costs a fraction. It
-    changes the number of steps and not the minimum.
+    A search spends most of its steps far from the minimum, where a sample shows the way as well and costs a fraction; and
+    what it has learnt of the curvature holds nearly as well for all rows. It changes the number of steps and not the minimum.
 
     Parameters
     ----------
-    objective: of n rows. strength: C.
+    objective: of n rows. strength: C. pairs: take what is learnt of the curvature.
     """
     start = np.zeros((objective.classes, len(objective.layer.mean) + 1))
     every = len(objective.codes) // max(_LEAST_ROWS, _PER_DIMENSION * len(objective.layer.mean))
@@ -356,11 +365,19 @@ def rough_start(objective: Surprise, strength: float) -> Float[np.ndarray, "c d1
         return start
     rows = np.sort(np.argsort(objective.codes, kind="stable")[::every])  # of each class alike
     weight = len(objective.codes) / len(rows)  # of a row of the sample
-    return fit_softmax(objective.sample(rows), strength * weight, start, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY).at
+    sample = objective.sample(rows)
+    return fit_softmax(sample, strength * weight, start, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY, pairs=pairs).at
 
 
 def fit_softmax(
-    objective: Surprise, strength: float, start: Float[np.ndarray, "c d1"], *, tolerance: float, max_iter: int, norm: str = "l2"
+    objective: Surprise,
+    strength: float,
+    start: Float[np.ndarray, "c d1"],
+    *,
+    tolerance: float,
+    max_iter: int,
+    norm: str = "l2",
+    pairs: Pairs | None = None,
 ) -> Minimum:
     """The minimum of ``C Σ_i -log p(y_i | x_i) + ||W||² / 2``, or with ``||W||_1`` for its norm, found as that of its mean over C n.
 
@@ -369,7 +386,7 @@ def fit_softmax(
     objective: of n rows; its penalty is set. Two classes have a row each here, opposite to each other, where scikit-learn and
         this library's probes have one, their difference, whose square is twice the sum of theirs, and whose absolute value is that sum.
     strength: C. norm: "l2" or "l1".
-    start, tolerance, max_iter: as for :func:`minimise` and :func:`minimise_sparse`.
+    start, tolerance, max_iter: as for :func:`minimise` and :func:`minimise_sparse`. pairs: as for the former; the latter takes none.
     """
     penalty = 1 / (strength * len(objective.codes))
     if norm == "l1":
@@ -377,7 +394,7 @@ def fit_softmax(
         weights = np.append(np.full(start.shape[1] - 1, penalty), 0)  # none for the intercept
         return minimise_sparse(objective, start, weights, tolerance=tolerance, max_iter=max_iter)
     objective.penalty = penalty * (2 if objective.classes == 2 else 1)
-    return minimise(objective, start, tolerance=tolerance, max_iter=max_iter)
+    return minimise(objective, start, tolerance=tolerance, max_iter=max_iter, pairs=pairs)
 
 
 def check_strengths(value: Any, name: str, *, least: str = "above 0") -> list[float]:
