@@ -19,7 +19,7 @@ from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import check_seen, development_layers, fitted_layers
 from crosslens.probes.linear import class_codes, logits, own_rows
 from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, new_pairs, residuals_in_place, rough_start
+from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, frequencies, new_pairs, residuals_in_place, rough_start
 from crosslens.progress import Progress
 
 __all__ = ["LayerProbe"]
@@ -205,9 +205,8 @@ def _fit_layer(
     dev: tuple[StandardisedLayer, Int[np.ndarray, " m"]] | None,
 ) -> _Fitted:
     """The minimum for each penalty, from strict to loose, and the one that the development part likes best."""
-    start, pairs = np.zeros((objective.classes, len(objective.layer.mean) + 1)), new_pairs()
-    if norm == "l2":  # for L1 what is 0 already is a better start
-        start = rough_start(objective, min(strengths), pairs)
+    pairs = new_pairs()  # for L1 what is 0 already is a better start than the minimum over a sample
+    start = rough_start(objective, min(strengths), pairs) if norm == "l2" else frequencies(objective)
     best, scores = None, np.full((len(strengths), 2), np.nan)
     for k in np.argsort(strengths, kind="stable"):
         found = fit_softmax(objective, strengths[k], start, tolerance=_TOLERANCE, max_iter=max_iter, norm=norm, pairs=pairs)

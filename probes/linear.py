@@ -14,7 +14,7 @@ from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import LabelProbe, check_fitted, fitted_matrix
 from crosslens.probes.rows import StandardisedLayer
-from crosslens.probes.solver import Surprise, fit_softmax
+from crosslens.probes.solver import Surprise, fit_softmax, frequencies
 
 __all__ = ["LinearProbe", "class_codes", "logits", "own_rows"]
 
@@ -85,8 +85,8 @@ class LinearProbe(LabelProbe, ClassifierMixin, BaseEstimator):
             refuse(
                 "X", "at least one feature that varies", f"{X.shape[1]} constant columns", "give different items or another layer's vectors"
             )
-        start = np.zeros((len(classes), X.shape[1] + 1))
-        found = fit_softmax(Surprise(layer, codes, len(classes)), float(self.C), start, tolerance=_TOLERANCE, max_iter=max_iter)
+        objective = Surprise(layer, codes, len(classes))
+        found = fit_softmax(objective, float(self.C), frequencies(objective), tolerance=_TOLERANCE, max_iter=max_iter)
         if not found.converged:
             message = f"max_iter: expected convergence, got none in {found.steps} step(s); raise max_iter or lower C"
             warnings.warn(message, ConvergenceWarning, stacklevel=2)

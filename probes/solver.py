@@ -32,6 +32,7 @@ __all__ = [
     "Surprise",
     "check_strengths",
     "fit_softmax",
+    "frequencies",
     "minimise",
     "minimise_sparse",
     "new_pairs",
@@ -350,7 +351,7 @@ class Surprise:
 
 
 def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.ndarray, "c d1"]:
-    """Where the minimum over a sample of the rows roughly lies, with an L2 penalty; zeros where there are few rows.
+    """Where the minimum over a sample of the rows roughly lies, with an L2 penalty; :func:`frequencies` where there are few rows.
 
     A search spends most of its steps far from the minimum, where a sample shows the way as well and costs a fraction; and
     what it has learnt of the curvature holds nearly as well for all rows. It changes the number of steps and not the minimum.
@@ -359,7 +360,7 @@ def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.
     ----------
     objective: of n rows. strength: C. pairs: take what is learnt of the curvature.
     """
-    start = np.zeros((objective.classes, len(objective.layer.mean) + 1))
+    start = frequencies(objective)
     every = len(objective.codes) // max(_LEAST_ROWS, _PER_DIMENSION * len(objective.layer.mean))
     if every < _WORTH_IT:
         return start
@@ -367,6 +368,14 @@ def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.
     weight = len(objective.codes) / len(rows)  # of a row of the sample
     sample = objective.sample(rows)
     return fit_softmax(sample, strength * weight, start, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY, pairs=pairs).at
+
+
+def frequencies(objective: Surprise) -> Float[np.ndarray, "c d1"]:
+    """The best answer without looking at the features: how frequent the classes are."""
+    start = np.zeros((objective.classes, len(objective.layer.mean) + 1))
+    logs = np.log(np.bincount(objective.codes, minlength=objective.classes))
+    start[:, -1] = logs - logs.mean()
+    return start
 
 
 def fit_softmax(

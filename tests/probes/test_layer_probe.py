@@ -124,7 +124,7 @@ def test_each_layer_takes_the_penalty_that_its_development_part_likes_best(rng):
     for i in range(3):
         order = sorted(range(3), key=lambda k: (-probe.dev_accuracy_[i, k], probe.dev_loss_[i, k], strengths[k]))  # noqa: B023
         assert probe.C_[i] == strengths[order[0]]
-        assert probe.loss_[i] == pytest.approx(alone[order[0]].loss_[i], rel=1e-5)
+        assert probe.loss_[i] == pytest.approx(alone[order[0]].loss_[i], rel=1e-4)  # each is within 1e-4 of the minimum
     assert len(set(probe.C_)) > 1, "the layers differ in what they need"
 
 

@@ -13,6 +13,7 @@ from crosslens.probes.solver import (
     Surprise,
     check_strengths,
     fit_softmax,
+    frequencies,
     minimise,
     new_pairs,
     residuals_in_place,
@@ -211,7 +212,17 @@ def test_a_rough_start_has_rows_of_every_class_and_needs_many_rows(rng, monkeypa
     assert np.allclose(np.bincount(codes[seen[0]]), np.bincount(codes) / 10, atol=1)
     monkeypatch.setattr(solver, "_LEAST_ROWS", 751)  # not four times as many
     nothing = new_pairs()
-    assert not rough_start(Surprise(layer, codes, 4), 1.0, nothing).any() and len(seen) == 1 and not nothing
+    assert not rough_start(Surprise(layer, codes, 4), 1.0, nothing)[:, :-1].any() and len(seen) == 1 and not nothing
+
+
+def test_frequencies_are_the_minimum_where_features_say_nothing(rng):
+    layer = StandardisedLayer.of(np.full((60, 2), 3.0), "layers[0]")
+    codes = np.repeat([0, 1, 2], [30, 20, 10])
+    objective = Surprise(layer, codes, 3)
+    start = frequencies(objective)
+    assert np.allclose(np.exp(start[:, -1]) / np.exp(start[:, -1]).sum(), [1 / 2, 1 / 3, 1 / 6], atol=1e-12)
+    assert objective(start)[0] == pytest.approx(np.log(2) / 2 + np.log(3) / 3 + np.log(6) / 6) and start.sum() == pytest.approx(0)
+    assert np.abs(objective(start)[1]).max() < 1e-12
 
 
 def test_a_sample_is_standardised_as_all_rows_are(rng):
