@@ -47,7 +47,8 @@ _LONGER = 2.0  # times the last step is tried first, up to the whole
 _FLATTER = 0.9  # share of the slope that may be left
 _PER_DIMENSION, _LEAST_ROWS = 8, 4096  # rows from which correlations, and a rough start, are taken
 _ROUGHLY = 1e-3  # tolerance of a start
-_STEPS_ROUGHLY = 100  # towards a start, at most
+_STEPS_ROUGHLY = 30  # towards a start, at most
+_OVERFITTED = 4.0  # times its value on the sample that a start may have on another sample
 _WORTH_IT = 4  # times as many rows there must be for it
 _ROUNDING = 1e-6  # of a mean of float32 surprises, beside which a decrease is not seen
 _CHANGE = 1.5  # by this factor the curvature may change before M is computed anew
@@ -351,10 +352,11 @@ class Surprise:
 
 
 def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.ndarray, "c d1"]:
-    """Where the minimum over a sample of the rows roughly lies, with an L2 penalty; :func:`frequencies` where there are few rows.
+    """Where the minimum over a sample of the rows roughly lies, with an L2 penalty; :func:`frequencies` where a sample tells little.
 
     A search spends most of its steps far from the minimum, where a sample shows the way as well and costs a fraction; and
-    what it has learnt of the curvature holds nearly as well for all rows. It changes the number of steps and not the minimum.
+    what it has learnt of the curvature holds nearly as well for all rows. But with a loose penalty a sample is overfitted, and
+    its minimum is a worse start than none. It changes the number of steps and not the minimum.
 
     Parameters
     ----------
@@ -364,10 +366,15 @@ def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.
     every = len(objective.codes) // max(_LEAST_ROWS, _PER_DIMENSION * len(objective.layer.mean))
     if every < _WORTH_IT:
         return start
-    rows = np.sort(np.argsort(objective.codes, kind="stable")[::every])  # of each class alike
-    weight = len(objective.codes) / len(rows)  # of a row of the sample
-    sample = objective.sample(rows)
-    return fit_softmax(sample, strength * weight, start, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY, pairs=pairs).at
+    by_class = np.argsort(objective.codes, kind="stable")  # so that a sample has of each class alike
+    sample, other = (objective.sample(np.sort(by_class[first::every])) for first in (0, 1))
+    weight = len(objective.codes) / len(sample.codes)  # of a row of the sample
+    found = fit_softmax(sample, strength * weight, start, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY, pairs=pairs)
+    other.penalty = sample.penalty
+    if other(found.at)[0] <= _OVERFITTED * found.value:
+        return found.at
+    pairs.clear()
+    return start
 
 
 def frequencies(objective: Surprise) -> Float[np.ndarray, "c d1"]:

@@ -208,11 +208,24 @@ def test_a_rough_start_has_rows_of_every_class_and_needs_many_rows(rng, monkeypa
     seen = []
     monkeypatch.setattr(Surprise, "sample", lambda self, rows: seen.append(rows) or Surprise(self.layer, self.codes, 4))
     rough_start(Surprise(layer, codes, 4), 1.0, new_pairs())
-    assert np.array_equal(np.unique(seen[0]), seen[0])
-    assert np.allclose(np.bincount(codes[seen[0]]), np.bincount(codes) / 10, atol=1)
+    assert len(seen) == 2 and not np.intersect1d(*seen).size, "one to learn from, one to judge by"
+    for rows in seen:
+        assert np.array_equal(np.unique(rows), rows)
+        assert np.allclose(np.bincount(codes[rows]), np.bincount(codes) / 10, atol=1)
     monkeypatch.setattr(solver, "_LEAST_ROWS", 751)  # not four times as many
     nothing = new_pairs()
-    assert not rough_start(Surprise(layer, codes, 4), 1.0, nothing)[:, :-1].any() and len(seen) == 1 and not nothing
+    assert not rough_start(Surprise(layer, codes, 4), 1.0, nothing)[:, :-1].any() and len(seen) == 2 and not nothing
+
+
+def test_a_sample_that_is_overfitted_is_no_start(rng, monkeypatch):
+    monkeypatch.setattr(solver, "_LEAST_ROWS", 60)
+    monkeypatch.setattr(solver, "_PER_DIMENSION", 1)
+    x = rng.normal(size=(600, 40)).astype(np.float32)
+    objective = Surprise(StandardisedLayer.of(x, "layers[0]"), rng.integers(0, 2, 600), 2)  # nothing to learn
+    for strength, taken in ((1e-3, True), (100.0, False)):
+        pairs = new_pairs()
+        start = rough_start(objective, strength, pairs)
+        assert start[:, :-1].any() == taken == bool(pairs)
 
 
 def test_frequencies_are_the_minimum_where_features_say_nothing(rng):
