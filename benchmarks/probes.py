@@ -43,11 +43,11 @@ def main() -> None:
     told = parser.parse_args()
     quick = ["--quick"] if told.quick else []
     stores = ["--stores", *told.stores] if told.stores else []
-    linear = _run("probes_linear.py", [*quick, "--threads", str(told.threads), *stores], told.threads)
-    encoder = ["--encoder", told.encoder] if told.encoder else []
+    encoder = ["--encoder", told.encoder] if told.encoder else []  # the pairs first: a missing file is told at once
     pairs = _run(
         "probes_pairs.py", [*quick, "--count", told.count, *encoder, *(["--pairs", told.pairs] if told.pairs else [])], told.threads
     )
+    linear = _run("probes_linear.py", [*quick, "--threads", str(told.threads), *stores], told.threads)
     print(json.dumps(linear | pairs))
 
 

@@ -24,6 +24,7 @@ The last line is one JSON object.
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -163,9 +164,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a rough answer in half a minute")
     parser.add_argument("--encoder", help="folder of a masked language model")
     parser.add_argument("--shape", choices=SHAPES, default="multilingual", help="that of the model that is made up without one")
-    parser.add_argument("--pairs", type=Path, default=Path("../shared/data/blimp"), help="file or folder of pairs")
+    data = Path(os.environ.get("CROSSLENS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--pairs", type=Path, default=data / "blimp", help="file or folder of pairs (default: blimp in $CROSSLENS_DATA)")
     parser.add_argument("--count", type=int, default=1000, help="of pairs (default: %(default)s)")
     asked = parser.parse_args()
+    if not asked.pairs.exists():
+        raise SystemExit(f"{asked.pairs}: no such file or folder; give --pairs, or set CROSSLENS_DATA")
     with tempfile.TemporaryDirectory() as folder:
         encoder = asked.encoder or shaped_encoder(Path(folder) / asked.shape, asked.shape)
         print(json.dumps(measure(encoder, asked.pairs, 12 if asked.quick else asked.count)))
