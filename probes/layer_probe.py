@@ -205,7 +205,8 @@ def _fit_layer(
     dev: tuple[StandardisedLayer, Int[np.ndarray, " m"]] | None,
 ) -> _Fitted:
     """The minimum for each penalty, from strict to loose, and the one that the development part likes best."""
-    pairs = new_pairs()  # for L1 what is 0 already is a better start than the minimum over a sample
+    pairs = new_pairs()
+    # for L1 what is 0 already is a better start than the minimum over a sample
     start = rough_start(objective, min(strengths), pairs) if norm == "l2" else frequencies(objective)
     best, scores = None, np.full((len(strengths), 2), np.nan)
     for k in np.argsort(strengths, kind="stable"):

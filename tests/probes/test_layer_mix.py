@@ -86,7 +86,9 @@ def test_one_layer_is_the_plain_probe(rng, classes):
     x, y = stack(rng, [0], layers=1, classes=classes)
     alone, mix = LinearProbe(0.5).fit(x[0], y), LayerMix(0.5).fit(x, y)
     assert mix.weights_.tolist() == [1.0]
-    assert mix.loss_ == pytest.approx(LayerProbe(0.5).fit(x, y).loss_[0], rel=1e-4)  # which is that near to the minimum
+    right = alone.predict_proba(x[0])[np.arange(len(y)), np.searchsorted(alone.classes_, y)]
+    lowest = -np.log(right, dtype=np.float64).mean() + np.square(alone.coef_, dtype=np.float64).sum() / (2 * 0.5 * len(y))
+    assert mix.loss_ == pytest.approx(lowest, rel=1e-6)
     assert mix.coef_.shape == (1 if classes == 2 else 3, 5)
     assert np.allclose(mix.predict_proba(x), alone.predict_proba(x[0]), atol=1e-3)
     assert np.array_equal(mix.predict(x), mix.classes_[mix.predict_proba(x).argmax(axis=1)])
