@@ -107,17 +107,17 @@ def find_both(
     of_y = _Shortlist.empty(m if for_y is None else for_y, n, k)
     own = threading.local()  # memory for one tile, kept: fresh memory costs a good part of what the product costs
 
-    def look(corner: tuple[int, int]) -> None:
+    def look(corner: tuple[int, int], size: tuple[int, int]) -> None:
         row, column = corner
         if not hasattr(own, "memory"):
             own.memory = np.empty(_whole(min(shape[0], n)) * _whole(min(shape[1], m)), np.float32)
-        tile = _Tile.of(scores, corner, shape, (len(of_x.worst) - row, len(of_y.worst) - column), own.memory)
+        tile = _Tile.of(scores, corner, size, (len(of_x.worst) - row, len(of_y.worst) - column), own.memory)
         of_x.offer(tile, 0)
         of_y.offer(tile, 1)
 
     with in_threads(n * m) as (run, threads):
         shape = _shape((n, m), len(of_x.worst), len(of_y.worst), threads) if block is None else (block, block)
-        run(look, [(row, column) for row in range(0, n, shape[0]) for column in range(0, m, shape[1])])
+        run(lambda part: look(*part), _parts((n, m), shape, threads))
         return of_x.settled(scores, run), of_y.settled(scores.turned(), run)
 
 
@@ -137,6 +137,17 @@ def _shape(sides: tuple[int, int], for_x: int, for_y: int, threads: int) -> tupl
         else:
             columns = _whole(-(-columns // 2))
     return rows, columns
+
+
+def _parts(sides: tuple[int, int], shape: tuple[int, int], threads: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Corners and shapes of the tiles in their order; the last are cut in quarters, so that no thread waits long for another."""
+    corners = [(row, column) for row in range(0, sides[0], shape[0]) for column in range(0, sides[1], shape[1])]
+    last = threads if threads > 1 else 0
+    low = _whole(-(-shape[0] // 4))
+    whole, cut = corners[: len(corners) - last], corners[len(corners) - last :]
+    ends = [(row, min(row + shape[0], sides[0]), column) for row, column in cut]
+    quarters = [((first, column), (min(low, stop - first), shape[1])) for row, stop, column in ends for first in range(row, stop, low)]
+    return [(corner, shape) for corner in whole] + quarters
 
 
 def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

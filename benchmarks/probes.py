@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of each contestant (default: all cores)")
     parser.add_argument("--encoder", help="folder of a masked language model, for the pairs")
     parser.add_argument("--pairs", help="file or folder of pairs")
-    parser.add_argument("--count", default="1000", help="of pairs (default: %(default)s)")
+    parser.add_argument("--count", default="200", help="of pairs (default: %(default)s)")
     parser.add_argument("--stores", nargs=3, metavar=("TRAIN", "DEV", "TEST"), help="activations of sentences with languages")
     told = parser.parse_args()
     quick = ["--quick"] if told.quick else []

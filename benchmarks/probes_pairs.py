@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--shape", choices=SHAPES, default="multilingual", help="that of the model that is made up without one")
     data = Path(os.environ.get("CROSSLENS_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
     parser.add_argument("--pairs", type=Path, default=data / "blimp", help="file or folder of pairs (default: blimp in $CROSSLENS_DATA)")
-    parser.add_argument("--count", type=int, default=1000, help="of pairs (default: %(default)s)")
+    parser.add_argument("--count", type=int, default=200, help="of pairs (default: %(default)s)")
     asked = parser.parse_args()
     if not asked.pairs.exists():
         raise SystemExit(f"{asked.pairs}: no such file or folder; give --pairs, or set CROSSLENS_DATA")

@@ -37,8 +37,8 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
     if array.shape[0] < min_rows or array.shape[1] < 1:
         refuse(name, f"at least {min_rows} row(s) and 1 column", f"shape {array.shape}", "give more items")
     with np.errstate(invalid="ignore", over="ignore"):  # the refusal says it, not a warning
-        total = array.sum(dtype=np.float64)
-    if not np.isfinite(total):  # one pass; the exact row only when it is needed
+        total = array.sum()
+    if not np.isfinite(total):  # one pass; which rows, if it has not merely overflowed, only when it is needed
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         if len(bad):
             refuse(

@@ -199,3 +199,15 @@ def test_refusals_say_what_to_do(rng):
         best_both(x, y, r_x * np.nan, r_y)
     with pytest.raises(InputError, match=r"^block: expected a whole number from 1 up, got 0"):
         nearest_both(x, y, block=0)
+
+
+@pytest.mark.parametrize(("sides", "shape"), [((350, 200), (32, 32)), ((16, 16), (16, 16)), ((7, 90), (8, 24)), ((100, 3), (40, 8))])
+@pytest.mark.parametrize("threads", [1, 2, 9])
+def test_tiles_cover_every_pair_once_and_the_last_are_small(sides, shape, threads):
+    times = np.zeros(sides, int)
+    parts = tiles._parts(sides, shape, threads)
+    for (row, column), (rows, columns) in parts:
+        times[row : row + rows, column : column + columns] += 1
+    assert (times == 1).all()
+    tall = [rows for _, (rows, _) in parts]
+    assert max(tall[-threads:]) <= (shape[0] if threads == 1 else max(8, shape[0] // 4 + 8)), "several threads end with small tiles"
