@@ -5,12 +5,16 @@ BLAS has one thread in each worker meanwhile, in the whole process, so results d
 
 import concurrent.futures
 import contextlib
-from collections.abc import Callable, Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import threadpoolctl
 
-__all__ = ["blas_workers", "for_each"]
+__all__ = ["blas_workers", "for_each", "share"]
+
+_here = threading.local()  # for each worker of for_each, "idle": the pool if a worker has nothing left to do, else None
 
 
 @contextlib.contextmanager
@@ -32,5 +36,28 @@ def for_each(function: Callable[[int], Any], count: int) -> list[Any]:
     >>> for_each(lambda i: i * i, 4)
     [0, 1, 4, 9]
     """
-    with blas_workers(count) as (pool, _):
-        return list(pool.map(function, range(count)))
+    with blas_workers(sys.maxsize) as (pool, threads):
+        done: list[int] = []
+
+        def call(i: int) -> Any:
+            _here.idle = lambda: pool if count - len(done) < threads else None
+            try:
+                return function(i)
+            finally:
+                done.append(i)
+
+        return list(pool.map(call, range(count)))
+
+
+def share(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
+    """Results of ``function`` for each argument; inside :func:`for_each`, workers that have nothing left to do help.
+
+    >>> for_each(lambda i: share(abs, [-i, -3]), 2)
+    [[0, 3], [1, 3]]
+    """
+    pool = getattr(_here, "idle", lambda: None)()
+    if pool is None:
+        return [function(each) for each in arguments]
+    waiting = [pool.submit(function, each) for each in arguments]
+    mine = {i: function(arguments[i]) for i in reversed(range(len(waiting))) if waiting[i].cancel()}  # helpers begin at the other end
+    return [mine[i] if i in mine else waiting[i].result() for i in range(len(waiting))]

@@ -149,10 +149,10 @@ class StandardisedLayer:
         """What centred features are multiplied by: 1 / scale, and 0 for features that did not vary in training."""
         return np.where(self.varies, 1 / self.scale, 0).astype(self.mean.dtype)
 
-    def centred(self) -> Iterator[tuple[slice, Float[np.ndarray, "b d"]]]:
-        """Which rows, and these rows less the means, block after block in the same memory."""
+    def centred(self, some: slice | None = None) -> Iterator[tuple[slice, Float[np.ndarray, "b d"]]]:
+        """Which rows, and these rows less the means, block after block in the same memory; of all rows, or of some."""
         room = np.empty((min(BLOCK, len(self)), len(self.mean)), self.mean.dtype)
-        for rows, block in _blocks(self.source):
+        for rows, block in _blocks(self.source, some):
             out = room[: len(block)]
             np.subtract(block, self.mean, out=out, casting="same_kind")
             yield rows, out
@@ -233,11 +233,12 @@ def _precision(source: Any) -> np.dtype:
     return np.dtype(np.float64 if np.dtype(source.dtype) == np.float64 else np.float32)
 
 
-def _blocks(source: Any) -> Iterator[tuple[slice, np.ndarray]]:
+def _blocks(source: Any, some: slice | None = None) -> Iterator[tuple[slice, np.ndarray]]:
     """Which rows, and these rows as float32 (float64 where the source is float64)."""
     precision = _precision(source)
-    for start in range(0, source.shape[0], BLOCK):
-        rows = slice(start, min(start + BLOCK, source.shape[0]))
+    first, stop, _ = (some or slice(None)).indices(source.shape[0])
+    for start in range(first, stop, BLOCK):
+        rows = slice(start, min(start + BLOCK, stop))
         yield rows, np.asarray(source[rows]).astype(precision, copy=False)
 
 

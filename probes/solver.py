@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float, Int
 
+from crosslens.blas import share
 from crosslens.errors import refuse
 from crosslens.probes.rows import BLOCK, StandardisedLayer, TakenRows
 
@@ -52,6 +53,7 @@ _OVERFITTED = 4.0  # times its value on the sample that a start may have on anot
 _WORTH_IT = 4  # times as many rows there must be for it
 _ROUNDING = 1e-6  # of a mean of float32 surprises, beside which a decrease is not seen
 _CHANGE = 1.5  # by this factor the curvature may change before M is computed anew
+_PARTS = 8  # of the rows, each summed by itself, so that threads without work of their own may take some
 _LEAST = 1e-12  # what probabilities leave open at least, for the curvature
 _RIDGE = 1e-5  # added to correlations: M must be positive definite, and directions below this need no help
 
@@ -291,7 +293,8 @@ class Surprise:
     """The mean surprise of the true classes, with its L2 penalty, as a function of the coefficients.
 
     ``F(W, b) = mean_i -log softmax(W z_i + b)_{y_i} + penalty ||W||² / 2``, with z the standardised features of a layer.
-    Every call reads the layer once, a block of rows at a time; memory holds one block, and its (c, block) probabilities.
+    Every call reads the layer once, a block of rows at a time; memory holds a block for each thread, and its (c, block) probabilities.
+    Threads that have nothing else to do take some of the rows (:func:`crosslens.blas.share`), which does not change the sums.
 
     Parameters
     ----------
@@ -330,16 +333,24 @@ class Surprise:
         precision = self.layer.mean.dtype
         weights = (at[:, :-1] * self._folded).astype(precision)
         intercept = at[:, -1:].astype(precision)
-        room = np.empty(self.classes * min(BLOCK, len(self.codes)), precision)
-        surprise, openness, gradient = 0.0, 0.0, np.zeros(at.shape)
-        for rows, block in self.layer.centred():
-            scores = np.matmul(weights, block.T, out=room[: self.classes * len(block)].reshape(self.classes, -1))
-            scores += intercept
-            found = residuals_in_place(scores, self.codes[rows])
-            surprise, openness = surprise + found[0], openness + found[1]
-            gradient[:, :-1] += scores @ block
-            gradient[:, -1] += scores.sum(axis=1, dtype=np.float64)
+
+        def sums(some: slice) -> tuple[float, float, np.ndarray]:
+            room = np.empty(self.classes * min(BLOCK, len(self.codes)), precision)
+            surprise, openness, gradient = 0.0, 0.0, np.zeros(at.shape)
+            for rows, block in self.layer.centred(some):
+                scores = np.matmul(weights, block.T, out=room[: self.classes * len(block)].reshape(self.classes, -1))
+                scores += intercept
+                found = residuals_in_place(scores, self.codes[rows])
+                surprise, openness = surprise + found[0], openness + found[1]
+                gradient[:, :-1] += scores @ block
+                gradient[:, -1] += scores.sum(axis=1, dtype=np.float64)
+            return surprise, openness, gradient
+
         n = len(self.codes)
+        step = BLOCK * math.ceil(n / (_PARTS * BLOCK))
+        parts = share(sums, [slice(start, start + step) for start in range(0, n, step)])
+        surprise, openness = (math.fsum(part[i] for part in parts) for i in (0, 1))
+        gradient = np.asarray(sum(part[2] for part in parts))
         self._preconditioner.follow(openness / n)
         gradient /= n
         gradient[:, :-1] *= self._folded

@@ -1,5 +1,6 @@
 """Work shared among as many threads as BLAS has, with a BLAS of one thread in each."""
 
+import concurrent.futures
 import threading
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import threadpoolctl
 
 from crosslens.alignment.cka_products import Layer, _gram_form
-from crosslens.blas import blas_workers, for_each
+from crosslens.blas import blas_workers, for_each, share
 
 
 def test_for_each_keeps_order_uses_the_threads_there_are_and_gives_blas_one():
@@ -27,6 +28,45 @@ def test_for_each_keeps_order_uses_the_threads_there_are_and_gives_blas_one():
 def test_for_each_raises_what_its_function_raises():
     with pytest.raises(ZeroDivisionError):
         for_each(lambda i: 1 // (2 - i), 4)
+
+
+def test_a_worker_without_work_of_its_own_helps_another():
+    meet = threading.Barrier(2, timeout=30)
+
+    def part(i):
+        meet.wait()  # passes only if two are at work at once
+        return i, threading.current_thread().name
+
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        (shared,) = for_each(lambda _: share(part, range(6)), 1)
+    assert [i for i, _ in shared] == list(range(6))
+    assert len({name for _, name in shared}) == 2
+
+
+def test_workers_that_are_busy_do_not_wait_for_each_other():
+    with threadpoolctl.threadpool_limits(3, "blas"):
+        found = for_each(lambda i: [share(lambda j: (i, j), range(4)) for _ in range(50)], 20)
+    assert found == [[[(i, j) for j in range(4)]] * 50 for i in range(20)]
+
+
+def test_help_is_not_asked_for_while_there_is_work_for_all(monkeypatch):
+    submitted, plain = [], concurrent.futures.ThreadPoolExecutor.submit
+    monkeypatch.setattr(
+        concurrent.futures.ThreadPoolExecutor, "submit", lambda self, *call, **named: submitted.append(1) or plain(self, *call, **named)
+    )
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        for_each(lambda i: share(lambda j: j, range(20)), 40)
+    assert len(submitted) <= 40 + 2 * 20, "what nobody takes would lie in the pool, with all that it holds"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_share_raises_what_its_function_raises(threads):
+    with threadpoolctl.threadpool_limits(threads, "blas"), pytest.raises(ZeroDivisionError):
+        for_each(lambda _: share(lambda i: 1 // (2 - i), range(4)), 1)
+
+
+def test_outside_for_each_the_caller_does_all():
+    assert share(lambda i: (i, threading.current_thread()), range(3)) == [(i, threading.current_thread()) for i in range(3)]
 
 
 @pytest.mark.parametrize(("there", "most", "threads"), [(1, 8, 1), (2, 8, 2), (3, 2, 2), (2, 0, 1)])
