@@ -48,7 +48,7 @@ _LONGER = 2.0  # times the last step is tried first, up to the whole
 _FLATTER = 0.9  # share of the slope that may be left
 _PER_DIMENSION, _LEAST_ROWS = 8, 4096  # rows from which correlations, and a rough start, are taken
 _ROUGHLY = 1e-3  # tolerance of a start
-_STEPS_ROUGHLY = 30  # towards a start, at most
+_STAGES, _STEPS_ROUGHLY = 3, 10  # towards a start, at most; after each stage it is judged
 _OVERFITTED = 4.0  # times its value on the sample that a start may have on another sample
 _WORTH_IT = 4  # times as many rows there must be for it
 _ROUNDING = 1e-6  # of a mean of float32 surprises, beside which a decrease is not seen
@@ -380,12 +380,16 @@ def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.
     by_class = np.argsort(objective.codes, kind="stable")  # so that a sample has of each class alike
     sample, other = (objective.sample(np.sort(by_class[first::every])) for first in (0, 1))
     weight = len(objective.codes) / len(sample.codes)  # of a row of the sample
-    found = fit_softmax(sample, strength * weight, start, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY, pairs=pairs)
-    other.penalty = sample.penalty
-    if other(found.at)[0] <= _OVERFITTED * found.value:
-        return found.at
-    pairs.clear()
-    return start
+    found = Minimum(start, math.inf, 0, False)
+    for _ in range(_STAGES):
+        found = fit_softmax(sample, strength * weight, found.at, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY, pairs=pairs)
+        other.penalty = sample.penalty
+        if other(found.at)[0] > _OVERFITTED * found.value:
+            pairs.clear()
+            return start
+        if found.converged:
+            break
+    return found.at
 
 
 def frequencies(objective: Surprise) -> Float[np.ndarray, "c d1"]:

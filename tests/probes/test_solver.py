@@ -228,6 +228,19 @@ def test_a_sample_that_is_overfitted_is_no_start(rng, monkeypatch):
         assert start[:, :-1].any() == taken == bool(pairs)
 
 
+def test_each_stage_of_a_rough_start_goes_on_from_the_last(rng, monkeypatch):
+    layer, codes = problem(rng, n=3000)
+    monkeypatch.setattr(solver, "_LEAST_ROWS", 250)
+    objective = Surprise(layer, codes, 4)
+    above = []
+    for stages, steps in ((1, 2), (12, 2), (1, 24)):
+        monkeypatch.setattr(solver, "_STAGES", stages)
+        monkeypatch.setattr(solver, "_STEPS_ROUGHLY", steps)
+        start = rough_start(objective, 0.5, new_pairs())
+        above.append(plain(layer, codes, 1 / 1500, start))
+    assert above[1] == pytest.approx(above[2], rel=0.01) and above[0] > 1.02 * above[1]
+
+
 def test_frequencies_are_the_minimum_where_features_say_nothing(rng):
     layer = StandardisedLayer.of(np.full((60, 2), 3.0), "layers[0]")
     codes = np.repeat([0, 1, 2], [30, 20, 10])
