@@ -169,9 +169,17 @@ class _Cell:
 
 
 def ratio(cell: dict[str, Any], above: str, below: str, clock: int = 0) -> float | None:
-    """How many times as long one takes as the other, or as the CPU works (clock 1): the median over the rounds that both took part in."""
-    rounds = list(zip(cell["times"].get(above, []), cell["times"].get(below, []), strict=False))
-    return statistics.median(a[clock] / b[clock] for a, b in rounds) if rounds else None
+    """How many times as long one takes as the other, or as the CPU works (clock 1).
+
+    The median over rounds, which are neighbours in time; where one took part in fewer of them, the median time over the other's, lest
+    a single disturbed round decides.
+    """
+    these, those = ([times[clock] for times in cell["times"].get(who, [])] for who in (above, below))
+    if not these or not those:
+        return None
+    if len(these) == len(those):
+        return statistics.median(a / b for a, b in zip(these, those, strict=True))
+    return statistics.median(these) / statistics.median(those)
 
 
 def report(cell: dict[str, Any]) -> None:
