@@ -16,7 +16,9 @@ from typing import Any
 from crosslens.errors import StoreError, refuse
 from crosslens.files import write_whole
 
-__all__ = ["QUANTITIES", "Quantity", "Score", "read_scores", "write_scores"]
+__all__ = ["QUANTITIES", "Quantity", "Score", "read_scores", "set_aside", "write_scores"]
+
+_LABELS_TOLD = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +132,27 @@ class Score:
             return json.dumps({**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
             refuse(f"score {self.quantity}", "finite numbers and details made of JSON types", str(error), "repair the measurement")
+
+
+def set_aside(score: Score) -> dict[str, int]:
+    """What happened to items that a measurement does not take as they are -> how many; from its ``details``.
+
+    ``dropped``: reason -> items left out. ``truncated``: items cut to fit the encoder. ``unseen_in_training``: part -> label -> items.
+
+    >>> details = {"dropped": {"no such label": 2}, "unseen_in_training": {"test": {"fr": 1}}}
+    >>> set_aside(Score(quantity="accuracy", value=0.5, n=4, details=details))
+    {'left out: no such label': 2, 'in test with a label that training lacks (fr), counted as wrong': 1}
+    """
+    details = score.details or {}
+    dropped, unseen = details.get("dropped"), details.get("unseen_in_training")
+    found = {f"left out: {reason}": count for reason, count in dropped.items()} if isinstance(dropped, dict) else {}
+    found["cut to fit the encoder"] = details.get("truncated")
+    for part, labels in unseen.items() if isinstance(unseen, dict) else ():
+        if isinstance(labels, dict) and labels:
+            names = list(labels)
+            told = ", ".join(names if len(names) <= _LABELS_TOLD + 1 else [*names[:_LABELS_TOLD], f"{len(names) - _LABELS_TOLD} more"])
+            found[f"in {part} with a label that training lacks ({told}), counted as wrong"] = sum(labels.values())
+    return {what: count for what, count in found.items() if isinstance(count, int) and count > 0}
 
 
 def write_scores(scores: Iterable[Score], path: str | Path) -> None:

@@ -148,6 +148,11 @@ def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 
     parts.check(len(labels))
     train, dev = _draw(labels[parts.train], np.array([1 - fraction]), check_seed(seed))
     if not len(dev):
-        refuse("fraction", "a share that holds an item", f"{fraction} of {len(parts.train)}", "raise it, or choose one penalty")
+        refuse(
+            "fraction",
+            "a share that holds an item",
+            f"{fraction} of {len(parts.train)} training item(s)",
+            "give more items, or a larger share",
+        )
     drawn = f"{parts.drawn}; dev is a random {100 * fraction:g} % of train, each label by itself, seed {seed}"
     return Parts(parts.train[train], parts.test, parts.train[dev], drawn)

@@ -10,7 +10,7 @@ from crosslens.report.probes_drawing import fraction_ends, value_cell
 from crosslens.report.probes_run import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, task_title
 from crosslens.report.study import Curve, best_layer
 from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
-from crosslens.score import QUANTITIES, Score
+from crosslens.score import QUANTITIES, Score, set_aside
 
 __all__ = ["STYLES", "task_section"]
 
@@ -69,18 +69,9 @@ def _left_out(runs: ProbeRuns, task: str) -> list[str]:
     warned: dict[str, None] = {}
     for subject, score in _details(runs, task):
         details, who = score.details or {}, f"{subject.label}: " if len(runs.subjects) > 1 else ""
-        dropped, unseen = details.get("dropped"), details.get("unseen_in_training")
-        told = {f"left out: {reason}": count for reason, count in dropped.items()} if isinstance(dropped, dict) else {}
-        told["cut to fit the encoder"] = details.get("truncated")
         warned.update({f"{who}{message}": None for message in details.get("warnings") or ()})
-        for part, labels in unseen.items() if isinstance(unseen, dict) else ():
-            if isinstance(labels, dict) and labels:
-                told[f"in {part} with a label that training lacks ({join(list(labels), most=6, rest='more')}), counted as wrong"] = sum(
-                    labels.values()
-                )
-        for what, count in told.items():
-            if isinstance(count, int) and count > 0:
-                counts.setdefault((who, what), set()).add(count)
+        for what, count in set_aside(score).items():
+            counts.setdefault((who, what), set()).add(count)
     lines = [f"{who}{_span(found)} {what}." for (who, what), found in counts.items()]
     return [paragraph(text(line), "missing") for line in (*lines, *warned)]
 

@@ -1,11 +1,12 @@
 """Tables of a finished battery for a terminal: each task at its best layer, what minimal pairs were covered, and the paired tests."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from crosslens.files import read_json
-from crosslens.score import Score
+from crosslens.score import Score, set_aside
 
 __all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
 
@@ -13,6 +14,7 @@ _Rows = list[tuple[str, ...]]
 _MAIN = ("accuracy", "uuas", "root_accuracy", "spearman")  # what a task is judged by
 _CONTROLS = ("control_task", "shuffled_labels", "word_order")
 _SURFACE = {"character_ngrams": "character n-grams", "fasttext": "fastText"}
+_LINES_TOLD = 3
 _SHORT = {"concatenation+difference+product": "concat.+diff.+product"}
 
 
@@ -54,7 +56,7 @@ def summary_table(scores: Sequence[Score], encoder: str) -> _Rows:
 
 
 def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
-    """How the summary is read, what characters alone say, and what was not measured."""
+    """How the summary is read, what characters alone say, which items were left out, and what was not measured."""
     text = [
         "Scores on test: accuracy, UUAS or root accuracy in per cent, or Spearman x 100.",
         "Layer: the best on dev; * the best on test itself, where there is no dev, which favours it.",
@@ -63,8 +65,29 @@ def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
     for s in scores:
         if s.condition in _SURFACE and s.quantity == "accuracy":
             text.append(f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
-    missing = read_json(folder / "config.json").get("not_measured", {})
-    return "\n".join([*text, *(f"Not measured: {task} ({reason})." for task, reason in missing.items())])
+    config = read_json(folder / "config.json")
+    text += _set_aside(scores, config["data"]["tasks"])
+    return "\n".join([*text, *(f"Not measured: {task} ({reason})." for task, reason in config.get("not_measured", {}).items())])
+
+
+def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:
+    """Which items of each task were left out, cut or have a label that training lacks; of lines of files that could not be used the first.
+
+    What minimal pairs are not covered stands in their table.
+    """
+    several = len({s.encoder for s in scores if s.condition != "paired_test"}) > 1
+    counts: dict[tuple[str, str], set[int]] = {}
+    for s in scores:
+        for what, count in set_aside(s).items() if not _is_of_pairs(s) else ():
+            counts.setdefault((f"{s.task}, {s.encoder}" if several else str(s.task), what), set()).add(count)
+    found = [
+        f"{who}: {'up to ' if len(n) > 1 else ''}{max(n):,} item{'s' if max(n) > 1 else ''} {what}." for (who, what), n in counts.items()
+    ]
+    for task, told in tasks.items():
+        if lines := told.get("left_out"):
+            more = f"; and {len(lines) - _LINES_TOLD:,} more" if len(lines) > _LINES_TOLD else ""
+            found.append(f"{task}, its file: {'; '.join(lines[:_LINES_TOLD])}{more}.")
+    return found
 
 
 def _best(mine: Sequence[Score]) -> tuple[Score | None, bool]:

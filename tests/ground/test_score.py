@@ -9,7 +9,7 @@ import pytest
 from ground_tools import snapshot
 
 from crosslens.errors import InputError, StoreError
-from crosslens.score import QUANTITIES, Score, read_scores, write_scores
+from crosslens.score import QUANTITIES, Score, read_scores, set_aside, write_scores
 
 FULL = Score(
     quantity="precision_at_1",
@@ -77,6 +77,23 @@ def test_what_json_cannot_say_is_refused_and_the_old_file_stays(bad, tmp_path):
     with pytest.raises(InputError, match="^score loss: expected finite numbers and details made of JSON types, got "):
         write_scores([FULL, bad], tmp_path / "scores.jsonl")
     assert snapshot(tmp_path) == before
+
+
+def test_what_was_set_aside_is_counted_with_its_reason_and_nothing_else_is_told():
+    unseen = {"dev": {}, "test": {letter: 2 for letter in "abcdefgh"}}
+    details = {"dropped": {"no such label": 3, "a zero vector": 0}, "truncated": 1, "unseen_in_training": unseen, "part": "test"}
+    assert set_aside(Score(quantity="accuracy", value=0.5, n=4, details=details)) == {
+        "left out: no such label": 3,
+        "cut to fit the encoder": 1,
+        "in test with a label that training lacks (a, b, c, d, e, f, 2 more), counted as wrong": 16,
+    }
+    seven = Score(quantity="accuracy", value=0.5, n=4, details={"unseen_in_training": {"test": {letter: 1 for letter in "abcdefg"}}})
+    assert list(set_aside(seven)) == ["in test with a label that training lacks (a, b, c, d, e, f, g), counted as wrong"]
+    assert (
+        set_aside(Score(quantity="accuracy", value=0.5, n=4))
+        == set_aside(Score(quantity="accuracy", value=0.5, n=4, details={"truncated": 0}))
+        == {}
+    )
 
 
 def test_an_unknown_quantity_is_refused_with_the_known_ones():

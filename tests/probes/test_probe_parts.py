@@ -59,7 +59,7 @@ def test_dev_is_held_out_of_train_alone():
     assert after.drawn == "given; dev is a random 20 % of train, each label by itself, seed 1"
     with pytest.raises(InputError, match=r"parts: expected parts without dev, got 18 items in dev; use them"):
         hold_out_dev(after, y)
-    with pytest.raises(InputError, match=r"fraction: expected a share that holds an item, got 0.1 of 2; raise it"):
+    with pytest.raises(InputError, match=r"fraction: expected a share that .* item, got 0.1 of 2 training item\(s\); give more items"):
         hold_out_dev(Parts([0, 50], [1]), y)
 
 

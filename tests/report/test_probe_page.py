@@ -350,7 +350,7 @@ def test_items_that_were_left_out_are_counted_once(page: Page, tmp_path: Path) -
     assert words.count("7 items cut to fit the encoder.") == words.count("no convergence") == 1
     rows = [dataclasses.replace(s, details={**(s.details or {}), "dropped": {"a zero vector": (s.layer or 0) + 1}}) for s in upos(3)]
     assert "1 to 3 items (it depends on the layer) left out: a zero vector." in made(tmp_path / "other", rows)
-    assert "5 items in test with a label that training lacks (X and Y), counted as wrong." in words
+    assert "5 items in test with a label that training lacks (X, Y), counted as wrong." in words
 
 
 def test_f1_and_confusions_are_those_of_the_reported_layer(source: str, small: Path) -> None:

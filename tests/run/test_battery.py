@@ -26,7 +26,7 @@ from crosslens.models import cloze, loading
 from crosslens.probes.linear import LinearProbe
 from crosslens.run.battery import Battery, run_battery
 from crosslens.run.probe_summary import coverage_table, summary_notes, summary_table, tables, test_table
-from crosslens.score import read_scores
+from crosslens.score import Score, read_scores
 
 test_table.__test__ = False  # a table of tests, and none itself
 LAYERS = 3
@@ -297,6 +297,25 @@ def test_two_encoders_are_measured_under_names_of_their_own(two):
     assert len(test_table(scores)[0]) == 1 + len(found(scores, condition="paired_test"))
     titles = [title for title, *_ in tables(folder, scores)]
     assert titles == [*names, "", f"minimal_pairs, {names[0]}", f"minimal_pairs, {names[1]}", ""]
+
+
+def test_the_summary_tells_what_was_left_out_and_the_first_lines_of_a_file_that_could_not_be_used(two, tmp_path):
+    _, (first, second), _ = two
+    rows = [
+        Score(quantity="spearman", value=0.5, n=9, layer=0, task="scws", encoder=first, details={"dropped": {"a zero vector": 1}}),
+        Score(quantity="spearman", value=0.5, n=7, layer=1, task="scws", encoder=first, details={"dropped": {"a zero vector": 3}}),
+        Score(quantity="accuracy", value=0.5, n=9, task="upos", encoder=second, details={"unseen_in_training": {"test": {"SYM": 1}}}),
+        Score(quantity="accuracy", value=0.5, n=9, task="blimp", encoder=second, details={"category": "x", "dropped": {"unknown": 4}}),
+    ]
+    lines = [f"line {number}: no <b>" for number in range(1, 6)]
+    (tmp_path / "config.json").write_text(json.dumps({"data": {"tasks": {"scws": {"left_out": lines}, "upos": {"left_out": lines[:1]}}}}))
+    assert summary_notes(tmp_path, rows).split("\n")[3:] == [
+        f"scws, {first}: up to 3 items left out: a zero vector.",
+        f"upos, {second}: 1 item in test with a label that training lacks (SYM), counted as wrong.",
+        "scws, its file: line 1: no <b>; line 2: no <b>; line 3: no <b>; and 2 more.",
+        "upos, its file: line 1: no <b>.",
+    ]
+    assert summary_notes(tmp_path, rows[:2]).split("\n")[3] == "scws: up to 3 items left out: a zero vector."
 
 
 def test_the_summary_tells_the_layer_that_is_best_on_dev(two):
