@@ -36,10 +36,12 @@ hau ha Hausa; heb he Hebrew; hin hi Hindi; hrv hr Croatian; hun hu Hungarian; hy
 isl is Icelandic; ita it Italian; jav jv Javanese; jpn ja Japanese; kan kn Kannada; kat ka Georgian; kaz kk Kazakh; khm km Khmer;
 kin rw Kinyarwanda; kir ky Kyrgyz; kor ko Korean; lao lo Lao; lat la Latin; lav lv Latvian; lvs - Standard Latvian; lin ln Lingala;
 lit lt Lithuanian; ltz lb Luxembourgish; lug lg Ganda; mal ml Malayalam; mar mr Marathi; mkd mk Macedonian; mlg mg Malagasy; mlt mt Maltese;
-mon mn Mongolian; mri mi Māori; msa ms Malay; zsm - Standard Malay; mya my Burmese; nep ne Nepali; nld nl Dutch; nno nn Norwegian Nynorsk;
+mon mn Mongolian; khk - Halh Mongolian; mri mi Māori; msa ms Malay; zsm - Standard Malay; mya my Burmese; nep ne Nepali; npi - Nepali;
+nld nl Dutch; nno nn Norwegian Nynorsk;
 nob nb Norwegian Bokmål; nor no Norwegian; nya ny Nyanja; oci oc Occitan; ori or Odia; pan pa Punjabi; pol pl Polish; por pt Portuguese;
 pus ps Pashto; quy - Ayacucho Quechua; ron ro Romanian; rus ru Russian; san sa Sanskrit; sin si Sinhala; slk sk Slovak; slv sl Slovenian;
-sna sn Shona; snd sd Sindhi; som so Somali; sot st Southern Sotho; spa es Spanish; sqi sq Albanian; srp sr Serbian; sun su Sundanese;
+sna sn Shona; snd sd Sindhi; som so Somali; sot st Southern Sotho; spa es Spanish; sqi sq Albanian; als - Tosk Albanian;
+srp sr Serbian; sun su Sundanese;
 swa sw Swahili; swh - Swahili; swe sv Swedish; tam ta Tamil; tat tt Tatar; tel te Telugu; tgk tg Tajik; tgl tl Tagalog; tha th Thai;
 tsn tn Tswana; tuk tk Turkmen; tur tr Turkish; uig ug Uyghur; ukr uk Ukrainian; urd ur Urdu; uzb uz Uzbek; uzn - Northern Uzbek;
 vie vi Vietnamese; wol wo Wolof; xho xh Xhosa; yid yi Yiddish; yor yo Yoruba; yue - Cantonese; zho - Chinese; zul zu Zulu

@@ -424,6 +424,7 @@ def test_languages_are_called_by_name() -> None:
     for code, name in {"eng": "English", "cmn": "Mandarin Chinese", "hin": "Hindi", "zh": "Mandarin Chinese", "rus": "Russian"}.items():
         assert language(code) == f"{name} ({code})"
     assert language("hin_Deva") == "Hindi (hin_Deva)"
+    assert (language("khk_Cyrl"), language("srp")) == ("Halh Mongolian (khk_Cyrl)", "Serbian (srp)")
     assert [language(odd) for odd in ("", "_", "qqq", "-")] == ["", "_", "qqq", "-"]
 
 
