@@ -14,9 +14,13 @@ the sum, too, is over all rows of x. All are higher for closer pairs. CSLS and t
 
 Scores are float64 and computed from single pairs wherever rounding could change an order: equal ones are ordered by the lower index,
 whatever the number of threads (:mod:`crosslens.alignment.tiles`). The sums of inverted softmax alone are accurate to single precision only.
+
+What is usual takes one pass over all products, the scores a second one. Where the products of the rows that ask take up to 512 MB they are
+kept from the first for the second; more are computed again.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -32,6 +36,7 @@ __all__ = ["By", "adjusted_neighbours", "check_rows", "csls_neighbours", "neighb
 
 By = Literal["cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance"]
 _PART = 512  # rows whose exponentials are held at a time
+_KEPT = 2**29  # bytes of products that are kept from the first pass for the second, at most
 
 
 def csls_neighbours(
@@ -162,11 +167,47 @@ def scores_of(
         return cosine.less(np.zeros(len(rows)), sums / inverse_temperature, float(inverse_temperature))
     neighbourhood = check_positive_int(neighbourhood, "neighbourhood", most=min(len(x), len(y)))
     cosine = Cosine.of(x, y, names, _first(rows, len(x)))
-    of_x, of_y = find_both(cosine.scores(), neighbourhood, len(rows), None)
+    plain = cosine.scores()
+    kept = _Kept(len(rows), len(y)) if 4 * len(rows) * len(y) <= _KEPT else None
+    of_x, of_y = find_both(plain if kept is None else dataclasses.replace(plain, adjust=kept.take), neighbourhood, len(rows), None)
     r_x, r_y = of_x.scores.mean(axis=1), of_y.scores.mean(axis=1)
     if by == "margin_ratio":
-        return _ratios(cosine, r_x, r_y)
-    return cosine.less(r_x / 2, r_y / 2, 2.0 if by == "csls" else 1.0)
+        scores = _ratios(cosine, r_x, r_y)
+        return scores if kept is None else dataclasses.replace(scores, multiply=kept.give)
+    scores = cosine.less(r_x / 2, r_y / 2, 2.0 if by == "csls" else 1.0)
+    return scores if kept is None else dataclasses.replace(scores, multiply=kept.less(r_x / 2, r_y / 2))
+
+
+class _Kept:
+    """Quick cosines of the rows that ask and all of y, kept from the pass that learns what is usual: the scores then need no products.
+
+    Parameters
+    ----------
+    n: how many rows ask, the first ones. m: rows of y.
+    """
+
+    def __init__(self, n: int, m: int) -> None:
+        self._products = np.empty((n, m), np.float32)
+
+    def take(self, tile: np.ndarray, row: int, column: int) -> None:
+        """Keep what a tile has of them."""
+        mine = self._products[row : row + len(tile), column : column + tile.shape[1]]
+        mine[...] = tile[: len(mine)]
+
+    def give(self, tile: np.ndarray, row: int, column: int) -> None:
+        """Write a tile."""
+        tile[...] = self._products[row : row + len(tile), column : column + tile.shape[1]]
+
+    def less(self, of_x: np.ndarray, of_y: np.ndarray) -> Callable[[np.ndarray, int, int], None]:
+        """What writes a tile of ``cos - of_x - of_y``."""
+        by_row, by_column = of_x.astype(np.float32)[:, None], of_y.astype(np.float32)
+
+        def write(tile: np.ndarray, row: int, column: int) -> None:
+            columns = slice(column, column + tile.shape[1])
+            np.subtract(self._products[row : row + len(tile), columns], by_column[columns], out=tile)
+            tile -= by_row[row : row + len(tile)]
+
+        return write
 
 
 def check_rows(rows: ArrayLike | None, n: int, name: str = "rows") -> Int[np.ndarray, " q"]:

@@ -45,6 +45,7 @@ class Scores:
     exact: row numbers and column numbers -> scores in float64, each from its own pair alone, to the last bit.
     scale: the exact score of a pair is this often its quick score.
     adjust: what is done to a tile of products, in place, to make quick scores of it; called with the tile and its first row and column.
+    multiply: what writes a tile of products, where another pass has kept them; called alike. Without it, they are multiplied.
     """
 
     left: Float[np.ndarray, "n e"]
@@ -53,6 +54,7 @@ class Scores:
     exact: Callable[[np.ndarray, np.ndarray], np.ndarray]
     scale: float = 1.0
     adjust: Callable[[np.ndarray, int, int], None] | None = None
+    multiply: Callable[[np.ndarray, int, int], None] | None = None
 
     def turned(self) -> "Scores":
         """The same scores with the sides exchanged."""
@@ -196,7 +198,10 @@ class _Tile:
         a, b = _whole(len(rows)), _whole(len(columns))
         tile = memory[: a * b].reshape(a, b)
         inside = tile[: len(rows), : len(columns)]
-        np.matmul(rows, columns.T, out=inside)
+        if scores.multiply is None:
+            np.matmul(rows, columns.T, out=inside)
+        else:
+            scores.multiply(inside, row, column)
         if scores.adjust is not None:
             scores.adjust(inside, row, column)
         tile[len(rows) :], tile[:, len(columns) :] = -np.inf, -np.inf

@@ -6,7 +6,7 @@
 vocabularies. Contestants, each in a process of its own, in turns:
 
     bare products    V × V and 1,500 × V, in tiles as large as crosslens's largest; nothing is looked at: the floor
-    crosslens        csls_neighbours(x, y, 10, rows=queries)
+    crosslens        csls_neighbours(x, y, 10, rows=queries); where the latter take up to 512 MB, it keeps them from the former
     faiss            flat indexes in both directions: all targets among the sources, the queries among the targets; then the scores
     vecmap           targets against all sources, 1,000 rows at a time, k passes for the k nearest; then the scores
     MUSE             both vocabularies against each other, 1,024 rows at a time, a partition for the k nearest; then the scores

@@ -133,20 +133,41 @@ def test_inverted_softmax_does_not_overflow_or_vanish(rng):
         assert (scores <= accuracy).all()  # logarithms of probabilities
 
 
-def test_the_whole_work_is_one_product_of_the_vocabularies_and_one_of_the_queries(rng, monkeypatch):
+@pytest.mark.parametrize("room", [True, False])
+def test_the_whole_work_is_one_product_of_the_vocabularies_and_without_room_one_of_the_queries(rng, room, monkeypatch):
     sizes = []
     plain = tiles._Tile.of
 
     def counting(scores, corner, shape, *rest):
         tile = plain(scores, corner, shape, *rest)
-        sizes.append(min(shape[0], len(scores.left) - corner[0]) * min(shape[1], len(scores.right) - corner[1]))
+        if scores.multiply is None:
+            sizes.append(min(shape[0], len(scores.left) - corner[0]) * min(shape[1], len(scores.right) - corner[1]))
         return tile
 
     monkeypatch.setattr(tiles._Tile, "of", counting)
     monkeypatch.setattr(tiles, "BLOCK", 32)
+    monkeypatch.setattr(csls, "_KEPT", 4 * 3 * 120 - (not room))
     x, y = spaces(rng)
     csls_neighbours(x, y, 2, rows=[5, 9, 149])
-    assert sum(sizes) == 150 * 120 + 3 * 120
+    assert sum(sizes) == 150 * 120 + (0 if room else 3 * 120)
+
+
+@pytest.mark.parametrize("by", ["csls", "margin_ratio", "margin_distance"])
+@pytest.mark.parametrize("block", [16, 40, 2048])
+def test_products_that_are_kept_change_no_bit(rng, by, block, monkeypatch):
+    monkeypatch.setattr(tiles, "_FEW", 1)  # in threads
+    monkeypatch.setattr(tiles, "BLOCK", block)
+    x, y = spaces(rng, n=150, m=40, d=33)
+    y = np.concatenate([y, y[:30] * 2, y[5:25] + 1e-7 * y[:20], y[:30]])  # equal ones, and ones that products cannot tell apart
+    rows = rng.permutation(150)[:50]
+    monkeypatch.setattr(csls, "_KEPT", 0)
+    alone = adjusted_neighbours(x, y, 5, by=by, rows=rows), neighbours_both(x, y, 5, by=by)
+    monkeypatch.setattr(csls, "_KEPT", 2**29)
+    kept = adjusted_neighbours(x, y, 5, by=by, rows=rows), neighbours_both(x, y, 5, by=by)
+    for one, other in zip(alone[0], kept[0], strict=True):
+        assert np.array_equal(one, other)
+    for one, other in zip(alone[1], kept[1], strict=True):
+        assert np.array_equal(one.indices, other.indices) and np.array_equal(one.scores, other.scores)
 
 
 def test_rows_are_answered_in_the_order_asked(rng):
