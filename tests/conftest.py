@@ -12,6 +12,16 @@ import pytest  # noqa: E402
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Remarks are shown in every test: `--quiet` of a test, or of what several tests share, stays with it."""
+    from crosslens.progress import be_quiet
+
+    be_quiet(False)
+    yield
+    be_quiet(False)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder with real corpora: CROSSLENS_DATA, or else shared/data beside the checkout."""

@@ -10,7 +10,6 @@ import pytest
 from ground_tools import GRAMMAR, snapshot
 
 from crosslens.cli.main import main
-from crosslens.progress import be_quiet
 
 WORDS = "the cat dog sun sea red big old new sees eats runs sits finds on in by and a house".split()
 
@@ -44,8 +43,7 @@ def place(made, tmp_path, monkeypatch):
     shutil.copytree(made, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    yield tmp_path / "here"
-    be_quiet(False)
+    return tmp_path / "here"
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from ground_tools import GRAMMAR, snapshot
 
 from crosslens.activations import Activations
 from crosslens.cli.main import main
-from crosslens.progress import be_quiet
 
 TEXT = "The cat sat.\nA dog ran home, and the cat ran.\n"
 TREE = "# sent_id = a\n# text = du pain\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n" + "".join(
@@ -39,8 +38,7 @@ def place(encoder, tmp_path, monkeypatch):
     (tmp_path / "fra.conllu").write_text(TREE + "\n", encoding="utf-8")
     (tmp_path / "words.jsonl").write_text(json.dumps({"text": "Don't go", "words": ["Do", "n't", "go"]}) + "\n", encoding="utf-8")
     (tmp_path / "pairs.txt").write_text("the cat\tthe dog\na\tb\n", encoding="utf-8")
-    yield tmp_path
-    be_quiet(False)
+    return tmp_path
 
 
 def extract(*arguments):

@@ -9,7 +9,6 @@ import pytest
 from ground_tools import GRAMMAR, snapshot
 
 from crosslens.cli.main import main
-from crosslens.progress import be_quiet
 from crosslens.recipes.quickstart import DATA
 
 MODEL = str(DATA / "tiny-encoder")
@@ -24,8 +23,7 @@ def place(tmp_path, monkeypatch):
     (tmp_path / "languages.tsv").write_text("".join(lines), encoding="utf-8")
     for language, some in texts.items():
         (tmp_path / f"{language}.txt").write_text("".join(f"{text[:80]}\n" for text in some), encoding="utf-8")
-    yield tmp_path
-    be_quiet(False)
+    return tmp_path
 
 
 def probe(*arguments):
