@@ -75,11 +75,11 @@ def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:
 
     What minimal pairs are not covered stands in their table.
     """
-    several = len({s.encoder for s in scores if s.condition != "paired_test"}) > 1
+    several = len({s.encoder for s in scores if s.encoder and s.condition != "paired_test"}) > 1
     counts: dict[tuple[str, str], set[int]] = {}
     for s in scores:
         for what, count in set_aside(s).items() if not _is_of_pairs(s) else ():
-            counts.setdefault((f"{s.task}, {s.encoder}" if several else str(s.task), what), set()).add(count)
+            counts.setdefault((f"{s.task}, {s.encoder}" if several and s.encoder else str(s.task), what), set()).add(count)
     found = [
         f"{who}: {'up to ' if len(n) > 1 else ''}{max(n):,} item{'s' if max(n) > 1 else ''} {what}." for (who, what), n in counts.items()
     ]

@@ -315,7 +315,9 @@ def test_the_summary_tells_what_was_left_out_and_the_first_lines_of_a_file_that_
         "scws, its file: line 1: no <b>; line 2: no <b>; line 3: no <b>; and 2 more.",
         "upos, its file: line 1: no <b>.",
     ]
+    rows[1] = dataclasses.replace(rows[1], encoder=None)  # of the text alone
     assert summary_notes(tmp_path, rows[:2]).split("\n")[3] == "scws: up to 3 items left out: a zero vector."
+    assert "\nscws: 3 items left out: a zero vector." in summary_notes(tmp_path, rows)
 
 
 def test_the_summary_tells_the_layer_that_is_best_on_dev(two):
