@@ -185,7 +185,7 @@ def test_inputs_are_not_written_to(rng):
 
 
 def test_memory_is_a_block_for_each_thread_not_the_layers(rng, tmp_path):
-    n, d = 50 * BLOCK, 32
+    n, d = 50 * BLOCK, 128  # wide, so that what is kept for each row, its class say, is little beside half a layer
     y = rng.integers(0, 3, size=n)
     stored = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (3, n, d))
     for layer in stored:
