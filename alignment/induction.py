@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from crosslens.alignment.group_maxima import GroupMaxima
+from crosslens.alignment.learning_state import LearningState, StateFile, checksum
 from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
 from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
 from crosslens.alignment.products import best_both, check_same_width, neighbourhood_means
@@ -110,6 +111,7 @@ def self_learning(
     keep_probability: float | int = 0.1,
     patience: int = 50,
     seed: int = 0,
+    state: str | Path | None = None,
 ) -> SelfLearningResult:
     """Map two vocabularies into one space, and induce their dictionary, in turn until neither gets better.
 
@@ -131,11 +133,14 @@ def self_learning(
     keep_probability: the first one, above 0 and at most 1. With 1, induction is deterministic.
     patience: iterations without gain.
     seed: of the random numbers. The same seed gives the same result on the same machine, whatever the hash seed.
+    state: a file that keeps how far learning has come, written every ten seconds and at the end. Where it is there, learning goes on
+        from it, and gives the same bits as if it had never been stopped.
 
     Raises
     ------
     InputError: not finite, a zero row, different numbers of columns, no pairs, pairs that point outside, fewer rows
-        than k, or nothing left of a very small vocabulary at this keep probability.
+        than k, or nothing left of a very small vocabulary at this keep probability. OutputError: ``state`` cannot be written, or
+        is of other data or settings. StoreError: ``state`` is damaged or something else.
 
     Notes
     -----
@@ -168,47 +173,43 @@ def self_learning(
     stages = _keep_probabilities(keep_probability)
     precision = np.result_type(raw_x, raw_y)
     x, y = normalise(raw_x).astype(precision, copy=False), normalise(raw_y).astype(precision, copy=False)
-    inducer = _Inducer(y[:size], k, np.arange(len(x[:size])), np.arange(len(y[:size])), np.random.default_rng(seed))
-    objectives, keeps, best = [], [], -np.inf
-    with Progress(len(stages), "self-learning", "stages") as progress:
-        for keep in stages:
-            stale = 0
-            while stale < patience:
-                rotation = orthogonal_procrustes(x[pairs[:, 0]], y[pairs[:, 1]])
-                before, (pairs, objective) = pairs, inducer.induce(x[:size] @ rotation, keep)
-                objectives.append(objective)
-                keeps.append(keep)
-                best, stale = (objective, 0) if objective - best >= _GAIN else (best, stale + 1)
-                progress.add(0, f"iteration {len(keeps)}, keep {keep:g}, objective {objective:.5f}")
-                if keep == 1 and np.array_equal(pairs, before):
-                    break
-            progress.add(1)
+    settings: dict[str, Any] = {"vocabulary": size, "k": k, "keep_probability": stages[0], "patience": patience, "seed": seed}
+    if state is not None:
+        settings |= {"x": checksum(raw_x), "y": checksum(raw_y), "pairs": checksum(pairs)}
+    file = StateFile(state, settings)
+    now = file.read(LearningState(pairs, np.arange(len(x[:size])), np.arange(len(y[:size])), np.random.default_rng(seed)))
+    with Progress(len(stages), "self-learning", "stages", done=now.stage) as progress:
+        while now.stage < len(stages):
+            keep, before = stages[now.stage], now.pairs
+            objective = _induce(x[:size] @ orthogonal_procrustes(x[before[:, 0]], y[before[:, 1]]), y[:size], k, keep, now)
+            now.objectives.append(objective)
+            now.keeps.append(keep)
+            now.best, now.stale = (objective, 0) if objective - now.best >= _GAIN else (now.best, now.stale + 1)
+            progress.add(0, f"iteration {len(now.keeps)}, keep {keep:g}, objective {objective:.5f}")
+            if now.stale == patience or keep == 1 and np.array_equal(now.pairs, before):
+                now.stage, now.stale = now.stage + 1, 0
+                progress.add(1)
+            file.write(now, last=now.stage == len(stages))
+    pairs = now.pairs
     map_x, map_y = multi_step_maps(x[pairs[:, 0]], y[pairs[:, 1]])
     mean_x, mean_y = (mean_row(unit_rows(raw), name).astype(precision) for raw, name in ((raw_x, "x"), (raw_y, "y")))
-    return SelfLearningResult(map_x, map_y, mean_x, mean_y, pairs, np.array(objectives), np.array(keeps))
+    return SelfLearningResult(map_x, map_y, mean_x, mean_y, pairs, np.array(now.objectives), np.array(now.keeps))
 
 
-@dataclasses.dataclass
-class _Inducer:
-    """Induces dictionaries of mapped rows and ``y``; groups words by the CSLS terms of the time before, which change slowly."""
+def _induce(mapped: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"], k: int, keep: float, now: LearningState) -> float:
+    """Put the pairs of both directions into ``now``, and give the objective.
 
-    y: np.ndarray
-    k: int
-    order_x: np.ndarray
-    order_y: np.ndarray
-    random: np.random.Generator
-
-    def induce(self, mapped: Float[np.ndarray, "n d"], keep: float | int) -> tuple[Int[np.ndarray, "p 2"], float]:
-        """The pairs of both directions, and the objective."""
-        maxima = GroupMaxima(mapped, self.y, self.order_x, self.order_y)
-        r_x, r_y = maxima.neighbourhood_means(self.k)
-        self.order_x, self.order_y = np.argsort(r_x, kind="stable"), np.argsort(r_y, kind="stable")
-        there, back = maxima.partners(r_x, r_y, *(self.random.geometric(keep, len(r)) for r in (r_x, r_y)))
-        some_x, some_y = np.flatnonzero(there >= 0), np.flatnonzero(back >= 0)
-        if not len(some_x) + len(some_y):
-            refuse("keep_probability", "one at which a pair is left", f"{keep:g} with {len(there)} words", "raise it, or give more words")
-        pairs = np.concatenate([np.stack([some_x, there[some_x]], axis=1), np.stack([back[some_y], some_y], axis=1)])
-        return pairs, float(np.mean([best.mean(dtype=np.float64) for best in maxima.best_cosines()]))
+    Words are grouped by the CSLS terms of the time before, which change slowly.
+    """
+    maxima = GroupMaxima(mapped, y, now.order_x, now.order_y)
+    r_x, r_y = maxima.neighbourhood_means(k)
+    now.order_x, now.order_y = np.argsort(r_x, kind="stable"), np.argsort(r_y, kind="stable")
+    there, back = maxima.partners(r_x, r_y, *(now.random.geometric(keep, len(r)) for r in (r_x, r_y)))
+    some_x, some_y = np.flatnonzero(there >= 0), np.flatnonzero(back >= 0)
+    if not len(some_x) + len(some_y):
+        refuse("keep_probability", "one at which a pair is left", f"{keep:g} with {len(there)} words", "raise it, or give more words")
+    now.pairs = np.concatenate([np.stack([some_x, there[some_x]], axis=1), np.stack([back[some_y], some_y], axis=1)])
+    return float(np.mean([best.mean(dtype=np.float64) for best in maxima.best_cosines()]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

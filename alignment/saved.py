@@ -140,8 +140,10 @@ def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], facts: Ma
         refuse("path", "a file that can be written", f"{path} ({error.strerror})", "choose another place or make room", OutputError)
 
 
-def read_tensors(path: str | Path, writer: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what :func:`write_tensors` wrote; ``writer`` is the method that the user would have called.
+def read_tensors(
+    path: str | Path, writer: str, remedy: str = "fit and save the aligner again"
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what :func:`write_tensors` wrote; ``writer`` is what the user would have called, ``remedy`` what is left to do without it.
 
     Raises
     ------
@@ -156,5 +158,5 @@ def read_tensors(path: str | Path, writer: str) -> tuple[dict[str, np.ndarray], 
         if not isinstance(facts, dict):
             raise TypeError("no facts in it")
     except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
-        refuse("path", f"a file written by {writer}", f"{path} ({error})", "fit and save the aligner again", StoreError)
+        refuse("path", f"a file written by {writer}", f"{path} ({error})", remedy, StoreError)
     return tensors, facts

@@ -18,7 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslens.alignment.induction import _Inducer, self_learning
+from crosslens.alignment.induction import _induce, self_learning
+from crosslens.alignment.learning_state import LearningState
 from crosslens.alignment.normalisation import normalise, unit_rows
 from crosslens.alignment.procrustes import orthogonal_procrustes
 from crosslens.progress import be_quiet
@@ -100,10 +101,15 @@ def seconds_per_iteration(n: int, d: int, times: int) -> dict[str, float]:
     """
     x, y, own = spaces(n, d, 0.5)
     start = np.stack([np.arange(n // 20), own[: n // 20]], axis=1)
-    inducer = _Inducer(y, _K, np.arange(n), np.arange(n), np.random.default_rng(0))
+    now = LearningState(start, np.arange(n), np.arange(n), np.random.default_rng(0))
     rng = np.random.default_rng(0)
+
+    def ours(mapped: np.ndarray) -> np.ndarray:
+        _induce(mapped, y, _K, _KEEP, now)
+        return now.pairs
+
     contestants: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {
-        "crosslens": lambda mapped: inducer.induce(mapped, _KEEP)[0],
+        "crosslens": ours,
         "published, k passes": lambda mapped: published(mapped, y, _KEEP, rng, mean_of_nearest_by_passes)[0],
         "published, partition": lambda mapped: published(mapped, y, _KEEP, rng, mean_of_nearest_by_partition)[0],
         "one bare product": lambda mapped: _bare(mapped, y),

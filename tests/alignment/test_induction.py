@@ -10,7 +10,8 @@ import pytest
 import scipy.linalg
 import scipy.stats
 
-from crosslens.alignment.induction import SelfLearningResult, _Inducer, refine, self_learning
+from crosslens.alignment.induction import SelfLearningResult, _induce, refine, self_learning
+from crosslens.alignment.learning_state import LearningState
 from crosslens.alignment.normalisation import normalise, unit_rows
 from crosslens.alignment.procrustes import Procrustes
 from crosslens.alignment.seeds import unsupervised_seed
@@ -100,8 +101,9 @@ def ranks_of(there, csls):
 def test_what_survives_is_distributed_as_with_a_mask_over_all_candidates(rng, keep):
     """Against the definition: draw for every candidate, remove, take the best of the rest. Also nothing may be left."""
     x, y = unit_rows(rng.normal(size=(3000, 6))), unit_rows(rng.normal(size=(8, 6)))
-    inducer = _Inducer(y, 3, np.arange(3000), np.arange(8), rng)
-    pairs, _ = inducer.induce(x, keep)
+    now = LearningState(np.empty((0, 2), int), np.arange(3000), np.arange(8), rng)
+    _induce(x, y, 3, keep, now)
+    pairs = now.pairs
     cut = np.flatnonzero(np.diff(pairs[:, 0]) < 0)[:1] + 1  # where the pairs from y to x begin
     forward = pairs[: int(cut[0]) if len(cut) else -8]
     there = np.full(3000, -1)
@@ -122,13 +124,13 @@ def test_what_survives_is_distributed_as_with_a_mask_over_all_candidates(rng, ke
 
 def test_each_draw_is_independent_of_the_other_direction_and_of_the_iteration_before(rng):
     x, y = unit_rows(rng.normal(size=(2000, 6))), unit_rows(rng.normal(size=(2000, 6)))
-    inducer = _Inducer(y, 3, np.arange(2000), np.arange(2000), rng)
+    now = LearningState(np.empty((0, 2), int), np.arange(2000), np.arange(2000), rng)
     _, csls = csls_by_definition(x, y, 3)
     ranks = []
     for _ in range(2):
-        pairs, _ = inducer.induce(x, 0.5)
-        assert len(pairs) == 4000
-        ranks += [ranks_of(pairs[:2000, 1], csls), ranks_of(pairs[2000:, 0], csls.T)]
+        _induce(x, y, 3, 0.5, now)
+        assert len(now.pairs) == 4000
+        ranks += [ranks_of(now.pairs[:2000, 1], csls), ranks_of(now.pairs[2000:, 0], csls.T)]
     correlations = np.corrcoef(ranks)[np.triu_indices(4, 1)]
     assert np.abs(correlations).max() < 4 / np.sqrt(2000)  # four standard errors of nothing
 
