@@ -1,18 +1,19 @@
 """What the verbs that read stores of activations have in common."""
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from crosslens.cli.table import format_table
-from crosslens.errors import OutputError, refuse
+from crosslens.errors import InputError, OutputError, refuse
 from crosslens.files import check_folder, claim_folder, lock_folder
 from crosslens.progress import say
 from crosslens.score import Score
 
-__all__ = ["PlannedRun", "common_fields", "open_stores", "parallel_stores", "print_scores"]
+__all__ = ["PlannedRun", "common_fields", "few_pairs", "open_stores", "parallel_stores", "print_scores"]
 
 
 def open_stores(folders: Iterable[str]) -> list[Any]:
@@ -61,6 +62,16 @@ def common_fields(stores: list[Any], seed: int) -> dict[str, Any]:
     return {"encoder": " / ".join(dict.fromkeys(store.manifest["encoder"] for store in stores)), "seed": seed}
 
 
+def few_pairs(pairs: int, d: int) -> str:
+    """A warning where a rotation of d dimensions was learnt from fewer pairs; otherwise nothing.
+
+    >>> few_pairs(384, 384)
+    ''
+    """
+    told = f" With {pairs:,} pair{'s' if pairs > 1 else ''} for {d:,} dimensions Procrustes is fixed on a part of the space only."
+    return told if pairs < d else ""
+
+
 def print_scores(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str, as_json: bool) -> None:
     """A table and a sentence below it, or a line of JSON for each score."""
     if as_json:
@@ -94,6 +105,27 @@ class PlannedRun:
         there = next(path for path in (Path(self.out), *Path(self.out).resolve().parents) if path.exists())
         if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
             refuse(str(self.out), "a folder that can be written to", f"{there}, which cannot", "choose another folder", OutputError)
+
+    @contextlib.contextmanager
+    def long_work(self, name: str) -> Iterator[Path | None]:
+        """The file in the folder where long work keeps how far it is; None without a folder.
+
+        The folder is made, and nobody else works in it meanwhile; it is removed again where it is new and the work is refused.
+        """
+        if self.out is None:
+            yield None
+            return
+        folder, there = Path(self.out), Path(self.out).exists()
+        claimed = claim_folder(folder, self.kind, self.settings)
+        try:
+            with lock_folder(folder):
+                yield folder / name
+        except InputError:
+            for ours in () if claimed else ("config.json", ".lock", name):
+                (folder / ours).unlink(missing_ok=True)
+            if not there:
+                folder.rmdir()
+            raise
 
     def finish(self, scores: Iterable[Score], write: Callable[[Path], None] = lambda folder: None, **told: Any) -> Path | None:
         """Make the folder with scores and report; the report's path.

@@ -1,11 +1,12 @@
 """``crosslens align eng=en.vec fra=fr.vec``: static word vectors of two languages, mapped into one space."""
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import by_language
-from crosslens.cli.stores import PlannedRun, print_scores
+from crosslens.cli.stores import PlannedRun, few_pairs, print_scores
 from crosslens.errors import refuse
 from crosslens.progress import say
 
@@ -13,7 +14,7 @@ __all__ = ["align_vectors"]
 
 
 def align_vectors(arguments: argparse.Namespace) -> None:
-    """Map, judge, print, and write mapped vectors and an induced dictionary where a folder is given."""
+    """Map, judge, print, and write maps, mapped vectors and an induced dictionary where a folder is given."""
     from crosslens.dictionaries import pairs_in, read_dictionary, write_dictionary
     from crosslens.run.vectors import first_pairs, map_vectors, own_dictionary, vector_scores
     from crosslens.run.word_alignment import split_dictionary
@@ -45,23 +46,27 @@ def align_vectors(arguments: argparse.Namespace) -> None:
     x, y = (_read(path, arguments.most) for path in files.values())
     judged, pairs = pairs_in(test, x.words, y.words), first_pairs(x, y, start, train)
     say(f"{len(x)} and {len(y)} words, {len(pairs)} pairs to begin with")
-    mapped = map_vectors(x, y, pairs, method, arguments.seed)
+    with run.long_work("self-learning.safetensors") if method == "self-learning" else contextlib.nullcontext() as state:
+        mapped = map_vectors(x, y, pairs, method, arguments.seed, state)
     common = {"source": source, "target": target, "encoder": " / ".join(Path(path).name for path in files.values()), "seed": arguments.seed}
-    scores = vector_scores(*mapped, judged, common, method=method, by=arguments.by, learnt=len(pairs))
+    scores = vector_scores(mapped.x, mapped.y, judged, common, method=method, by=arguments.by, learnt=len(pairs))
     rows: list[tuple[str, ...]] = [("quantity", "per cent", "95 % interval", "n", "of all, per cent")]
     for score in (score for score in scores if score.quantity != "mrr"):
         interval = f"{100 * (score.low or 0):.1f}-{100 * (score.high or 0):.1f}"
         of_all = f"{100 * (score.details or {})['value_of_all']:.1f}"
         rows.append((score.quantity.replace("precision_at_", "P@"), f"{100 * score.value:.1f}", interval, str(score.n), of_all))
-    text = (
-        f"{source} → {target} by {arguments.by}, {method} from {len(pairs)} pairs ({start}); mean reciprocal rank {scores[0].value:.3f}; "
-    )
+    begun = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''} ({start})"
+    text = f"{source} → {target} by {arguments.by}, {method} from {begun}; mean reciprocal rank {scores[0].value:.3f}; "
     text += f"coverage {100 * judged.coverage:.1f} % of {judged.sources} test words."
+    text += few_pairs(len(pairs), x.vectors.shape[1]) if method != "self-learning" else ""
     dictionary = own_dictionary(x, y, mapped, arguments.by) if arguments.out else None
     print_scores(scores, rows, text, arguments.json)
 
     def write(folder: Path) -> None:
-        for vectors, matrix, language in zip((x, y), mapped, files, strict=True):
+        names = {"normalisation_x": f"normalisation.{source}", "normalisation_y": f"normalisation.{target}", "map": "map"}
+        for which, learnt in mapped.maps.items():
+            learnt.save(folder / f"{names[which]}.safetensors")
+        for vectors, matrix, language in zip((x, y), (mapped.x, mapped.y), files, strict=True):
             write_vec(folder / f"{language}.vec", StaticVectors(vectors.words, matrix))
         if dictionary is not None:
             write_dictionary(folder / "dictionary.tsv", dictionary)
@@ -72,13 +77,19 @@ def align_vectors(arguments: argparse.Namespace) -> None:
 
 
 def _read(path: str, most: int | None) -> Any:
-    if path.endswith(".bin"):
-        from crosslens.fasttext_models import read_fasttext_bin
+    """A file's words and vectors, each of which has a direction."""
+    import numpy as np
 
-        return read_fasttext_bin(path, most=most)
+    from crosslens.fasttext_models import read_fasttext_bin
     from crosslens.static_vectors import read_vec
 
-    return read_vec(path, most)
+    found = read_fasttext_bin(path, most=most) if path.endswith(".bin") else read_vec(path, most)
+    zero = [word for word, some in zip(found.words, np.any(found.vectors, axis=1), strict=True) if not some]
+    if zero:
+        refuse(
+            path, "vectors with a direction", f"{len(zero)} of zeros, the first of {zero[0]!r}", "remove these words: they have no cosine"
+        )
+    return found
 
 
 def _read_from(arguments: argparse.Namespace, files: dict[str, str]) -> dict[str, Any]:

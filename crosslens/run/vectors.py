@@ -3,12 +3,14 @@
 vectors of two languages + first pairs --method--> both in one space --> P@k on a test dictionary, and a dictionary of its own
 """
 
+import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crosslens.alignment.induction import refine, self_learning
+from crosslens.alignment.induction import SelfLearningResult, refine, self_learning
 from crosslens.alignment.lexicon import evaluate_lexicon, induced_dictionary
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.procrustes import Procrustes
@@ -18,7 +20,7 @@ from crosslens.errors import refuse
 from crosslens.score import Score
 from crosslens.static_vectors import StaticVectors
 
-__all__ = ["METHODS", "STARTS", "first_pairs", "map_vectors", "own_dictionary", "vector_scores"]
+__all__ = ["METHODS", "STARTS", "MappedVectors", "first_pairs", "map_vectors", "own_dictionary", "vector_scores"]
 
 METHODS = ("procrustes", "refine", "self-learning")
 STARTS = ("dictionary", "identical", "numerals", "unsupervised")
@@ -51,27 +53,41 @@ def first_pairs(x: StaticVectors, y: StaticVectors, start: str, dictionary: Dict
     return identical_words(*words) if start == "identical" else numerals(*words)
 
 
-def map_vectors(x: StaticVectors, y: StaticVectors, pairs: np.ndarray, method: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+@dataclasses.dataclass(frozen=True, eq=False)
+class MappedVectors:
+    """Both languages' vectors in one space, shapes (n, d) and (m, d), and what maps new words to it: each has ``save``, by name."""
+
+    x: np.ndarray
+    y: np.ndarray
+    maps: Mapping[str, IterativeNormalisation | Procrustes | SelfLearningResult]
+
+
+def map_vectors(x: StaticVectors, y: StaticVectors, pairs: np.ndarray, method: str, seed: int, state: Path | None = None) -> MappedVectors:
     """Both languages' vectors in one space.
 
     procrustes: iterative normalisation (Zhang et al. 2019) and the rotation that fits the pairs. refine: the same, fitted again to
     mutual neighbours five times (Conneau et al. 2018). self-learning: :func:`crosslens.alignment.induction.self_learning`
-    from the pairs (Artetxe et al. 2018).
+    from the pairs (Artetxe et al. 2018), which keeps how far it is in the file ``state`` and goes on from there.
+
+    The maps are called normalisation_x, normalisation_y and map; for self-learning there is ``map`` alone, for both sides.
 
     Raises
     ------
-    InputError: an unknown method, or what the method refuses.
+    InputError: an unknown method, or what the method refuses. OutputError, StoreError: what self-learning says of ``state``.
     """
     if method not in METHODS:
         refuse("method", f"one of {', '.join(METHODS)}", repr(method), "choose one of these")
     if method == "self-learning":
-        learnt = self_learning(x.vectors, y.vectors, pairs, vocabulary=min(_FREQUENT, len(x), len(y)), seed=seed)
-        return learnt.transform_x(x.vectors), learnt.transform_y(y.vectors)
-    left, right = (IterativeNormalisation().fit_transform(side.vectors) for side in (x, y))
-    start = Procrustes(centre=False).fit(left[pairs[:, 0]], right[pairs[:, 1]])
+        size = min(_FREQUENT, len(x), len(y))
+        learnt = self_learning(x.vectors, y.vectors, pairs, vocabulary=size, seed=seed, state=state)
+        return MappedVectors(learnt.transform_x(x.vectors), learnt.transform_y(y.vectors), {"map": learnt})
+    sides = [IterativeNormalisation().fit(side.vectors) for side in (x, y)]
+    left, right = (normalisation.transform(side.vectors) for normalisation, side in zip(sides, (x, y), strict=True))
+    rotation = Procrustes(centre=False).fit(left[pairs[:, 0]], right[pairs[:, 1]])
     if method == "refine":
-        start = refine(left, right, start, vocabulary=min(15_000, len(x), len(y))).aligner
-    return start.transform(left), right
+        rotation = refine(left, right, rotation, vocabulary=min(15_000, len(x), len(y))).aligner
+    maps = {"normalisation_x": sides[0], "normalisation_y": sides[1], "map": rotation}
+    return MappedVectors(rotation.transform(left), right, maps)
 
 
 def vector_scores(
@@ -97,10 +113,10 @@ def vector_scores(
     return scores
 
 
-def own_dictionary(x: StaticVectors, y: StaticVectors, mapped: tuple[np.ndarray, np.ndarray], by: str) -> Dictionary:
+def own_dictionary(x: StaticVectors, y: StaticVectors, mapped: MappedVectors, by: str) -> Dictionary:
     """The mutual neighbours among the frequent words of both languages, the surest first."""
     near = min(_NEIGHBOURS, len(x), len(y))
-    found = induced_dictionary(mapped[0][:_FREQUENT], mapped[1][:_FREQUENT], by=by, neighbourhood=near)  # type: ignore[arg-type]
+    found = induced_dictionary(mapped.x[:_FREQUENT], mapped.y[:_FREQUENT], by=by, neighbourhood=near)  # type: ignore[arg-type]
     order = np.argsort(-found.scores, kind="stable")
     pairs = [(x.words[a], y.words[b]) for a, b in found.pairs[order].tolist()]
     return Dictionary(pairs, found.scores[order].tolist())

@@ -10,7 +10,6 @@ from tests_run_helpers import D, N, context_stores, store, word_store
 
 from crosslens.alignment.links import write_pharaoh
 from crosslens.cli.main import main
-from crosslens.progress import be_quiet
 from crosslens.report import render_report
 from crosslens.run.measures import make_split
 from crosslens.score import read_scores
@@ -19,8 +18,6 @@ from crosslens.score import read_scores
 @pytest.fixture(autouse=True)
 def anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    yield
-    be_quiet(False)
 
 
 @pytest.fixture
@@ -78,6 +75,20 @@ def test_without_a_test_dictionary_a_part_is_held_out(types, capsys):
     assert main(["align", "x", "y", "--dictionary", "train.txt", "--train-fraction", "0.8", "--quiet", "--json"]) == 0
     scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {(s["n"], s["details"].get("fitted_on")) for s in scores if s["quantity"] == "precision_at_1"} == {(6, None), (6, 24)}
+
+
+def test_fewer_pairs_than_dimensions_are_told(types, tmp_path, capsys):
+    lines = (tmp_path / "train.txt").read_text().splitlines(keepends=True)
+    for pairs in (D - 1, D):
+        (tmp_path / "few.txt").write_text("".join(lines[:pairs]))
+        assert main(["align", "x", "y", "--dictionary", "few.txt", "--test", "test.txt", "--quiet"]) == 0
+        told = f"{pairs} pairs were learnt from. With {pairs} pairs for {D} dimensions Procrustes is fixed on a part of the space only."
+        assert (told in capsys.readouterr().out) == (pairs < D)
+    rng = np.random.default_rng(0)
+    for name in ("deu", "spa"):
+        store(tmp_path / name, name, list(rng.normal(size=(2, 40, 21))))
+    assert main(["align", "deu", "spa", "--quiet"]) == 0
+    assert "unaligned. With 20 pairs for 21 dimensions Procrustes is fixed on a part" in capsys.readouterr().out
 
 
 def test_words_in_context_are_aligned_by_links(tmp_path, capsys):

@@ -1,20 +1,23 @@
 """``crosslens align eng=en.vec fra=fr.vec``: static vectors of two languages from the command line."""
 
+import functools
 import json
 from typing import get_args
 
 import numpy as np
 import pytest
 
+from crosslens.alignment import IterativeNormalisation, Procrustes, SelfLearningResult, induction, learning_state
 from crosslens.alignment.csls import By
 from crosslens.alignment.lexicon import evaluate_lexicon
 from crosslens.cli import alignment as arguments_of_align
 from crosslens.cli.main import main
 from crosslens.dictionaries import read_dictionary
-from crosslens.errors import InputError
-from crosslens.progress import be_quiet
+from crosslens.errors import InputError, refuse
+from crosslens.files import lock_folder
 from crosslens.report import render_report
-from crosslens.run.vectors import METHODS, STARTS, first_pairs, map_vectors, own_dictionary
+from crosslens.run import vectors
+from crosslens.run.vectors import METHODS, STARTS, MappedVectors, first_pairs, map_vectors, own_dictionary
 from crosslens.score import read_scores
 from crosslens.static_vectors import StaticVectors, read_vec, write_vec
 
@@ -42,8 +45,7 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).write_text("".join(f"{x.words[i]} {y.words[i]}\n" for i in rows))
     with open("test.txt", "a") as file:
         file.write("nowhere nulle\n")
-    yield tmp_path
-    be_quiet(False)
+    return tmp_path
 
 
 WAYS = {
@@ -73,6 +75,24 @@ def test_every_method_finds_a_turned_space(folder, capsys, condition, options):
     assert found.scores == sorted(found.scores, reverse=True)
     pair = dict(zip(*(v.words for v in mapped), strict=True))
     assert np.mean([pair[a] == b for a, b in found]) > 0.95
+    given = (read_vec(name).vectors[-9:] for name in ("en.vec", "fr.vec"))
+    for got, expected in zip(by_kept_maps(condition, *given), mapped, strict=True):
+        np.testing.assert_allclose(got, expected.vectors[-9:], atol=1e-4)
+
+
+def by_kept_maps(condition, x, y):
+    """What the maps in the folder make of new vectors."""
+    if condition == "self_learning":
+        learnt = SelfLearningResult.load("run/map.safetensors")
+        return learnt.transform_x(x), learnt.transform_y(y)
+    left, right = (IterativeNormalisation.load(f"run/normalisation.{language}.safetensors") for language in ("eng", "fra"))
+    return Procrustes.load("run/map.safetensors").transform(left.transform(x)), right.transform(y)
+
+
+def test_files_are_named_by_their_languages_whatever_these_are_called(folder):
+    assert main(["align", "en_yb=en.vec", "fr_xd=fr.vec", *WAYS["procrustes"], "--test", "test.txt", "--quiet", "--out", "run"]) == 0
+    names = {path.name for path in (folder / "run").glob("*.safetensors")}
+    assert names == {"map.safetensors", "normalisation.en_yb.safetensors", "normalisation.fr_xd.safetensors"}
 
 
 def test_methods_differ_and_follow_their_seed():
@@ -83,14 +103,14 @@ def test_methods_differ_and_follow_their_seed():
     maps = {method: map_vectors(x, y, pairs, method, seed=0) for method in ("procrustes", "refine", "self-learning")}
     for first in maps:
         for second in maps:
-            assert np.array_equal(maps[first][0], maps[second][0]) == (first == second)
+            assert np.array_equal(maps[first].x, maps[second].x) == (first == second)
     again = map_vectors(x, y, pairs, "self-learning", seed=0)
-    assert all(map(np.array_equal, again, maps["self-learning"]))
+    assert np.array_equal(again.x, maps["self-learning"].x) and np.array_equal(again.y, maps["self-learning"].y)
 
 
 def test_own_dictionary_is_of_mutual_neighbours_the_surest_first():
     x, y = space()
-    found = own_dictionary(x, y, (y.vectors, y.vectors), by="cosine")
+    found = own_dictionary(x, y, MappedVectors(y.vectors, y.vectors, {}), by="cosine")
     assert sorted(found) == sorted(zip(x.words, y.words, strict=True))
     assert found.scores == sorted(found.scores, reverse=True)
 
@@ -147,6 +167,34 @@ def test_mistakes_are_one_line_and_nothing_is_written(folder, capsys, options, t
     assert not (folder / "run").exists()
 
 
+@pytest.mark.parametrize("side", ["en.vec", "fr.vec"])
+def test_a_word_without_a_direction_is_named_with_its_file(folder, capsys, side):
+    given = read_vec(side)
+    given.vectors[7] = 0
+    write_vec(side, given)
+    assert main(["align", "eng=en.vec", "fra=fr.vec", *WAYS["refine"], "--test", "test.txt", "--quiet", "--out", "run"]) == 2
+    told = f"crosslens: {side}: expected vectors with a direction, got 1 of zeros, the first of {given.words[7]!r}; remove these words: "
+    assert capsys.readouterr().err.startswith(told)
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("pairs", "told"),
+    [
+        (1, "from 1 pair ("),
+        (11, "With 11 pairs for 12 dimensions"),
+        (12, ""),
+    ],
+    ids=["one", "too few", "enough"],
+)
+def test_fewer_pairs_than_dimensions_are_told(folder, capsys, pairs, told):
+    lines = (folder / "train.txt").read_text().splitlines()
+    (folder / "few.txt").write_text("\n".join(lines[:pairs]))
+    assert main(["align", "eng=en.vec", "fra=fr.vec", "--dictionary", "few.txt", "--test", "test.txt", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert told in out and ("dimensions Procrustes is fixed on a part of the space only." in out) == (pairs < D)
+
+
 REFUSED_LATE = {
     "few words for CSLS": (["--start", "identical", "--test", "near.txt", "--most", "6"], "k: expected at most the number of words "),
     "no pair in the vectors": (["--dictionary", "train.txt", "--test", "nothing.txt"], "dictionary: expected "),
@@ -161,6 +209,62 @@ def test_what_is_refused_while_it_is_computed_leaves_no_folder(folder, capsys, o
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"crosslens: {told}") and err.count("\n") == 1, err
     assert not (folder / "run").exists()
+
+
+def test_self_learning_that_is_killed_goes_on_by_the_same_command(folder, capsys, monkeypatch):
+    monkeypatch.setattr(learning_state, "_EVERY", 0)
+    monkeypatch.setattr(vectors, "self_learning", functools.partial(induction.self_learning, patience=2))
+    induce, iterations = induction._induce, []
+
+    def counted(*given):
+        iterations.append(1)
+        if len(iterations) == stop:
+            raise KeyboardInterrupt
+        return induce(*given)
+
+    monkeypatch.setattr(induction, "_induce", counted)
+    command = ["align", "eng=en.vec", "fra=fr.vec", "--start", "identical", "--test", "test.txt", "--quiet", "--out"]
+    stop = 0
+    assert main([*command, "whole"]) == 0
+    total, stop = len(iterations), 2 * len(iterations) - 9
+    assert main([*command, "run"]) == 130
+    assert sorted(path.name for path in (folder / "run").iterdir()) == [".lock", "config.json", "self-learning.safetensors"]
+    del iterations[:]
+    assert main([*command, "run"]) == 0
+    assert len(iterations) == 10
+    names = sorted(path.name for path in (folder / "whole").iterdir())
+    assert names == sorted(path.name for path in (folder / "run").iterdir()) and "self-learning.safetensors" in names
+    for name in ("scores.jsonl", "eng.vec", "fra.vec", "dictionary.tsv", "self-learning.safetensors"):
+        assert (folder / "run" / name).read_bytes() == (folder / "whole" / name).read_bytes(), name
+    assert total > 10
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_self_learning_that_is_refused_leaves_everything_as_it_was(folder, capsys, monkeypatch, there):
+    monkeypatch.setattr(learning_state, "_EVERY", 0)
+    induce, iterations = induction._induce, []
+
+    def refused_late(*given):
+        iterations.append(1)
+        if len(iterations) == 3:
+            refuse("keep_probability", "more", "less", "raise it")
+        return induce(*given)
+
+    monkeypatch.setattr(induction, "_induce", refused_late)
+    if there:
+        (folder / "run").mkdir()
+        (folder / "run" / ".mine").touch()
+    assert main(["align", "eng=en.vec", "fra=fr.vec", "--start", "identical", "--test", "test.txt", "--quiet", "--out", "run"]) == 2
+    assert capsys.readouterr().err.startswith("crosslens: keep_probability: ") and len(iterations) == 3
+    assert [path.name for path in folder.glob("run/*")] == [".mine"] * there and (folder / "run").exists() == there
+
+
+def test_a_folder_in_which_another_process_learns_is_refused(folder, capsys):
+    command = ["align", "eng=en.vec", "fra=fr.vec", "--start", "identical", "--test", "test.txt", "--quiet", "--out", "run"]
+    (folder / "run").mkdir()
+    with lock_folder("run"):
+        assert main(command) == 2
+    assert "run: expected a folder that nobody else works in, " in capsys.readouterr().err
 
 
 def test_a_folder_that_holds_other_things_is_refused_before_anything_is_read(folder, capsys):
