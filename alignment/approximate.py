@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.products import Cosine
 from crosslens.alignment.retrieval import nearest_neighbours
-from crosslens.checks import check_matrix, check_positive_int
+from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import refuse
 
 __all__ = ["ApproximateNeighbours", "approximate_neighbours"]
@@ -86,8 +86,7 @@ def approximate_neighbours(
     cosine = Cosine.of(queries, keys, ("queries", "keys"))
     k = check_positive_int(k, "k", most=len(keys))
     effort, sample = check_positive_int(effort, "effort"), check_positive_int(sample, "sample")
-    if not 0 <= seed < 2**31 - 1:
-        refuse("seed", f"a whole number from 0 to {2**31 - 2}", repr(seed), "choose another seed")
+    seed = check_seed(seed, most=2**31 - 2)  # as faiss takes it
     d = queries.shape[1]
     similarities, indices = _search(cosine.x_units[:, :d], cosine.y_units[:, :d], k, index, effort, seed)
     if (indices < 0).any():

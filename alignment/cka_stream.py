@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.cka_products import Layer, hsic, products, ratios
-from crosslens.alignment.resampling import bootstrap_cka, check_seed
+from crosslens.alignment.resampling import bootstrap_cka
 from crosslens.alignment.similarity import LayerCKA
-from crosslens.checks import check_matrix
+from crosslens.checks import check_matrix, check_seed
 from crosslens.errors import refuse
 
 __all__ = ["LinearCKAStream", "linear_cka_encoders"]

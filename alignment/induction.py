@@ -23,7 +23,7 @@ from crosslens.alignment.products import best_both, check_same_width, neighbourh
 from crosslens.alignment.saved import check_columns, read_tensors, write_tensors
 from crosslens.alignment.seeds import check_pairs
 from crosslens.alignment.vecmap_maps import multi_step_maps
-from crosslens.checks import check_matrix, check_positive_int
+from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import StoreError, refuse
 from crosslens.progress import Progress
 
@@ -139,8 +139,9 @@ def self_learning(
     Raises
     ------
     InputError: not finite, a zero row, different numbers of columns, no pairs, pairs that point outside, fewer rows
-        than k, or nothing left of a very small vocabulary at this keep probability. OutputError: ``state`` cannot be written, or
-        is of other data or settings. StoreError: ``state`` is damaged or something else.
+        than k, a seed that is none, or nothing left of a very small vocabulary at this keep probability.
+    OutputError: ``state`` cannot be written, or is of other data or settings.
+    StoreError: ``state`` is damaged or something else.
 
     Notes
     -----
@@ -168,8 +169,8 @@ def self_learning(
     raw_x, raw_y = check_matrix(x, "x"), check_matrix(y, "y")
     check_same_width(raw_x, raw_y, ("x", "y"))
     pairs = check_pairs(pairs, len(raw_x), len(raw_y))
-    size = _check_vocabulary(vocabulary, k, len(raw_x), len(raw_y))
-    patience = check_positive_int(patience, "patience")
+    size, k = _check_vocabulary(vocabulary, k, len(raw_x), len(raw_y))
+    patience, seed = check_positive_int(patience, "patience"), check_seed(seed)
     stages = _keep_probabilities(keep_probability)
     precision = np.result_type(raw_x, raw_y)
     x, y = normalise(raw_x).astype(precision, copy=False), normalise(raw_y).astype(precision, copy=False)
@@ -268,7 +269,7 @@ def refine(x: ArrayLike, y: ArrayLike, start: Any, *, rounds: int = 5, vocabular
     (True, 3)
     """
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
-    size = _check_vocabulary(vocabulary, k, len(x), len(y))
+    size, k = _check_vocabulary(vocabulary, k, len(x), len(y))
     aligner = start
     if not hasattr(start, "transform"):
         pairs = check_pairs(start, len(x), len(y), "start")
@@ -311,9 +312,9 @@ def _keep_probabilities(first: float | int) -> list[float]:
     return stages
 
 
-def _check_vocabulary(vocabulary: int, k: int, n: int, m: int) -> int:
-    """How many first rows take part at most."""
+def _check_vocabulary(vocabulary: int, k: int, n: int, m: int) -> tuple[int, int]:
+    """How many first rows take part at most, and k."""
     k, vocabulary = check_positive_int(k, "k"), check_positive_int(vocabulary, "vocabulary")
     if min(vocabulary, n, m) < k:
         refuse("k", f"at most the number of words that take part, {min(vocabulary, n, m)}", str(k), "lower k, or give more words")
-    return vocabulary
+    return vocabulary, k

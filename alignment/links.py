@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_positive_int
+from crosslens.checks import check_positive_int, check_seed
 from crosslens.corpus import read_lines
 from crosslens.errors import OutputError, refuse
 from crosslens.files import write_whole
@@ -121,7 +121,7 @@ def alignment_error_interval(
 
     Raises
     ------
-    InputError: as for :func:`alignment_error_rate`; links of fewer than 2 sentences; no resamples.
+    InputError: as for :func:`alignment_error_rate`; links of fewer than 2 sentences; no resamples; a seed that is none.
 
     >>> gold = [(sentence, word, word) for sentence in range(50) for word in range(4)]
     >>> found = [(sentence, word, word if sentence % 5 else 3 - word) for sentence, word, _ in gold]
@@ -138,7 +138,7 @@ def alignment_error_interval(
     hits = np.concatenate([found[_among(found, must)], found[_among(found, may)]])
     counts = [np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences)) for rows in (hits[:, 0], found[:, 0], must[:, 0])]
     per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)  # |A ∩ S| + |A ∩ P|, and |A| + |S|
-    random, share = np.random.default_rng(seed), np.full(len(sentences), 1 / len(sentences))
+    random, share = np.random.default_rng(check_seed(seed)), np.full(len(sentences), 1 / len(sentences))
     sums = [random.multinomial(len(sentences), share) @ per_sentence for _ in range(check_positive_int(resamples, "resamples"))]
     right, all_links = np.array(sums).T
     low, high = np.quantile(1 - right / all_links, (0.025, 0.975))

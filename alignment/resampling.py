@@ -9,10 +9,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.cka_products import Products, hsic
-from crosslens.checks import check_paired, check_positive_int
-from crosslens.errors import refuse
+from crosslens.checks import check_paired, check_positive_int, check_seed
 
-__all__ = ["PermutationBaseline", "bootstrap_cka", "check_seed", "permutation_baseline"]
+__all__ = ["PermutationBaseline", "bootstrap_cka", "permutation_baseline"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,17 +72,6 @@ def permutation_baseline(
     return PermutationBaseline(
         float(value), float(shuffled.mean()), float(np.quantile(shuffled, 0.95)), (at_least + 1) / (permutations + 1), permutations
     )
-
-
-def check_seed(value: object) -> int:
-    """Return a seed for numpy's generator: a whole number from 0 up.
-
-    >>> check_seed(3)
-    3
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        refuse("seed", "a whole number from 0 up", repr(value), "the same seed gives the same result")
-    return int(value)
 
 
 def bootstrap_cka(found: Products, resamples: int, seed: int) -> Float[np.ndarray, "2 2 m m"]:

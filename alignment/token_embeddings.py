@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.alignment.procrustes import Procrustes
 from crosslens.alignment.retrieval import RetrievalResult, retrieval_precision
-from crosslens.checks import check_fraction, check_matrix
+from crosslens.checks import check_fraction, check_matrix, check_seed
 from crosslens.errors import refuse
 
 __all__ = ["TokenAlignment", "token_embedding_alignment", "vocabulary_halves"]
@@ -87,8 +87,8 @@ def token_embedding_alignment(
 
     Raises
     ------
-    InputError: not finite, different numbers of columns, a row of zeros (a padding token, say), gold that is not one to one, or fractions
-        that overlap or leave no rows.
+    InputError: not finite, different numbers of columns, a row of zeros (a padding token, say), gold that is not one to one, fractions
+        that overlap or leave no rows, or a seed that is none.
 
     References
     ----------
@@ -107,6 +107,7 @@ def token_embedding_alignment(
     for side, name in ((x, "x"), (y, "y")):
         row_lengths(side, name)  # a row of zeros is refused here by its own number, not by that in a part
     rows = _check_one_to_one(gold, len(x), len(y))
+    seed = check_seed(seed)
     check_fraction(train_fraction, "train_fraction")
     check_fraction(valid_fraction, "valid_fraction")
     learn, look_up = int(len(x) * train_fraction), int(len(x) * valid_fraction)

@@ -10,7 +10,7 @@ import numpy as np
 
 from crosslens.errors import refuse
 
-__all__ = ["check_fraction", "check_labels", "check_matrix", "check_paired", "check_positive_int"]
+__all__ = ["check_fraction", "check_labels", "check_matrix", "check_paired", "check_positive_int", "check_seed"]
 
 
 def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
@@ -92,6 +92,18 @@ def check_positive_int(value: Any, name: str, *, most: int | None = None) -> int
     top = "up" if most is None else f"to {most}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1 or (most is not None and value > most):
         refuse(name, f"a whole number from 1 {top}", repr(value), f"choose {name} in this range")
+    return int(value)
+
+
+def check_seed(value: Any, *, most: int | None = None) -> int:
+    """Return a whole number from 0 to ``most``, as random number generators take it.
+
+    >>> check_seed(np.int64(3))
+    3
+    """
+    top = "up" if most is None else f"to {most}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 0 or (most is not None and value > most):
+        refuse("seed", f"a whole number from 0 {top}", repr(value), "choose any such number: the same one gives the same result")
     return int(value)
 
 

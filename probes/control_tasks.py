@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Shaped
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_labels
+from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes, check_seed
+from crosslens.probes.controls import check_classes
 
 __all__ = ["control_labels", "selectivity"]
 

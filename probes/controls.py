@@ -7,14 +7,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_labels
+from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.stats import wilson_interval
 
 __all__ = [
     "Accuracy",
     "check_classes",
-    "check_seed",
     "confusion_counts",
     "f1_per_class",
     "macro_f1",
@@ -176,17 +175,6 @@ def unseen_labels(labels: Shaped[np.ndarray, " c"], codes: Int[np.ndarray, " n"]
     """
     numbers, counts = np.unique(codes[codes >= trained], return_counts=True)
     return dict(zip(labels[numbers].tolist(), counts.tolist(), strict=True))
-
-
-def check_seed(seed: int) -> int:
-    """Return a whole number from 0 up.
-
-    >>> check_seed(0)
-    0
-    """
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        refuse("seed", "a whole number from 0 up", repr(seed), "choose any such number and keep it with the result")
-    return int(seed)
 
 
 def check_classes(value: ArrayLike, name: str, n: int | None = None) -> Shaped[np.ndarray, " n"]:

@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from crosslens.checks import check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes, check_seed
+from crosslens.probes.controls import check_classes
 from crosslens.probes.refit import LayerProbes
 from crosslens.probes.rows import TakenRows, check_layers
 

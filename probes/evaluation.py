@@ -9,13 +9,12 @@ from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from crosslens.checks import check_labels
+from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.control_tasks import control_labels, selectivity
 from crosslens.probes.controls import (
     Accuracy,
     check_classes,
-    check_seed,
     confusion_counts,
     f1_per_class,
     majority_accuracy,

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_matrix
+from crosslens.checks import check_matrix, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import Accuracy, check_seed, confusion_counts, f1_per_class, majority_accuracy, shuffled_labels
+from crosslens.probes.controls import Accuracy, confusion_counts, f1_per_class, majority_accuracy, shuffled_labels
 from crosslens.probes.evaluation import ProbeResult, probe_layers
 from crosslens.probes.linear import LinearProbe
 from crosslens.probes.parts import Parts

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
-from crosslens.checks import check_matrix, check_positive_int
+from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes, check_seed
+from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import LabelProbe, check_fitted, check_seen, fitted_matrix
 from crosslens.probes.linear import class_codes
 from crosslens.probes.rows import StandardisedLayer

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from crosslens.checks import check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_seed
 from crosslens.probes.parts import Parts
 from crosslens.probes.refit import LayerProbes
 from crosslens.probes.regression import LayerRidge

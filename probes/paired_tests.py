@@ -8,9 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_positive_int
+from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_seed
 from crosslens.stats import paired_interval
 
 __all__ = ["PairedTest", "ResamplingTest", "compare_all", "holm", "mcnemar", "permutation_test"]

@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_fraction
+from crosslens.checks import check_fraction, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes, check_seed
+from crosslens.probes.controls import check_classes
 
 __all__ = ["Parts", "hold_out_dev", "stratified_parts"]
 

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
 
-from crosslens.checks import check_positive_int
+from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes, check_seed
+from crosslens.probes.controls import check_classes
 from crosslens.probes.fitted import fitted_layers
 from crosslens.probes.linear import class_codes
 from crosslens.probes.rows import BLOCK, check_layers

@@ -20,9 +20,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from crosslens.checks import check_positive_int
+from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_seed
 from crosslens.probes.fitted import check_fitted
 from crosslens.word_labels import check_heads, tree_depths, tree_distances
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_positive_int
+from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import OutputError, refuse
-from crosslens.probes.controls import Accuracy, check_classes, check_seed, number_labels, unseen_labels
+from crosslens.probes.controls import Accuracy, check_classes, number_labels, unseen_labels
 from crosslens.probes.evaluation import Answers
 from crosslens.progress import Progress
 

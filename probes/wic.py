@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_fraction
+from crosslens.checks import check_fraction, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import Accuracy, check_classes, check_seed, majority_accuracy, shuffled_labels
+from crosslens.probes.controls import Accuracy, check_classes, majority_accuracy, shuffled_labels
 from crosslens.probes.layer_probe import LayerProbe
 from crosslens.probes.parts import stratified_parts
 from crosslens.probes.refit import LayerProbes

@@ -124,12 +124,10 @@ def _align_words(arguments: argparse.Namespace) -> None:
     scores = word_scores(x, y, gold, common_fields([x, y], arguments.seed), by=arguments.by)
     rows, cells = [_WORD_HEAD], {(s.layer, s.source, s.condition, s.quantity): s for s in scores}
     for layer, source in dict.fromkeys((s.layer, s.source) for s in scores):
-        before, after, fifth, tenth = (
-            cells[layer, source, condition, f"precision_at_{k}"]
-            for condition, k in (("unaligned", 1), ("procrustes", 1), ("procrustes", 5), ("procrustes", 10))
-        )
+        before, after = (cells[layer, source, condition, "precision_at_1"] for condition in ("unaligned", "procrustes"))
+        more = [cells.get((layer, source, "procrustes", f"precision_at_{k}")) for k in (5, 10)]  # none among fewer than k words
         target = y.language if source == x.language else x.language
-        values = [_percent(before.value), _percent(after.value), _interval(after), _percent(fifth.value), _percent(tenth.value)]
+        values = [_percent(before.value), _percent(after.value), _interval(after), *("-" if s is None else _percent(s.value) for s in more)]
         rows.append((str(layer), f"{source} → {target}", *values, str(after.n)))
     pairs = len(gold.train)
     text = [f"P@k in per cent, by {arguments.by} among {len(gold.y)} words; {pairs} pairs were learnt from.{few_pairs(pairs, x.d)}"]

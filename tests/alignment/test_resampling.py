@@ -8,7 +8,7 @@ from scipy.special import ndtr, stdtrit
 
 from crosslens.alignment.cka_products import Layer, Products, hsic, products
 from crosslens.alignment.geometry import rsa
-from crosslens.alignment.resampling import bootstrap_cka, check_seed, permutation_baseline
+from crosslens.alignment.resampling import bootstrap_cka, permutation_baseline
 from crosslens.alignment.similarity import linear_cka
 from crosslens.errors import InputError
 
@@ -124,9 +124,7 @@ def test_refusals(rng):
     x = rng.normal(size=(10, 3))
     with pytest.raises(InputError, match=r"permutations: expected a whole number from 1 up, got 0"):
         permutation_baseline(linear_cka, x, x, permutations=0)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1; the same seed gives the same result"):
+    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
         permutation_baseline(linear_cka, x, x, seed=-1)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got 1.5"):
-        check_seed(1.5)
     with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):
         permutation_baseline(linear_cka, x, x[:9])

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int
+from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int, check_seed
 from crosslens.errors import InputError
 
 
@@ -95,6 +95,18 @@ def test_whole_numbers_in_range_pass_as_int(value):
 def test_other_numbers_are_refused(value):
     with pytest.raises(InputError, match=r"^k: expected a whole number from 1 to 3, got .+; choose k in this range$"):
         check_positive_int(value, "k", most=3)
+
+
+@pytest.mark.parametrize("value", [0, 3, np.int64(2), np.uint8(1)])
+def test_seeds_in_range_pass_as_int(value):
+    assert type(check_seed(value, most=3)) is int
+
+
+@pytest.mark.parametrize("value", [-1, 4, 1.0, "1", None, True, np.bool_(True)])
+def test_what_is_no_seed_is_refused(value):
+    with pytest.raises(InputError, match=r"^seed: expected a whole number from 0 to 3, got .+; choose any such number: "):
+        check_seed(value, most=3)
+    assert check_seed(2**70) == 2**70
 
 
 @pytest.mark.parametrize("value", [1e-9, 0.5, np.float64(0.25), 1 - 1e-9])

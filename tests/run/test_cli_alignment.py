@@ -91,6 +91,17 @@ def test_fewer_pairs_than_dimensions_are_told(types, tmp_path, capsys):
     assert "unaligned. With 20 pairs for 21 dimensions Procrustes is fixed on a part" in capsys.readouterr().out
 
 
+def test_among_fewer_words_than_ten_there_is_no_p_at_10(tmp_path, capsys):
+    x = np.random.default_rng(2).normal(size=(1, 7, 3))
+    for name, language in (("x", "eng"), ("y", "fra")):
+        word_store(tmp_path / name, language, list(x), {"word": [f"{name}{i}" for i in range(7)]}, "type")
+    (tmp_path / "pairs.txt").write_text("".join(f"x{i} y{i}\n" for i in range(7)))
+    assert main(["align", "x", "y", "--dictionary", "pairs.txt", "--quiet", "--out", "run"]) == 0
+    line = lines_of(capsys)[1]
+    assert (line[4], *line[-3:]) == ("100.0", "100.0", "-", "3")
+    assert "Words, eng → fra" in render_report("run")
+
+
 def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
     _, _, links = context_stores(tmp_path)
     write_pharaoh("links.txt", links, 40)
