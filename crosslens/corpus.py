@@ -457,7 +457,7 @@ def _refuse_bytes(path: str | Path, line: int, error: UnicodeDecodeError) -> NoR
 
 
 def _refuse_empty(path: str | Path) -> NoReturn:
-    refuse(str(path), "at least one sentence", "an empty file", "give a text with one sentence per line")
+    refuse(str(path), "at least one line of text", "an empty file", "check the path, and what wrote the file")
 
 
 def _refuse_blank(path: str | Path, line: int) -> NoReturn:

@@ -181,7 +181,8 @@ def compare(arguments: argparse.Namespace) -> None:
     stores = parallel_stores(arguments.stores, same_language=True)
     named = dict(zip(_names(stores), stores, strict=True))
     run = _plan("compare", arguments, stores, {"resamples": arguments.resamples, "also": arguments.also}, list(named))
-    scores = compare_stores(named, arguments.seed, resamples=arguments.resamples) + measure_layers(named, also, arguments.seed)
+    others = measure_layers(named, also, arguments.seed)  # first: they refuse what CKA does not
+    scores = compare_stores(named, arguments.seed, resamples=arguments.resamples) + others
     rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n", *also)]
     for pair in dict.fromkeys((score.source, score.target) for score in scores):
         rows += _similarity_rows([score for score in scores if (score.source, score.target) == pair], pair, also)

@@ -145,9 +145,20 @@ def measure_layers(stores: Mapping[str, Activations], names: Sequence[str], seed
                 left, right = read_layer(x, layer), read_layer(y, layer)
                 place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
                 for condition, rows in ((None, right), ("shuffled_items", right[order])):
-                    scores.append(Score(**common, **place, condition=condition, value=MEASURES[name](left, rows)))
+                    try:
+                        value = MEASURES[name](left, rows)
+                    except InputError as error:
+                        raise _named(error, name, layer, pair) from None
+                    scores.append(Score(**common, **place, condition=condition, value=value))
             progress.add(1, name)
     return scores
+
+
+def _named(error: InputError, name: str, layer: int, pair: tuple[str, str]) -> InputError:
+    """What a measure refuses, said of the stores."""
+    who, _, told = str(error).partition(": ")
+    side = {"x": f", {pair[0]}", "y": f", {pair[1]}"}.get(who, f", {who}")
+    return InputError(f"{name} of layer {layer}{side}: {told.partition('; ')[0]}; give more items, or do without {name}")
 
 
 def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score], common: Mapping[str, Any]) -> list[Score]:

@@ -71,7 +71,7 @@ def refused(place, capsys):
 SPOILT_TEXTS = {
     "missing": (lambda p: (p / "fra.txt").unlink(), "fra.txt: expected a text file that can be read, got no such file; check the path"),
     "a folder": (lambda p: ((p / "fra.txt").unlink(), (p / "fra.txt").mkdir()), "fra.txt: expected a text file, got a folder; "),
-    "empty": (lambda p: (p / "fra.txt").write_bytes(b""), "fra.txt: expected at least one sentence, got an empty file; "),
+    "empty": (lambda p: (p / "fra.txt").write_bytes(b""), "fra.txt: expected at least one line of text, got an empty file; "),
     "blank line": (lambda p: (p / "fra.txt").write_bytes(b"a\n\n" + b"b\n" * 22), "fra.txt:2: expected a sentence, got a blank line; "),
     "Latin-1": (lambda p: (p / "fra.txt").write_bytes(b"a\ncaf\xe9\n" * 12), "fra.txt:2: expected UTF-8 text, got byte 0xe9; "),
     "UTF-16": (lambda p: (p / "fra.txt").write_bytes("a\nb\n".encode("utf-16")), "fra.txt:1: expected text, got a NUL byte; "),

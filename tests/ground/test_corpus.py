@@ -90,9 +90,9 @@ def test_whatever_was_written_line_by_line_is_read(tmp_path_factory, sentences):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", ": expected at least one sentence, got an empty file; give a text with one sentence per line"),
-        (b"\n\n \n", ": expected at least one sentence, got an empty file; "),
-        (b"\xef\xbb\xbf", ": expected at least one sentence, got an empty file; "),
+        (b"", ": expected at least one line of text, got an empty file; check the path, and what wrote the file"),
+        (b"\n\n \n", ": expected at least one line of text, got an empty file; "),
+        (b"\xef\xbb\xbf", ": expected at least one line of text, got an empty file; "),
         (b"a\n\nb\n", ":2: expected a sentence, got a blank line; remove the line from every language's file, or fill it"),
         (b"a\r\n\r\nb\r\n", ":2: expected a sentence, got a blank line; "),
         ("a\nb\n\u3000\t\n".encode(), ":3: expected a sentence, got a blank line; "),

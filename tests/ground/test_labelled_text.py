@@ -47,7 +47,7 @@ def test_a_packed_file_is_the_same(tmp_path):
         ("a\tone\nb\t \n", r"x\.tsv:2: expected a text, got a blank one; remove the item"),
         ("a\tone\nb\ttw\0o\n", r"x\.tsv:2: expected text, got a NUL byte"),
         (b"a\tone\nb\ttw\xff\n", r"x\.tsv:2: expected UTF-8 text, got byte 0xff"),
-        ("", r"x\.tsv: expected at least one sentence, got an empty file"),
+        ("", r"x\.tsv: expected at least one line of text, got an empty file"),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said_with_its_place(tmp_path, text, message):

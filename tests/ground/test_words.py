@@ -174,7 +174,7 @@ def test_line_ends_of_windows_and_a_mark_do_no_harm(text):
         ),
         (DU + "# text = nothing\n\n", ":15: expected a sentence with words, got none; remove the sentence, or give its words"),
         (DU + DU, ":15: expected an id of its own, got 'fr-1', the id at line 1 too; give every sentence another id"),
-        ("\n \n", ": expected at least one sentence, got an empty file; "),
+        ("\n \n", ": expected at least one line of text, got an empty file; "),
         ("1\ta\0\n", ":1: expected text, got a NUL byte; "),
     ],
 )

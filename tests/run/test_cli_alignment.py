@@ -225,7 +225,10 @@ def refused(tmp_path, types, sentences):
 WORDS = ["--dictionary", "train.txt", "--test", "test.txt"]
 REFUSED_LATE = {
     "few items for intervals": (["compare", "few-deu", "few-spa", "--resamples", "9"], "deu[0]: expected at least 20 row(s) "),
-    "few items for a measure": (["compare", "few-deu", "few-spa", "--also", "mean_cca"], "x: expected more items than independent "),
+    "few items for a measure": (
+        ["compare", "few-deu", "few-spa", "--also", "mean_cca"],
+        "mean_cca of layer 0, deu: expected more items than ",
+    ),
     "other numbers of layers": (["align", "eng", "short"], "encoders: expected the same number of layers and the same width "),
     "other layers of words": (["align", "x", "short-types", *WORDS], "stores: expected the same layers and the same width "),
     "no pairs to learn from": (["align", "x", "no-vectors", *WORDS], "train: expected at least one pair of words "),

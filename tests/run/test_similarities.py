@@ -106,3 +106,16 @@ def test_other_measures_compare_same_layers_and_shuffled_rows(three):
         assert real < shuffled if name == "procrustes_distance" else real > shuffled
     with pytest.raises(InputError, match="also: expected some of uncentred_cka, .*, got cosine; choose among them"):
         measure_layers(three, ["rsa", "cosine"], seed=0)
+
+
+def test_what_a_measure_refuses_is_said_of_the_stores(tmp_path):
+    rng = np.random.default_rng(4)
+    stores = {name: store(tmp_path / name, name, list(rng.normal(size=(2, 8, d)))) for name, d in (("deu", 3), ("spa", 9))}
+    told = "mean_cca of layer 0, spa: expected more items than independent directions, by at least 2, got 8 items with 7 "
+    with pytest.raises(InputError) as refused:
+        measure_layers(stores, ["mean_cca"], seed=0)
+    assert str(refused.value).startswith(told) and str(refused.value).endswith("; give more items, or do without mean_cca")
+    with pytest.raises(
+        InputError, match=r"^mutual_knn of layer 0, k: expected a whole number from 1 to 6, got 10; give more items, or do "
+    ):
+        measure_layers(stores, ["mutual_knn"], seed=0)
