@@ -11,8 +11,9 @@ A folder holds the official files under the names that they are published with:
 Any of them may have ``.gz`` behind its name. A task whose files are not there is not measured, and what was looked for is told.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -307,7 +308,8 @@ class _Reader:
         if len(corpora) == 3:
             parts = Parts(*_ranges([len(corpus) for corpus in corpora]))
         else:  # no training part of its own: the sentences that there are, are divided
-            parts = stratified_parts(np.zeros(sum(map(len, corpora)), int), _SHARES, self.sources.seed)
+            with _refusals_of(Path(paths[0]).name):
+                parts = stratified_parts(np.zeros(sum(map(len, corpora)), int), _SHARES, self.sources.seed)
             parts = Parts(parts.train, parts.test, parts.dev, parts.drawn.replace(" of each label", " of the sentences"))
         rows, chosen = self._choose(parts)
         names = np.empty(len(rows), dtype="<U5")
@@ -317,12 +319,10 @@ class _Reader:
 
     def _sentences(self, name: str, texts: LabelledText, language: str = _LANGUAGES, *, surface: bool = False) -> SentenceTask:
         labels = np.array(texts.labels)
-        if texts.parts is None:
-            parts = stratified_parts(labels, _SHARES, self.sources.seed)
-        else:
-            parts = Parts.of_names(texts.parts)
-        if not len(parts.dev):
-            parts = hold_out_dev(parts, labels, seed=self.sources.seed)
+        with _refusals_of(name):
+            parts = stratified_parts(labels, _SHARES, self.sources.seed) if texts.parts is None else Parts.of_names(texts.parts)
+            if not len(parts.dev):
+                parts = hold_out_dev(parts, labels, seed=self.sources.seed)
         rows, chosen = self._choose(parts)
         some = Text(texts.corpus(language, rows.tolist()))
         places = [texts.places[row] for row in rows]
@@ -345,6 +345,15 @@ class _Reader:
             categories.setdefault(pair.category, []).append(number)
         some = [_some(np.array(mine), self.sources.limit, self.sources.seed) for mine in categories.values()]
         return [pairs[number] for number in np.sort(np.concatenate(some))]
+
+
+@contextlib.contextmanager
+def _refusals_of(name: str) -> Iterator[None]:
+    """A name in front of what is refused: too few items to divide, say."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
 
 
 def _some(rows: np.ndarray, limit: int | None, seed: int) -> np.ndarray:

@@ -185,6 +185,17 @@ def test_a_feature_that_the_treebank_has_not_is_told_and_too_few_items_are_refus
         read(data, "scws", limit=3)
 
 
+def test_too_few_texts_to_divide_are_refused_by_the_task_s_name(tmp_path):
+    text, tree = tmp_path / "mine.tsv", tmp_path / "one.conllu"
+    tree.write_text("1\tdog\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    for count, told in ((1, "mine: test: expected at least one item, got none; "), (3, "mine: fraction: expected a share that holds an ")):
+        write(text, [f"{label}\t{label} {i}" for label in "ab" for i in range(count)])
+        with pytest.raises(InputError, match=told):
+            read(tmp_path, labels={"mine": [str(text)]})
+    with pytest.raises(InputError, match=r"^one\.conllu: test: expected at least one item, got none; "):
+        read(tmp_path, labels={"upos": [str(tree)]})
+
+
 def test_files_of_one_s_own_that_are_none_are_refused(data, tmp_path):
     one = str(write(tmp_path / "one.tsv", ["a\tone", "b\ttwo"]))
     treebank = str(data / "ud" / "en_ewt-ud-dev.conllu")
