@@ -95,7 +95,8 @@ def test_files_are_named_by_their_languages_whatever_these_are_called(folder):
     assert names == {"map.safetensors", "normalisation.en_yb.safetensors", "normalisation.fr_xd.safetensors"}
 
 
-def test_methods_differ_and_follow_their_seed():
+def test_methods_differ_and_follow_their_seed(monkeypatch):
+    monkeypatch.setattr(vectors, "self_learning", functools.partial(induction.self_learning, patience=3))  # 50 take half a minute
     x, y = space(noise=0.4)
     pairs = first_pairs(x, y, "numerals", None)
     assert pairs.tolist() == [[i, i] for i in range(5, N, 10)]
@@ -104,8 +105,10 @@ def test_methods_differ_and_follow_their_seed():
     for first in maps:
         for second in maps:
             assert np.array_equal(maps[first].x, maps[second].x) == (first == second)
-    again = map_vectors(x, y, pairs, "self-learning", seed=0)
+    again, other = (map_vectors(x, y, pairs, "self-learning", seed=seed) for seed in (0, 1))
     assert np.array_equal(again.x, maps["self-learning"].x) and np.array_equal(again.y, maps["self-learning"].y)
+    ways = [found.maps["map"].objectives.tolist() for found in (maps["self-learning"], again, other)]
+    assert ways[0] == ways[1] != ways[2]  # another way to the same maps
 
 
 def test_own_dictionary_is_of_mutual_neighbours_the_surest_first():
