@@ -246,6 +246,11 @@ def test_what_is_refused_while_it_is_computed_leaves_no_folder(refused, tmp_path
     assert not (tmp_path / "run").exists()
 
 
+def test_a_measure_refuses_before_cka_is_computed(refused, monkeypatch, capsys):
+    monkeypatch.setattr("crosslens.run.similarities.compare_stores", lambda *_, **__: pytest.fail("CKA, which may take long, was computed"))
+    assert main(["compare", "few-deu", "few-spa", "--also", "mean_cca", "--quiet"]) == 2
+
+
 def test_a_negative_number_of_resamples_is_refused_and_leaves_no_folder(sentences, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["compare", "eng", "fra", "--resamples", "-1", "--quiet", "--out", "run"])
