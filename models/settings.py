@@ -6,6 +6,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from crosslens.checks import check_seed
 from crosslens.errors import refuse
 from crosslens.models.masking import Masking
 from crosslens.models.shape import EncoderConfig
@@ -170,8 +171,7 @@ class TrainRecipe:
             refuse("patience", "a whole number from 0 up", repr(self.patience), "0 never stops early")
         if not 0 <= self.tlm_share <= 1:
             refuse("tlm_share", "a fraction from 0 to 1", repr(self.tlm_share), "0.5 gives half of the steps to sentence pairs")
-        if self.seed < 0:
-            refuse("seed", "a whole number from 0 up", repr(self.seed), "choose another one")
+        check_seed(self.seed)
         if not self.sources:
             refuse("sources", "at least one text", "none", "name a text file")
         names = [source.name for source in self.sources]

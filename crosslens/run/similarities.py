@@ -158,7 +158,7 @@ def _named(error: InputError, name: str, layer: int, pair: tuple[str, str]) -> I
     """What a measure refuses, said of the stores."""
     who, _, told = str(error).partition(": ")
     side = {"x": f", {pair[0]}", "y": f", {pair[1]}"}.get(who, f", {who}")
-    return InputError(f"{name} of layer {layer}{side}: {told.partition('; ')[0]}; give more items, or do without {name}")
+    return InputError(f"{name} of layer {layer}{side}: {told}, or do without {name}")
 
 
 def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score], common: Mapping[str, Any]) -> list[Score]:

@@ -114,8 +114,14 @@ def test_what_a_measure_refuses_is_said_of_the_stores(tmp_path):
     told = "mean_cca of layer 0, spa: expected more items than independent directions, by at least 2, got 8 items with 7 "
     with pytest.raises(InputError) as refused:
         measure_layers(stores, ["mean_cca"], seed=0)
-    assert str(refused.value).startswith(told) and str(refused.value).endswith("; give more items, or do without mean_cca")
+    assert str(refused.value).startswith(told) and str(refused.value).endswith(": give more items, or do without mean_cca")
     with pytest.raises(
-        InputError, match=r"^mutual_knn of layer 0, k: expected a whole number from 1 to 6, got 10; give more items, or do "
+        InputError, match=r"^mutual_knn of layer 0, k: expected a whole number from 1 to 6, got 10; choose k in this range, or do "
     ):
         measure_layers(stores, ["mutual_knn"], seed=0)
+    broken = rng.normal(size=(8, 3))
+    broken[5, 1] = np.nan
+    with pytest.raises(
+        InputError, match=r"^rsa of layer 0, fra: expected finite numbers, .* the first is row 5; remove or repair these rows"
+    ):
+        measure_layers({"deu": stores["deu"], "fra": store(tmp_path / "fra", "fra", [broken])}, ["rsa"], seed=0)
