@@ -18,8 +18,12 @@ __all__ = [
     "OutputError",
     "StoreError",
     "TrainingError",
+    "cut",
+    "quote",
     "refuse",
 ]
+
+_LONGEST = 1000  # characters of one part of a refusal: more is nobody's reading, and fills a terminal
 
 
 class CrosslensError(Exception):
@@ -42,12 +46,36 @@ class TrainingError(CrosslensError):
     """Training stopped because going on would be useless."""
 
 
+def cut(text: str, most: int = 80) -> str:
+    """``text``, without its middle where it has more than ``most`` characters.
+
+    >>> cut("abcdefghijklmnopqrstuvwxyz", 15)
+    'abcdef … uvwxyz'
+    """
+    if len(text) <= most:
+        return text
+    half = (most - 3) // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def quote(value: object, most: int = 80) -> str:
+    """A value as Python writes it, for a message: of a long one both ends.
+
+    >>> quote("x" * 1_000_000, 15), quote(None)
+    ("'xxxxx … xxxxx'", 'None')
+    """
+    if isinstance(value, str) and len(value) > 2 * most:
+        value = value[:most] + value[-most:]  # the middle is not worth writing out
+    return cut(repr(value), most)
+
+
 def refuse(argument: str, expected: str, got: str, remedy: str, error: type[CrosslensError] = InputError) -> NoReturn:
-    """Raise ``error`` with the four parts that every refusal names.
+    """Raise ``error`` with the four parts that every refusal names; of a very long part both ends are kept.
 
     >>> refuse("k", "a whole number from 1 to 3", "7", "lower k or give more vectors")
     Traceback (most recent call last):
     ...
     crosslens.errors.InputError: k: expected a whole number from 1 to 3, got 7; lower k or give more vectors
     """
+    argument, expected, got, remedy = (cut(part, _LONGEST) for part in (argument, expected, got, remedy))
     raise error(f"{argument}: expected {expected}, got {got}; {remedy}")

@@ -10,12 +10,15 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
+import types
+import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import CrosslensError, OutputError, StoreError, refuse
+from crosslens.errors import CrosslensError, OutputError, StoreError, cut, quote, refuse
 
 __all__ = [
     "check_folder",
@@ -24,12 +27,22 @@ __all__ = [
     "lock_folder",
     "make_folder",
     "need_space",
+    "parse_json",
     "read_json",
     "same_settings",
     "sha256_file",
     "write_json",
     "write_whole",
 ]
+
+_RESTORE = "restore it, or begin in another folder"
+_DEEPEST = 100  # brackets within brackets in JSON; what the library writes has a handful
+_LONGEST_NUMBER = 308  # digits of a whole number: any such number has a float
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_KINDS: dict[Any, str] = {
+    bool: "true or false", int: "a whole number", float: "a number", str: "text", None: "null", type(None): "null",
+    list: "a list", dict: "an object",
+}  # fmt: skip
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
@@ -53,17 +66,130 @@ def write_json(path: str | Path, value: Any) -> None:
     write_whole(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
-def read_json(path: str | Path) -> Any:
-    """Read a JSON file that the library wrote.
+def read_json(path: str | Path, shape: Any = dict, remedy: str = _RESTORE, error: type[CrosslensError] = StoreError) -> Any:
+    """Read a JSON file, if it holds what the caller builds on.
+
+    Parameters
+    ----------
+    shape: what it must be, as Python annotates it: ``int``, ``float`` (any number), ``str``, ``bool``, ``None``, ``list[...]``,
+        ``dict[str, ...]``, ``A | B``, ``Literal[...]``, ``Any``, or a ``TypedDict`` (keys that it does not name may be there).
+    remedy: what is left to do where it is something else. error: what is raised then.
 
     Raises
     ------
-    StoreError: the file is not JSON.
+    StoreError (``error``): no such file, no JSON, or of another shape; the message names the file and the key.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            refuse(str(path), "a JSON file", "a folder" if path.is_dir() else "no ordinary file", remedy, error)
+        content = path.read_bytes()
+    except (OSError, ValueError) as fault:
+        told = "no such file" if isinstance(fault, FileNotFoundError) else f"an error ({getattr(fault, 'strerror', None) or fault})"
+        refuse(str(path), "a JSON file that can be read", told, remedy, error)
+    return parse_json(content, str(path), shape, remedy, error)
+
+
+def parse_json(
+    content: str | bytes, where: str, shape: Any = dict, remedy: str = _RESTORE, error: type[CrosslensError] = StoreError
+) -> Any:
+    """Read JSON, as :func:`read_json` does; ``where`` is its place (file and line, say), for the message.
+
+    >>> parse_json('{"n": 3}', "sizes.json", dict[str, int])
+    {'n': 3}
+    >>> parse_json('{"n": "3"}', "sizes.json", dict[str, int])
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.StoreError: sizes.json, key n: expected a whole number, got '3'; restore it, or begin in another folder
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        refuse(str(path), "a JSON file", f"something else ({error})", "restore it, or begin in another folder", StoreError)
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
+        value = json.loads(text, object_pairs_hook=_object, parse_int=_integer)
+        if text.count("[") + text.count("{") > _DEEPEST:
+            _check_depth(value)
+        if _SURROGATE.search(text):  # a pair is one character, and half of one is none
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        refuse(where, "JSON", "brackets nested too deeply", remedy, error)
+    except ValueError as fault:
+        refuse(where, "JSON", f"something else ({cut(str(fault), 160)})", remedy, error)
+    if wrong := _misfit(value, shape, ""):
+        key, expected, got = wrong
+        refuse(f"{where}, key {cut(key)}" if key else where, expected, got, remedy, error)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {quote(twice)} twice")
+    return found
+
+
+def _integer(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text):,} digits")
+    return int(text)
+
+
+def _check_depth(value: Any) -> None:
+    """Refuse what is nested so deeply that functions which call themselves would fail on it."""
+    inner, depth = [value], 0
+    while inner:
+        if (depth := depth + 1) > _DEEPEST:
+            raise RecursionError
+        parts = (one.values() if isinstance(one, dict) else one for one in inner)
+        inner = [part for some in parts for part in some if isinstance(part, (dict, list))]
+
+
+def _misfit(value: Any, shape: Any, key: str) -> tuple[str, str, str] | None:
+    """The first place where a value of JSON is not of the shape: its key, what was expected, and what is there."""
+    origin, parts = typing.get_origin(shape), typing.get_args(shape)
+    if origin in (types.UnionType, typing.Union):
+        misfits = [_misfit(value, part, key) for part in parts]
+        inner = [one for one in misfits if one and one[0] != key]  # of the right kind, with something wrong in it
+        return None if None in misfits else inner[0] if inner else (key, _expected(shape), _there(value))
+    kind = origin or (dict if typing.is_typeddict(shape) else shape)
+    if not _is(value, kind, parts):
+        return key, _expected(shape), _there(value)
+    items: Iterator[tuple[str, Any, Any]] = iter(())
+    if typing.is_typeddict(shape):
+        hints = typing.get_type_hints(shape)
+        if missing := sorted(shape.__required_keys__ - value.keys()):
+            return f"{key}.{missing[0]}".lstrip("."), _expected(hints[missing[0]]), "nothing"
+        items = ((f"{key}.{name}".lstrip("."), value[name], hint) for name, hint in hints.items() if name in value)
+    elif origin is dict:
+        items = ((f"{key}.{name}".lstrip("."), item, parts[1]) for name, item in value.items())
+    elif origin is list:
+        items = ((f"{key}[{i}]", item, parts[0]) for i, item in enumerate(value))
+    return next((wrong for name, item, part in items if (wrong := _misfit(item, part, name))), None)
+
+
+def _is(value: Any, kind: Any, choices: tuple[Any, ...]) -> bool:
+    if kind is Any:
+        return True
+    if kind is typing.Literal:
+        return any(type(value) is type(choice) and value == choice for choice in choices)
+    if kind is float:
+        return type(value) in (int, float)
+    if kind is int:
+        return type(value) is int and abs(value) < 1 << 63
+    return value is None if kind in (None, type(None)) else isinstance(value, kind)
+
+
+def _expected(shape: Any) -> str:
+    origin, parts = typing.get_origin(shape), typing.get_args(shape)
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(dict.fromkeys(map(_expected, parts)))
+    if origin is typing.Literal:
+        return " or ".join(map(quote, parts))
+    return _KINDS.get(dict if typing.is_typeddict(shape) else origin or shape, "something")
+
+
+def _there(value: Any) -> str:
+    return _KINDS[type(value)] if isinstance(value, (dict, list)) else "null" if value is None else quote(value)
 
 
 def sha256_file(path: str | Path) -> str:
@@ -133,7 +259,7 @@ def same_settings(
     first, second = _flat(json.loads(json.dumps(there))), _flat(json.loads(json.dumps(here)))
     differing = [key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key)]
     if differing:
-        told = "; ".join(f"{key}: {first.get(key)!r} there, {second.get(key)!r} here" for key in differing)
+        told = "; ".join(f"{key}: {quote(first.get(key))} there, {quote(second.get(key))} here" for key in differing)
         refuse(where, "the same settings", f"other ones ({told})", remedy, error)
 
 
@@ -155,10 +281,10 @@ def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     """
     path = Path(folder) / "config.json"
     if path.exists():
-        there = read_json(path)
-        made_by = there.get("kind") if isinstance(there, dict) and "settings" in there else None
+        there = read_json(path, Any)
+        made_by = there.get("kind") if isinstance(there, dict) and isinstance(there.get("settings"), dict) else None
         if made_by != kind:
-            got = f"one of `crosslens {made_by}`" if made_by else "a folder with somebody else's config.json"
+            got = f"one of `crosslens {cut(str(made_by))}`" if made_by else "a folder with somebody else's config.json"
             refuse(str(folder), f"a run made by `crosslens {kind}`", got, "choose another folder", OutputError)
         same_settings(str(folder), there["settings"], settings, "choose another folder, or repeat the settings of this run")
         return True
