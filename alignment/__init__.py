@@ -37,7 +37,7 @@ if __name__ != "crosslens.alignment":
     raise ImportError("import this package as crosslens.alignment, not as alignment")
 
 from crosslens.alignment.approximate import ApproximateNeighbours, approximate_neighbours
-from crosslens.alignment.canonical import mean_cca, pwcca, svcca
+from crosslens.alignment.canonical import CanonicalCorrelations, canonical_correlations, mean_cca, pwcca, svcca
 from crosslens.alignment.cka_stream import LinearCKAStream, linear_cka_encoders
 from crosslens.alignment.csls import adjusted_neighbours, csls_neighbours, neighbours_both
 from crosslens.alignment.geometry import mutual_knn, procrustes_distance, rsa
@@ -68,6 +68,7 @@ from crosslens.alignment.word_alignment import align_argmax, align_itermax, alig
 __all__ = [
     "AlignmentScores",
     "ApproximateNeighbours",
+    "CanonicalCorrelations",
     "InducedDictionary",
     "IterativeNormalisation",
     "LayerCKA",
@@ -92,6 +93,7 @@ __all__ = [
     "alignment_error_interval",
     "alignment_error_rate",
     "approximate_neighbours",
+    "canonical_correlations",
     "csls_neighbours",
     "evaluate_lexicon",
     "induced_dictionary",

@@ -6,6 +6,12 @@ they are: they see which directions there are, not how much varies along them. A
 with most variance, and PWCCA weighs them.
 
 All is computed in float64. With no more items than dimensions every correlation is 1, whatever the data: such input is refused.
+
+A direction counts where it varies by more than a few roundings of float32 beside the columns that it is a mix of, each column
+measured by its own size. The bound depends neither on the number of items nor on the type of the array: encoders compute in
+float32, and what is below its rounding is no finding once the numbers stand in float64. So a column may be a million times as large
+as the others, and the same numbers give the same result in both precisions. How many directions count is in
+:class:`CanonicalCorrelations`.
 """
 
 import dataclasses
@@ -14,11 +20,74 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.linear_maps import above_rounding
 from crosslens.alignment.normalisation import check_varies
 from crosslens.checks import check_paired
 from crosslens.errors import refuse
 
-__all__ = ["mean_cca", "pwcca", "svcca"]
+__all__ = ["CanonicalCorrelations", "canonical_correlations", "mean_cca", "pwcca", "svcca"]
+
+_PRECISION = np.dtype(np.float32)  # that encoders compute in
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CanonicalCorrelations:
+    """The canonical correlations of two sides, and how many directions of each they are of.
+
+    Attributes
+    ----------
+    values: shape (k,), from 1 down to 0; k is the smaller rank.
+    weights: shape (k,), PWCCA's α: how much of x each direction accounts for; they sum to 1.
+    rank_x, rank_y: directions that were compared: those that vary by more than rounding, and with ``variance`` below 1 those
+        that hold so much of it. A rank below d says that some columns are mixes of others.
+    """
+
+    values: Float[np.ndarray, " k"]
+    weights: Float[np.ndarray, " k"]
+    rank_x: int
+    rank_y: int
+
+    @property
+    def mean(self) -> float:
+        """What :func:`mean_cca` and :func:`svcca` give."""
+        return float(self.values.mean())
+
+    @property
+    def weighted(self) -> float:
+        """What :func:`pwcca` gives."""
+        return float(self.weights @ self.values)
+
+
+def canonical_correlations(x: ArrayLike, y: ArrayLike, *, variance: float | int = 1) -> CanonicalCorrelations:
+    """All canonical correlations of two matrices for the same items, with the ranks that they rest on.
+
+    Parameters
+    ----------
+    x: shape (n, d1). y: shape (n, d2). Row i of one belongs to row i of the other.
+    variance: the share of each side's variance whose directions are compared, above 0 and at most 1, as in :func:`svcca`; 1: all.
+
+    Raises
+    ------
+    InputError: as for :func:`mean_cca`, or a share out of range.
+
+    References
+    ----------
+    Hotelling 1936, Relations between two sets of variates.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(100, 3))
+    >>> found = canonical_correlations(np.hstack([x, x[:, :1] + x[:, 1:2]]), x[:, :2])
+    >>> found.values.round(6).tolist(), found.rank_x, found.rank_y
+    ([1.0, 1.0], 3, 2)
+    """
+    if isinstance(variance, bool) or not isinstance(variance, (int, float)) or not 0 < variance <= 1:
+        refuse("variance", "a share above 0 and at most 1", repr(variance), "0.99 is usual")
+    x, y = check_paired(x, y, min_rows=3)
+    left, right = _side(x, "x", variance), _side(y, "y", variance)
+    turned, values, _ = _decompose(left.basis.T @ right.basis, "x")
+    variables = left.basis @ turned[:, : len(values)]
+    weights = np.abs(variables.T @ left.centred).sum(axis=1)
+    return CanonicalCorrelations(values, weights / weights.sum(), left.basis.shape[1], right.basis.shape[1])
 
 
 def mean_cca(x: ArrayLike, y: ArrayLike) -> float:
@@ -47,7 +116,7 @@ def mean_cca(x: ArrayLike, y: ArrayLike) -> float:
     >>> round(mean_cca(x, x @ rng.normal(size=(3, 3)) + 7), 12)
     1.0
     """
-    return float(_correlations(*_bases(x, y)).mean())
+    return canonical_correlations(x, y).mean
 
 
 def svcca(x: ArrayLike, y: ArrayLike, *, variance: float | int = 0.99) -> float:
@@ -81,9 +150,7 @@ def svcca(x: ArrayLike, y: ArrayLike, *, variance: float | int = 0.99) -> float:
     >>> round(svcca(*noisy), 2), round(mean_cca(*noisy), 2)
     (1.0, 0.46)
     """
-    if isinstance(variance, bool) or not isinstance(variance, (int, float)) or not 0 < variance <= 1:
-        refuse("variance", "a share above 0 and at most 1", repr(variance), "0.99 is usual")
-    return float(_correlations(*_bases(x, y, variance)).mean())
+    return canonical_correlations(x, y, variance=variance).mean
 
 
 def pwcca(x: ArrayLike, y: ArrayLike) -> float:
@@ -115,11 +182,7 @@ def pwcca(x: ArrayLike, y: ArrayLike) -> float:
     >>> bool(pwcca(x, y) > mean_cca(x, y) + 0.2), round(pwcca(x + 300, y), 12) == round(pwcca(x, y), 12)
     (True, True)
     """
-    left, right = _bases(x, y)
-    turned, correlations, _ = _decompose(left.basis.T @ right.basis, "x")
-    variables = left.basis @ turned[:, : len(correlations)]
-    weights = np.abs(variables.T @ left.centred).sum(axis=1)
-    return float(weights @ correlations / weights.sum())
+    return canonical_correlations(x, y).weighted
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -130,11 +193,6 @@ class _Side:
     basis: Float[np.ndarray, "n p"]
 
 
-def _bases(x: ArrayLike, y: ArrayLike, variance: float | int = 1) -> tuple[_Side, _Side]:
-    x, y = check_paired(x, y, min_rows=3)
-    return _side(x, "x", variance), _side(y, "y", variance)
-
-
 def _side(x: Float[np.ndarray, "n d"], name: str, variance: float | int) -> _Side:
     check_varies(x, name)
     centred = x - x.mean(axis=0, dtype=np.float64)
@@ -142,20 +200,32 @@ def _side(x: Float[np.ndarray, "n d"], name: str, variance: float | int) -> _Sid
     if not np.isfinite(peak):
         refuse(name, f"values whose differences fit in {centred.dtype}", "an overflow", "scale them down")
     centred /= peak
-    basis, values, _ = _decompose(centred, name)
-    rank = int((values > values[0] * max(x.shape) * np.finfo(x.dtype).eps).sum())
-    kept = rank
-    if variance < 1:
-        held = np.cumsum(np.square(values[:rank]))
-        kept = min(rank, int(np.searchsorted(held, variance * held[-1])) + 1)
+    basis = _directions(x, name) if variance == 1 else _leading(centred, name, variance)
+    kept = basis.shape[1]
     if kept >= len(x) - 1:
         got = f"{len(x)} items with {kept} independent directions"
         refuse(name, "more items than independent directions, by at least 2", got, "every correlation would be 1: give more items")
-    return _Side(centred, basis[:, :kept])
+    return _Side(centred, basis)
 
 
-def _correlations(left: _Side, right: _Side) -> Float[np.ndarray, " k"]:
-    return _decompose(left.basis.T @ right.basis, "x")[1]
+def _directions(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n p"]:
+    """A basis of all that varies by more than rounding, each column measured by its own size, its mean included."""
+    largest = np.abs(x).max(axis=0).astype(np.float64)
+    rows = x[:, largest > 0] / largest[largest > 0]
+    sizes = np.sqrt(np.square(rows).mean(axis=0))
+    basis, values, right = _decompose((rows - rows.mean(axis=0)) / sizes, name)
+    varies = above_rounding(values, right, np.full(len(sizes), np.sqrt(len(x))), len(x), _PRECISION)
+    if not varies.any():
+        refuse(name, "rows that differ by more than rounding", "differences lost beside the mean", "give other items")
+    return basis[:, varies]
+
+
+def _leading(centred: Float[np.ndarray, "n d"], name: str, variance: float | int) -> Float[np.ndarray, "n p"]:
+    """A basis of the directions that hold so much of the variance."""
+    basis, values, _ = _decompose(centred, name)
+    held = np.cumsum(np.square(values))
+    varies = int((values > np.finfo(_PRECISION).eps * values[0]).sum())
+    return basis[:, : min(varies, int(np.searchsorted(held, variance * held[-1])) + 1)]
 
 
 def _decompose(matrix: Float[np.ndarray, "a b"], name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

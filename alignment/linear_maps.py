@@ -2,14 +2,14 @@
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import CentredMap, check_varies
 from crosslens.checks import check_paired
 from crosslens.errors import refuse
 
-__all__ = ["LeastSquares", "pseudo_inverse", "triangular_factor"]
+__all__ = ["LeastSquares", "above_rounding", "pseudo_inverse", "triangular_factor"]
 
 _BLOCK = 4096  # rows taken up at a time, in float64
 _SMALLEST = 1e-140  # squares of smaller values, and of their inverses, leave float64
@@ -36,8 +36,9 @@ class LeastSquares(CentredMap):
     ----------
     matrix_: shape (d, e); applied as ``x @ matrix_`` (scikit-learn's ``coef_`` is its transpose).
     mean_x_, mean_y_: shape (d,) and (e,), the two means; zeros where ``centre`` is False.
-    rank_: rank of the (normalised, centred) X. Below d, the pairs say nothing about the other
-        directions, and the map sends these to zero: give more pairs.
+    rank_: rank of the (normalised, centred) X: directions that vary by more than rounding of its
+        type. Below d, the pairs say nothing about the other directions, and the map sends these
+        to zero: give more pairs.
     residual_: ``||X W - Y||_F / ||Y||_F`` on the (normalised, centred) training pairs, from 0
         (a perfect fit, to be expected of any data when ``rank_`` is n or n - 1) to 1.
     n_features_in_: d.
@@ -92,10 +93,10 @@ class LeastSquares(CentredMap):
             elif not side.any():
                 refuse(name, "rows that are not all zero", f"{len(side)} row(s) of zeros", "give other pairs; there is nothing to learn")
         mean_x, mean_y = self._mean(X, "X"), self._mean(Y, "Y")
-        x, y = triangular_factor(X, Y, mean_x, mean_y, ("X", "Y"))
-        length = np.hypot(scipy.linalg.norm(x), np.sqrt(len(X)) * scipy.linalg.norm(mean_x.astype(np.float64)))
-        floor = float(np.finfo(X.dtype).eps * np.sqrt(X.shape[1]) * length)  # smaller directions may be rounding of X
-        matrix, rank = _solve(x, y, float(self.penalty), floor)
+        exact = [side.mean(axis=0, dtype=np.float64) if self.centre else mean for side, mean in ((X, mean_x), (Y, mean_y))]
+        x, y = triangular_factor(X, Y, exact[0], exact[1], ("X", "Y"))
+        sizes = np.hypot(scipy.linalg.norm(x, axis=0), np.sqrt(len(X)) * np.abs(exact[0].astype(np.float64)))
+        matrix, rank = _solve(x, y, float(self.penalty), sizes, len(X), X.dtype)
         precision = np.result_type(X, Y)
         if not np.abs(matrix).max() <= np.finfo(precision).max:
             refuse("X", f"a map to Y whose entries fit in {precision}", "an overflow", "bring X and Y to similar lengths")
@@ -181,6 +182,26 @@ def triangular_factor(
     return sides
 
 
+def above_rounding(
+    values: Float[np.ndarray, " r"], right: Float[np.ndarray, "r d"], sizes: Float[np.ndarray, " d"], n: int, dtype: np.dtype
+) -> Bool[np.ndarray, " r"]:
+    """Which singular values are more than what rounding of the entries makes of nothing.
+
+    Every entry is rounded by itself, so the error along a direction v is ``||sizes v||`` times some share of eps, whatever other
+    columns are like and however many rows there are; of all directions without any variance together the largest has
+    ``1 + sqrt(d / n)`` of it.
+
+    Parameters
+    ----------
+    values, right: of the singular value decomposition, the right vectors as rows.
+    sizes: length of each column as it was rounded, its mean included. n: rows. dtype: what the entries were rounded to.
+
+    >>> above_rounding(np.array([2.0, 1e-3]), np.eye(2), np.array([2.0, 1e-3]), 9, np.dtype(np.float32)).tolist()
+    [True, True]
+    """
+    return values > 4 * float(np.finfo(dtype).eps) * (1 + np.sqrt(len(sizes) / n)) * np.linalg.norm(right * sizes, axis=1)
+
+
 def pseudo_inverse(matrix: Float[np.ndarray, "d e"], dtype: np.dtype) -> Float[np.ndarray, "e d"]:
     """The Moore-Penrose inverse; singular values that rounding of ``matrix`` may have made count as zero.
 
@@ -200,22 +221,28 @@ def pseudo_inverse(matrix: Float[np.ndarray, "d e"], dtype: np.dtype) -> Float[n
     array([[0.5, 0. ],
            [0. , 0. ]])
     """
-    inverse = np.linalg.pinv(matrix.astype(np.float64), rcond=max(matrix.shape) * float(np.finfo(matrix.dtype).eps))
+    exact = matrix.astype(np.float64)
+    left, values, right = np.linalg.svd(exact, full_matrices=False)
+    kept = above_rounding(values, right, np.linalg.norm(exact, axis=0), len(matrix), matrix.dtype)
+    inverse = right[kept].T / values[kept] @ left[:, kept].T
     if not np.abs(inverse).max() <= np.finfo(dtype).max:
         refuse("fit", f"a map whose inverse fits in {dtype}", "an overflow", "bring both sides of the pairs to similar lengths")
     return inverse.astype(dtype)
 
 
-def _solve(x: Float[np.ndarray, "r d"], y: Float[np.ndarray, "r e"], penalty: float, floor: float) -> tuple[Float[np.ndarray, "d e"], int]:
-    """The map, by the singular value decomposition of ``x``, and the number of directions above ``floor``."""
+def _solve(
+    x: Float[np.ndarray, "r d"], y: Float[np.ndarray, "r e"], penalty: float, sizes: Float[np.ndarray, " d"], n: int, dtype: np.dtype
+) -> tuple[Float[np.ndarray, "d e"], int]:
+    """The map, by the singular value decomposition of ``x``, and the number of directions above rounding."""
     try:
         left, values, right = np.linalg.svd(x, full_matrices=False)
     except np.linalg.LinAlgError as error:
         refuse("X", "rows with a singular value decomposition", str(error), "rescale X")
-    rank = int((values > floor).sum())
+    varies = above_rounding(values, right, sizes, n, dtype)
+    rank = int(varies.sum())
     if not rank:
         refuse("X", "rows that differ by more than rounding", "differences lost beside the mean", "give other items, or vectors in float64")
-    kept = values > (0 if penalty else floor)
+    kept = values > 0 if penalty else varies
     with np.errstate(over="ignore"):  # a direction that the penalty swamps gets 0, and a map too large is refused by the caller
         gains = 1 / (values[kept] + penalty / values[kept])
         return right[kept].T @ (gains[:, None] * (left[:, kept].T @ y)), rank

@@ -16,7 +16,7 @@ from crosslens.errors import refuse
 
 __all__ = ["Procrustes", "check_same_width", "orthogonal_procrustes"]
 
-_BLOCK = 4096  # rows multiplied at a time: float32 sums stay short, and are added up in float64
+_BLOCK = 4096  # rows multiplied at a time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ def orthogonal_procrustes(x: ArrayLike, y: ArrayLike, *, rotation_only: bool = F
     np.True_
     """
     x, y = check_same_width(x, y, ("x", "y"))
-    return _solve(x, y, ("x", "y"), rotation_only).rotation
+    return _solve(x, y, ("x", "y"), rotation_only, False).rotation
 
 
 def check_same_width(x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
@@ -91,14 +91,21 @@ def check_same_width(x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tupl
     return x, y
 
 
-def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tuple[str, str], rotation_only: bool) -> _Solution:
-    """Rotation and rank. The d × d part is done in float64: it is small, and W comes out orthogonal."""
+def _solve(
+    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tuple[str, str], rotation_only: bool, centre: bool
+) -> _Solution:
+    """Rotation and rank, in float64; what rounding of the means has left of them is taken off.
+
+    Products of float32 would bury directions in which each side varies a thousandth as much as in others.
+    """
     cross = np.zeros((x.shape[1], x.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, by name
         for start in range(0, len(x), _BLOCK):
-            cross += x[start : start + _BLOCK].T @ y[start : start + _BLOCK]
+            cross += x[start : start + _BLOCK].astype(np.float64).T @ y[start : start + _BLOCK].astype(np.float64)
+        if centre:
+            cross -= np.outer(x.sum(axis=0, dtype=np.float64), y.sum(axis=0, dtype=np.float64)) / len(x)
     if not np.isfinite(cross).all():
-        refuse(names[0], f"values whose products with {names[1]} fit in {x.dtype}", "an overflow", "scale both sides down")
+        refuse(names[0], f"values whose products with {names[1]} fit in float64", "an overflow", "scale both sides down")
     if not cross.any():
         refuse(
             names[0],
@@ -113,7 +120,7 @@ def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tupl
     if rotation_only and np.linalg.slogdet(left @ right)[0] < 0:
         left[:, -1] *= -1
     precision = np.result_type(x, y)
-    rank = int((values > values[0] * (len(values) * np.finfo(precision).eps)).sum())
+    rank = int((values > values[0] * (len(values) * np.finfo(np.float64).eps)).sum())
     return _Solution((left @ right).astype(precision), rank)
 
 
@@ -136,8 +143,8 @@ class Procrustes(CentredMap):
     ----------
     rotation_: shape (d, d), orthogonal.
     mean_x_, mean_y_: shape (d,), the two means; zeros where ``centre`` is False.
-    rank_: rank of the cross-covariance. Below d, the map is only determined on a space of
-        that many dimensions: give more pairs.
+    rank_: rank of the cross-covariance, computed in float64 whatever the type of the rows. Below d,
+        the map is only determined on a space of that many dimensions: give more pairs.
     determinant_: 1 for a pure rotation, -1 where a reflection is part of it.
     residual_: ``||X W - Y||_F / ||Y||_F`` on the (normalised, centred) training pairs;
         0 is a perfect fit, lower is better. 1 means no better than mapping everything to the mean.
@@ -185,7 +192,7 @@ class Procrustes(CentredMap):
             check_varies(Y, "Y")
         mean_x, mean_y = self._mean(X, "X"), self._mean(Y, "Y")
         x, y = X - mean_x, Y - mean_y
-        solution = _solve(x, y, ("X", "Y"), self.rotation_only)
+        solution = _solve(x, y, ("X", "Y"), self.rotation_only, self.centre)
         self.rotation_ = solution.rotation
         self.mean_x_, self.mean_y_ = mean_x, mean_y
         self.rank_ = solution.rank

@@ -7,7 +7,7 @@ import scipy.linalg
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.linear_maps import pseudo_inverse, triangular_factor
+from crosslens.alignment.linear_maps import above_rounding, pseudo_inverse, triangular_factor
 from crosslens.alignment.procrustes import check_same_width
 from crosslens.alignment.saved import FittedEstimator
 from crosslens.checks import check_positive_int
@@ -222,8 +222,8 @@ def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tupl
     precision = np.result_type(x, y)
     nothing = np.zeros(x.shape[1])
     a, b = triangular_factor(x, y, nothing, nothing, names)
-    eps = float(np.finfo(precision).eps)
-    side_x, side_y = (_whitening(side, name, eps, steps.whiten) for side, name in zip((a, b), names, strict=True))
+    eps = float(np.finfo(np.float64).eps)
+    side_x, side_y = (_whitening(side, name, rows, steps.whiten) for side, name, rows in zip((a, b), names, (x, y), strict=True))
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, or by the decomposition
         left, values, right = _decompose(side_x.rows.T @ side_y.rows, names[0])
         rank = int((values > eps * scipy.linalg.norm(side_x.rows) * scipy.linalg.norm(side_y.rows)).sum())
@@ -254,12 +254,12 @@ def _check_steps(steps: MultiStepMap, d: int) -> int:
     return d if steps.dimensions is None else check_positive_int(steps.dimensions, "dimensions", most=d)
 
 
-def _whitening(side: Float[np.ndarray, "r d"], name: str, eps: float, wanted: bool) -> _Whitening:
+def _whitening(side: Float[np.ndarray, "r d"], name: str, rows: np.ndarray, wanted: bool) -> _Whitening:
     d = side.shape[1]
     if not wanted:
         return _Whitening(side, np.eye(d), np.eye(d))
     left, values, right = _decompose(side, name)
-    kept = values > eps * np.sqrt(d) * scipy.linalg.norm(side)  # smaller directions may be rounding of the rows
+    kept = above_rounding(values, right, scipy.linalg.norm(side, axis=0), len(rows), rows.dtype)
     if not kept.any():
         refuse(name, "rows that are not all zero", "zeros", "give other pairs; there is nothing to learn")
     left, values, right = left[:, kept], values[kept], right[kept]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.activations import Activations
-from crosslens.alignment.canonical import mean_cca, pwcca, svcca
+from crosslens.alignment.canonical import canonical_correlations, mean_cca, pwcca, svcca
 from crosslens.alignment.cka_stream import linear_cka_encoders
 from crosslens.alignment.geometry import mutual_knn, procrustes_distance, rsa
 from crosslens.alignment.kernels import minibatch_cka, rbf_cka, uncentred_cka
@@ -146,12 +146,20 @@ def measure_layers(stores: Mapping[str, Activations], names: Sequence[str], seed
                 place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
                 for condition, rows in ((None, right), ("shuffled_items", right[order])):
                     try:
-                        value = MEASURES[name](left, rows)
+                        value, details = _measured(name, left, rows)
                     except InputError as error:
                         raise _named(error, name, layer, pair) from None
-                    scores.append(Score(**common, **place, condition=condition, value=value))
+                    scores.append(Score(**common, **place, condition=condition, value=value, details=details))
             progress.add(1, name)
     return scores
+
+
+def _measured(name: str, left: np.ndarray, right: np.ndarray) -> tuple[float, dict[str, Any] | None]:
+    """A measure's value; of canonical correlations also how many directions of either side they are of."""
+    if name not in ("mean_cca", "svcca", "pwcca"):
+        return MEASURES[name](left, right), None
+    found = canonical_correlations(left, right, variance=0.99 if name == "svcca" else 1)
+    return found.weighted if name == "pwcca" else found.mean, {"rank_x": found.rank_x, "rank_y": found.rank_y}
 
 
 def _named(error: InputError, name: str, layer: int, pair: tuple[str, str]) -> InputError:

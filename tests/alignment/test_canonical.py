@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import eigh
 from sklearn.cross_decomposition import CCA
 
-from crosslens.alignment.canonical import mean_cca, pwcca, svcca
+from crosslens.alignment.canonical import canonical_correlations, mean_cca, pwcca, svcca
 from crosslens.errors import InputError
 
 
@@ -110,6 +110,34 @@ def test_a_dependent_dimension_adds_nothing(pair, measure):
     assert np.array_equal(wider, before)
 
 
+@pytest.mark.parametrize("decay", [2, 4])
+@pytest.mark.parametrize("outlier", [1, 1000])
+def test_float32_has_the_directions_of_float64_however_many_items(rng, decay, outlier):
+    """The cut grew with n, and with the largest column: .98 in float32 was .75 in float64, of the same numbers."""
+    n, d = 30_000, 12
+    shared = rng.normal(size=(n, d))
+    turns = [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(2)]
+    noisy = shared + rng.normal(size=(n, d)) * np.linspace(0, 2, d)  # small directions are less alike: to leave them out shows
+    x, y = (side * np.logspace(0, -decay, d) @ turn for side, turn in zip((shared, noisy), turns, strict=True))
+    x[:, 0] *= outlier
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    for measure in MEASURES:
+        assert measure(x, y) == pytest.approx(measure(x.astype(float), y.astype(float)), abs=1e-9)
+    found = canonical_correlations(x, y)
+    assert (found.rank_x, found.rank_y) == (d, d)
+    assert found.mean == pytest.approx(np.mean(1 / np.sqrt(1 + np.linspace(0, 2, d) ** 2)), abs=0.01)
+
+
+def test_ranks_are_told(pair):
+    x, y = pair
+    found = canonical_correlations(np.hstack([x, x[:, :2], np.full((120, 1), 300)]).astype(np.float32), y)
+    assert (found.rank_x, found.rank_y, len(found.values)) == (5, 4, 4)
+    assert (found.mean, found.weights.sum()) == pytest.approx((mean_cca(x, y), 1), abs=1e-5)
+    most = canonical_correlations(x, y, variance=0.6)
+    assert most.rank_x < 5 and most.mean == svcca(x, y, variance=0.6)
+    assert canonical_correlations(x, y).weighted == pwcca(x, y)
+
+
 def test_refusals(rng):
     x = rng.normal(size=(10, 3))
     for measure in MEASURES:
@@ -125,6 +153,8 @@ def test_refusals(rng):
             measure(np.where(x == x[0, 0], np.nan, x), x)
         with pytest.raises(InputError, match=r"x: expected at least 3 row"):
             measure(x[:2], x[:2])
+    with pytest.raises(InputError, match=r"x: expected rows that differ by more than rounding"):
+        mean_cca(1 + 1e-8 * x, x)
     for share in (0, 1.5, True, float("nan")):
         with pytest.raises(InputError, match=r"variance: expected a share above 0 and at most 1, got .*; 0.99 is usual"):
             svcca(x, x, variance=share)

@@ -6,6 +6,7 @@ from sklearn.linear_model import Ridge
 
 from crosslens.alignment.linear_maps import LeastSquares, pseudo_inverse, triangular_factor
 from crosslens.alignment.procrustes import Procrustes
+from crosslens.alignment.vecmap_maps import MultiStepMap
 from crosslens.errors import InputError, StoreError
 
 
@@ -149,9 +150,23 @@ def test_outlier_dimensions_and_an_ill_conditioned_side_do_not_cost_precision(rn
     assert aligner.rank_ == 12
     assert np.abs(aligner.matrix_ - stretch).max() < 1e-5  # 1e-16 * 300 / 1e-6 = 3e-8 per value
     low = LeastSquares().fit(x.astype(np.float32), (x @ stretch).astype(np.float32))
-    assert low.rank_ < 12  # float32 beside a mean of 300 holds no differences of 1e-6
+    assert low.rank_ == 12  # every column holds its own differences; that another has a mean of 300 takes none away
+    mixed = ((x - x.mean(axis=0)) @ np.linalg.qr(rng.normal(size=(12, 12)))[0] + 300).astype(np.float32)
+    assert LeastSquares().fit(mixed, x).rank_ < 12  # here float32 holds no differences of 1e-6 beside the mean
     assert low.matrix_.dtype == np.float32
     assert np.abs(low.transform(x.astype(np.float32)) - x @ stretch).max() < 0.01
+
+
+def test_the_rank_grows_with_no_dimension_and_falls_with_no_row(rng):
+    """In float32 and float64 alike: a spectrum down to 1e-4, a column a thousand times as large, few and many rows and columns."""
+    for n, d in ((50, 8), (9000, 8), (3000, 128)):
+        x = rng.normal(size=(n, d)) * np.logspace(0, -4, d) @ np.linalg.qr(rng.normal(size=(d, d)))[0]
+        x[:, 0] *= 1000
+        single, y = x.astype(np.float32), rng.normal(size=(n, 2)).astype(np.float32)
+        fits = [LeastSquares().fit(single.astype(kind), y.astype(kind)) for kind in (np.float32, np.float64)]
+        assert [fit.rank_ for fit in fits] == [d, d]
+        assert np.abs(fits[0].transform(single[:9]) - fits[1].transform(single[:9].astype(float))).max() < 1e-3
+        assert MultiStepMap().fit(single, np.roll(single, 1, axis=1)).rank_ == d
 
 
 def test_blocks_of_rows_change_nothing(pairs, monkeypatch):
