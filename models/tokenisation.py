@@ -1,16 +1,19 @@
 """Text to token ids: learning a vocabulary, and the tokeniser folder that transformers reads.
 
-SentencePiece-style unigram or BPE pieces by the ``tokenizers`` library. A space is
-the sign "▁" in front of the next piece, so scripts with and without spaces are
-treated alike and no word segmentation is needed.
+Unigram pieces are learnt by SentencePiece, BPE pieces by the ``tokenizers`` library; both become
+a tokeniser of the latter. A space is the sign "▁" in front of the next piece, so scripts with and
+without spaces are treated alike and no word segmentation is needed.
 """
 
+import collections
 import dataclasses
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from crosslens.errors import InputError, refuse
@@ -19,6 +22,12 @@ from crosslens.files import write_json, write_whole
 __all__ = ["SPECIAL_TOKENS", "Vocabulary", "balanced_sample", "load_tokenizer", "save_tokenizer", "train_tokenizer"]
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4 in every vocabulary
+
+# SentencePiece adds up counts in as many parts as it is told threads, and the last digits of the sums depend on their number: it is
+# the same on every machine, however many cores there are. (The trainer of ``tokenizers`` adds up in the order of a hash table that
+# differs from one call to the next, on a single thread, too.)
+_PARTS = 16
+_RESERVED = "\u2585"  # SentencePiece's own sign for an unknown character; it passes over whatever holds one
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,14 +82,17 @@ def balanced_sample(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, 
 def train_tokenizer(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, seed: int = 0) -> Tokenizer:
     """Learn one vocabulary from the sentences of all languages that are given.
 
-    The same texts, settings and seed give the same BPE vocabulary to the byte. Unigram pieces do not come out so: the library sums
-    their scores in the order of a hash table, and the last digits differ from one call to the next.
+    The same texts, settings and seed give the same vocabulary to the byte, for any number of threads and cores.
 
     Parameters
     ----------
     texts: language to its sentences.
     vocabulary: size and kind.
     seed: seed of the sample.
+
+    Raises
+    ------
+    InputError: a language has no sentences, or the size has no room for every character of the sample.
 
     >>> toy = {"eng": ["a cat and a dog sat down"] * 50, "fra": ["un chat et un chien sont assis"] * 50}
     >>> tokenizer = train_tokenizer(toy, Vocabulary(size=60, sentences=100))
@@ -90,29 +102,80 @@ def train_tokenizer(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, 
     for language, lines in texts.items():
         if not lines:
             refuse(f"texts[{language}]", "at least one sentence", "none", "leave the language out or give it text")
-    # Runs of spaces and the other space characters are one space: a lone "▁" carries no meaning worth a token.
-    tidy = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
-    special = list(SPECIAL_TOKENS)
-    if vocabulary.kind == "unigram":
-        tokenizer = Tokenizer(models.Unigram())
-        trainer: trainers.Trainer = trainers.UnigramTrainer(
-            vocab_size=vocabulary.size, special_tokens=special, unk_token="[UNK]", show_progress=False
-        )
-    else:
-        tokenizer = Tokenizer(models.BPE(unk_token="[UNK]"))
-        trainer = trainers.BpeTrainer(vocab_size=vocabulary.size, special_tokens=special, show_progress=False)
-    tokenizer.normalizer = tidy
-    # Punctuation is cut off so that "cat," and "cat" share their piece.
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()])
-    tokenizer.decoder = decoders.Metaspace()
-    try:
-        tokenizer.train_from_iterator(balanced_sample(texts, vocabulary, seed), trainer)
-    except Exception as error:  # the library raises bare Exception
-        refuse("vocabulary.size", "room for every character of the text", f"{vocabulary.size} ({error})", "raise it or clean the text")
+    sample = balanced_sample(texts, vocabulary, seed)
+    tokenizer = _learn_unigram(sample, vocabulary.size) if vocabulary.kind == "unigram" else _learn_bpe(sample, vocabulary.size)
     sep, cls = tokenizer.token_to_id("[SEP]"), tokenizer.token_to_id("[CLS]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:0 [SEP]:0", special_tokens=[("[CLS]", cls), ("[SEP]", sep)]
     )
+    return tokenizer
+
+
+def _around(model: models.Model) -> Tokenizer:
+    """A tokeniser with what stands before and behind its model: how text is tidied, cut, and put together again."""
+    tokenizer = Tokenizer(model)
+    # Runs of spaces and the other space characters are one space: a lone "▁" carries no meaning worth a token.
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()])
+    # Punctuation is cut off so that "cat," and "cat" share their piece.
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()])
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+def _learn_bpe(sentences: Iterator[str], size: int) -> Tokenizer:
+    tokenizer = _around(models.BPE(unk_token="[UNK]"))
+    trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=list(SPECIAL_TOKENS), show_progress=False)
+    try:
+        tokenizer.train_from_iterator(sentences, trainer)
+    except Exception as error:  # the library raises bare Exception
+        refuse("vocabulary.size", "room for every character of the text", f"{size} ({error})", "raise it or clean the text")
+    return tokenizer
+
+
+def _learn_unigram(sentences: Iterator[str], size: int) -> Tokenizer:
+    """Kudo 2018, by SentencePiece's trainer, on words that are cut as they will be cut in use."""
+    empty = _around(models.Unigram())
+    between_spaces = collections.Counter(
+        word for sentence in sentences for word in empty.normalizer.normalize_str(sentence).split(" ") if word
+    )
+    words: collections.Counter[str] = collections.Counter()
+    for word, count in between_spaces.items():
+        for piece, _ in empty.pre_tokenizer.pre_tokenize_str(word):
+            for part in filter(None, piece.split(_RESERVED)):
+                words[part] += count
+    needed = len(set().union(*words)) + len(SPECIAL_TOKENS)
+    if not words:
+        refuse("texts", "at least one word", "none", "give other text")
+    if needed > size:
+        expected = f"room for every character of the text (at least {needed})"
+        refuse("vocabulary.size", expected, str(size), "raise it or clean the text")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(f"{word}\t{words[word]}" for word in sorted(words)),
+        input_format="tsv",
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=size,
+        hard_vocab_limit=False,  # little text has fewer pieces
+        num_threads=_PARTS,
+        pad_id=0,  # the special tokens' ids; what they are called here is not looked at
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        control_symbols=list(SPECIAL_TOKENS[4:]),
+        character_coverage=1.0,
+        max_sentence_length=2**30,  # bytes of a word: none is passed over
+        normalization_rule_name="identity",  # the words are tidied and cut already
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=False,
+        split_by_unicode_script=False,
+        split_by_number=False,
+        minloglevel=2,
+    )
+    learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    pieces = [(learnt.id_to_piece(i), learnt.get_score(i)) for i in range(len(SPECIAL_TOKENS), len(learnt))]
+    tokenizer = _around(models.Unigram([*((token, 0.0) for token in SPECIAL_TOKENS), *pieces], unk_id=1))
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
     return tokenizer
 
 

@@ -154,8 +154,7 @@ def learn_vocabularies(texts: Mapping[str, Sequence[str]], vocabulary: Vocabular
     ----------
     texts: language to its sentences.
     vocabulary: how they are learnt; ``sample_exponent`` matters to "joint" only.
-    seed: seed of the samples. BPE vocabularies are a function of (texts, vocabulary, seed). The library's learner of unigram pieces is
-        not deterministic from one run to the next, so learn those once and load what was saved.
+    seed: seed of the samples. The vocabularies are a function of (texts, vocabulary, seed), whatever the number of threads.
 
     Raises
     ------

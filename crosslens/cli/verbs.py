@@ -21,7 +21,7 @@ __all__ = ["align", "compare", "doctor", "extract", "probe", "quickstart", "repo
 
 _REQUIRED = (
     "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn", "matplotlib", "pyarrow", "jaxtyping", "tqdm",
-    "threadpoolctl", "faiss-cpu", "fasttext-community",
+    "threadpoolctl", "faiss-cpu", "fasttext-community", "sentencepiece",
 )  # fmt: skip
 
 

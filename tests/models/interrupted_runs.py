@@ -18,7 +18,7 @@ import torch
 from toy_texts import deep, toy_recipe
 
 from crosslens import progress
-from crosslens.models import checkpoint, interop, train
+from crosslens.models import checkpoint, interop, train, vocabularies
 from crosslens.models.settings import TrainRecipe
 
 
@@ -34,6 +34,7 @@ RECIPES = {
     "stream": lambda recipe: deep(recipe, units="stream", batch_languages="mixed", sharing="sep-1-6"),
     # Validations at 15 and 30, checkpoints at 10, 20 and 30.
     "best": lambda recipe: dataclasses.replace(recipe, select="best"),
+    "unigram": lambda recipe: dataclasses.replace(recipe, steps=8, vocabulary=dataclasses.replace(recipe.vocabulary, kind="unigram")),
 }
 
 
@@ -56,6 +57,8 @@ def after(function, condition):
 def lay_trap(place: str) -> None:
     if place.startswith("step-"):
         train.learning_rate = die_when(train.learning_rate, lambda step, *_: step == int(place.removeprefix("step-")))
+    elif place == "before-the-vocabulary-stands":
+        vocabularies.write_json = die
     elif place == "in-the-second-checkpoint":
         checkpoint.write_json = die_when(checkpoint.write_json, lambda path, _: "step-00000020" in str(path))
     elif place == "between-log-and-checkpoint":

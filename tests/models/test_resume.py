@@ -22,7 +22,7 @@ DRAWN = random.Random(SEED)
 PLACES = ["step-4", "step-17", "in-the-second-checkpoint", "between-log-and-checkpoint", "before-old-checkpoints-go", "in-the-export"]
 KILLS = [f"toy:{place}" for place in PLACES]
 KILLS += [f"{run}:random" for run in ("nsp", "stream")]  # the step is drawn below, for names of tests must not change
-KILLS += ["best:in-the-best", "best:between-best-and-last", "best:in-the-export"]
+KILLS += ["best:in-the-best", "best:between-best-and-last", "best:in-the-export", "unigram:before-the-vocabulary-stands"]
 AT = {name: name.replace("random", f"step-{DRAWN.randrange(1, 30)}") for name in KILLS}
 
 

@@ -1,11 +1,19 @@
 """Vocabularies: special ids, what transformers reads, and that learning one twice gives one."""
 
+import collections
+import functools
+import gzip
+import hashlib
+import io
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+import sentencepiece
 import toy_texts
 from transformers import AutoTokenizer
 
@@ -24,10 +32,6 @@ def kind(request):
 def texts():
     one, other = toy_texts.two_languages(150)
     return {"eng": one, "nld": other}
-
-
-def pieces(tokenizer):
-    return dict(map(tuple, json.loads(tokenizer)["model"]["vocab"]))
 
 
 @pytest.fixture
@@ -71,28 +75,80 @@ def test_unknown_characters_are_unknown_tokens(tokenizer):
     assert 1 in tokenizer.encode("的").ids
 
 
-@pytest.fixture(scope="module")
-def learnt_elsewhere():
-    """Kind to the vocabulary that another process learns, with other hash seeds and another number of threads."""
-    program = (
-        "import json, sys\nfrom crosslens.models.tokenisation import Vocabulary, train_tokenizer\ntexts = json.load(sys.stdin)\n"
-        "kinds = {kind: Vocabulary(size=110, kind=kind, sentences=200) for kind in ('unigram', 'bpe')}\n"
-        "print(json.dumps({kind: train_tokenizer(texts, vocabulary, 1).to_str() for kind, vocabulary in kinds.items()}))"
+LEARN = (
+    "import hashlib, json, sys\nfrom crosslens.models.tokenisation import Vocabulary, train_tokenizer\n"
+    "texts, settings = json.load(sys.stdin)\nkinds = [Vocabulary(**chosen) for chosen in settings]\n"
+    "whole = [train_tokenizer(texts, vocabulary, 1).to_str() for vocabulary in kinds]\n"
+    "print(json.dumps([hashlib.sha256(one.encode()).hexdigest() for one in whole]))"
+)
+
+
+def learnt_elsewhere(texts, settings, cores, **environment):
+    """Hashes of the vocabularies that another process learns on some of the machine's cores."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    command, given = [sys.executable, "-c", LEARN], json.dumps([texts, settings])
+    keep_to = functools.partial(os.sched_setaffinity, 0, cores) if hasattr(os, "sched_setaffinity") else None
+    done = subprocess.run(
+        command, input=given, env=environment, capture_output=True, text=True, check=True, timeout=300, preexec_fn=keep_to
     )
-    one, other = toy_texts.two_languages(150)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "RAYON_NUM_THREADS": "3", "PYTHONHASHSEED": "7"}
-    command, texts = [sys.executable, "-c", program], json.dumps({"eng": one, "nld": other})
-    done = subprocess.run(command, input=texts, env=environment, capture_output=True, text=True, check=True, timeout=300)
     return json.loads(done.stdout)
 
 
-def test_learning_twice_gives_the_same_vocabulary(texts, kind, learnt_elsewhere):
-    first, again = (train_tokenizer(texts, Vocabulary(size=110, kind=kind, sentences=200), 1).to_str() for _ in range(2))
-    for other in (again, learnt_elsewhere[kind]):
-        if kind == "bpe":
-            assert other == first
-        else:  # the library sums the scores in the order of a hash table: the pieces are the same, their last digits are not
-            assert pieces(other) == pytest.approx(pieces(first), rel=1e-9)
+def learnt_here(texts, settings):
+    whole = [train_tokenizer(texts, Vocabulary(**chosen), 1).to_str() for chosen in settings]
+    return [hashlib.sha256(one.encode()).hexdigest() for one in whole]
+
+
+def all_cores():
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+
+
+def test_learning_twice_gives_the_same_vocabulary(texts):
+    settings = [{"size": 110, "kind": kind, "sentences": 200} for kind in ("unigram", "bpe")]
+    first = learnt_here(texts, settings)
+    assert learnt_here(texts, settings) == first
+    other = {"RAYON_NUM_THREADS": "3", "OMP_NUM_THREADS": "3", "TOKENIZERS_PARALLELISM": "true", "PYTHONHASHSEED": "7"}
+    assert learnt_elsewhere(texts, settings, all_cores()[:1], **other) == first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tatoeba.en-fr", "libreoffice.zh"])
+def test_a_large_text_gives_the_same_vocabulary_in_every_process(shared_data, name):
+    with gzip.open(shared_data / "text" / f"{name}.tsv.gz", "rt", encoding="utf-8") as file:
+        texts = {"und": [line.rstrip("\n").split("\t")[1] for line in itertools.islice(file, 60_000)]}
+    settings = [{"kind": "unigram"}, {"kind": "bpe"}]
+    one_thread = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONHASHSEED": "1"}
+    several = {"RAYON_NUM_THREADS": "5", "OMP_NUM_THREADS": "5", "TOKENIZERS_PARALLELISM": "true", "PYTHONHASHSEED": "2"}
+    first = learnt_elsewhere(texts, settings, all_cores()[:1], **one_thread)
+    assert learnt_elsewhere(texts, settings, all_cores(), **several) == first
+
+
+def test_unigram_pieces_are_those_of_sentencepiece_and_segment_alike(texts):
+    texts["eng"] += ["the sun (a big, red one) sits by the sea. don't", "on-and-on, in 2024 by 20 cats"]
+    ours = train_tokenizer(texts, Vocabulary(size=110, sentences=300))
+    words = collections.Counter(
+        word
+        for line in balanced_sample(texts, Vocabulary(size=110, sentences=300), 0)
+        for word in re.findall(r"▁(?=[,.()'-])|▁?[^▁,.()'-]+|[,.()'-]", "▁" + line.replace(" ", "▁"))
+    )
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(f"{word}\t{count}" for word, count in sorted(words.items())), model_writer=model, input_format="tsv",
+        vocab_size=110, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=["[MASK]"], character_coverage=1.0,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=False,
+        split_by_unicode_script=False, split_by_number=False, hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    assert theirs.get_piece_size() == ours.get_vocab_size()
+    assert [ours.id_to_token(i) for i in range(5, len(theirs))] == [theirs.id_to_piece(i) for i in range(5, len(theirs))]
+    assert len(words) > 30
+    for word in words:
+        assert [token.id for token in ours.model.tokenize(word)] == theirs.encode(word), word
+
+
+def test_the_sign_that_sentencepiece_keeps_for_itself_costs_no_other_character():
+    tokenizer = train_tokenizer({"eng": ["load ▁▂▃▅▇ of two", "q▅w"] * 5}, Vocabulary(size=60))
+    assert 1 not in tokenizer.encode("q w ▂▃▇").ids and tokenizer.encode("▅").ids == [2, tokenizer.token_to_id("▁"), 1, 3]
 
 
 def test_another_seed_draws_another_sample(texts):
@@ -125,8 +181,9 @@ def test_a_short_text_is_repeated_evenly():
         (lambda: Vocabulary(size=5), "vocabulary.size: expected more than the 5 special tokens, got 5; choose a larger one"),
         (
             lambda: train_tokenizer({"eng": ["abcdefghijklmnopqrstuvwxyz"]}, Vocabulary(size=10)),
-            r"vocabulary.size: expected room for every character of the text, got 10 \(.*\); raise it or clean the text",
+            r"vocabulary.size: expected room for every character of the text \(at least 32\), got 10; raise it or clean the text",
         ),
+        (lambda: train_tokenizer({"eng": [" ", "\u3000"]}, Vocabulary()), "texts: expected at least one word, got none; give other text"),
         (
             lambda: train_tokenizer({"eng": ["a"], "fra": []}, Vocabulary()),
             r"texts\[fra\]: expected at least one sentence, got none; leave the language out or give it text",

@@ -32,10 +32,7 @@ def write_lines(path: Path, lines: list[str]) -> str:
 
 
 def toy_recipe(folder: Path, n: int = 160, **changes) -> TrainRecipe:
-    """A 30-step recipe over a toy bilingual text that is written into ``folder``.
-
-    Its vocabulary is BPE: the library's unigram trainer does not give the same scores twice, so two runs could differ.
-    """
+    """A 30-step recipe over a toy bilingual text that is written into ``folder``."""
     one, other = two_languages(n)
     texts = {"eng": write_lines(folder / "toy.eng", one), "nld": write_lines(folder / "toy.nld", other)}
     values = {
