@@ -11,13 +11,13 @@ the operating system, and what a failing machine takes away a later run finds by
 """
 
 import contextlib
-import errno
+import glob
 import itertools
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,32 +25,16 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from crosslens.activation_place import aside_of, check_place, has_plan, tidy
+from crosslens.activation_plan import Block, Plan, on_disk
 from crosslens.activations import DTYPES, FORMAT, HEADER, Activations, array_header, block_checksum, check_arrays
-from crosslens.errors import InputError, OutputError, StoreError, refuse
-from crosslens.files import need_space, read_json, same_settings, sha256_file, write_json, write_whole
+from crosslens.errors import InputError, StoreError, refuse
+from crosslens.files import lock_file, need_space, read_json, same_settings, sha256_file, write_json, write_whole
 
 __all__ = ["ActivationsWriter", "Block", "Plan"]
 
 _FLUSH = 1 << 25  # bytes after which what is written goes to the disk: at the end little is left to wait for
-_GROUP = 1 << 16  # items in a row group of the index: what is held in memory of it
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # the bits of infinity, sign aside: numpy's isinf takes seven times as long
-
-
-@dataclass(frozen=True)
-class Block:
-    """Rows whose checksums are noted together, once all of them are written."""
-
-    number: int
-    """Counted from 0, in the order of the rows."""
-    start: int
-    """The first row."""
-    stop: int
-    """The row behind the last."""
-    facts: dict[str, Any] = field(default_factory=dict, hash=False)
-    """What the planner wants to know when it writes the block, of JSON types: where its text begins, say."""
-
-    def __len__(self) -> int:
-        return self.stop - self.start
 
 
 class ActivationsWriter:
@@ -63,12 +47,15 @@ class ActivationsWriter:
     Parameters
     ----------
     folder: where the store will be.
-    settings: what the numbers depend on, of JSON types. A half-written store with other settings is begun anew;
-        :meth:`finished` refuses a whole one.
+    settings: what the numbers depend on, of JSON types. A store with other settings, finished or half written, is refused.
     arrays: names of the arrays: layer_00, attention_01, mlp_01 ...
     d: width of each.
     dtype: "float32", "float16" or "bfloat16": the numbers' type on disk.
     rank: number of this process.
+    restart: delete what an earlier run has left half written, whatever its settings. A finished store stays.
+
+    While a writer is open no other may write there, from this process or another; it is closed when the store is finished, at the end
+    of a ``with`` block, and with the process, however that ends.
 
     Attributes: ``planned``, whether index and blocks are complete; ``blocks``, all of them; ``aside``, the folder until it is finished.
 
@@ -91,24 +78,62 @@ class ActivationsWriter:
     [[0.0, 1.0], [4.0, 5.0]]
     """
 
-    def __init__(self, folder: str | Path, settings: dict[str, Any], *, arrays: Sequence[str], d: int, dtype: str, rank: int = 0) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        settings: dict[str, Any],
+        *,
+        arrays: Sequence[str],
+        d: int,
+        dtype: str,
+        rank: int = 0,
+        restart: bool = False,
+    ) -> None:
         _check_shape(list(arrays), d, dtype)
         self.folder, self.settings, self.arrays, self.d, self.dtype, self.rank = Path(folder), settings, list(arrays), d, dtype, rank
         self._numbers = DTYPES[dtype][1]
         self._row = d * self._numbers.itemsize  # bytes
-        self.aside = self.folder.with_name(f"{self.folder.name}.partial")
-        self._wanted = json.loads(json.dumps({"settings": settings, "arrays": self.arrays, "d": d, "dtype": dtype}))
+        self.aside = aside_of(self.folder)
+        self._shape = {"arrays": self.arrays, "d": d, "dtype": dtype}
         self.planned, self.blocks, self._index_sha256 = False, list[Block](), ""
         self._rows_put: dict[int, int] = {}  # in blocks that are not at their end
         self._unflushed = 0
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
-            refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
-        self._resume()
-        if rank and not self.planned:
-            refuse(str(folder), "a store that rank 0 has planned", "none", "construct the other ranks after rank 0 has planned", StoreError)
-        if self.planned and rank == 0:
-            with _disk(self.folder):
-                self._keep_whole_blocks()
+        self._held = contextlib.ExitStack()
+        try:
+            if rank == 0:
+                self._begin(restart)
+            elif not self._has_plan():
+                refuse(
+                    str(folder), "a store that rank 0 has planned", "none", "construct the other ranks after rank 0 has planned", StoreError
+                )
+            else:
+                self._lock()
+                self._read_plan()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "ActivationsWriter":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others write here. What is written stays; another writer with the same settings goes on with it."""
+        self._held.close()
+
+    @staticmethod
+    def check(folder: str | Path, settings: dict[str, Any], *, arrays: Sequence[str], d: int, dtype: str, restart: bool = False) -> None:
+        """Refuse what the constructor, or :meth:`finished`, would refuse of the place; nothing is written and nothing kept from others.
+
+        Raises
+        ------
+        OutputError: there is a store of other settings, or something else.
+        StoreError: a finished store, or a half-written one, is damaged.
+        """
+        if ActivationsWriter.finished(folder, settings) is None:
+            check_place(Path(folder), settings, {"arrays": list(arrays), "d": d, "dtype": dtype}, restart)
 
     @staticmethod
     def finished(folder: str | Path, settings: dict[str, Any]) -> Activations | None:
@@ -123,7 +148,7 @@ class ActivationsWriter:
             return None
         store = Activations(folder)
         same_settings(str(folder), store.manifest["settings"], settings, "choose another folder, or delete this one")
-        _tidy(store.folder)
+        tidy(store.folder)
         return store
 
     @property
@@ -157,19 +182,19 @@ class ActivationsWriter:
         InputError: rows do not fit the columns, or the last of them are in no block.
         OutputError: the disk has no room for the store. It is asked before the first vector is computed.
         """
-        with _disk(self.folder):
+        with on_disk(self.folder):
             shutil.rmtree(self.aside, ignore_errors=True)
             self.aside.mkdir(parents=True)
-            write_json(self.aside / "plan.json", self._wanted)
+            write_json(self.aside / "plan.json", {"settings": self.settings, **self._shape})
         self.planned, self.blocks = False, []
         plan = Plan(self.aside / ".index.parquet.partial", self.folder, schema)
         try:
             try:
                 yield plan
-                blocks = plan._end()
+                blocks = plan.end()
             finally:
-                plan._close()
-            with _disk(self.folder):
+                plan.close()
+            with on_disk(self.folder):
                 os.replace(self.aside / ".index.parquet.partial", self.aside / "index.parquet")
                 self._take_space(plan.n)
                 found = {"blocks": [asdict(block) for block in blocks], "index_sha256": sha256_file(self.aside / "index.parquet")}
@@ -177,7 +202,7 @@ class ActivationsWriter:
         except BaseException:
             shutil.rmtree(self.aside, ignore_errors=True)  # half a plan serves nobody, and a full disk needs the space
             raise
-        self._resume()
+        self._read_plan()
 
     def write(self, block: Block, states: Mapping[str, np.ndarray]) -> None:
         """Write a whole block: one (len(block), d) array for each name in ``arrays``. :meth:`put` and :meth:`end` in one.
@@ -219,7 +244,7 @@ class ActivationsWriter:
         runs = [(begin, end, int(rows[begin])) for begin, end in itertools.pairwise([*begins, len(rows)])]
         for name in self.arrays:
             data = self._converted(states[name], len(rows), name).reshape(-1).view(np.uint8)  # bytes: bfloat16 has no buffer of its own
-            with _disk(self.folder), open(self.aside / f"{name}.safetensors", "r+b", buffering=0) as file:
+            with on_disk(self.folder), open(self.aside / f"{name}.safetensors", "r+b", buffering=0) as file:
                 for begin, end, first in runs:
                     _write_at(file.fileno(), data[begin * self._row : end * self._row].data, HEADER + (block.start + first) * self._row)
         self._rows_put[block.number] = self._rows_put.get(block.number, 0) + len(rows)
@@ -240,9 +265,9 @@ class ActivationsWriter:
             refuse(f"block {block.number}", f"{len(block)} rows written", str(written), "put each row once")
         checksums = {}
         for name in self.arrays:
-            with _disk(self.folder), open(self.aside / f"{name}.safetensors", "rb") as file:
+            with on_disk(self.folder), open(self.aside / f"{name}.safetensors", "rb") as file:
                 checksums[name] = block_checksum(file, HEADER + block.start * self._row, len(block) * self._row)
-        with _disk(self.folder), open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
+        with on_disk(self.folder), open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
             journal.write(_line(block.number, checksums))
 
     def finish(self, **more: Any) -> Activations:
@@ -263,53 +288,84 @@ class ActivationsWriter:
         if missing or not self.planned:
             got = f"{missing} of {len(self.blocks)} missing" if self.planned else "no plan"
             refuse(str(self.folder), "all blocks written", got, "write them first", StoreError)
-        sizes = {"format": FORMAT, "n": self.n, "d": self.d, "dtype": self.dtype, "arrays": self.arrays}
+        sizes: dict[str, Any] = {"format": FORMAT, "n": self.n, "d": self.d, "dtype": self.dtype, "arrays": self.arrays}
         blocks = [{"start": block.start, "stop": block.stop, "sha256": written[block.number][-1]} for block in self.blocks]
         rest = {"settings": self.settings, "index_sha256": self._index_sha256, "blocks": blocks}
         if taken := sorted(more.keys() & {*sizes, *rest}):
             refuse("more", "names that the manifest does not use", ", ".join(taken), "call them otherwise")
-        with _disk(self.folder):
+        with on_disk(self.folder):
             self._flush_arrays()
             write_json(self.aside / "manifest.json", {**sizes, **more, **rest})
             os.replace(self.aside, self.folder)
-            _tidy(self.folder)  # last: until the store stands under its name, a stopped run needs these to go on
+            tidy(self.folder)  # last: until the store stands under its name, a stopped run needs these to go on
+        self.close()
         return Activations(self.folder)
 
     def _flush_arrays(self) -> None:
-        with _disk(self.folder):
+        with on_disk(self.folder):
             for name in self.arrays:
                 _flush(self.aside / f"{name}.safetensors")
         self._unflushed = 0
 
-    def _resume(self) -> None:
-        """Take up a plan that is complete and of the same settings."""
-        plan, blocks = self.aside / "plan.json", self.aside / "blocks.json"
-        if not plan.exists() or not blocks.exists() or read_json(plan) != self._wanted:
-            return
-        found = read_json(blocks)
-        self.blocks, self._index_sha256 = [Block(**block) for block in found["blocks"]], found["index_sha256"]
-        self.planned = (self.aside / "index.parquet").exists() and all(map(self._has_space, self.arrays))
-        if not self.planned:
-            self.blocks = []
+    def _begin(self, restart: bool) -> None:
+        """Take the place, and take up the plan that an earlier run has left there."""
+        check_place(self.folder, self.settings, self._shape, restart)  # before anything is made there
+        self._lock()
+        check_place(self.folder, self.settings, self._shape, restart)  # somebody else may have been at work until now
+        with on_disk(self.folder):
+            if restart:
+                shutil.rmtree(self.aside, ignore_errors=True)
+            if self._has_plan():
+                self._read_plan()
+                self._mend_arrays()
+                self._keep_whole_blocks()
 
-    def _has_space(self, name: str) -> bool:
-        path = self.aside / f"{name}.safetensors"
-        if not path.exists() or path.stat().st_size != HEADER + self.n * self._row:
-            return False
-        with open(path, "rb") as file:
-            return file.read(HEADER) == array_header(name, self.n, self.d, self.dtype)
+    def _lock(self) -> None:
+        """A lock for each rank. The first one makes sure that no rank of an earlier run is still at work."""
+        beside, name = self.folder.parent, f".{self.folder.name}.lock"
+        with on_disk(self.folder):
+            beside.mkdir(parents=True, exist_ok=True)
+            self._held.enter_context(lock_file(beside / (f"{name}-{self.rank}" if self.rank else name), str(self.folder)))
+            for other in () if self.rank else beside.glob(f"{glob.escape(name)}-*"):
+                with lock_file(other, str(self.folder)):
+                    pass
+
+    def _has_plan(self) -> bool:
+        return has_plan(self.folder, self.settings, self._shape)
+
+    def _read_plan(self) -> None:
+        found = read_json(self.aside / "blocks.json")
+        self.blocks, self._index_sha256, self.planned = [Block(**block) for block in found["blocks"]], found["index_sha256"], True
+
+    def _mend_arrays(self) -> None:
+        """Give the array files their size and header again: what they have lost is found by its checksum."""
+        for name in self.arrays:
+            path, header = self.aside / f"{name}.safetensors", array_header(name, self.n, self.d, self.dtype)
+            whole = path.exists() and path.stat().st_size == HEADER + self.n * self._row
+            if whole:
+                with open(path, "rb") as file:
+                    whole = file.read(HEADER) == header
+            if not whole:
+                self._make_array(name)
 
     def _take_space(self, n: int) -> None:
         """Make the array files in their full size: a disk that fills up later cannot break a half-written store."""
-        size = HEADER + n * self._row
-        need_space(self.aside, len(self.arrays) * size + (1 << 20), str(self.folder))
+        need_space(self.aside, len(self.arrays) * (HEADER + n * self._row) + (1 << 20), str(self.folder))
         _flush(self.aside / "index.parquet")
         for name in self.arrays:
-            with open(self.aside / f"{name}.safetensors", "wb") as file:
-                file.write(array_header(name, n, self.d, self.dtype))
-                file.flush()
-                os.posix_fallocate(file.fileno(), 0, size)
-                os.fsync(file.fileno())
+            self._make_array(name, n)
+
+    def _make_array(self, name: str, n: int | None = None) -> None:
+        """An array's file in its full size; what is in it already stays."""
+        n = self.n if n is None else n
+        path = self.aside / f"{name}.safetensors"
+        path.touch()
+        with open(path, "r+b") as file:
+            file.write(array_header(name, n, self.d, self.dtype))
+            file.truncate(HEADER + n * self._row)
+            file.flush()
+            os.posix_fallocate(file.fileno(), 0, HEADER + n * self._row)
+            os.fsync(file.fileno())
 
     def _journalled(self) -> dict[int, list[dict[str, str]]]:
         """The blocks that some process has written, each with the checksums that were noted, the latest last; torn lines are left out."""
@@ -365,85 +421,6 @@ def _write_at(file: int, data: memoryview, at: int) -> None:
         data, at = data[written:], at + written
 
 
-class Plan:
-    """Takes the rows of the index as the text is read; :meth:`ActivationsWriter.plan` gives one."""
-
-    def __init__(self, path: Path, folder: Path, schema: pa.Schema | None) -> None:
-        self.n = 0
-        self._path, self._folder, self._schema = path, folder, schema
-        self._file: parquet.ParquetWriter | None = None
-        self._waiting: dict[str, list[Any]] = {}
-        self._blocks: list[Block] = []
-        if schema is not None:
-            self._open(schema)
-
-    def add(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
-        """Append rows: the same columns in each call, all of one length.
-
-        Raises
-        ------
-        InputError: other columns than before, columns of different lengths, or a value of another type.
-        OutputError: the disk is full, or another error of it.
-        """
-        rows = {name: column.tolist() if isinstance(column, np.ndarray) else list(column) for name, column in columns.items()}
-        lengths = {name: len(column) for name, column in rows.items()}
-        if not rows or len(set(lengths.values())) > 1:
-            refuse("columns", "columns of one length", str(lengths or "none"), "give each item a value in each column")
-        if self._schema is None:
-            self._open(pa.schema([pa.field(name, _array(name, column).type) for name, column in rows.items()]))
-        if rows.keys() != self._waiting.keys():
-            refuse("columns", ", ".join(self._waiting), ", ".join(rows), "give the same columns each time")
-        for name, column in rows.items():
-            self._waiting[name] += column
-        self.n += next(iter(lengths.values()))
-        while len(next(iter(self._waiting.values()))) >= _GROUP:
-            self._write_group()
-
-    def end_block(self, **facts: Any) -> None:
-        """Close a block: its rows are those added since the last one. ``facts``, of JSON types, stay with it."""
-        start = self._blocks[-1].stop if self._blocks else 0
-        self._blocks.append(Block(len(self._blocks), start, self.n, json.loads(json.dumps(facts))))
-
-    def _open(self, schema: pa.Schema) -> None:
-        self._schema, self._waiting = schema, {name: [] for name in schema.names}
-        with _disk(self._folder):
-            self._file = parquet.ParquetWriter(self._path, schema)
-
-    def _write_group(self) -> None:
-        """Write the first rows that wait. Groups are of one size, so that the file does not depend on how the rows came."""
-        assert self._schema is not None and self._file is not None
-        arrays = [_array(field.name, self._waiting[field.name][:_GROUP], field.type) for field in self._schema]
-        with _disk(self._folder):
-            self._file.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
-        for column in self._waiting.values():
-            del column[:_GROUP]
-
-    def _end(self) -> list[Block]:
-        blocked = self._blocks[-1].stop if self._blocks else 0
-        if blocked != self.n:
-            refuse("plan", "every row in a block", f"{self.n - blocked} rows behind the last one", "call end_block after them")
-        if self._file is None:
-            refuse("plan", "an index with columns", "none", "add rows, or give a schema")
-        if any(self._waiting.values()):
-            self._write_group()
-        self._close()
-        return self._blocks
-
-    def _close(self) -> None:
-        if self._file is not None:
-            file, self._file = self._file, None
-            with _disk(self._folder):
-                file.close()
-
-
-def _array(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
-    """A column's values, all of one type."""
-    try:
-        return pa.array(values, kind)
-    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-        refuse(f"columns[{name!r}]", f"values of type {kind}" if kind else "values of one type", str(error), "give all rows values of it")
-
-
 def _check_shape(arrays: list[str], d: int, dtype: str) -> None:
     if not check_arrays(arrays):
         refuse("arrays", "different names such as layer_00, attention_01 or mlp_01", repr(arrays), "name the arrays so", InputError)
@@ -460,21 +437,3 @@ def _line(number: int, checksums: dict[str, str]) -> str:
 def _flush(path: Path) -> None:
     with open(path, "rb") as file:
         os.fsync(file.fileno())
-
-
-def _tidy(folder: Path) -> None:
-    """Remove what only an unfinished store needs."""
-    for path in [folder / "plan.json", folder / "blocks.json", *folder.glob("journal-*.jsonl")]:
-        path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _disk(folder: Path) -> Iterator[None]:
-    """Turn the operating system's errors into a refusal that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        told = os.strerror(error.errno) if error.errno else str(error)  # Arrow has no strerror
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        remedy = "free some space and run it again" if full else "see to it and run it again"
-        refuse(str(folder), "a disk that takes the store", told, f"finished blocks are kept; {remedy}", OutputError)

@@ -6,6 +6,7 @@ at most a hidden ``.partial`` that nothing reads and the next run writes over.
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -24,6 +25,7 @@ __all__ = [
     "check_folder",
     "claim_folder",
     "fingerprint",
+    "lock_file",
     "lock_folder",
     "make_folder",
     "need_space",
@@ -307,6 +309,10 @@ def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     return there
 
 
+_HELD = (errno.EAGAIN, errno.EACCES)  # what the system says of a lock that somebody else has
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # and where it has none
+
+
 @contextlib.contextmanager
 def lock_folder(folder: str | Path) -> Iterator[None]:
     """Keep a second process out of a run's folder; the lock ends with the process, however it ends.
@@ -315,15 +321,43 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
     ------
     OutputError: another process works there.
     """
-    with open(Path(folder) / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            refuse(
-                str(folder),
-                "a folder that nobody else works in",
-                "one with a running crosslens",
-                "wait for it, or choose another",
-                OutputError,
-            )
+    with _locked(Path(folder) / ".lock", str(folder)):
         yield
+
+
+@contextlib.contextmanager
+def lock_file(path: str | Path, where: str) -> Iterator[None]:
+    """Let nobody else, in this process or in another, hold the same file; it is made, and removed at the end.
+
+    The lock ends with the process, however it ends. Where a file system has no locks nobody is kept out.
+
+    Parameters
+    ----------
+    where: what it stands for, for the message.
+
+    Raises
+    ------
+    OutputError: somebody else holds it.
+    """
+    with _locked(Path(path), where):
+        try:
+            yield
+        finally:
+            Path(path).unlink(missing_ok=True)  # while it is held: whoever has opened it looks again
+
+
+@contextlib.contextmanager
+def _locked(path: Path, where: str) -> Iterator[None]:
+    while True:
+        with open(path, "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in _HELD:
+                    got, remedy = "one with a running crosslens", "wait for it, or choose another"
+                    refuse(where, "a folder that nobody else works in", got, remedy, OutputError)
+                if error.errno not in _NO_LOCKS:
+                    raise
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                yield
+                return  # else another process has just removed the file that this one has opened

@@ -29,7 +29,7 @@ from crosslens.models.type_averages import average_types, embedding_rows, plan_t
 from crosslens.models.units import Located, Reading, locate
 from crosslens.progress import Progress, say
 
-__all__ = ["check_settings", "check_text", "extract"]
+__all__ = ["check_text", "extract", "store_settings"]
 
 # Bytes of text in a block: some 32,000 tokens, so many that nearly all batches can be full and yet hold inputs of like length; a run
 # that is killed has to encode its last block again. A GPU's batches are larger.
@@ -52,10 +52,11 @@ def extract(
     second: Corpus | None = None,
     lowercase: bool = False,
     min_count: int = 1,
+    restart: bool = False,
 ) -> Activations:
     """Encode a text into a store of activations.
 
-    A store that is finished already is opened; one that was begun is gone on with. Under torchrun the processes share the work, and
+    A store that is finished already is opened; one that was begun is gone on with, by one call at a time. Under torchrun the processes share the work, and
     the store is the one that a single process writes (the folder must be one that all of them see).
 
     Parameters
@@ -75,6 +76,7 @@ def extract(
     second: for pairs, the other sentences, line by line; an empty one leaves the first alone.
     lowercase: for types and embeddings, count "Bank" and "bank" as one word; the text is encoded as it stands.
     min_count: for types, leave out words that are rarer; how many is in the manifest.
+    restart: delete what an earlier call has left half written, whatever its settings were. A finished store stays.
 
     Returns
     -------
@@ -84,42 +86,31 @@ def extract(
     Raises
     ------
     InputError: a sentence has no token but special ones, settings do not go together, or a number does not fit the dtype.
-    OutputError: the folder has a store with other settings, or there is no room.
+    OutputError: the folder has a store with other settings, finished or half written; somebody else writes there; or there is no room.
+    StoreError: what is there is damaged.
     """
     reading = Reading(unit, pool, special_tokens, long_input)
-    arrays = check_settings(encoder, corpus, reading, layers, outputs, second=second, dtype=dtype, lowercase=lowercase, min_count=min_count)
-    settings = {
-        "encoder": encoder.fingerprint,
-        "text": corpus.fingerprint,
-        **({"second_text": second.fingerprint} if second is not None else {}),
-        "unit": unit,
-        "pooling": pool,
-        "special_tokens": special_tokens,
-        "long_input": long_input,
-        "arrays": arrays,
-        "dtype": dtype,
-        "precision": encoder.precision,
-        **({"lowercase": lowercase, "min_count": min_count} if unit in ("type", "embedding") else {}),
-    }
+    store = store_settings(
+        encoder, corpus, reading, layers, outputs, second=second, dtype=dtype, lowercase=lowercase, min_count=min_count
+    )  # fmt: skip
     with contextlib.ExitStack() as held:
         world = held.enter_context(_world(encoder))
         with world.together():
-            finished = ActivationsWriter.finished(folder, settings)
+            finished = ActivationsWriter.finished(folder, store["settings"])
         if finished is not None:
             return finished
-        job = _Job(encoder, corpus, second, reading, arrays, dtype)
-        shape: dict[str, Any] = {"arrays": arrays, "d": encoder.d, "dtype": dtype}
+        job = _Job(encoder, corpus, second, reading, store["arrays"], dtype)
         with world.together():
             if world.first:
-                writer = ActivationsWriter(folder, settings, **shape)
+                writer = held.enter_context(ActivationsWriter(folder, **store, restart=restart))
                 job.plan(writer, lowercase, min_count)
         with world.together():
             if not world.first:  # what the first has planned
-                writer = ActivationsWriter(folder, settings, **shape, rank=world.rank)
+                writer = held.enter_context(ActivationsWriter(folder, **store, rank=world.rank))
         return job.run(writer, world, lowercase)
 
 
-def check_settings(
+def store_settings(
     encoder: PretrainedEncoder,
     corpus: Corpus,
     reading: Reading,
@@ -130,8 +121,9 @@ def check_settings(
     dtype: str,
     lowercase: bool,
     min_count: int,
-) -> list[str]:
-    """The names of the arrays that :func:`extract` will write with these settings.
+) -> dict[str, Any]:
+    """The store that :func:`extract` will write, as :class:`crosslens.activation_files.ActivationsWriter` takes it: settings, arrays,
+    d and dtype.
 
     Raises
     ------
@@ -147,8 +139,22 @@ def check_settings(
         refuse("lowercase, min_count", "no such setting for this unit", f"unit {reading.unit!r}", 'leave them out, or set unit="type"')
     if min_count < 1:
         refuse("min_count", "1 or more", str(min_count), "give a number of occurrences")
-    names = _choose_arrays(encoder, layers, outputs)
-    return ["layer_00"] if reading.unit == "embedding" else names
+    arrays = _choose_arrays(encoder, layers, outputs)
+    arrays = ["layer_00"] if reading.unit == "embedding" else arrays
+    settings = {
+        "encoder": encoder.fingerprint,
+        "text": corpus.fingerprint,
+        **({"second_text": second.fingerprint} if second is not None else {}),
+        "unit": reading.unit,
+        "pooling": reading.pool,
+        "special_tokens": reading.special_tokens,
+        "long_input": reading.long_input,
+        "arrays": arrays,
+        "dtype": dtype,
+        "precision": encoder.precision,
+        **({"lowercase": lowercase, "min_count": min_count} if reading.unit in ("type", "embedding") else {}),
+    }
+    return {"settings": settings, "arrays": arrays, "d": encoder.d, "dtype": dtype}
 
 
 def _choose_arrays(encoder: PretrainedEncoder, layers: Sequence[int] | None, outputs: Sequence[str]) -> list[str]:

@@ -1,7 +1,6 @@
 """The verb ``extract``: texts of several kinds, read, checked and encoded."""
 
 import argparse
-import contextlib
 import os
 import re
 from pathlib import Path
@@ -49,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--random-seed", type=whole_number, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
     add("--device", default="cpu", metavar="DEVICE", help=DEVICE)
     add("--precision", choices=("float32", "bfloat16"), default="float32", help="numbers that are computed with (default: %(default)s)")
+    add("--restart", action="store_true", help="delete what a run that was stopped has left half written, and begin anew")
     add("--trust-remote-code", action="store_true", help=TRUST)
 
 
@@ -56,37 +56,38 @@ def extract(arguments: argparse.Namespace) -> None:
     """Write the activations of each text, once all texts are known to be fit."""
     layers = _layers(arguments.layers)
     texts = {language: _read(path, language, arguments) for language, path in by_language(arguments.text, "TEXT").items()}
-    from crosslens.files import lock_folder, make_folder
+    from crosslens.activation_files import ActivationsWriter
+    from crosslens.files import make_folder
     from crosslens.models.distributed import join_world
-    from crosslens.models.extract import check_settings, check_text
+    from crosslens.models.extract import check_text, store_settings
     from crosslens.models.extract import extract as run
     from crosslens.models.loading import load_encoder
     from crosslens.models.units import Reading
 
     be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
     reading = Reading(arguments.unit, arguments.pool, arguments.special_tokens, arguments.long)
-    outputs = arguments.outputs.split(",")
+    outputs, out = arguments.outputs.split(","), Path(arguments.out)
     numbers: dict[str, Any] = {"dtype": arguments.dtype, "lowercase": arguments.lowercase, "min_count": arguments.min_count}
     with join_world("cuda" if arguments.device.startswith("cuda") else "cpu") as world:
         device = str(world.device) if world.size > 1 else arguments.device
         settings: dict[str, Any] = {"random_seed": arguments.random_seed, "device": device, "precision": arguments.precision}
         with world.together():
             encoder = load_encoder(arguments.encoder, trust_remote_code=arguments.trust_remote_code, **settings)
-            for corpus, second in texts.values():  # what cannot be done is refused before anything is written
-                check_settings(encoder, corpus, reading, layers, outputs, second=second, **numbers)
+            for language, (corpus, second) in texts.items():  # what cannot be done is refused before anything is written
+                planned = store_settings(encoder, corpus, reading, layers, outputs, second=second, **numbers)
+                ActivationsWriter.check(out / language, **planned, restart=arguments.restart)
                 if world.first and len(texts) > 1:
                     check_text(encoder, corpus, reading, second)
-        with contextlib.ExitStack() as held:
-            with world.together():
-                if world.first:
-                    held.enter_context(lock_folder(make_folder(arguments.out, "--out")))
-            for language, (corpus, second) in texts.items():
-                store = run(
-                    encoder, corpus, Path(arguments.out) / language, unit=arguments.unit, pool=arguments.pool, layers=layers,
-                    outputs=outputs, special_tokens=arguments.special_tokens, long_input=arguments.long, second=second, **numbers,
-                )  # fmt: skip
-                if world.first:
-                    print(_told(store, encoder.max_length))
+        with world.together():
+            if world.first:
+                make_folder(out, "--out")
+        for language, (corpus, second) in texts.items():
+            store = run(
+                encoder, corpus, out / language, unit=arguments.unit, pool=arguments.pool, layers=layers, outputs=outputs,
+                special_tokens=arguments.special_tokens, long_input=arguments.long, second=second, restart=arguments.restart, **numbers,
+            )  # fmt: skip
+            if world.first:
+                print(_told(store, encoder.max_length))
 
 
 def _read(path: str, language: str, arguments: argparse.Namespace) -> tuple[Corpus, Corpus | None]:

@@ -3,10 +3,13 @@
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
 import tracemalloc
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +18,7 @@ import pytest
 from ground_tools import snapshot
 from pyarrow import parquet
 
-from crosslens import activation_files
+from crosslens import activation_files, activation_plan
 from crosslens.activation_files import ActivationsWriter, Block
 from crosslens.activations import Activations
 from crosslens.errors import InputError, OutputError, StoreError
@@ -28,8 +31,18 @@ STATES = dict(zip(ARRAYS, np.random.default_rng(0).normal(size=(3, N, D)).astype
 MORE = {"language": "eng", "encoder": "toy"}
 
 
+SHAPE = {"arrays": ARRAYS, "d": D, "dtype": "float32"}
+OPEN = weakref.WeakSet()
+
+
 def writer(folder, **changes):
-    return ActivationsWriter(folder, **{"settings": SETTINGS, "arrays": ARRAYS, "d": D, "dtype": "float32", **changes})
+    """A writer of a new run: the processes of the run before have ended."""
+    if not changes.get("rank"):
+        for mine in list(OPEN):
+            mine.close()
+    mine = ActivationsWriter(folder, **{"settings": SETTINGS, **SHAPE, **changes})
+    OPEN.add(mine)
+    return mine
 
 
 def plan(mine, step=BLOCK):
@@ -104,7 +117,7 @@ def test_a_finished_store_holds_what_was_written_and_no_scaffold(tmp_path, maste
 
 @pytest.mark.parametrize("step", [1, 3])
 def test_the_index_does_not_depend_on_how_the_rows_came(tmp_path, monkeypatch, step):
-    monkeypatch.setattr(activation_files, "_GROUP", 8)
+    monkeypatch.setattr(activation_plan, "_GROUP", 8)
     whole, pieces = writer(tmp_path / "whole"), writer(tmp_path / "pieces")
     with whole.plan() as planned:
         planned.add({name: np.array(column) for name, column in INDEX.items()})
@@ -193,7 +206,7 @@ def test_stopped_in_the_middle_of_the_plan_it_plans_again(tmp_path, master, erro
             planned.add({"id": ["other"], "pieces": [0]})
             planned.end_block()
             raise error
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".store.lock"]
     assert not mine.planned and not writer(tmp_path / "store").planned
     assert snapshot(write_all(mine).folder) == master
 
@@ -454,29 +467,151 @@ def test_stores_that_cannot_be_are_refused(tmp_path, changes, told):
 # ---------------------------------------------------------------- other settings, places that are taken
 
 
-@pytest.mark.parametrize(
-    "changes", [{"settings": {**SETTINGS, "pooling": "first"}}, {"arrays": ARRAYS[:2]}, {"d": 6}, {"dtype": "float16"}], ids=str
-)
-def test_what_was_begun_otherwise_is_begun_anew(tmp_path, changes):
-    first = plan(writer(tmp_path / "store"))
-    write(first, first.left)
-    other = writer(tmp_path / "store", **changes)
-    assert not other.planned and other.blocks == []
+OTHERWISE = {
+    "settings.pooling": ({"settings": {**SETTINGS, "pooling": "first"}}, "pooling: 'mean' there, 'first' here"),
+    "arrays": ({"arrays": ARRAYS[:2]}, "arrays: .'layer_00', 'layer_01', 'attention_01'. there, .'layer_00', 'layer_01'. here"),
+    "d": ({"d": 6}, "d: 5 there, 6 here"),
+    "dtype": ({"dtype": "float16"}, "dtype: 'float32' there, 'float16' here"),
+}
+
+
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_a_half_written_store_of_other_settings_is_refused_and_kept_and_begun_anew_when_asked(tmp_path, master, what):
+    changes, differs = OTHERWISE[what]
+    write(plan(writer(tmp_path / "store")), writer(tmp_path / "store").left[:2])
+    before = snapshot(tmp_path)
+    told = rf"store\.partial: expected the same settings, got other ones \({differs}\); repeat those .* --restart \(restart=True\)"
+    with pytest.raises(OutputError, match=told):
+        writer(tmp_path / "store", **changes)
+    with pytest.raises(OutputError, match=told):
+        ActivationsWriter.check(tmp_path / "store", **{"settings": SETTINGS, **SHAPE, **changes})
+    assert snapshot(tmp_path) == before
+    ActivationsWriter.check(tmp_path / "store", **{"settings": SETTINGS, **SHAPE, **changes}, restart=True)
+    assert snapshot(tmp_path) == before
+    other = writer(tmp_path / "store", **changes, restart=True)
+    assert not other.planned and other.blocks == [] and not other.aside.exists()
     assert plan(other).left == other.blocks
     with pytest.raises(StoreError, match="rank 0 has planned"):
         writer(tmp_path / "store", rank=1)
 
 
+def test_begun_anew_by_the_same_settings_it_keeps_no_block(tmp_path, master):
+    mine = plan(writer(tmp_path / "store"))
+    mine.write(mine.blocks[0], {name: np.full((4, D), 7) for name in ARRAYS})
+    assert not writer(tmp_path / "store", restart=True).planned
+    assert snapshot(write_all(writer(tmp_path / "store")).folder) == master
+    with pytest.raises(OutputError, match="expected a new or empty folder"):  # what is finished is not deleted
+        writer(tmp_path / "store", restart=True)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_folder_that_only_is_called_like_a_half_written_store_is_not_touched(tmp_path, restart):
+    for name in ("thesis.tex", "model.safetensors", "layer_00.safetensors/"):
+        aside = tmp_path / name.strip("/") / "store.partial"
+        (aside / name).mkdir(parents=True) if name.endswith("/") else aside.mkdir(parents=True)
+        if not name.endswith("/"):
+            (aside / name).write_text("years of work")
+        before = snapshot(tmp_path)
+        with pytest.raises(OutputError, match=r"expected a half-written store or nothing, got a folder with '.*' in it; move it away"):
+            writer(aside.parent / "store", restart=restart)
+        assert snapshot(tmp_path) == before
+    (tmp_path / "file.partial").write_text("mine")
+    with pytest.raises(OutputError, match="expected a half-written store or nothing, got something else; move it away"):
+        writer(tmp_path / "file", restart=restart)
+
+
 @pytest.mark.parametrize(
     "spoil", [lambda path: path.unlink(), lambda path: os.truncate(path, 300), lambda path: path.write_bytes(b"x" * 716)]
 )
-def test_a_plan_whose_files_are_gone_is_made_again(tmp_path, master, spoil):
+def test_of_an_array_that_is_damaged_the_whole_blocks_are_kept(tmp_path, master, spoil):
     mine = plan(writer(tmp_path / "store"))
     write(mine, mine.left)
     spoil(tmp_path / "store.partial" / "layer_01.safetensors")
     again = writer(tmp_path / "store")
-    assert not again.planned and again.blocks == []
+    assert again.planned and len(again.left) == 6
     assert snapshot(write_all(again).folder) == master
+    mine = plan(writer(tmp_path / "other"))
+    write(mine, mine.left)
+    os.truncate(tmp_path / "other.partial" / "layer_01.safetensors", 256 + 9 * D * 4)
+    assert writer(tmp_path / "other").left == mine.blocks[2:]
+
+
+@pytest.mark.parametrize("name", ["plan.json", "blocks.json", "index.parquet"])
+@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"blocks": [{}], "index_sha256": ""}'])
+def test_a_plan_that_is_damaged_is_refused_with_its_file_and_nothing_is_lost(tmp_path, master, name, content):
+    mine = plan(writer(tmp_path / "store"))
+    write(mine, mine.blocks[:2])
+    mine.close()
+    path = tmp_path / "store.partial" / name
+    path.unlink() if content is None else path.write_bytes(content)
+    before = snapshot(tmp_path)
+    with pytest.raises(StoreError, match=rf"{re.escape(name)}"):
+        writer(tmp_path / "store")
+    assert snapshot(tmp_path) == before
+    assert snapshot(write_all(writer(tmp_path / "store", restart=True)).folder) == master
+
+
+# ---------------------------------------------------------------- one writer at a time
+
+
+def test_a_second_writer_is_refused_until_the_first_is_closed_and_loses_nothing(tmp_path, master):
+    mine = plan(ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE))
+    write(mine, mine.blocks[:2])
+    for restart in (False, True):
+        with pytest.raises(
+            OutputError, match=r"store: expected a folder that nobody else works in, got one with a running crosslens; wait"
+        ):
+            ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE, restart=restart)
+    write(mine, mine.left)
+    mine.finish(**MORE)
+    assert snapshot(tmp_path / "store") == master and [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_writer_is_closed_by_with_and_by_an_error(tmp_path, master):
+    with pytest.raises(KeyboardInterrupt), ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE) as mine:
+        write(plan(mine), mine.blocks[:2])
+        raise KeyboardInterrupt
+    with ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE) as again:
+        assert again.left == again.blocks[2:]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store.partial"]
+
+
+def test_while_a_rank_of_an_earlier_run_works_no_new_run_begins(tmp_path, master):
+    first = plan(ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE))
+    second = ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE, rank=1)
+    first.close()  # it was killed, and the other has not yet heard of it
+    with pytest.raises(OutputError, match="one with a running crosslens"):
+        ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE)
+    write(second, second.left[:1])
+    second.close()
+    (tmp_path / ".store.lock").touch()  # as kill -9 leaves them
+    (tmp_path / ".store.lock-1").touch()
+    with ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE) as again:
+        write_all(again)
+    assert snapshot(tmp_path / "store") == master and [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_of_two_processes_that_begin_at_once_one_writes_and_the_other_is_refused(tmp_path, master):
+    go, told = threading.Barrier(8), []
+
+    def begin():
+        go.wait()
+        try:
+            with ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE) as mine:
+                write_all(mine)
+                told.append("written")
+        except OutputError as error:
+            told.append(str(error))
+
+    threads = [threading.Thread(target=begin) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told.count("written") == 1 and all(
+        "running crosslens" in one or "new or empty folder" in one for one in told if one != "written"
+    )
+    assert snapshot(tmp_path / "store") == master and [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_a_store_with_missing_blocks_or_no_plan_is_not_finished(tmp_path):
@@ -537,7 +672,7 @@ def test_space_is_taken_when_planned(tmp_path, monkeypatch, master):
         patched.setattr(os, "posix_fallocate", full)
         with pytest.raises(OutputError, match=FULL):
             plan(mine)
-    assert list(tmp_path.iterdir()) == []  # what was taken before the disk was full is given back
+    assert [path.name for path in tmp_path.iterdir()] == [".store.lock"]  # what was taken before the disk was full is given back
     assert not mine.planned and not writer(tmp_path / "store").planned
     plan(mine)
     held = [(tmp_path / "store.partial" / f"{name}.safetensors").stat() for name in ARRAYS]

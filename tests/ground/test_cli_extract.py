@@ -86,6 +86,68 @@ def test_the_same_command_does_nothing_and_another_is_refused(place, capsys):
     assert "(pooling: 'mean' there, 'max' here); choose another folder" in capsys.readouterr().err and snapshot(place) == before
 
 
+def stop_in_the_middle(monkeypatch):
+    """The next extraction is stopped when its first block is written."""
+    from crosslens.activation_files import ActivationsWriter
+
+    def end(self, block):
+        done(self, block)
+        monkeypatch.setattr(ActivationsWriter, "end", done)
+        raise KeyboardInterrupt
+
+    done = ActivationsWriter.end
+    monkeypatch.setattr(ActivationsWriter, "end", end)
+
+
+def test_what_a_stopped_run_has_written_is_not_deleted_by_another_command(place, capsys, monkeypatch):
+    assert extract("eng=eng.txt") == 0
+    whole = snapshot(place / "out")
+    shutil.rmtree(place / "out")
+    stop_in_the_middle(monkeypatch)
+    assert extract("eng=eng.txt") == 130 and not (place / "out" / "eng").exists()
+    before = snapshot(place)
+    for texts in (["eng=eng.txt"], ["fra=fra.conllu", "eng=eng.txt"]):  # and nothing is done before it is refused
+        assert extract(*texts, "--layers", "1") == 2
+        told = capsys.readouterr().err
+        assert "out/eng.partial: expected the same settings, got other ones (arrays: ['layer_00', 'layer_01', 'layer_02'] there" in told
+        assert "['layer_01'] here" in told and "begin anew with --restart" in told and GRAMMAR.fullmatch(told.strip().partition(": ")[2])
+        assert snapshot(place) == before
+    assert extract("eng=eng.txt") == 0 and snapshot(place / "out") == whole  # it goes on
+    shutil.rmtree(place / "out")
+    stop_in_the_middle(monkeypatch)
+    assert extract("eng=eng.txt") == 130
+    assert extract("eng=eng.txt", "--layers", "1", "--restart") == 0
+    assert Activations("out/eng").arrays == ["layer_01"] and [path.name for path in (place / "out").iterdir()] == ["eng"]
+
+
+def test_two_calls_at_once_into_one_folder_lose_nothing(place, encoder):
+    """The second is refused; the first ends with its store."""
+    import threading
+
+    from crosslens.corpus import open_text
+    from crosslens.errors import OutputError
+    from crosslens.models.extract import extract as run
+    from crosslens.models.loading import load_encoder
+
+    loaded, go, told = load_encoder(str(encoder)), threading.Barrier(2), []
+
+    def call(layers):
+        go.wait()
+        try:
+            run(loaded, open_text("eng.txt", "eng"), "store", layers=layers)
+            told.append("written")
+        except OutputError as error:
+            told.append(str(error))
+
+    threads = [threading.Thread(target=call, args=(layers,)) for layers in ([0], [1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert "written" in told and any("expected a folder that nobody else works in" in one or "same settings" in one for one in told), told
+    Activations("store").verify()
+
+
 def spoil(place, name, content):
     (place / name).write_bytes(content)
 

@@ -19,6 +19,7 @@ from crosslens.errors import OutputError, StoreError
 from crosslens.files import (
     claim_folder,
     fingerprint,
+    lock_file,
     lock_folder,
     make_folder,
     need_space,
@@ -268,3 +269,39 @@ def test_a_lock_ends_with_its_block_however_that_ends(tmp_path):
             pass
     with lock_folder(tmp_path):
         time.sleep(0)
+
+
+def test_a_lock_file_lets_one_in_and_is_gone_afterwards(tmp_path):
+    path = tmp_path / ".store.lock"
+    for _ in range(2):
+        with lock_file(path, "store"):
+            with pytest.raises(OutputError, match="^store: expected a folder that nobody else works in, got one with a running crosslens"):
+                with lock_file(path, "store"):
+                    pass
+            assert path.exists()
+        assert not path.exists()
+
+
+def test_a_lock_file_that_is_removed_by_its_holder_is_made_again(tmp_path, monkeypatch):
+    """Between opening and locking, the process that held it has removed it."""
+    path, lock, calls = tmp_path / ".store.lock", files.fcntl.flock, []
+
+    def flock(file, how):
+        if not calls:
+            path.unlink()
+        calls.append(how)
+        lock(file, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", flock)
+    with lock_file(path, "store"):
+        assert path.exists() and len(calls) == 2
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_where_a_file_system_has_no_locks_work_is_not_refused(tmp_path, monkeypatch, code):
+    monkeypatch.setattr(files.fcntl, "flock", fail(code))
+    with lock_folder(tmp_path), lock_file(tmp_path / ".store.lock", "store"):
+        pass
+    monkeypatch.setattr(files.fcntl, "flock", fail(errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"), lock_folder(tmp_path):
+        pass

@@ -170,8 +170,11 @@ def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path
         patched.setattr(module.ActivationsWriter, "finish", stopped)
         with pytest.raises(KeyboardInterrupt):
             extract(encoders[1], text(), tmp_path / "store")
-    assert (tmp_path / "store.partial").exists()
-    extract(encoders[0], text(), tmp_path / "store")
+    before = files(tmp_path / "store.partial")
+    with pytest.raises(OutputError, match=r"store\.partial: expected the same settings, got other ones \(encoder: .* begin anew with"):
+        extract(encoders[0], text(), tmp_path / "store")
+    assert files(tmp_path / "store.partial") == before
+    extract(encoders[0], text(), tmp_path / "store", restart=True)
     extract(encoders[0], text(), tmp_path / "fresh")
     assert files(tmp_path / "store") == files(tmp_path / "fresh")
 

@@ -1,0 +1,85 @@
+"""The place where a store of activations is being written: whose it is, and what an earlier run has left there.
+
+A half-written store is somebody's work. It is gone on with where the settings are the same; nothing of it is deleted unless
+that is asked for, and a folder that is called like it and holds something else is never touched.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from crosslens.activation_plan import Block
+from crosslens.errors import OutputError, StoreError, refuse
+from crosslens.files import read_json, same_settings, sha256_file
+
+__all__ = ["aside_of", "check_place", "has_plan", "tidy"]
+
+# Names in the folder of a half-written store (those that begin with a dot are the system's, or on their way to one of these), and
+# those among them that hold work.
+_OURS = re.compile(
+    r"\..*|(plan|blocks|manifest)\.json|index\.parquet|(layer|attention|mlp)_\d{2,}\.safetensors|journal-\d+\.jsonl"
+    r"|sums-[0-9a-f]+-\d+\.(safetensors|partial)"
+)
+_WORK = re.compile(r"journal-|sums-")
+_ANEW = "repeat those of the run that was stopped, choose another folder, or begin anew with --restart (restart=True), which deletes it"
+
+
+def aside_of(folder: Path) -> Path:
+    """Where a store is while it is written."""
+    return folder.with_name(f"{folder.name}.partial")
+
+
+def check_place(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any], restart: bool) -> None:
+    """Refuse a place that is taken: by files, by a store with other settings, by somebody's folder that is called like ours."""
+    aside = aside_of(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
+    if aside.is_symlink() or aside.exists() and not aside.is_dir():
+        refuse(str(aside), "a half-written store or nothing", "something else", "move it away, or choose another folder", OutputError)
+    foreign = [path.name for path in aside.iterdir() if path.is_dir() or not _OURS.fullmatch(path.name)] if aside.exists() else []
+    if foreign:
+        told = f"a folder with {min(foreign)[:80]!r} in it"
+        refuse(str(aside), "a half-written store or nothing", told, "move it away, or choose another folder", OutputError)
+    if not restart and (aside / "blocks.json").exists():
+        there = read_json(aside / "plan.json") if (aside / "plan.json").exists() else None
+        if not isinstance(there, dict) or not isinstance(there.get("settings"), dict):
+            _refuse_damaged(aside, "plan.json")
+        same_settings(str(aside), there.pop("settings"), settings, _ANEW)
+        same_settings(str(aside), there, shape, _ANEW)
+        _check_plan(aside)
+    elif not restart and aside.exists() and (worked := [path.name for path in aside.iterdir() if _WORK.match(path.name)]):
+        _refuse_damaged(aside, f"blocks.json, but {worked[0]}")
+
+
+def _check_plan(aside: Path) -> None:
+    """Refuse a plan whose blocks or index are not what was written."""
+    found = read_json(aside / "blocks.json")
+    try:
+        blocks = [Block(**block) for block in found["blocks"]]
+        whole = all(block.number == i and 0 <= block.start <= block.stop for i, block in enumerate(blocks))
+        expected = str(found["index_sha256"])
+    except (KeyError, TypeError):
+        whole, expected = False, ""
+    if not whole:
+        _refuse_damaged(aside, "blocks.json")
+    if not (aside / "index.parquet").exists() or sha256_file(aside / "index.parquet") != expected:
+        _refuse_damaged(aside, "index.parquet")
+
+
+def _refuse_damaged(aside: Path, name: str) -> NoReturn:
+    remedy = f"delete {aside.name}, or begin anew with --restart (restart=True)"
+    refuse(str(aside), "a half-written store", f"a damaged one (no whole {name})", remedy, StoreError)
+
+
+def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]) -> bool:
+    """Whether a store of these settings is planned there."""
+    plan, blocks = aside_of(folder) / "plan.json", aside_of(folder) / "blocks.json"
+    return plan.exists() and blocks.exists() and read_json(plan) == json.loads(json.dumps({"settings": settings, **shape}))
+
+
+def tidy(folder: Path) -> None:
+    """Remove what only an unfinished store needs."""
+    for path in [folder / "plan.json", folder / "blocks.json", *folder.glob("journal-*.jsonl")]:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,128 @@
+"""What a store of activations will hold: the rows of its index, and the blocks in which its vectors are written."""
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from crosslens.errors import OutputError, refuse
+
+__all__ = ["Block", "Plan", "on_disk"]
+
+_GROUP = 1 << 16  # items in a row group of the index: what is held in memory of it
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows whose checksums are noted together, once all of them are written."""
+
+    number: int
+    """Counted from 0, in the order of the rows."""
+    start: int
+    """The first row."""
+    stop: int
+    """The row behind the last."""
+    facts: dict[str, Any] = field(default_factory=dict, hash=False)
+    """What the planner wants to know when it writes the block, of JSON types: where its text begins, say."""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+class Plan:
+    """Takes the rows of the index as the text is read; :meth:`ActivationsWriter.plan` gives one."""
+
+    def __init__(self, path: Path, folder: Path, schema: pa.Schema | None) -> None:
+        self.n = 0
+        self._path, self._folder, self._schema = path, folder, schema
+        self._file: parquet.ParquetWriter | None = None
+        self._waiting: dict[str, list[Any]] = {}
+        self._blocks: list[Block] = []
+        if schema is not None:
+            self._open(schema)
+
+    def add(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
+        """Append rows: the same columns in each call, all of one length.
+
+        Raises
+        ------
+        InputError: other columns than before, columns of different lengths, or a value of another type.
+        OutputError: the disk is full, or another error of it.
+        """
+        rows = {name: column.tolist() if isinstance(column, np.ndarray) else list(column) for name, column in columns.items()}
+        lengths = {name: len(column) for name, column in rows.items()}
+        if not rows or len(set(lengths.values())) > 1:
+            refuse("columns", "columns of one length", str(lengths or "none"), "give each item a value in each column")
+        if self._schema is None:
+            self._open(pa.schema([pa.field(name, _array(name, column).type) for name, column in rows.items()]))
+        if rows.keys() != self._waiting.keys():
+            refuse("columns", ", ".join(self._waiting), ", ".join(rows), "give the same columns each time")
+        for name, column in rows.items():
+            self._waiting[name] += column
+        self.n += next(iter(lengths.values()))
+        while len(next(iter(self._waiting.values()))) >= _GROUP:
+            self._write_group()
+
+    def end_block(self, **facts: Any) -> None:
+        """Close a block: its rows are those added since the last one. ``facts``, of JSON types, stay with it."""
+        start = self._blocks[-1].stop if self._blocks else 0
+        self._blocks.append(Block(len(self._blocks), start, self.n, json.loads(json.dumps(facts))))
+
+    def _open(self, schema: pa.Schema) -> None:
+        self._schema, self._waiting = schema, {name: [] for name in schema.names}
+        with on_disk(self._folder):
+            self._file = parquet.ParquetWriter(self._path, schema)
+
+    def _write_group(self) -> None:
+        """Write the first rows that wait. Groups are of one size, so that the file does not depend on how the rows came."""
+        assert self._schema is not None and self._file is not None
+        arrays = [_array(field.name, self._waiting[field.name][:_GROUP], field.type) for field in self._schema]
+        with on_disk(self._folder):
+            self._file.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        for column in self._waiting.values():
+            del column[:_GROUP]
+
+    def end(self) -> list[Block]:
+        blocked = self._blocks[-1].stop if self._blocks else 0
+        if blocked != self.n:
+            refuse("plan", "every row in a block", f"{self.n - blocked} rows behind the last one", "call end_block after them")
+        if self._file is None:
+            refuse("plan", "an index with columns", "none", "add rows, or give a schema")
+        if any(self._waiting.values()):
+            self._write_group()
+        self.close()
+        return self._blocks
+
+    def close(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            with on_disk(self._folder):
+                file.close()
+
+
+def _array(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
+    """A column's values, all of one type."""
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        refuse(f"columns[{name!r}]", f"values of type {kind}" if kind else "values of one type", str(error), "give all rows values of it")
+
+
+@contextlib.contextmanager
+def on_disk(folder: Path) -> Iterator[None]:
+    """Turn the operating system's errors into a refusal that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        told = os.strerror(error.errno) if error.errno else str(error)  # Arrow has no strerror
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "free some space and run it again" if full else "see to it and run it again"
+        refuse(str(folder), "a disk that takes the store", told, f"finished blocks are kept; {remedy}", OutputError)
