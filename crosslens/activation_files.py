@@ -25,11 +25,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from crosslens.activation_place import aside_of, check_place, has_plan, tidy
+from crosslens.activation_place import aside_of, check_place, has_plan, read_blocks, tidy
 from crosslens.activation_plan import Block, Plan, on_disk
 from crosslens.activations import DTYPES, FORMAT, HEADER, Activations, array_header, block_checksum, check_arrays
 from crosslens.errors import InputError, StoreError, refuse
-from crosslens.files import lock_file, need_space, read_json, same_settings, sha256_file, write_json, write_whole
+from crosslens.files import lock_file, need_space, same_settings, sha256_file, write_json, write_whole
 
 __all__ = ["ActivationsWriter", "Block", "Plan"]
 
@@ -334,8 +334,8 @@ class ActivationsWriter:
         return has_plan(self.folder, self.settings, self._shape)
 
     def _read_plan(self) -> None:
-        found = read_json(self.aside / "blocks.json")
-        self.blocks, self._index_sha256, self.planned = [Block(**block) for block in found["blocks"]], found["index_sha256"], True
+        self.blocks, self._index_sha256 = read_blocks(self.aside)
+        self.planned = True
 
     def _mend_arrays(self) -> None:
         """Give the array files their size and header again: what they have lost is found by its checksum."""

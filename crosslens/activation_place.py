@@ -8,13 +8,13 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypedDict
 
 from crosslens.activation_plan import Block
 from crosslens.errors import OutputError, StoreError, refuse
 from crosslens.files import read_json, same_settings, sha256_file
 
-__all__ = ["aside_of", "check_place", "has_plan", "tidy"]
+__all__ = ["aside_of", "check_place", "has_plan", "read_blocks", "tidy"]
 
 # Names in the folder of a half-written store (those that begin with a dot are the system's, or on their way to one of these), and
 # those among them that hold work.
@@ -24,6 +24,19 @@ _OURS = re.compile(
 )
 _WORK = re.compile(r"journal-|sums-")
 _ANEW = "repeat those of the run that was stopped, choose another folder, or begin anew with --restart (restart=True), which deletes it"
+_REMEDY = "begin anew with --restart (restart=True), which deletes it"
+
+
+class _Planned(TypedDict):
+    settings: dict[str, Any]
+    arrays: list[str]
+    d: int
+    dtype: str
+
+
+class _Blocks(TypedDict):
+    blocks: list[dict[str, Any]]
+    index_sha256: str
 
 
 def aside_of(folder: Path) -> Path:
@@ -43,34 +56,36 @@ def check_place(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, A
         told = f"a folder with {min(foreign)[:80]!r} in it"
         refuse(str(aside), "a half-written store or nothing", told, "move it away, or choose another folder", OutputError)
     if not restart and (aside / "blocks.json").exists():
-        there = read_json(aside / "plan.json") if (aside / "plan.json").exists() else None
-        if not isinstance(there, dict) or not isinstance(there.get("settings"), dict):
-            _refuse_damaged(aside, "plan.json")
+        there = read_json(aside / "plan.json", _Planned, _REMEDY)
         same_settings(str(aside), there.pop("settings"), settings, _ANEW)
         same_settings(str(aside), there, shape, _ANEW)
-        _check_plan(aside)
+        _, expected = read_blocks(aside)
+        if not (aside / "index.parquet").exists() or sha256_file(aside / "index.parquet") != expected:
+            _refuse_damaged(aside, "index.parquet")
     elif not restart and aside.exists() and (worked := [path.name for path in aside.iterdir() if _WORK.match(path.name)]):
         _refuse_damaged(aside, f"blocks.json, but {worked[0]}")
 
 
-def _check_plan(aside: Path) -> None:
-    """Refuse a plan whose blocks or index are not what was written."""
-    found = read_json(aside / "blocks.json")
+def read_blocks(aside: Path) -> tuple[list[Block], str]:
+    """The blocks of a half-written store, and the checksum of its index.
+
+    Raises
+    ------
+    StoreError: the file is damaged.
+    """
+    found = read_json(aside / "blocks.json", _Blocks, _REMEDY)
     try:
         blocks = [Block(**block) for block in found["blocks"]]
         whole = all(block.number == i and 0 <= block.start <= block.stop for i, block in enumerate(blocks))
-        expected = str(found["index_sha256"])
-    except (KeyError, TypeError):
-        whole, expected = False, ""
+    except TypeError:
+        whole = False
     if not whole:
         _refuse_damaged(aside, "blocks.json")
-    if not (aside / "index.parquet").exists() or sha256_file(aside / "index.parquet") != expected:
-        _refuse_damaged(aside, "index.parquet")
+    return blocks, found["index_sha256"]
 
 
 def _refuse_damaged(aside: Path, name: str) -> NoReturn:
-    remedy = f"delete {aside.name}, or begin anew with --restart (restart=True)"
-    refuse(str(aside), "a half-written store", f"a damaged one (no whole {name})", remedy, StoreError)
+    refuse(str(aside), "a half-written store", f"a damaged one (no whole {name})", _REMEDY, StoreError)
 
 
 def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]) -> bool:

@@ -56,8 +56,8 @@ def extract(
 ) -> Activations:
     """Encode a text into a store of activations.
 
-    A store that is finished already is opened; one that was begun is gone on with, by one call at a time. Under torchrun the processes share the work, and
-    the store is the one that a single process writes (the folder must be one that all of them see).
+    A store that is finished already is opened; one that was begun is gone on with, by one call at a time. Under torchrun the processes
+    share the work, and the store is the one that a single process writes (the folder must be one that all of them see).
 
     Parameters
     ----------
