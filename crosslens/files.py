@@ -15,7 +15,7 @@ import re
 import shutil
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ __all__ = [
     "need_space",
     "parse_json",
     "read_json",
+    "remove_folder",
     "same_settings",
     "sha256_file",
     "write_json",
@@ -227,6 +228,23 @@ def make_folder(path: str | Path, argument: str) -> Path:
     except OSError as error:
         refuse(argument, "a folder that can be written to", f"{path} ({error.strerror})", "choose another folder or make room", OutputError)
     return path
+
+
+def remove_folder(path: str | Path, names: Set[str]) -> None:
+    """Delete a folder that the library has made, if there is one, with files of these names and nothing else in it.
+
+    Raises
+    ------
+    OutputError: it holds something else (names that begin with a dot aside), or it is no folder.
+    """
+    path = Path(path)
+    if path.is_symlink() or path.exists() and not path.is_dir():
+        refuse(str(path), "a folder, or nothing", "something else", "move it away, or choose another place", OutputError)
+    there = list(path.iterdir()) if path.exists() else []
+    if foreign := [one.name for one in there if one.is_dir() or not one.name.startswith(".") and one.name not in names]:
+        got = f"one with {quote(min(foreign))} in it"
+        refuse(str(path), "a folder that crosslens has made", got, "move it away, or choose another place", OutputError)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def need_space(folder: str | Path, size: int, argument: str) -> None:

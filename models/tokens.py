@@ -8,7 +8,6 @@ while the text is tokenised, and appears whole or not at all.
 
 import dataclasses
 import os
-import shutil
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +17,12 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from crosslens.errors import StoreError, refuse
-from crosslens.files import read_json, write_json
+from crosslens.files import read_json, remove_folder, write_json
 from crosslens.progress import Progress
 
 __all__ = ["TokenFile", "encode_text", "open_tokens"]
 
+_FILES = {"ids.npy", "offsets.npy", "manifest.json"}
 _CHUNK = 10_000  # sentences tokenised at a time
 
 
@@ -65,6 +65,7 @@ def encode_text(
     Raises
     ------
     InputError: no token type holds so many ids, or the text has no pieces at all.
+    OutputError: the folder holds something else.
     """
     folder = Path(folder)
     if (folder / "manifest.json").exists() and read_json(folder / "manifest.json")["key"] == key:
@@ -72,7 +73,7 @@ def encode_text(
     dtype = _token_type(size)
     aside = folder.with_name(f"{folder.name}.partial")
     for old in (aside, folder):
-        shutil.rmtree(old, ignore_errors=True)
+        remove_folder(old, _FILES)
     aside.mkdir(parents=True)
     lengths = [np.zeros(1, np.int64)]  # the first sentence begins at 0
     with Progress(len(sentences), f"tokenising {folder.name}", "sentences") as progress, open(aside / "ids.npy", "wb") as out:
@@ -88,7 +89,7 @@ def encode_text(
         out.seek(0)
         out.write(_npy_header(dtype, tokens))
     if not tokens:
-        shutil.rmtree(aside)
+        remove_folder(aside, _FILES)
         refuse(folder.name, "a text with at least one piece", "none", "give a text with words in it")
     np.save(aside / "offsets.npy", offsets)
     write_json(aside / "manifest.json", {"key": key, "sentences": len(sentences), "tokens": tokens, "dtype": str(dtype)})

@@ -10,6 +10,7 @@ from crosslens.report.drawing import Style, swatch
 from crosslens.report.wording import paragraph, plural, tag, text
 
 __all__ = [
+    "GENERATOR",
     "STYLE_SHEET",
     "Numbering",
     "document",
@@ -24,6 +25,7 @@ __all__ = [
     "table",
 ]
 
+GENERATOR = '<meta name="generator" content="crosslens">'  # a page that has it may be written over by the next
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 STYLE_SHEET = """
@@ -121,7 +123,7 @@ def document(title: str, parts: Sequence[str]) -> str:
     """A whole page that loads nothing: style and figures are inside it, and it has no scripts."""
     content = "\n".join(parts).replace("95 %", "95&nbsp;%").replace("n = ", "n&nbsp;=&nbsp;")  # stay on one line
     head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta charset="utf-8">{GENERATOR}<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{text(_POLICY)}"><meta name="color-scheme" content="light">'
         f"<title>{text(title)}</title><style>{STYLE_SHEET}</style>"
     )

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from crosslens.errors import refuse
+from crosslens.errors import OutputError, refuse
 from crosslens.files import read_json, write_whole
 from crosslens.report.emergence import emergence_page
+from crosslens.report.layout import GENERATOR
 from crosslens.report.probes import probe_page, probe_runs_page
 from crosslens.report.study_page import study_page
 from crosslens.report.training import training_page
@@ -63,8 +64,10 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
     Raises
     ------
-    InputError, StoreError: see :func:`render_report`.
+    InputError, StoreError: see :func:`render_report`. OutputError: ``path`` is a file that is no report.
     """
+    if path is not None:
+        _check_page(Path(path))
     path = Path(folder) / "report.html" if path is None else Path(path)
     write_whole(path, render_report(folder))
     return path
@@ -77,6 +80,18 @@ def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
     ------
     InputError: one of the folders holds no finished probe run, or is named twice.
     StoreError: one of their files is damaged.
+    OutputError: ``path`` is a file that is no report.
     """
+    _check_page(Path(path))
     write_whole(path, probe_runs_page(folders))
     return Path(path)
+
+
+def _check_page(path: Path) -> None:
+    """Refuse to write over a file of somebody else's."""
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        ours = GENERATOR.encode() in file.read(2000)
+    if not ours:
+        refuse(str(path), "a new file, or a report of crosslens", "another file", "choose another name, or delete it", OutputError)

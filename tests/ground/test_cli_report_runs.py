@@ -48,6 +48,16 @@ def test_out_puts_the_page_elsewhere_and_leaves_the_folder_alone(place, capsys):
     assert snapshot(place / "a") == before
 
 
+@pytest.mark.parametrize("runs", [["a"], ["a", "b"]])
+def test_out_is_written_over_where_it_is_a_report_and_nothing_else(place, capsys, runs):
+    for _ in range(2):
+        assert main(["report", *runs, "--out", "page.html"]) == 0
+    (place / "page.html").write_text("<!DOCTYPE html><title>My thesis</title>")
+    assert main(["report", *runs, "--out", "page.html"]) == 2
+    told = "page.html: expected a new file, or a report of crosslens, got another file; choose another name, or delete it"
+    assert told in capsys.readouterr().err and "thesis" in (place / "page.html").read_text()
+
+
 def test_several_runs_have_one_page_that_names_all_their_encoders(place, capsys):
     before = snapshot(place / "a")
     assert main(["report", "a", "b", "--out", "both.htm"]) == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from crosslens.errors import InputError, StoreError
+from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.models import tokens
 from crosslens.models.tokens import open_tokens
 
@@ -133,3 +133,12 @@ def test_offsets_of_another_text_are_refused(toy_tokenizer, tmp_path):
 def test_a_folder_that_is_no_token_file_is_refused(tmp_path):
     with pytest.raises(StoreError, match="expected a token file, got .*No such file"):
         open_tokens(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["t", "t.partial"])
+def test_a_folder_with_something_else_in_it_is_not_deleted(toy_tokenizer, tmp_path, place):
+    (tmp_path / place).mkdir()
+    (tmp_path / place / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match="expected a folder that crosslens has made, got one with 'thesis.tex' in it; move it away"):
+        encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
+    assert (tmp_path / place / "thesis.tex").read_text() == "years of work"
