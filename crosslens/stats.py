@@ -11,6 +11,7 @@ from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
 
 __all__ = [
+    "cluster_sums",
     "difference_interval",
     "jackknife_interval",
     "mean_interval",
@@ -44,7 +45,7 @@ def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     return 0.0 if successes == 0 else low, 1.0 if successes == n else high  # there exactly, but for rounding
 
 
-def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
+def paired_interval(first: np.ndarray, second: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
     """Difference of two proportions on the same items, first - second, and its 95 % interval (Agresti & Min 2005, "Wald+2").
 
     With b items that only the first got right, c that only the second did, and n in all, half an item is added to each of the four
@@ -54,6 +55,8 @@ def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float
     Parameters
     ----------
     first, second: shape (n,), True where an item was right.
+    groups: shape (n,), which items stand and fall together, words of a sentence say: the interval is then that of
+        :func:`difference_interval`, and of a single group from -1 to 1. Without it, or where each item is a group, items are independent.
 
     Returns
     -------
@@ -67,6 +70,10 @@ def paired_interval(first: np.ndarray, second: np.ndarray) -> tuple[float, float
         refuse(
             "second", f"{len(first)} outcomes, of the same items, and at least one", str(len(second)), "give one outcome per item to each"
         )
+    if groups is not None:
+        balance, of = cluster_sums(first.astype(np.int64) - second, groups)
+        if len(of) < len(first):
+            return difference_interval(balance, of) if len(of) > 1 else (float(balance[0]) / len(first), -1.0, 1.0)
     only_first, only_second = int(np.sum(first & ~second)), int(np.sum(second & ~first))
     n, more, either = len(first), only_first - only_second, only_first + only_second
     half = _Z * math.sqrt(either + 1 - more**2 / (n + 2)) / (n + 2)
@@ -148,6 +155,26 @@ def difference_interval(more: np.ndarray, of: np.ndarray) -> tuple[float, float,
     squares = g / (g - 1) * float(np.square(more - centre * of).sum()) + 1
     half = float(stdtrit(g - 1, 0.975)) * math.sqrt(squares) / (n + 2)
     return float(more.sum()) / n, max(-1.0, centre - half), min(1.0, centre + half)
+
+
+def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of the values of each group of items, and how many items it has; groups in sorted order.
+
+    Parameters
+    ----------
+    values: shape (n,), one per item. groups: shape (n,), the group of each.
+
+    Returns
+    -------
+    shape (g,) each.
+
+    >>> cluster_sums(np.array([1, 0, 1, 1]), np.array(["a", "a", "b", "a"]))
+    (array([2., 1.]), array([3, 1]))
+    """
+    if np.shape(values) != np.shape(groups) or np.ndim(groups) != 1:
+        refuse("groups", f"a group for each of {np.size(values)} items", f"shape {np.shape(groups)}", "name the group of every item")
+    codes = np.unique(np.asarray(groups), return_inverse=True)[1]
+    return np.bincount(codes, weights=np.asarray(values, np.float64)), np.bincount(codes)
 
 
 def _check_clusters(values: np.ndarray, of: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:

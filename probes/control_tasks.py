@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
+from crosslens.stats import cluster_sums, difference_interval
 
 __all__ = ["control_labels", "selectivity"]
 
@@ -59,7 +60,7 @@ def _share(name: str, seed: int) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
 
 
-def selectivity(correct: np.ndarray, control: np.ndarray) -> tuple[float, float, float]:
+def selectivity(correct: np.ndarray, control: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
     """Accuracy minus mean control accuracy over s control tasks, and its 95 % interval over items.
 
     The interval is that of :func:`crosslens.stats.paired_interval` (Agresti & Min 2005, "Wald+2": half an item is added to each
@@ -68,6 +69,7 @@ def selectivity(correct: np.ndarray, control: np.ndarray) -> tuple[float, float,
     Parameters
     ----------
     correct: shape (n,), outcome of each item on the task. control: shape (s, n), of the same items on each control task.
+    groups: shape (n,), which items stand and fall together; the interval is then that of :func:`crosslens.stats.difference_interval`.
 
     Returns
     -------
@@ -89,4 +91,8 @@ def selectivity(correct: np.ndarray, control: np.ndarray) -> tuple[float, float,
     centre = more / (n + 2)
     # of whole counts, so that 0.9 - 0.3 is 0.6
     difference = (int(correct.sum()) * len(control) - int(control.sum())) / (n * len(control))
+    if groups is not None:
+        balance, of = cluster_sums(differences, groups)
+        if len(of) < n:
+            return (difference, *difference_interval(balance, of)[1:]) if len(of) > 1 else (difference, -1.0, 1.0)
     return difference, max(-1.0, centre - half), min(1.0, centre + half)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.stats import wilson_interval
+from crosslens.stats import cluster_sums, share_interval, wilson_interval
 
 __all__ = [
     "Accuracy",
@@ -32,7 +32,7 @@ class Accuracy:
     ----------
     value: the share, from 0 to 1; higher is better.
     n: number of items.
-    low, high: 95 % interval (Wilson 1927).
+    low, high: 95 % interval: Wilson's (1927) for independent items, and of items in groups :func:`crosslens.stats.share_interval`.
     """
 
     value: float
@@ -41,18 +41,26 @@ class Accuracy:
     high: float
 
     @classmethod
-    def of(cls, correct: Bool[np.ndarray, " n"]) -> "Accuracy":
+    def of(cls, correct: Bool[np.ndarray, " n"], groups: Shaped[np.ndarray, " n"] | None = None) -> "Accuracy":
         """The accuracy that follows from the outcome of each item; n must be at least 1.
+
+        Parameters
+        ----------
+        groups: which items stand and fall together, the words of a sentence say. Of a single group the interval is from 0 to 1.
 
         >>> Accuracy.of(np.array([True, False, True, True])).value
         0.75
         """
         hits, n = int(correct.sum()), len(correct)
         low, high = wilson_interval(float(hits), n)
+        if groups is not None:
+            found, of = cluster_sums(correct, groups)
+            if len(of) < n:
+                low, high = share_interval(found, of)[1:] if len(of) > 1 else (0.0, 1.0)
         return cls(hits / n, n, low, high)
 
 
-def majority_accuracy(y_train: ArrayLike, y_test: ArrayLike) -> Accuracy:
+def majority_accuracy(y_train: ArrayLike, y_test: ArrayLike, groups: Shaped[np.ndarray, " m"] | None = None) -> Accuracy:
     """Accuracy of always answering the label that is most frequent in training.
 
     Of equally frequent labels the first in sorted order is taken. Test labels that
@@ -61,6 +69,7 @@ def majority_accuracy(y_train: ArrayLike, y_test: ArrayLike) -> Accuracy:
     Parameters
     ----------
     y_train: shape (n,). y_test: shape (m,). Labels of one kind, all words or all numbers.
+    groups: shape (m,), which test items stand and fall together, for the interval.
 
     Raises
     ------
@@ -71,7 +80,7 @@ def majority_accuracy(y_train: ArrayLike, y_test: ArrayLike) -> Accuracy:
     """
     train, test = check_classes(y_train, "y_train"), check_classes(y_test, "y_test")
     labels, counts = np.unique(train, return_counts=True)
-    return Accuracy.of(np.asarray(test == labels[counts.argmax()]))
+    return Accuracy.of(np.asarray(test == labels[counts.argmax()]), groups)
 
 
 def shuffled_labels(y: ArrayLike, seed: int) -> Shaped[np.ndarray, " n"]:

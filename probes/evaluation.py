@@ -41,11 +41,13 @@ class Answers:
     labels: shape (c,), the labels of training in sorted order, then those that only other parts have.
     true: shape (n,), number of each item's label in ``labels``.
     given: shape (L, n), number of each answer.
+    groups: shape (n,), which items stand and fall together, the words of a sentence say; None where items are independent.
     """
 
     labels: Shaped[np.ndarray, " c"]
     true: Int[np.ndarray, " n"]
     given: Int[np.ndarray, "L n"]
+    groups: Shaped[np.ndarray, " n"] | None = None
 
     @property
     def correct(self) -> Bool[np.ndarray, "L n"]:
@@ -54,8 +56,8 @@ class Answers:
 
     @property
     def accuracy(self) -> list[Accuracy]:
-        """Of each layer, with its 95 % interval (Wilson 1927)."""
-        return [Accuracy.of(correct) for correct in self.correct]
+        """Of each layer, with its 95 % interval."""
+        return [Accuracy.of(correct, self.groups) for correct in self.correct]
 
     def confusion(self, layer: int) -> Int[np.ndarray, "c c"]:
         """Counts, in the order of ``labels``; row is the true label, column the answer."""
@@ -102,8 +104,9 @@ class ProbeResult:
     ----------
     answers: what each layer answered: accuracy with interval, macro F1, F1 per label, confusion, outcomes of items.
     C: shape (L,), inverse penalty that each layer chose on the development part; None for probes that have none.
-    dev_accuracy: shape (L,); None without a development part.
+    dev: what each layer answered to the development items; None without any.
     majority: accuracy of always naming the most frequent label of training.
+    always: the number of that label in ``answers.labels``.
     control: the control tasks; None without seeds.
     resampled: shape (s, L), test accuracy after training on a bootstrap sample of the training items, drawn within each label,
         one for each seed: their spread is that of the training data (the fit itself has no randomness).
@@ -116,8 +119,9 @@ class ProbeResult:
 
     answers: Answers
     C: Float[np.ndarray, " L"] | None
-    dev_accuracy: Float[np.ndarray, " L"] | None
+    dev: Answers | None
     majority: Accuracy
+    always: int
     control: ControlTask | None
     resampled: Float[np.ndarray, "s L"]
     random_encoder: Answers | None
@@ -131,6 +135,11 @@ class ProbeResult:
         """Of each layer on test, with its 95 % interval."""
         return self.answers.accuracy
 
+    @property
+    def dev_accuracy(self) -> Float[np.ndarray, " L"] | None:
+        """Of each layer on dev; None without a development part."""
+        return None if self.dev is None else np.array([reached.value for reached in self.dev.accuracy])
+
 
 def probe_layers(
     layers: Any,
@@ -139,6 +148,7 @@ def probe_layers(
     *,
     random_layers: Any | None = None,
     types: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     penalties: Sequence[float] | None = None,
     probe: Any | None = None,
@@ -157,6 +167,7 @@ def probe_layers(
     parts: which rows train, choose the penalty, and are scored.
     random_layers: the same items from an encoder with random weights, as many layers: the random-encoder control.
     types: shape (n,), word type of each item, for the control task; without them labels are shuffled.
+    groups: shape (n,), which items stand and fall together, the words of a sentence say: intervals are then those of clusters.
     seeds: each draws a control task and a bootstrap sample of the training items; none of them leaves both out.
     penalties: inverse strengths C to choose from on the development part; ``PENALTIES`` without it. A single one needs no such part.
     probe: what to train instead of :class:`crosslens.probes.layer_probe.LayerProbe`; cloned for each use. It is to have ``fit(layers, y)``,
@@ -188,20 +199,26 @@ def probe_layers(
     template = _template(probe, penalties, len(task.seen(parts.dev)))
     fitted = task.fit(template)
     given = fitted.predict(task.layers_of(parts.test))
-    answers = Answers(task.labels, task.codes[parts.test], given)
+    names = None if groups is None else check_labels(groups, "groups", len(task.codes))
+    together = None if names is None else names[parts.test]
+    answers = Answers(task.labels, task.codes[parts.test], given, together)
     strengths = np.asarray(fitted.C_, np.float64) if isinstance(template, LayerProbe) else None
     again = _Again(task, template, strengths)
-    known = task.seen(parts.dev)
     random = None
     if random_layers is not None:
         other = dataclasses.replace(task, layers=_check_random(random_layers, layers))
-        random = Answers(task.labels, answers.true, other.fit(template).predict(other.layers_of(parts.test)))
-    dev_hits = (fitted.predict(task.layers_of(known)) == task.codes[known]).sum(axis=1) if len(known) else np.zeros(len(layers))
+        random = Answers(task.labels, answers.true, other.fit(template).predict(other.layers_of(parts.test)), together)
+    dev = None
+    if len(parts.dev):
+        dev = Answers(
+            task.labels, task.codes[parts.dev], fitted.predict(task.layers_of(parts.dev)), None if names is None else names[parts.dev]
+        )
     return ProbeResult(
         answers=answers,
         C=strengths,
-        dev_accuracy=dev_hits / len(parts.dev) if len(parts.dev) else None,
-        majority=majority_accuracy(task.codes[parts.train], answers.true),
+        dev=dev,
+        majority=majority_accuracy(task.codes[parts.train], answers.true, together),
+        always=int(np.bincount(task.codes[parts.train]).argmax()),
         control=_control(again, types, seeds, answers) if seeds else None,
         resampled=np.array([again.bootstrap(seed) for seed in seeds]).reshape(len(seeds), len(layers)),
         random_encoder=random,
@@ -284,7 +301,7 @@ def _control(again: _Again, types: ArrayLike | None, seeds: list[int], answers: 
             refuse("types", "types whose control labels differ", told, "give more types, other seeds, or leave types out")
         correct.append(again.answers(codes, task.parts.train) == codes[task.parts.test])
     outcomes = np.stack(correct)
-    chosen = [selectivity(answers.correct[layer], outcomes[:, layer]) for layer in range(len(task.layers))]
+    chosen = [selectivity(answers.correct[layer], outcomes[:, layer], answers.groups) for layer in range(len(task.layers))]
     value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
     kind = "shuffled_labels" if names is None else "word_types"
     return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high)

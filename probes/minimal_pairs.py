@@ -16,14 +16,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
 
+from crosslens.checks import check_labels
 from crosslens.errors import refuse
 from crosslens.minimal_pair_files import MinimalPair
 from crosslens.probes.controls import Accuracy
 from crosslens.words import Span, whitespace_spans
 
-__all__ = ["REASONS", "RULES", "CategoryResult", "MacroAverage", "PairResult", "PairScores", "judge", "score_sentences", "score_words"]
+__all__ = [
+    "REASONS",
+    "RULES",
+    "CategoryResult",
+    "MacroAverage",
+    "PairResult",
+    "PairScores",
+    "judge",
+    "score_sentences",
+    "score_words",
+    "sentence_frames",
+]
 
 RULES = ("paper", "bert-syntax")
 UNKNOWN, NOT_ONE_PIECE = "an unknown word", "not one piece each"
@@ -80,7 +93,7 @@ class CategoryResult:
     ----------
     category: its name.
     pairs, covered: counts.
-    accuracy: share of right pairs, with their number and its 95 % interval (Wilson 1927); None where no pair is counted.
+    accuracy: share of right pairs, with their number and its 95 % interval; None where no pair is counted.
     ties: covered pairs whose two scores are equal; they are wrong.
     """
 
@@ -234,8 +247,28 @@ def score_sentences(pairs: Sequence[MinimalPair], score: Callable[[list[str]], n
     return PairScores(np.where(out, np.nan, good), np.where(out, np.nan, bad), reasons)
 
 
+def sentence_frames(pairs: Sequence[MinimalPair]) -> list[str]:
+    """What the two sentences of each pair have in common, for those that differ in one word; of others the good sentence.
+
+    Pairs of one frame ("the author that likes the guards …") are no independent items: their scores share all other words.
+
+    >>> sentence_frames([MinimalPair("she laughs", "she laugh", "agreement", "0", "a:1"), MinimalPair("a b c", "d e c", "x", "1", "a:2")])
+    ['she …', 'a b c']
+    """
+    found = []
+    for pair in pairs:
+        words = _differing_word(pair.good, pair.bad)
+        found.append(pair.good if isinstance(words, str) else f"{pair.good[: words[0][0]]}…{pair.good[words[0][1] :]}")
+    return found
+
+
 def judge(
-    pairs: Sequence[MinimalPair], scores: PairScores, *, rule: str = "paper", groups: Mapping[str, Sequence[str]] | None = None
+    pairs: Sequence[MinimalPair],
+    scores: PairScores,
+    *,
+    rule: str = "paper",
+    groups: Mapping[str, Sequence[str]] | None = None,
+    clusters: ArrayLike | None = None,
 ) -> PairResult:
     """Accuracy by category, and macro-averages over groups of categories.
 
@@ -245,6 +278,7 @@ def judge(
     rule: "paper", what is not covered does not count (Artetxe et al. 2020); or "bert-syntax", words that are not in the vocabulary as
         one piece count as errors, which is what Goldberg's code does with Marvin & Linzen's pairs.
     groups: name to categories (:data:`crosslens.probes.marvin_linzen.GROUPS`); None means one group of all.
+    clusters: which pairs stand and fall together (:func:`sentence_frames`), for intervals; None means that they are independent.
 
     Raises
     ------
@@ -268,9 +302,10 @@ def judge(
     for i, pair in enumerate(pairs):
         members.setdefault(pair.category, []).append(i)
     rows = {category: np.array(where) for category, where in members.items()}
+    together = None if clusters is None else check_labels(clusters, "clusters", len(pairs))
     results = {
         category: CategoryResult(
-            category, len(i), int(covered[i].sum()), _accuracy(right[i][counted[i]]), int((scores.good[i] == scores.bad[i]).sum())
+            category, len(i), int(covered[i].sum()), _accuracy(right, i[counted[i]], together), int((scores.good[i] == scores.bad[i]).sum())
         )
         for category, i in rows.items()
     }
@@ -278,14 +313,14 @@ def judge(
     return PairResult(
         tuple(results.values()),
         {name: _macro(results, members) for name, members in (groups or {"all categories": tuple(results)}).items()},
-        _accuracy(right[counted]),
+        _accuracy(right, np.flatnonzero(counted), together),
         dict(sorted(reasons.items(), key=lambda item: REASONS.index(item[0]))),
         rule,
     )
 
 
-def _accuracy(right: Bool[np.ndarray, " n"]) -> Accuracy | None:
-    return Accuracy.of(right) if len(right) else None
+def _accuracy(right: Bool[np.ndarray, " n"], rows: Int[np.ndarray, " m"], clusters: np.ndarray | None) -> Accuracy | None:
+    return Accuracy.of(right[rows], None if clusters is None else clusters[rows]) if len(rows) else None
 
 
 def _macro(results: Mapping[str, CategoryResult], categories: Sequence[str]) -> MacroAverage:

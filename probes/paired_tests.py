@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.stats import paired_interval
+from crosslens.stats import cluster_sums, paired_interval
 
 __all__ = ["PairedTest", "ResamplingTest", "compare_all", "holm", "mcnemar", "permutation_test"]
 
@@ -25,8 +25,9 @@ class PairedTest:
     first, second: what is compared.
     n: number of items.
     only_first, only_second: items that only one of them got right.
+    groups: how many groups of items that stand and fall together there are; n where items are independent.
     difference: accuracy of the first minus that of the second, from -1 to 1.
-    low, high: 95 % interval of the difference (Agresti & Min 2005), not corrected.
+    low, high: 95 % interval of the difference (:func:`crosslens.stats.paired_interval`), not corrected.
     p: of McNemar's test, two-sided, mid-p (:func:`mcnemar`).
     corrected_p: after Holm, for the family that it was tested in; equal to ``p`` if it was alone.
     """
@@ -41,6 +42,7 @@ class PairedTest:
     high: float
     p: float
     corrected_p: float
+    groups: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +64,9 @@ class ResamplingTest:
     p: float
 
 
-def mcnemar(first: np.ndarray, second: np.ndarray, names: tuple[str, str] = ("first", "second")) -> PairedTest:
+def mcnemar(
+    first: np.ndarray, second: np.ndarray, names: tuple[str, str] = ("first", "second"), *, groups: np.ndarray | None = None
+) -> PairedTest:
     """McNemar's test with the mid-p-value: were two probes right equally often on the same items?
 
     Of the items that only one of them got right, either is as likely to be right: the p-value is that of a fair coin, two-sided
@@ -70,9 +74,15 @@ def mcnemar(first: np.ndarray, second: np.ndarray, names: tuple[str, str] = ("fi
     counts it whole and rejects a true hypothesis in 2 to 4 % of all cases where 5 are said; the mid-p-value keeps to 5 % from about
     ten such items on, and below rejects more rarely (Fagerland, Lydersen & Laake 2013).
 
+    Where items stand and fall together it is the two probes' answers to a whole group that might as well be exchanged: the coin is
+    tossed for each group, and decides the sign of the number of its items that the first got right and the second did not, minus
+    the reverse. The distribution of their sum is worked out exactly (Fisher's randomisation test of a matched pair per group); where
+    every item is a group of its own this is McNemar's.
+
     Parameters
     ----------
     first, second: shape (n,), True where an item was right.
+    groups: shape (n,), the sentence, paragraph or document of each item; without it all items are independent.
 
     Raises
     ------
@@ -82,13 +92,34 @@ def mcnemar(first: np.ndarray, second: np.ndarray, names: tuple[str, str] = ("fi
     >>> test.only_first, test.only_second, round(test.difference, 3), round(test.p, 6)
     (6, 0, 0.3, 0.015625)
     """
-    from scipy.stats import binom
-
-    difference, low, high = paired_interval(first, second)  # and refuses other shapes
+    difference, low, high = paired_interval(first, second, groups)  # and refuses other shapes
     more, less = int(np.sum(first & ~second)), int(np.sum(second & ~first))
-    fewer, either = min(more, less), more + less
-    p = min(1.0, 2 * float(binom.cdf(fewer, either, 0.5)) - float(binom.pmf(fewer, either, 0.5))) if either else 1.0
-    return PairedTest(*names, len(first), more, less, difference, low, high, p, p)
+    balance = first.astype(np.int64) - second
+    if groups is not None:
+        balance = cluster_sums(balance, groups)[0].astype(np.int64)
+    p = _sign_flip(balance)
+    return PairedTest(*names, len(first), more, less, difference, low, high, p, p, len(balance))
+
+
+def _sign_flip(balance: Int[np.ndarray, " g"]) -> float:
+    """Two-sided mid-p-value of a sum of whole numbers, each of which could as well have had the other sign."""
+    sizes, seen = np.abs(balance[balance != 0]), abs(int(balance.sum()))
+    if not len(sizes):
+        return 1.0
+    if (sizes == 1).all():
+        from scipy.stats import binom
+
+        either, fewer = len(sizes), (len(sizes) - seen) // 2
+        return min(1.0, 2 * float(binom.cdf(fewer, either, 0.5)) - float(binom.pmf(fewer, either, 0.5)))
+    total = int(sizes.sum())
+    ways = np.zeros(total + 1)  # probability that the negative ones sum to 0, 1, ...: the sum is then total - 2 times that
+    ways[0], reached = 1.0, 0
+    for size in np.sort(sizes).tolist():
+        reached += size
+        ways[size : reached + 1] += ways[: reached + 1 - size].copy()
+        ways[: reached + 1] /= 2
+    fewer = (total - seen) // 2
+    return min(1.0, 2 * float(ways[:fewer].sum()) + float(ways[fewer]))
 
 
 def holm(p: ArrayLike) -> Float[np.ndarray, " m"]:

@@ -58,12 +58,15 @@ class StructuralScores:
     probe: measure -> score: uuas and distance_spearman, or root_accuracy and depth_spearman.
     linear: the same when ``|i - j|`` is taken for the distance of words i and j, or i for the depth of word i.
     found: shape (sentences, 2): how many edges of each sentence the probe finds, and how many there are; or whether it finds the root, of
-        one or none. Two probes are compared by these.
+        one or none.
+    items: shape (m, 3): for each edge that could be found its sentence, its dependent's place in it, and whether it was found (1 or 0); of
+        depths the root of each sentence. Two probes are compared by these.
     """
 
     probe: dict[str, StructuralScore]
     linear: dict[str, StructuralScore]
     found: Int[np.ndarray, "s 2"]
+    items: Int[np.ndarray, "m 3"]
 
 
 def structural_scores(
@@ -107,8 +110,8 @@ def structural_scores(
     positions = [np.arange(s, dtype=np.float64) for s in sizes.tolist()]
     measure = _distances if kind == "distance" else _depths
     linear = [np.abs(np.subtract.outer(some, some)) for some in positions] if kind == "distance" else positions
-    probe, found = measure(predicted, sentences)
-    return StructuralScores(probe, measure(linear, sentences)[0], found)
+    probe, found, items = measure(predicted, sentences)
+    return StructuralScores(probe, measure(linear, sentences)[0], found, items)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,44 +130,56 @@ def _check_predicted(predicted: Sequence[np.ndarray], lengths: Int[np.ndarray, "
             refuse(f"predicted[{number}]", f"finite numbers of shape {shape}", told, "predict for these very sentences")
 
 
-_Measured = tuple[dict[str, StructuralScore], np.ndarray]
+_Measured = tuple[dict[str, StructuralScore], np.ndarray, np.ndarray]
 
 
 def _distances(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> _Measured:
-    found = np.array([_edges(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)])
+    items = _items([_edges(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)])
+    found = _counts(items, len(sentences))
     gold = (tree_distances(sentence.heads) for sentence in sentences)
     correlations = [_spearman(*both) for both in zip(predicted, gold, strict=True)]
-    return {"uuas": _share(found), "distance_spearman": _by_length(correlations, sentences)}, found
+    return {"uuas": _share(found), "distance_spearman": _by_length(correlations, sentences)}, found, items
 
 
 def _depths(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> _Measured:
-    found = np.array([_root(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)])
+    items = _items([_root(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)])
+    found = _counts(items, len(sentences))
     gold = (tree_depths(sentence.heads) for sentence in sentences)
     correlations = [_spearman(p[None], g[None]) for p, g in zip(predicted, gold, strict=True)]
-    return {"root_accuracy": _share(found), "depth_spearman": _by_length(correlations, sentences)}, found
+    return {"root_accuracy": _share(found), "depth_spearman": _by_length(correlations, sentences)}, found, items
 
 
-def _edges(distances: Float[np.ndarray, "s s"], sentence: _Sentence) -> tuple[int, int]:
-    """Edges that are in both trees, and those of the true one, punctuation left out."""
+def _items(sentences: Sequence[dict[int, bool]]) -> Int[np.ndarray, "m 3"]:
+    """Sentence, word and whether it was found, of everything that could be."""
+    rows = [(number, word, int(found)) for number, some in enumerate(sentences) for word, found in some.items()]
+    return np.array(rows, np.int64).reshape(len(rows), 3)
+
+
+def _counts(items: Int[np.ndarray, "m 3"], sentences: int) -> Int[np.ndarray, "s 2"]:
+    """What was found in each sentence, and what could have been."""
+    found = np.bincount(items[:, 0], weights=items[:, 2], minlength=sentences).astype(np.int64)
+    return np.stack([found, np.bincount(items[:, 0], minlength=sentences)], axis=1)
+
+
+def _edges(distances: Float[np.ndarray, "s s"], sentence: _Sentence) -> dict[int, bool]:
+    """Dependent of each edge of the true tree -> whether the predicted tree has the edge, punctuation left out."""
     words = np.flatnonzero(sentence.words)
     heads = sentence.heads - 1
-    gold = {frozenset((word, heads[word])) for word in words.tolist() if heads[word] >= 0 and sentence.words[heads[word]]}
+    gold = {word: frozenset((word, int(heads[word]))) for word in words.tolist() if heads[word] >= 0 and sentence.words[heads[word]]}
     if len(words) < 2:
-        return 0, len(gold)
+        return dict.fromkeys(gold, False)
     some = distances[np.ix_(words, words)].astype(np.float64)
     # a number that is added to all edges leaves the tree as it is, and scipy takes an edge of 0 for none
     tree = minimum_spanning_tree(some - some.min() + 1).tocoo()
-    found = {frozenset((words[i], words[j])) for i, j in zip(tree.row, tree.col, strict=True)}
-    return len(found & gold), len(gold)
+    found = {frozenset((int(words[i]), int(words[j]))) for i, j in zip(tree.row, tree.col, strict=True)}
+    return {word: edge in found for word, edge in gold.items()}
 
 
-def _root(depths: Float[np.ndarray, " s"], sentence: _Sentence) -> tuple[int, int]:
-    """Whether the least deep word is the root; the second number is 0 for a sentence whose root is punctuation."""
+def _root(depths: Float[np.ndarray, " s"], sentence: _Sentence) -> dict[int, bool]:
+    """The root -> whether the least deep word is it; nothing for a sentence whose root is punctuation."""
     words = np.flatnonzero(sentence.words)
     root = int(np.argmin(sentence.heads))
-    if not sentence.words[root]:
-        return 0, 0
-    return int(words[depths[words].argmin()] == root), 1
+    return {root: int(words[depths[words].argmin()]) == root} if sentence.words[root] else {}
 
 
 def _spearman(predicted: np.ndarray, gold: np.ndarray) -> Float[np.ndarray, " r"]:

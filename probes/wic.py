@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_fraction, check_seed
+from crosslens.checks import check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.controls import Accuracy, check_classes, majority_accuracy, shuffled_labels
 from crosslens.probes.layer_probe import LayerProbe
@@ -53,12 +53,14 @@ class WicVectors:
     same: shape (n,), whether the target means the same in both sentences.
     pair: L layers of shape (n, d), or an array (L, n, d): the vector of the sentence pair; for "pair_cls".
     first, second: the same of the target's vector in the first and in the second sentence; for all others.
+    groups: shape (n,), which items stand and fall together, those of one word say, for intervals; None where items are independent.
     """
 
     same: ArrayLike
     pair: Any = None
     first: Any = None
     second: Any = None
+    groups: ArrayLike | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,6 +74,8 @@ class WicPart:
     shuffled: per layer, of the same probe trained on shuffled answers.
     random_encoder: per layer, of the same probe on vectors of an encoder with random weights, where they were given.
     correct: shape (L, n), whether each item is answered correctly, for paired tests.
+    shuffled_correct, random_correct: the same of the two controls.
+    same: shape (n,), the answers that are right.
     items: shape (n,), the items' rows in the arrays that were given.
     left_out: items in which the encoder has no vector for a target (a row of NaN, as extraction marks words without pieces).
     """
@@ -81,6 +85,9 @@ class WicPart:
     shuffled: tuple[Accuracy, ...]
     random_encoder: tuple[Accuracy, ...] | None
     correct: Bool[np.ndarray, "L n"]
+    shuffled_correct: Bool[np.ndarray, "L n"]
+    random_correct: Bool[np.ndarray, "L n"] | None
+    same: Bool[np.ndarray, " n"]
     items: Int[np.ndarray, " n"]
     left_out: int
 
@@ -155,14 +162,17 @@ def wic(
             refuse("random_encoder", f"the parts {', '.join(parts)}", ", ".join(random_encoder), "encode the same parts")
         random_parts = _check_parts(random_encoder, representation, "random_encoder")
         random_answers, _ = _answers(random_parts, random_parts["train"].same, settings)
-        random = {name: _accuracies(random_answers[name], random_parts[name].same) for name in others}
+        random = {name: random_answers[name] == random_parts[name].same for name in others}
     scored = {
         name: WicPart(
-            accuracy=_accuracies(answers[name], there[name].same),
-            majority=majority_accuracy(train.same, there[name].same),
-            shuffled=_accuracies(shuffled[name], there[name].same),
-            random_encoder=None if random is None else random[name],
+            accuracy=_accuracies(answers[name] == there[name].same, there[name].groups),
+            majority=majority_accuracy(train.same, there[name].same, there[name].groups),
+            shuffled=_accuracies(shuffled[name] == there[name].same, there[name].groups),
+            random_encoder=None if random is None else _accuracies(random[name], there[name].groups),
             correct=answers[name] == there[name].same,
+            shuffled_correct=shuffled[name] == there[name].same,
+            random_correct=None if random is None else random[name],
+            same=there[name].same,
             items=there[name].items,
             left_out=there[name].left_out,
         )
@@ -171,8 +181,8 @@ def wic(
     return WicResult(representation, scored, chosen, train.left_out)
 
 
-def _accuracies(answers: Bool[np.ndarray, "L n"], same: Bool[np.ndarray, " n"]) -> tuple[Accuracy, ...]:
-    return tuple(Accuracy.of(layer == same) for layer in answers)
+def _accuracies(correct: Bool[np.ndarray, "L n"], groups: np.ndarray | None) -> tuple[Accuracy, ...]:
+    return tuple(Accuracy.of(layer, groups) for layer in correct)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -183,6 +193,7 @@ class _Part:
     same: Bool[np.ndarray, " n"]
     items: Int[np.ndarray, " n"]
     left_out: int
+    groups: np.ndarray | None
 
 
 class _Features:
@@ -223,14 +234,15 @@ def _part(vectors: WicVectors, representation: str, name: str) -> _Part:
     kept = np.flatnonzero(~missing_rows(*(side[0] for side in sides)))
     if not len(kept):
         refuse(name, "items with a vector", f"none of {n}", "look at what was extracted")
+    groups = None if vectors.groups is None else check_labels(vectors.groups, f"{name}.groups", n)[kept]
     if representation == "pair_cls":
         layers = sides[0]
     elif representation == "cosine_threshold":
         rows = [cosines(u, v, rows=kept, name=f"{name}, layer {i}") for i, (u, v) in enumerate(zip(*sides, strict=True))]
-        return _Part(_check_cosines(rows, name), same[kept], kept, n - len(kept))
+        return _Part(_check_cosines(rows, name), same[kept], kept, n - len(kept), groups)
     else:
         layers = [_Features(u, v, _PARTS_OF[representation]) for u, v in zip(*sides, strict=True)]
-    return _Part([TakenRows(layer, kept) for layer in layers], same[kept], kept, n - len(kept))
+    return _Part([TakenRows(layer, kept) for layer in layers], same[kept], kept, n - len(kept), groups)
 
 
 def _layers(layers: Any, name: str) -> list[Any]:

@@ -16,11 +16,13 @@ from typing import Any
 
 from crosslens.errors import InputError, refuse
 from crosslens.files import check_folder, claim_folder, lock_folder, make_folder
+from crosslens.outcomes import read_outcomes
 from crosslens.progress import Progress, say
 from crosslens.run.folder import RunFolder, versions
-from crosslens.run.probe_comparison import with_paired_tests
+from crosslens.run.probe_comparison import paired_tests
 from crosslens.run.probe_data import Found, Sources, choose_tasks, read_tasks
 from crosslens.run.probe_encoders import Plan, Subject, check_encoders, extract_texts, find_subjects, load_language_model, texts_of
+from crosslens.run.probe_items import Measured
 from crosslens.run.probe_surface import surface_scores
 from crosslens.run.probe_tasks import Given, SentenceTask
 from crosslens.score import Score
@@ -102,8 +104,8 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
 
     Parameters
     ----------
-    out: the run's folder: config.json, activations/, scores.jsonl. ``not_measured`` in config.json names tasks that could not be
-        measured, with the reason.
+    out: the run's folder: config.json, activations/, scores.jsonl, outcomes.parquet. ``not_measured`` in config.json names tasks that
+        could not be measured, with the reason.
 
     Raises
     ------
@@ -126,7 +128,9 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
         scores = []
         for subject in subjects:
             scores += _measure(battery, subject, found, plan, run)
-        run.finish(with_paired_tests(scores + _surface(battery, found, run), battery.seed))
+        scores += _surface(battery, found, run)
+        outcomes = read_outcomes(run.finish_outcomes(), condition=None)
+        run.finish([*scores, *paired_tests(scores, outcomes, battery.seed)])
     return run.path
 
 
@@ -184,7 +188,9 @@ def _measure(battery: Battery, subject: Subject, found: Found, plan: Plan, run: 
     scores = []
     with Progress(len(tasks), f"probing {subject.name}", "tasks") as progress:
         for name, task in tasks.items():
-            scores += run.part(f"{name}.{subject.folder}", functools.partial(_told_warnings, name, functools.partial(task.measure, given)))
+            scores += run.measured_part(
+                f"{name}.{subject.folder}", functools.partial(_told_warnings, name, functools.partial(task.measure, given))
+            )
             progress.add(1, name)
     return scores
 
@@ -195,21 +201,21 @@ def _surface(battery: Battery, found: Found, run: RunFolder) -> list[Score]:
     for name, task in found.tasks.items():
         if isinstance(task, SentenceTask) and task.surface:
             job = functools.partial(surface_scores, task, battery.seed)
-            scores += run.part(f"surface.{name}", functools.partial(_told_warnings, name, job))
+            scores += run.measured_part(f"surface.{name}", functools.partial(_told_warnings, name, job))
     return scores
 
 
-def _told_warnings(name: str, job: Callable[[], list[Score]]) -> list[Score]:
+def _told_warnings(name: str, job: Callable[[], Measured]) -> Measured:
     """A task's measurements; its name stands in front of refusals, and warnings (no convergence, say) are kept in the details."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            scores = job()
+            scores, outcomes = job()
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
     messages = sorted({str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)})
-    if not messages:
-        return scores
     for message in messages:
         say(f"{name}: {message}")
-    return [dataclasses.replace(score, details={**(score.details or {}), "warnings": messages}) for score in scores]
+    if messages:
+        scores = [dataclasses.replace(score, details={**(score.details or {}), "warnings": messages}) for score in scores]
+    return Measured(scores, outcomes)

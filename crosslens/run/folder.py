@@ -14,6 +14,7 @@ from typing import Any
 
 from crosslens import __version__
 from crosslens.files import read_json, write_json
+from crosslens.outcomes import FILE, Outcomes, join_outcomes, write_outcomes
 from crosslens.score import Score, read_scores, write_scores
 
 __all__ = ["RunFolder", "versions"]
@@ -27,6 +28,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._parts = self.path / "parts"
+        self._measured: list[str] = []
 
     @property
     def scores(self) -> Path:
@@ -44,6 +46,26 @@ class RunFolder:
             self._parts.mkdir(exist_ok=True)
             write_scores(compute(), path)
         return list(read_scores(path))
+
+    def measured_part(self, name: str, compute: Callable[[], tuple[list[Score], list[Outcomes]]]) -> list[Score]:
+        """The scores of a part whose outcomes per item are kept, too; :meth:`finish_outcomes` puts these together."""
+        beside = self._parts / f"{name}.parquet"
+
+        def both() -> list[Score]:
+            scores, outcomes = compute()
+            write_outcomes(outcomes, beside)
+            return scores
+
+        if not beside.exists():  # the scores are written behind the outcomes: these may be there alone, but not the reverse
+            (self._parts / f"{name}.jsonl").unlink(missing_ok=True)
+        self._measured.append(name)
+        return self.part(name, both)
+
+    def finish_outcomes(self) -> Path:
+        """Write the outcomes of all measured parts as one file, in the order of the parts."""
+        path = self.path / FILE
+        join_outcomes([self._parts / f"{name}.parquet" for name in self._measured], path)
+        return path
 
     def finish(self, scores: Iterable[Score]) -> None:
         """Write all scores; the parts are not needed any more."""

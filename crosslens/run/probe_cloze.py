@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crosslens.minimal_pair_files import MinimalPair
-from crosslens.probes.minimal_pairs import CategoryResult, PairResult, PairScores, judge, score_sentences, score_words
+from crosslens.probes.minimal_pairs import CategoryResult, PairResult, PairScores, judge, score_sentences, score_words, sentence_frames
+from crosslens.run.probe_items import Measured, TestItems, text_names
 from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
 
@@ -41,18 +42,20 @@ class PairsTask(Task):
         """Number of pairs, and where they come from."""
         return {"pairs": len(self.pairs), "source": self.source, "method": self.method}
 
-    def measure(self, given: Given) -> list[Score]:
+    def measure(self, given: Given) -> Measured:
         """Accuracy by category with its coverage, averages, and the same of the re-initialised model."""
-        scores = []
+        scores, outcomes, frames = [], [], sentence_frames(self.pairs)
+        items = TestItems.of([(pair.good, pair.bad, pair.category) for pair in self.pairs], text_names(frames))
         for random in (False, True) if given.random is not None else (False,):
             scorer = given.scorer(random)
             method = self.method if self.method in scorer.methods else scorer.methods[0]
             found = self._scores(scorer, method)
-            result = judge(self.pairs, found, groups=self.groups)
+            result = judge(self.pairs, found, groups=self.groups, clusters=frames)
             fields = {**given.common, "task": self.name, "condition": "random_encoder" if random else None}
-            hits = "".join("." if reason else "01"[int(right)] for reason, right in zip(found.reasons, found.good > found.bad, strict=True))
-            scores += _rows(result, fields, {"method": method}, {} if random else {"hits": hits})
-        return scores
+            scores += _rows(result, fields, {"method": method})
+            right = np.where(found.covered, found.good > found.bad, np.nan)
+            outcomes.append(items.outcomes(right, **fields, method=method, part="test", quantity="accuracy"))
+        return Measured(scores, outcomes)
 
     def _scores(self, scorer: Any, method: str) -> PairScores:
         if method == "single_mask":
@@ -60,7 +63,7 @@ class PairsTask(Task):
         return score_sentences(self.pairs, lambda sentences: np.asarray(scorer.score_sentences(sentences, method).total))
 
 
-def _rows(result: PairResult, fields: Mapping[str, Any], told: Mapping[str, Any], more: Mapping[str, Any]) -> list[Score]:
+def _rows(result: PairResult, fields: Mapping[str, Any], told: Mapping[str, Any]) -> list[Score]:
     """A row for each category, for each average, and for all pairs."""
     rows = [_category(one, fields, told) for one in result.categories]
     for name, macro in result.macro.items():
@@ -71,7 +74,7 @@ def _rows(result: PairResult, fields: Mapping[str, Any], told: Mapping[str, Any]
         rows.append(Score(**fields, quantity="macro_accuracy", value=macro.value, n=macro.n, low=low, high=high, details=details))
     pairs, covered = (sum(getattr(one, name) for one in result.categories) for name in ("pairs", "covered"))
     whole = CategoryResult("", pairs, covered, result.accuracy, sum(one.ties for one in result.categories))
-    return [*rows, _category(whole, fields, {**told, **more, "average": "all pairs", "dropped": result.reasons})]
+    return [*rows, _category(whole, fields, {**told, "average": "all pairs", "dropped": result.reasons})]
 
 
 def _category(one: CategoryResult, fields: Mapping[str, Any], told: Mapping[str, Any]) -> Score:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import refuse
+from crosslens.outcomes import Outcomes
 from crosslens.probes.controls import Accuracy
 from crosslens.probes.parts import Parts
 from crosslens.probes.scws import ScwsResult, cosines, missing_rows, scws
 from crosslens.probes.wic import REPRESENTATIONS, WicPart, WicVectors, wic
-from crosslens.run.probe_tasks import Given, Task, Text, outcomes
+from crosslens.run.probe_items import Measured, TestItems
+from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
 from crosslens.scws import Scws
 from crosslens.wic import Wic
@@ -49,17 +51,14 @@ class WicTask(Task):
         """Sizes of the parts."""
         return {"train": len(self.parts.train), "dev": len(self.parts.dev), "test": len(self.parts.test), "drawn": self.parts.drawn}
 
-    def measure(self, given: Given) -> list[Score]:
+    def measure(self, given: Given) -> Measured:
         """Accuracy on dev and test of each representation and layer, with its controls."""
         parts = self._vectors(given, random=False)
         random = self._vectors(given, random=True) if given.random is not None else None
         seed, pairs = int(given.common["seed"]), given.stores["wic-pairs"].manifest["truncated"]
         results = {name: wic(parts, name, random_encoder=random, seed=seed) for name in REPRESENTATIONS}
-        best = max(
-            ((name, layer) for name, result in results.items() for layer in range(len(result.chosen))),
-            key=lambda place: results[place[0]].parts["dev"].accuracy[place[1]].value,
-        )
-        scores = []
+        fields = {**given.common, "task": self.name}
+        scores, outcomes = [], []
         for name, result in results.items():
             for part, found in result.parts.items():
                 common = {"part": part, "representation": name, "n_train": len(self.parts.train) - result.left_out, "classes": 2}
@@ -67,39 +66,43 @@ class WicTask(Task):
                     common["dropped"] = {"no piece of a target in the encoder": found.left_out}
                 if name == "pair_cls" and pairs:
                     common["truncated"] = pairs
-                kept = {0, best[1]} if name == best[0] and part == "test" else set[int]()
-                hits = {layer: hits for layer, hits in enumerate(self._hits(found, parts[part])) if layer in kept}
-                scores += _wic_scores(found, {**given.common, "task": self.name}, common, result.chosen, hits)
-        return scores
+                scores += _wic_scores(found, fields, common, result.chosen)
+            outcomes += self._outcomes(result.parts["test"], {**fields, "representation": name})
+        return Measured(scores, outcomes)
+
+    def _outcomes(self, found: WicPart, fields: Mapping[str, Any]) -> list[Outcomes]:
+        """What came of each test item; items of one word are of one group."""
+        some = [self.items.items[row] for row in self.parts.test]
+        told = [(*one.sentences, *one.spans, bool(one.same)) for one in some]
+        items = TestItems.of(told, self._groups(self.parts.test), ["FT"[bool(one.same)] for one in some], found.items)
+        place: dict[str, Any] = {**fields, "part": "test", "quantity": "accuracy"}
+        measured = {None: found.correct, "shuffled_labels": found.shuffled_correct, "random_encoder": found.random_correct}
+        return [
+            items.outcomes(right.astype(np.float64), np.where(right == found.same, "T", "F"), **place, condition=condition, layer=layer)
+            for condition, correct in measured.items()
+            for layer, right in enumerate(() if correct is None else correct)
+        ]
+
+    def _groups(self, rows: np.ndarray) -> list[str]:
+        return [f"{self.items.items[row].word} {self.items.items[row].pos}" for row in rows]
 
     def _vectors(self, given: Given, *, random: bool) -> dict[str, WicVectors]:
-        """The vectors and answers of each part."""
-        same = self.items.labels
-        return {
-            part: WicVectors(same[rows], *(given.layers(text, rows, random) for text in ("wic-pairs", "wic-first", "wic-second")))
-            for part, rows in (("train", self.parts.train), ("dev", self.parts.dev), ("test", self.parts.test))
-        }
-
-    @staticmethod
-    def _hits(found: WicPart, vectors: WicVectors) -> list[str]:
-        """The outcomes of a part, with a place for items that were left out."""
-        n = len(np.asarray(vectors.same))
-        if not found.left_out:
-            return outcomes(found.correct, np.arange(n))
-        assert vectors.first is not None and vectors.second is not None
-        return outcomes(found.correct, np.flatnonzero(~missing_rows(vectors.first[0], vectors.second[0])), n)
+        """The vectors and answers of each part; items of one word are of one group."""
+        found = {}
+        for part, rows in (("train", self.parts.train), ("dev", self.parts.dev), ("test", self.parts.test)):
+            pair, first, second = (given.layers(text, rows, random) for text in ("wic-pairs", "wic-first", "wic-second"))
+            found[part] = WicVectors(self.items.labels[rows], pair, first, second, self._groups(rows))
+        return found
 
 
-def _wic_scores(
-    found: WicPart, fields: Mapping[str, Any], common: Mapping[str, Any], chosen: np.ndarray, hits: Mapping[int, str]
-) -> list[Score]:
+def _wic_scores(found: WicPart, fields: Mapping[str, Any], common: Mapping[str, Any], chosen: np.ndarray) -> list[Score]:
     """The rows of one representation on one part."""
     what = "threshold" if common["representation"] == "cosine_threshold" else "penalty"
     majority = {key: value for key, value in common.items() if key == "part"}
     scores = [_accuracy(found.majority, fields, None, "majority", majority)] if common["representation"] == REPRESENTATIONS[0] else []
     for layer, reached in enumerate(found.accuracy):
         value = float(chosen[layer])
-        told = {**common, what: value if np.isfinite(value) else None, **({"hits": hits[layer]} if layer in hits else {})}
+        told = {**common, what: value if np.isfinite(value) else None}
         scores.append(_accuracy(reached, fields, layer, None, told))
         scores.append(_accuracy(found.shuffled[layer], fields, layer, "shuffled_labels", dict(common)))
         if found.random_encoder is not None:
@@ -139,24 +142,28 @@ class ScwsTask(Task):
         """Number of items, and which were left out because their words are not marked."""
         return {"test": len(self.items), "left_out": list(self.items.left_out)}
 
-    def measure(self, given: Given) -> list[Score]:
+    def measure(self, given: Given) -> Measured:
         """Spearman's correlation of each layer, with cosines as they are and after centring."""
         fields, rows = {**given.common, "task": self.name}, np.arange(len(self.items))
-        scores = []
+        scores, outcomes, items = [], [], self._test_items()
         for representation, centred in (("cosine", False), ("centred_cosine", True)):
             for random in (False, True) if given.random is not None else (False,):
                 sides = [given.layers(text, rows, random) for text in ("scws-first", "scws-second")]
                 result = scws(sides[0], sides[1], self.items.ratings, centred=centred)
-                condition = {"condition": "random_encoder"} if random else {}
-                # encoders and layers are compared by cosines as they are
-                places = set[int]() if random or centred else {0, int(np.argmax(result.spearman))}
-                kept = {layer: _cosines(sides, layer) for layer in places}
-                scores += self._scores(result, {**fields, **condition}, representation, kept)
-        return scores
+                place = {**fields, "condition": "random_encoder" if random else None}
+                scores += self._scores(result, place, representation)
+                place |= {"representation": representation, "part": "test", "quantity": "spearman"}
+                outcomes += [items.outcomes(_cosines(sides, layer, centred), **place, layer=layer) for layer in range(len(sides[0]))]
+        return Measured(scores, outcomes)
 
-    def _scores(
-        self, result: ScwsResult, fields: Mapping[str, Any], representation: str, kept: Mapping[int, list[float | None]]
-    ) -> list[Score]:
+    def _test_items(self) -> TestItems:
+        """Pairs of words in their contexts, with their ratings."""
+        ratings = self.items.ratings.tolist()
+        told = [(*one.contexts, *one.spans, rating) for one, rating in zip(self.items.items, ratings, strict=True)]
+        items = TestItems.of(told, [""] * len(told), [repr(rating) for rating in ratings])
+        return dataclasses.replace(items, groups=items.ids)  # each for itself
+
+    def _scores(self, result: ScwsResult, fields: Mapping[str, Any], representation: str) -> list[Score]:
         found = []
         for layer, value in enumerate(result.spearman):
             dropped = {
@@ -166,18 +173,15 @@ class ScwsTask(Task):
             }
             told: dict[str, Any] = {"part": "test", "representation": representation, "found": int(result.n[layer])}
             told["dropped"] = {reason: count for reason, count in dropped.items() if count}
-            if layer in kept:
-                told |= {"cosines": kept[layer], "ratings": self.items.ratings.tolist()}
             ends: dict[str, Any] = {"low": float(result.low[layer]), "high": float(result.high[layer]), "n": int(result.n[layer])}
             found.append(Score(**fields, **ends, quantity="spearman", value=float(value), layer=layer, details=told))
         return found
 
 
-def _cosines(sides: Sequence[Sequence[Any]], layer: int) -> list[float | None]:
-    """A layer's cosines, None where a word has no vector."""
+def _cosines(sides: Sequence[Sequence[Any]], layer: int, centred: bool) -> np.ndarray:
+    """A layer's cosines, NaN where a word has no vector."""
     first, second = sides[0][layer], sides[1][layer]
     rows = np.flatnonzero(~missing_rows(sides[0][0], sides[1][0]))
-    found: list[float | None] = [None] * len(first)
-    for row, value in zip(rows.tolist(), cosines(first, second, rows=rows).tolist(), strict=True):
-        found[row] = None if np.isnan(value) else value
+    found = np.full(len(first), np.nan)
+    found[rows] = cosines(first, second, centred=centred, rows=rows)
     return found

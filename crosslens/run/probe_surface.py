@@ -1,9 +1,13 @@
 """What the characters of texts say without an encoder: classifiers that a probe of sentences is told beside."""
 
+import dataclasses
 import math
 from typing import Any
 
+import numpy as np
+
 from crosslens.probes.surface_baselines import fasttext_baseline, ngram_baseline
+from crosslens.run.probe_items import Measured, text_names
 from crosslens.run.probe_tasks import SentenceTask
 from crosslens.score import Score
 
@@ -14,7 +18,7 @@ _READ = 400_000  # texts that fastText reads at least: ten times the 60 language
 _EPOCHS = (10, 200)
 
 
-def surface_scores(task: SentenceTask, seed: int) -> list[Score]:
+def surface_scores(task: SentenceTask, seed: int) -> Measured:
     """Accuracy and macro F1 of character n-grams and of fastText, on the same training and test sentences.
 
     They belong to no encoder and to no layer.
@@ -26,11 +30,14 @@ def surface_scores(task: SentenceTask, seed: int) -> list[Score]:
         "character_ngrams": ngram_baseline(train, train_labels, test, test_labels, seed=seed),
         "fasttext": fasttext_baseline(train, train_labels, test, test_labels, epochs=epochs, seed=seed % _SEEDS),
     }
-    scores = []
+    scores, outcomes, items = [], [], task.test_items(text_names(task.sentences))
     for condition, result in results.items():
-        answers, reached = result.answers, result.accuracy
+        answers = dataclasses.replace(result.answers, groups=items.groups)
+        (reached,) = answers.accuracy
         fields: dict[str, Any] = {"task": task.name, "condition": condition, "seed": seed, "n": reached.n}
         told = {"part": "test", "n_train": len(train), "classes": len(answers.labels), "trained": result.name}
         scores.append(Score(**fields, quantity="accuracy", value=reached.value, low=reached.low, high=reached.high, details=told))
         scores.append(Score(**fields, quantity="macro_f1", value=float(answers.macro_f1[0]), details=told))
-    return scores
+        place: dict[str, Any] = {"task": task.name, "part": "test", "condition": condition, "seed": seed, "quantity": "accuracy"}
+        outcomes.append(items.outcomes(answers.correct[0].astype(np.float64), answers.labels[answers.given[0]], **place))
+    return Measured(scores, outcomes)

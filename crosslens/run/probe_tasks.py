@@ -6,8 +6,8 @@ A task says which texts it needs and measures their stored activations. Its meas
     layer          None where a measurement belongs to none
     details        part ("test", or "dev", by which layers are chosen), penalty, spread over seeds, sizes, f1 and so on
 
-The best layer by dev and layer 0 also have ``hits``, the outcome of each test item, from which
-:mod:`crosslens.run.probe_comparison` makes paired tests.
+The outcome of each test item stands beside them (:mod:`crosslens.run.probe_items`); from these :mod:`crosslens.run.probe_comparison`
+makes paired tests.
 """
 
 import abc
@@ -25,11 +25,12 @@ from crosslens.probes.evaluation import Answers, ProbeResult, probe_layers
 from crosslens.probes.language_id import LanguageIdSettings
 from crosslens.probes.parts import Parts
 from crosslens.probes.rows import TakenRows
+from crosslens.run.probe_items import Measured, TestItems, control_name, probe_outcomes, text_names
 from crosslens.score import Score
-from crosslens.stats import mean_interval, paired_interval, wilson_interval
+from crosslens.stats import cluster_sums, paired_interval, share_interval
 from crosslens.word_labels import WordLabels, word_labels
 
-__all__ = ["Given", "SentenceTask", "Task", "Text", "TreebankTask", "WordTask", "outcomes", "probe_scores"]
+__all__ = ["Given", "SentenceTask", "Task", "Text", "TreebankTask", "WordTask", "probe_scores"]
 
 _MOST_CLASSES = 300  # whose F1 and confusion are kept
 _COLUMNS = ("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "deprel")
@@ -110,8 +111,8 @@ class Task(abc.ABC):
         """What the run's folder remembers: sizes, labels, how parts were drawn."""
 
     @abc.abstractmethod
-    def measure(self, given: Given) -> list[Score]:
-        """All measurements of one encoder."""
+    def measure(self, given: Given) -> Measured:
+        """All measurements of one encoder, and the outcome of each test item."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -149,21 +150,31 @@ class SentenceTask(Task):
         told = {} if self.settings is None else {"settings": dataclasses.asdict(self.settings)}
         return {**_sizes(self.parts), "classes": len(np.unique(self.labels)), **told}
 
-    def measure(self, given: Given) -> list[Score]:
+    def measure(self, given: Given) -> Measured:
         """Accuracy and macro F1 of each layer, with every control."""
         text = self.source[0]
         layers = functools.partial(given.layers, text, self.rows)
+        names = text_names(self.sentences)
         result = probe_layers(
             layers(),
             self.labels,
             self.parts,
+            groups=names,
             random_layers=layers(random=True) if given.random is not None else None,
             seeds=given.seeds,
             probe=None if self.settings is None else self.settings.probe(given.seeds[0]),
             mdl=given.mdl and self.settings is None,  # a code length is that of the usual probe
         )
         told = {"truncated": given.stores[text].manifest["truncated"]}
-        return probe_scores(result, given, self.name, told, outcomes(result.answers.correct, np.arange(len(self.parts.test))))
+        items = self.test_items(names)
+        return Measured(probe_scores(result, given, self.name, told), probe_outcomes(result, items, given.common, self.name))
+
+    def test_items(self, names: np.ndarray) -> TestItems:
+        """Texts with their labels; equal texts are of one group."""
+        rows = self.parts.test
+        labels = self.labels[rows].astype(str)
+        texts = [self.sentences[row] for row in rows]
+        return TestItems.of(list(zip(texts, labels.tolist(), strict=True)), names[rows], labels)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -217,28 +228,39 @@ class WordTask(TreebankTask):
         counts = {f"{part}_sentences": int((self.part_of == part).sum()) for part in ("train", "dev", "test")}
         return {**counts, "drawn": self.drawn, "label": self.what}
 
-    def measure(self, given: Given) -> list[Score]:
+    def measure(self, given: Given) -> Measured:
         """Accuracy and macro F1 of each layer, with every control; the control task gives each word form a random label."""
         (name,) = self.texts
         store = given.stores[name]
         columns = store.index([column for column in _COLUMNS if column in store.columns])
         found = word_labels(columns, self.what)
-        names = self.part_of[np.asarray(columns["text"])]
-        parts = Parts.of_names(names[found.rows])
-        parts = dataclasses.replace(parts, drawn=self.drawn)
+        sentence = np.asarray(columns["text"])
+        names = self.part_of[sentence]
+        parts = dataclasses.replace(Parts.of_names(names[found.rows]), drawn=self.drawn)
+        groups = text_names(self.text.corpus.sentences)[sentence]
         result = probe_layers(
             given.layers(name, found.rows),
             found.labels,
             parts,
             random_layers=given.layers(name, found.rows, random=True) if given.random is not None else None,
             types=np.array(columns["form"])[found.rows],
+            groups=groups[found.rows],
             seeds=given.seeds,
             mdl=given.mdl,
         )
-        tested = np.flatnonzero(names == "test")
-        places = np.searchsorted(tested, found.rows[parts.test])
-        hits = outcomes(result.answers.correct, places, len(tested))
-        return probe_scores(result, given, self.name, _left_out(found), hits)
+        items = self._test_items(columns, groups, found.rows[parts.test])
+        return Measured(probe_scores(result, given, self.name, _left_out(found)), probe_outcomes(result, items, given.common, self.name))
+
+    def _test_items(self, columns: Mapping[str, Any], groups: np.ndarray, measured: np.ndarray) -> TestItems:
+        """The labelled words of test sentences, those without a vector among them; those of one sentence are of one group."""
+        labelled = word_labels({name: column for name, column in columns.items() if name != "pieces"}, self.what)
+        sentence = np.asarray(columns["text"])
+        test = self.part_of[sentence[labelled.rows]] == "test"
+        rows, labels = labelled.rows[test], labelled.labels[test]
+        position = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)  # of a word in its sentence
+        texts = [self.text.corpus.sentences[number] for number in sentence[rows]]
+        items = list(zip(texts, position[rows].tolist(), labels.tolist(), strict=True))
+        return TestItems.of(items, groups[rows], labels, np.searchsorted(rows, measured))
 
 
 def _left_out(found: WordLabels) -> dict[str, Any]:
@@ -256,29 +278,20 @@ def _sizes(parts: Parts) -> dict[str, Any]:
     return {"train": len(parts.train), "dev": len(parts.dev), "test": len(parts.test), "drawn": parts.drawn}
 
 
-def outcomes(correct: np.ndarray, places: np.ndarray, n: int | None = None) -> list[str]:
-    """For each layer the outcome of n items as text: 1 right, 0 wrong, "." not measured; the items of ``correct`` stand at ``places``.
-
-    >>> outcomes(np.array([[True, False]]), np.array([0, 2]), 3)
-    ['1.0']
-    """
-    table = np.full((len(correct), len(places) if n is None else n), ord("."), np.uint8)
-    table[:, places] = np.where(correct, ord("1"), ord("0"))
-    return [row.tobytes().decode() for row in table]
-
-
-def probe_scores(result: ProbeResult, given: Given, task: str, told: Mapping[str, Any], hits: Sequence[str]) -> list[Score]:
+def probe_scores(result: ProbeResult, given: Given, task: str, told: Mapping[str, Any]) -> list[Score]:
     """The measurements of a probe of every layer and of its controls.
 
     Parameters
     ----------
-    told: details of every row of the encoder. hits: outcome of each test item at each layer.
+    told: details of every row of the encoder.
     """
     fields = {**given.common, "task": task}
-    n, dev = len(result.answers.true), result.dev_accuracy
+    n, dev = len(result.answers.true), None if result.dev is None else result.dev.accuracy
     common = {**told, "part": "test", "n_train": result.sizes["train"], "classes": len(result.answers.labels), "parts": result.drawn}
     unseen = {part: {str(label): count for label, count in labels.items()} for part, labels in result.unseen.items() if labels}
     common |= {"unseen_in_training": unseen} if unseen else {}
+    if result.answers.groups is not None and (groups := len(np.unique(result.answers.groups))) < n:
+        common["groups"] = groups  # of items that stand and fall together
     majority = result.majority
     scores = [
         Score(
@@ -286,14 +299,12 @@ def probe_scores(result: ProbeResult, given: Given, task: str, told: Mapping[str
             details=common,
         )
     ]  # fmt: skip
-    kept = {0} if dev is None else {0, int(np.argmax(dev))}
+    kept = {0} if dev is None else {0, int(np.argmax([reached.value for reached in dev]))}
     for layer in range(len(result.answers.given)):
         more = {**common, "penalty": None if result.C is None else float(result.C[layer]), "seeds": list(given.seeds)}
-        more |= {"hits": hits[layer]} if layer in kept else {}
         if dev is not None:
-            low, high = wilson_interval(round(dev[layer] * result.sizes["dev"]), result.sizes["dev"])
-            place: dict[str, Any] = {"layer": layer, "n": result.sizes["dev"], "low": low, "high": high}
-            scores.append(Score(**fields, **place, quantity="accuracy", value=float(dev[layer]), details={**common, "part": "dev"}))
+            place: dict[str, Any] = {"layer": layer, "n": dev[layer].n, "low": dev[layer].low, "high": dev[layer].high}
+            scores.append(Score(**fields, **place, quantity="accuracy", value=dev[layer].value, details={**common, "part": "dev"}))
         scores += _layer_scores(result, fields, layer, more, layer in kept)
     return scores
 
@@ -305,9 +316,9 @@ def _layer_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, de
     mine = {**details, "spread": [float(spread.min()), float(spread.max())]} if len(spread) else dict(details)
     if random is not None:
         ends = ("difference", "low", "high")
-        mine["above_control"] = dict(zip(ends, paired_interval(answers.correct[layer], random.correct[layer]), strict=True))
+        mine["above_control"] = dict(zip(ends, paired_interval(answers.correct[layer], random.correct[layer], answers.groups), strict=True))
     scores = _answer_scores(answers, {**fields, "layer": layer}, layer, mine, whole)
-    shared = {key: value for key, value in details.items() if key != "hits"}
+    shared = details
     if random is not None:
         scores += _answer_scores(random, {**fields, "layer": layer, "condition": "random_encoder"}, layer, shared, False)
     if result.control is not None:
@@ -322,7 +333,7 @@ def _layer_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, de
 
 def _answer_scores(answers: Answers, fields: Mapping[str, Any], layer: int, details: dict[str, Any], whole: bool) -> list[Score]:
     reached, n = answers.accuracy[layer], len(answers.true)
-    shared = {key: value for key, value in details.items() if key not in ("hits", "above_control", "spread")}
+    shared = {key: value for key, value in details.items() if key not in ("above_control", "spread")}
     if len(answers.labels) <= _MOST_CLASSES and "condition" not in fields:
         labels = [str(label) for label in answers.labels]
         details = details | {"f1": {label: _rounded(f1) for label, f1 in zip(labels, answers.f1[layer], strict=True)}}
@@ -337,10 +348,9 @@ def _answer_scores(answers: Answers, fields: Mapping[str, Any], layer: int, deta
 def _control_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, details: dict[str, Any]) -> list[Score]:
     control = result.control
     assert control is not None
-    condition = "control_task" if control.kind == "word_types" else control.kind
+    condition = control_name(result)
     outcome, accuracy = control.correct[:, layer].mean(axis=0), control.accuracy[:, layer]
-    interval = mean_interval(outcome)[1:] if len(outcome) > 1 else (None, None)
-    ends = [None if end is None else min(1.0, max(0.0, end)) for end in interval]  # no share lies beyond
+    ends = _mean_ends(outcome, result.answers.groups)
     told = {**details, "spread": [float(accuracy.min()), float(accuracy.max())]}
     value = float(control.selectivity[layer])
     low, high = float(control.low[layer]), float(control.high[layer])
@@ -348,6 +358,12 @@ def _control_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, 
         Score(**fields, quantity="accuracy", value=float(accuracy.mean()), low=ends[0], high=ends[1], condition=condition, details=told),
         Score(**fields, quantity="selectivity", value=value, low=low, high=high, details={**details, "control": condition}),
     ]
+
+
+def _mean_ends(outcome: np.ndarray, groups: np.ndarray | None) -> tuple[float | None, float | None]:
+    """95 % interval of the mean of outcomes from 0 to 1, each a mean over control tasks."""
+    found, of = (outcome, np.ones(len(outcome))) if groups is None else cluster_sums(outcome, groups)
+    return share_interval(found, of)[1:] if len(of) > 1 else (None, None)
 
 
 def _rounded(value: float) -> float | None:

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import refuse
+from crosslens.outcomes import Outcomes
 from crosslens.probes.rows import TakenRows
 from crosslens.probes.structural import StructuralProbe
 from crosslens.probes.structural_scores import StructuralScore, StructuralScores, structural_scores
 from crosslens.progress import Progress
+from crosslens.run.probe_items import Measured, TestItems, text_names
 from crosslens.run.probe_tasks import Given, TreebankTask
 from crosslens.score import Score
 from crosslens.word_labels import Trees, trees
@@ -54,8 +56,8 @@ class StructuralTask(TreebankTask):
         counts = {f"{part}_sentences": min(most, int((self.part_of == part).sum())) for part, most in _MOST.items()}
         return {**counts, "drawn": f"{self.drawn}; of larger parts so many sentences, drawn with the seed", "rank": _RANK}
 
-    def measure(self, given: Given) -> list[Score]:
-        """The measures of each layer, and those of word order alone."""
+    def measure(self, given: Given) -> Measured:
+        """The measures of each layer, and those of word order alone; edges (or roots) of a sentence are of one group."""
         (name,) = self.texts
         store, seed = given.stores[name], int(given.common["seed"])
         found = trees(store.index(list(_COLUMNS)))
@@ -63,16 +65,29 @@ class StructuralTask(TreebankTask):
         parts = {part: self._part(found, sentence_of, part, seed) for part in _MOST}
         told = {"part": "test", "n_train": len(parts["train"].lengths), "unit": "sentences", "parts": self.drawn, "seeds": [seed]}
         told |= {"dropped": {"sentences with a word that has no piece": found.left_out}} if found.left_out else {}
-        scores: list[Score] = []
+        scores, outcomes = list[Score](), list[Outcomes]()
         with Progress(store.layers * (1 + (given.random is not None)), f"{self.name} of {given.common['encoder']}", "layers") as progress:
             for layer in range(store.layers):
                 for random in (False, True) if given.random is not None else (False,):
                     condition = {"condition": "random_encoder"} if random else {}
                     fields = {**given.common, "task": self.name, "layer": layer, **condition}
                     vectors = {p: given.layers(name, part.rows, random)[layer] for p, part in parts.items()}
-                    scores += self._layer(vectors, parts, fields, told, seed, first=not scores)
+                    more, items = self._layer(vectors, parts, fields, told, seed, first=not scores)
+                    scores += more
+                    quantity = "uuas" if self.kind == "distance" else "root_accuracy"
+                    outcomes.append(self._outcomes(items, parts["test"], {**fields, "part": "test", "quantity": quantity}))
                     progress.add(1)
-        return scores
+        return Measured(scores, outcomes)
+
+    def _outcomes(self, found: np.ndarray, part: _Part, fields: Mapping[str, Any]) -> Outcomes:
+        """Which edges of the trees (or which roots) were found: an item is the dependent of an edge, or a root."""
+        corpus = self.text.corpus
+        number, word = part.sentences[found[:, 0]], found[:, 1]
+        begin = np.cumsum(part.lengths) - part.lengths
+        heads = part.heads[begin[found[:, 0]] + word].tolist()
+        told = [(corpus.sentences[i], j, head) for i, j, head in zip(number.tolist(), word.tolist(), heads, strict=True)]
+        items = TestItems.of(told, text_names(corpus.sentences)[number], [str(head) for head in heads])
+        return items.outcomes(found[:, 2].astype(np.float64), **fields)
 
     def _part(self, found: Trees, sentence_of: np.ndarray, part: str, seed: int) -> _Part:
         """Some of the sentences of a part."""
@@ -94,7 +109,7 @@ class StructuralTask(TreebankTask):
         seed: int,
         *,
         first: bool,
-    ) -> list[Score]:
+    ) -> tuple[list[Score], np.ndarray]:
         train, dev = parts["train"], parts["dev"]
         probe = StructuralProbe(self.kind, rank=min(_RANK, vectors["train"].shape[1]), seed=seed)
         probe.fit(vectors["train"], train.heads, train.lengths, (vectors["dev"], dev.heads, dev.lengths))
@@ -102,14 +117,11 @@ class StructuralTask(TreebankTask):
         measured = {part: self._measured(probe, vectors[part], parts[part]) for part in ("dev", "test")}
         scores = [_score(one, quantity, fields, details) for quantity, one in measured["test"].probe.items()]
         if "condition" not in fields:
-            found, of = measured["test"].found.T.tolist()
-            outcomes = {"sentences": parts["test"].sentences.tolist(), "found": found, "of": of}
-            scores[0] = dataclasses.replace(scores[0], details={**(scores[0].details or {}), "per_sentence": outcomes})
             scores += [_score(one, quantity, fields, {**details, "part": "dev"}) for quantity, one in measured["dev"].probe.items()]
         if first:
             place = {**fields, "layer": None, "condition": "word_order"}
             scores += [_score(one, quantity, place, {"part": "test"}) for quantity, one in measured["test"].linear.items()]
-        return scores
+        return scores, measured["test"].items
 
     def _measured(self, probe: StructuralProbe, vectors: TakenRows, part: _Part) -> StructuralScores:
         return structural_scores(probe.predict(vectors, part.lengths), part.heads, part.lengths, part.punctuation, kind=self.kind)

@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.labelled_text import first_two_sentences
 from crosslens.models import cloze, loading
+from crosslens.outcomes import read_outcomes
 from crosslens.probes.linear import LinearProbe
 from crosslens.run.battery import Battery, run_battery
 from crosslens.run.probe_summary import coverage_table, summary_notes, summary_table, tables, test_table
@@ -110,6 +113,31 @@ def test_every_layer_is_measured_and_every_number_is_told_with_its_n(scores):
     assert {s.encoder for s in scores} == {"small-encoder", None}
     assert {s.condition for s in scores if s.encoder is None} == {"character_ngrams", "fasttext"}
     assert not [s for s in scores if any(name in (s.details or {}) for name in DETAILS)]
+
+
+def test_every_score_of_items_follows_from_the_outcomes_beside_it(finished, scores):
+    """Layers, controls and baselines alike; cosines give their correlation with the ratings."""
+    met = set()
+    for one in read_outcomes(finished[0]):
+        mine = {"task": one.task, "encoder": one.encoder, "condition": one.condition, "layer": one.layer, "quantity": one.quantity}
+        mine |= {"average": "all pairs"} if one.task in ("minimal_pairs", "blimp") else {"part": "test"}
+        mine |= {} if one.condition == "majority" else {"representation": one.representation}
+        score = only([s for s in scores if s.encoder == one.encoder], **mine)
+        value = spearmanr(one.outcome, one.gold.astype(float)).statistic if one.quantity == "spearman" else one.mean
+        assert value == pytest.approx(score.value) and one.measured.sum() == score.n
+        met.add((one.task, one.condition))
+    assert {task for task, _ in met} == {*TASKS}
+    controls = {None, "random_encoder", "majority", "shuffled_labels"}
+    assert {c for task, c in met if task == "language_id"} == {*controls, "character_ngrams", "fasttext"}
+    assert {c for task, c in met if task == "topic"} == controls and ("upos", "control_task") in met
+
+
+def test_a_test_of_one_s_own_is_as_short_as_the_document_says(finished, capsys):
+    document = (Path(__file__).parents[2] / "docs" / "probes.md").read_text(encoding="utf-8")
+    (code,) = [code for code in re.findall(r"^```python\n(.*?)^```$", document, re.MULTILINE | re.DOTALL) if "read_outcomes" in code]
+    code = code.replace("runs/mine", str(finished[0])).replace("runs/other", str(finished[0]))
+    exec(code.replace("layer=6", "layer=2").replace("layer=8", "layer=0"), {})
+    assert f"n={PARTS['test'] * 8}, " in capsys.readouterr().out
 
 
 def test_sizes_are_those_of_the_files(scores):
@@ -406,14 +434,18 @@ def test_a_stopped_run_goes_on_with_what_is_missing(calm, tmp_path, monkeypatch,
         stopped.setattr("crosslens.run.probe_tasks.WordTask.measure", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert main([*calm[1], "--out", str(out)]) == 130
     assert "what is finished is kept, the same command goes on" in capsys.readouterr().err
-    assert [path.name for path in (out / "parts").iterdir()] == ["scws.small-encoder.jsonl"] and not (out / "scores.jsonl").exists()
+    kept = ["scws.small-encoder.jsonl", "scws.small-encoder.parquet"]
+    assert sorted(path.name for path in (out / "parts").iterdir()) == kept and not (out / "scores.jsonl").exists()
     monkeypatch.setattr("crosslens.run.probe_meaning.ScwsTask.measure", lambda *_: pytest.fail("measured again"))
     assert main([*calm[1], "--out", str(out)]) == 0
-    assert (out / "scores.jsonl").read_bytes() == (calm[0] / "scores.jsonl").read_bytes()
+    for name in ("scores.jsonl", "outcomes.parquet"):
+        assert (out / name).read_bytes() == (calm[0] / name).read_bytes()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["activations/small-encoder/encoder/scws-first", "parts/scws.small-encoder.jsonl"])
+@pytest.mark.parametrize(
+    "stage", ["activations/small-encoder/encoder/scws-first", "parts/scws.small-encoder.parquet", "parts/scws.small-encoder.jsonl"]
+)
 def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(calm, tmp_path, stage):
     out = tmp_path / "killed"
     command = [sys.executable, "-m", "crosslens.cli.main", *calm[1], "--out", str(out)]
@@ -425,7 +457,8 @@ def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(calm, tmp
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL  # else nothing was killed
     assert main([*calm[1], "--out", str(out)]) == 0
-    assert (out / "scores.jsonl").read_bytes() == (calm[0] / "scores.jsonl").read_bytes()
+    for name in ("scores.jsonl", "outcomes.parquet"):
+        assert (out / name).read_bytes() == (calm[0] / name).read_bytes()
     assert not list(out.rglob("*.partial")) and not (out / "parts").exists()
 
 

@@ -23,6 +23,6 @@ def test_few_texts_are_read_often_enough_to_tell_languages_apart() -> None:
         places=[""] * len(labels),
         surface=True,
     )
-    scores = {(score.condition, score.quantity): score for score in surface_scores(task, seed=0)}
+    scores = {(score.condition, score.quantity): score for score in surface_scores(task, seed=0).scores}
     assert scores["fasttext", "accuracy"].value > 0.9 and scores["character_ngrams", "accuracy"].value > 0.9
     assert scores["fasttext", "accuracy"].n == 160

@@ -8,8 +8,9 @@ from tests_run_helpers import word_store
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
-from crosslens.run.probe_comparison import with_paired_tests
-from crosslens.run.probe_tasks import Given, Text, WordTask, outcomes
+from crosslens.outcomes import Outcomes, item_ids
+from crosslens.run.probe_comparison import paired_tests
+from crosslens.run.probe_tasks import Given, Text, WordTask
 from crosslens.run.probe_trees import StructuralTask
 from crosslens.score import Score
 from crosslens.stats import paired_interval
@@ -53,22 +54,28 @@ def vectors(seed, told=None):
     return noise + 9 * np.eye(D, dtype=np.float32)[np.unique(told, return_inverse=True)[1]]
 
 
-def test_outcomes_keep_a_place_for_what_is_not_measured():
-    assert outcomes(np.array([[True, False], [False, False]]), np.array([1, 3]), 5) == [".1.0.", ".0.0."]
-    assert outcomes(np.array([[True, False]]), np.arange(2)) == ["10"]
+def only(outcomes, **fields):
+    (one,) = [one for one in outcomes if all(getattr(one, name) == value for name, value in fields.items())]
+    return one
 
 
 def test_a_layer_that_knows_is_told_from_one_that_does_not(treebank, tmp_path):
     task = WordTask("upos", *treebank, "given")
     tags = np.tile(TAGS, SENTENCES)
     given = given_of(task, tmp_path, [vectors(0), vectors(1, tags)], random=[vectors(2), vectors(3)])
-    scores = task.measure(given)
+    scores, outcomes = task.measure(given)
     test = {(s.layer, s.condition): s for s in scores if s.quantity == "accuracy" and (s.details or {}).get("part") == "test"}
     assert test[1, None].value == 1.0 and test[0, None].low < 0.5 < 0.6 < test[1, None].low and test[1, None].n == 48
     assert test[None, "majority"].value == 0.5
     assert test[1, "random_encoder"].value < 0.75 and test[1, "control_task"].value < 1
     details = test[1, None].details
-    assert details["hits"] == "1" * 48 and details["n_train"] == 80 and details["classes"] == 3
+    assert details["n_train"] == 80 and details["classes"] == 3 and details["groups"] == 12
+    words = only(outcomes, layer=1, condition=None)
+    assert words.outcome.tolist() == [1] * 48 and words.gold.tolist() == words.predicted.tolist() == list(TAGS) * 12
+    assert len({*words.group}) == 12 and words.group[0] == words.group[3] != words.group[4]
+    assert {one.condition for one in outcomes} == {None, "random_encoder", "control_task", "majority"}
+    for one in outcomes:
+        assert one.mean == pytest.approx(test[one.layer, one.condition].value)
     assert details["f1"] == {"DET": 1.0, "NOUN": 1.0, "VERB": 1.0}
     (selectivity,) = [s for s in scores if s.quantity == "selectivity" and s.layer == 1]
     assert selectivity.value == pytest.approx(1 - test[1, "control_task"].value)
@@ -78,15 +85,13 @@ def test_a_layer_that_knows_is_told_from_one_that_does_not(treebank, tmp_path):
 
 def test_the_difference_from_the_random_encoder_is_over_the_same_items(treebank, tmp_path):
     task = WordTask("upos", *treebank, "given")
-    scores = task.measure(given_of(task, tmp_path, [vectors(1, np.tile(TAGS, SENTENCES))], random=[vectors(2)]))
+    scores, outcomes = task.measure(given_of(task, tmp_path, [vectors(1, np.tile(TAGS, SENTENCES))], random=[vectors(2)]))
     mine, random = (
         next(s for s in scores if (s.quantity, s.condition, (s.details or {}).get("part")) == ("accuracy", c, "test"))
         for c in (None, "random_encoder")
     )
-    right = np.arange(48) < round(48 * random.value)
-    difference, low, high = paired_interval(
-        np.ones(48, bool), right
-    )  # where one is always right, which items the other got does not matter
+    right = only(outcomes, condition="random_encoder").outcome == 1
+    difference, low, high = paired_interval(np.ones(48, bool), right, np.repeat(np.arange(12), 4))
     assert mine.details["above_control"] == pytest.approx({"difference": difference, "low": low, "high": high})
 
 
@@ -95,10 +100,12 @@ def test_words_without_a_vector_are_left_out_and_counted(treebank, tmp_path):
     pieces, layer = np.ones(4 * SENTENCES, np.int32), vectors(1, np.tile(TAGS, SENTENCES))
     pieces[[0, 4 * 28 + 1]] = 0  # a training word, and the second word of the test part
     layer[pieces == 0] = np.nan
-    scores = task.measure(given_of(task, tmp_path, [layer], pieces=pieces))
+    scores, outcomes = task.measure(given_of(task, tmp_path, [layer], pieces=pieces))
     test = next(s for s in scores if s.quantity == "accuracy" and s.condition is None and s.details["part"] == "test")
     assert test.n == 47 and test.details["n_train"] == 79 and test.details["dropped"] == {"no piece in the encoder": 2}
-    assert test.details["hits"] == "1." + "1" * 46
+    words = only(outcomes, layer=0, condition=None)
+    assert np.flatnonzero(~words.measured).tolist() == [1] and words.predicted[1] is None and words.gold[1] == "NOUN"
+    assert words.item.tolist() == list(range(48)) and words.outcome[words.measured].tolist() == [1] * 47
 
 
 def test_a_treebank_whose_parts_cannot_be_probed_is_refused(treebank):
@@ -117,7 +124,7 @@ def test_a_planted_tree_is_found_and_noise_is_not(treebank, tmp_path):
     planted = np.tile(
         np.array([[1, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]], np.float32), (SENTENCES, 1)
     )
-    scores = task.measure(given_of(task, tmp_path, [planted], random=[vectors(2)]))
+    scores, outcomes = task.measure(given_of(task, tmp_path, [planted], random=[vectors(2)]))
     uuas = {s.condition: s for s in scores if s.quantity == "uuas" and s.details["part"] == "test"}
     assert uuas[None].value == 1.0 and uuas[None].n == 3 * 12 and uuas[None].layer == 0
     assert uuas["random_encoder"].value < 0.9
@@ -126,40 +133,57 @@ def test_a_planted_tree_is_found_and_noise_is_not(treebank, tmp_path):
     assert all(math.isnan(s.value) and "reason" in s.details for s in distances)
 
 
-def row(layer, hits, encoder="a", dev=None, **details):
-    right = [mark for mark in hits if mark != "."]
-    told = {"part": "test" if dev is None else "dev", **({"hits": hits} if dev is None else {}), **details}
-    value = right.count("1") / len(right) if dev is None else dev
-    return Score(quantity="accuracy", value=value, n=len(right), task="t", layer=layer, encoder=encoder, details=told)
+def row(layer, hits, encoder="a", **fields):
+    """Outcomes of items that are told apart by their number: 1 right, 0 wrong, "." not measured."""
+    ids = item_ids((i,) for i in range(len(hits)))
+    outcome = np.array([np.nan if mark == "." else float(mark) for mark in hits])
+    told = {"task": "t", "quantity": "accuracy", "part": "test", "group": ids, **fields}
+    return Outcomes(layer=layer, encoder=encoder, item=np.arange(len(hits)), item_id=ids, outcome=outcome, **told)
+
+
+def dev(layer, value, encoder="a"):
+    return Score(quantity="accuracy", value=value, n=9, task="t", layer=layer, encoder=encoder, details={"part": "dev"})
 
 
 def test_the_best_layer_by_dev_is_compared_with_layer_0():
     zero, best = "1" * 10 + "0" * 30, "1" * 30 + "0" * 10
-    scores = [row(0, zero), row(4, best), row(0, zero, dev=0.2), row(4, best, dev=0.9)]
-    *kept, test = with_paired_tests(scores, seed=0)
-    assert [s.value for s in kept] == [s.value for s in scores] and not any("hits" in s.details for s in kept)
+    (test,) = paired_tests([dev(0, 0.2), dev(4, 0.9)], [row(0, zero), row(4, best)], seed=0)
     assert (test.layer, test.other_layer, test.value, test.n) == (4, 0, 0.5, 40)
-    assert test.details["p"] == pytest.approx(2 * 0.5**20) == test.details["corrected_p"] and test.details["tests"] == 1
+    assert test.details["p"] == pytest.approx(0.5**20) == test.details["corrected_p"] and test.details["tests"] == 1
     assert (test.details["first"], test.details["only_first"], test.details["only_second"]) == ("layer 4", 20, 0)
     # where dev says that layer 0 is best, there is nothing to compare
-    assert len(with_paired_tests([*scores[:2], row(0, zero, dev=0.9), row(4, best, dev=0.2)], seed=0)) == 4
+    assert paired_tests([dev(0, 0.9), dev(4, 0.2)], [row(0, zero), row(4, best)], seed=0) == []
+
+
+def test_words_of_one_sentence_count_as_one_where_they_stand_and_fall_together():
+    """Ten words that all go one way say no more than the sentence that they are in."""
+    one, other, group = "1" * 60, "0" * 60, np.repeat(np.arange(6), 10).astype(str)
+    (test,) = paired_tests([], [row(1, one, group=group), row(0, other, group=group)], seed=0)
+    assert test.details["p"] == pytest.approx(0.5**6) and test.details["groups"] == 6 and test.n == 60
+    (alone,) = paired_tests([], [row(1, one), row(0, other)], seed=0)
+    assert alone.details["p"] < 1e-15 and "groups" not in alone.details
 
 
 def test_encoders_are_compared_on_the_items_that_both_have():
     one, other = "1111111111..", "..0000000011"
-    *_, test = with_paired_tests([row(2, one), row(1, other, encoder="b")], seed=0)
+    (test,) = paired_tests([], [row(2, one), row(1, other, encoder="b")], seed=0)
     assert (test.encoder, test.n, test.value) == ("a / b", 8, 1.0)
     assert (test.details["first"], test.details["second"]) == ("a, layer 2", "b, layer 1")
-    assert len(with_paired_tests([row(2, "11.."), row(1, "..11", encoder="b")], seed=0)) == 2  # nothing in common
+    assert paired_tests([], [row(2, "11.."), row(1, "..11", encoder="b")], seed=0) == []  # nothing in common
 
 
 def test_all_tests_are_corrected_together():
-    names = "abc"
-    scores = [row(3, "1" * (20 + 5 * i) + "0" * (30 - 5 * i), encoder=name) for i, name in enumerate(names)]
-    tests = with_paired_tests(scores, seed=0)[3:]
+    outcomes = [row(3, "1" * (20 + 5 * i) + "0" * (30 - 5 * i), encoder=name) for i, name in enumerate("abc")]
+    tests = paired_tests([], outcomes, seed=0)
     p = sorted(s.details["p"] for s in tests)
     expected = np.minimum(1, np.maximum.accumulate(np.array(p) * [3, 2, 1]))
     assert sorted(s.details["corrected_p"] for s in tests) == pytest.approx(expected.tolist()) and len(tests) == 3
+
+
+def similar(layer, cosines, ratings):
+    ids = item_ids((i,) for i in range(len(cosines)))
+    told = {"task": "scws", "quantity": "spearman", "part": "test", "representation": "cosine", "encoder": "a", "layer": layer}
+    return Outcomes(**told, item=np.arange(len(ids)), item_id=ids, group=ids, outcome=np.array(cosines), gold=np.array(ratings).astype(str))
 
 
 def test_correlations_are_compared_by_ranks(monkeypatch):
@@ -169,55 +193,32 @@ def test_correlations_are_compared_by_ranks(monkeypatch):
     ratings = rng.normal(size=60)
     near, far = ratings + 0.8 * rng.normal(size=60), ratings + 1.2 * rng.normal(size=60)
 
-    def score(layer, cosines):
-        told = {"part": "test", "representation": "cosine", "cosines": [None, *cosines.tolist()], "ratings": [0.0, *ratings.tolist()]}
-        return Score(quantity="spearman", value=float(layer), n=60, task="scws", layer=layer, encoder="a", details=told)
+    def outcomes(layer, cosines):
+        return similar(layer, [np.nan, *cosines], [0.0, *ratings])
 
-    plain, bent = (with_paired_tests([score(0, far), score(5, some)], seed=0)[-1] for some in (near, 10 * np.exp(near)))
+    plain, bent = (paired_tests([], [outcomes(0, far), outcomes(5, some)], seed=0)[-1] for some in (5 + near, 10 * np.exp(near)))
     assert plain.value == bent.value > 0.05 and plain.n == 60 and 0.005 < plain.details["corrected_p"] < 0.9
     assert (plain.low, plain.details["p"]) == (bent.low, bent.details["p"])
     assert plain.quantity == "spearman_difference" and (plain.layer, plain.other_layer) == (5, 0)
 
 
-def test_trees_are_compared_sentence_by_sentence(treebank, tmp_path):
+def test_trees_are_compared_edge_by_edge_in_groups_of_a_sentence(treebank, tmp_path):
     task = StructuralTask("structural_distance", *treebank, "given")
     planted = np.tile(np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]], np.float32), (SENTENCES, 1))
-    scores = task.measure(given_of(task, tmp_path, [vectors(3), np.pad(planted, ((0, 0), (0, vectors(3).shape[1] - 4)))]))
-    *kept, test = with_paired_tests(scores, seed=0)
-    mine = {s.layer: s for s in scores if "per_sentence" in (s.details or {})}
-    assert set(mine) == {0, 1} and not any("per_sentence" in (s.details or {}) for s in kept)
-    for score in mine.values():
-        told = score.details["per_sentence"]
-        assert told["sentences"] == np.flatnonzero(task.part_of == "test").tolist() and told["of"] == [3] * 12
-        assert score.value == pytest.approx(sum(told["found"]) / 36)
-    assert (test.quantity, test.layer, test.other_layer, test.n) == ("uuas_difference", 1, 0, 12)
+    scores, outcomes = task.measure(given_of(task, tmp_path, [vectors(3), np.pad(planted, ((0, 0), (0, vectors(3).shape[1] - 4)))]))
+    (test,) = paired_tests(scores, outcomes, seed=0)
+    mine = {s.layer: s for s in scores if s.quantity == "uuas" and s.condition is None and s.details["part"] == "test"}
+    for one in outcomes:
+        assert one.mean == pytest.approx(mine[one.layer].value) and len(one) == 36
+        assert one.gold.tolist() == ["2", "3", "3"] * 12 and len({*one.group}) == 12
+    assert (test.quantity, test.layer, test.other_layer, test.n) == ("uuas_difference", 1, 0, 36)
     assert test.value == pytest.approx(mine[1].value - mine[0].value) and test.low <= test.value <= test.high
-    assert test.details["p"] == test.details["corrected_p"] < 0.05
-
-
-def test_trees_of_two_encoders_are_compared_on_the_sentences_that_both_have(monkeypatch):
-    monkeypatch.setattr("crosslens.run.probe_comparison.SAMPLES", 400)
-
-    def score(encoder, sentences, found):
-        told = {"part": "test", "per_sentence": {"sentences": sentences, "found": found, "of": [4] * len(found)}}
-        return Score(quantity="uuas", value=sum(found) / 4 / len(found), n=4, task="t", layer=1, encoder=encoder, details=told)
-
-    *_, test = with_paired_tests([score("a", [1, 2, 3, 5, 8], [4, 4, 4, 4, 0]), score("b", [5, 3, 1, 2], [1, 2, 3, 2])], seed=0)
-    assert (test.n, test.value) == (4, 0.5)  # 16 against 8 of 16; sentence 8 is the first's alone
-    assert test.details["p"] == pytest.approx(2 / 16, abs=0.06)  # the only two of sixteen exchanges that are as large
-    *_, none = with_paired_tests([score("a", [1, 2], [4, 4]), score("b", [3, 4], [1, 2])], seed=0)
-    assert math.isnan(none.value) and "2 or more items" in none.details["reason"]
-    empty = [score(name, [1, 2, 3], [0, 0, 0]) for name in "ab"]
-    for each in empty:
-        each.details["per_sentence"]["of"] = [0, 0, 0]
-    *_, none = with_paired_tests(empty, seed=0)
-    assert math.isnan(none.value) and "a finite number on every sample" in none.details["reason"]
+    assert test.details["p"] == test.details["corrected_p"] < 0.05 and test.details["groups"] == 12
 
 
 def test_a_test_that_cannot_be_made_is_told_with_its_reason():
-    told = {"part": "test", "cosines": [0.1, 0.2, None], "ratings": [1.0, 1.0, 2.0]}
-    scores = [Score(quantity="spearman", value=v, n=2, task="scws", layer=v, encoder="a", details=told) for v in (0, 1)]
-    *_, test = with_paired_tests([*scores, row(0, "1100"), row(2, "1111")], seed=0)
+    outcomes = [similar(layer, [0.1, 0.2 + layer, np.nan], [1.0, 1.0, 2.0]) for layer in (0, 1)]
+    *_, test = paired_tests([], [*outcomes, row(0, "1100"), row(2, "1111")], seed=0)
     assert math.isnan(test.value) and "expected a finite number on every sample" in test.details["reason"]
 
 
@@ -227,6 +228,6 @@ def test_parts_are_what_the_store_s_sentences_say(treebank, tmp_path):
     task = WordTask("upos", text, parts, "given")
     tags = np.tile(TAGS, SENTENCES)
     turned = np.where(np.repeat(parts, 4) == "test", np.roll(tags, 1), tags)
-    scores = task.measure(given_of(task, tmp_path, [vectors(1, turned)]))
+    scores, outcomes = task.measure(given_of(task, tmp_path, [vectors(1, turned)]))
     test = next(s for s in scores if s.quantity == "accuracy" and s.condition is None and s.details["part"] == "test")
     assert test.value == np.mean(np.roll(tags, 1) == tags)

@@ -1,0 +1,92 @@
+"""The test items of a task, and what came of each: from a probe's answers to :class:`crosslens.outcomes.Outcomes`."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crosslens.outcomes import Outcomes, item_ids
+from crosslens.probes.evaluation import Answers, ProbeResult
+from crosslens.score import Score
+
+__all__ = ["Measured", "TestItems", "control_name", "probe_outcomes", "text_names"]
+
+
+class Measured(NamedTuple):
+    """What a task gives: its measurements, and what they were counted from."""
+
+    scores: list[Score]
+    outcomes: list[Outcomes]
+
+
+def text_names(texts: Sequence[str]) -> np.ndarray:
+    """Short names of texts; equal texts have one."""
+    return np.array([sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] for text in texts])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TestItems:
+    """The n test items of a task, of which m can be measured.
+
+    Attributes
+    ----------
+    ids: shape (n,), their names. groups: shape (n,), which of them stand and fall together.
+    gold: shape (n,), their labels; None where there are none.
+    places: shape (m,), which of them can be measured.
+    """
+
+    __test__ = False  # no test of pytest's
+
+    ids: np.ndarray
+    groups: np.ndarray
+    gold: np.ndarray | None
+    places: np.ndarray
+
+    @classmethod
+    def of(
+        cls, items: Sequence[Sequence[Any]], groups: Sequence[str] | np.ndarray, gold: Any = None, places: np.ndarray | None = None
+    ) -> "TestItems":
+        """Items by what they are (:func:`crosslens.outcomes.item_ids`); all of them can be measured where no places are given."""
+        labels = None if gold is None else np.asarray(gold)
+        return cls(item_ids(items), np.asarray(groups), labels, np.arange(len(items)) if places is None else places)
+
+    def outcomes(self, values: np.ndarray, predicted: np.ndarray | None = None, **fields: Any) -> Outcomes:
+        """What came of the items that can be measured: shape (m,); and the answers to them."""
+        outcome = np.full(len(self.ids), np.nan)
+        outcome[self.places] = values
+        answers = None
+        if predicted is not None:
+            answers = np.full(len(self.ids), None, object)
+            answers[self.places] = [str(label) for label in predicted.tolist()]
+        item = np.arange(len(self.ids))
+        columns: dict[str, Any] = {"item": item, "item_id": self.ids, "group": self.groups, "gold": self.gold, "predicted": answers}
+        return Outcomes(**fields, **columns, outcome=outcome)
+
+
+def probe_outcomes(result: ProbeResult, items: TestItems, common: Mapping[str, Any], task: str) -> list[Outcomes]:
+    """Every layer's answers, those on random vectors, to the control tasks (their mean over seeds), and the majority's."""
+    fields: dict[str, Any] = {**common, "task": task, "part": "test", "quantity": "accuracy"}
+    answers = result.answers
+    majority = answers.labels[np.full(len(answers.true), result.always)]
+    found = [items.outcomes((answers.true == result.always).astype(np.float64), majority, **fields, condition="majority")]
+    for layer in range(len(answers.given)):
+        place = {**fields, "layer": layer}
+        found.append(_of_answers(items, answers, layer, place))
+        if result.random_encoder is not None:
+            found.append(_of_answers(items, result.random_encoder, layer, {**place, "condition": "random_encoder"}))
+        if result.control is not None:
+            found.append(items.outcomes(result.control.correct[:, layer].mean(axis=0), **place, condition=control_name(result)))
+    return found
+
+
+def _of_answers(items: TestItems, answers: Answers, layer: int, fields: Mapping[str, Any]) -> Outcomes:
+    return items.outcomes(answers.correct[layer].astype(np.float64), answers.labels[answers.given[layer]], **fields)
+
+
+def control_name(result: ProbeResult) -> str | None:
+    """The condition of the control's measurements."""
+    if result.control is None:
+        return None
+    return "control_task" if result.control.kind == "word_types" else result.control.kind
