@@ -14,7 +14,7 @@ from crosslens.probes.parts import Parts
 from crosslens.probes.refit import LayerProbes
 from crosslens.probes.regression import LayerRidge
 from crosslens.probes.rows import TakenRows, check_layers
-from crosslens.probes.scws import spearman_interval
+from crosslens.stats import spearman_interval
 
 __all__ = ["RIDGE_PENALTIES", "NumberAnswers", "NumberResult", "probe_numbers"]
 
@@ -48,8 +48,8 @@ class NumberAnswers:
 
     @property
     def interval(self) -> list[tuple[float, float]]:
-        """95 % interval of each Spearman correlation (Bonett & Wright 2000); NaN where that is."""
-        return [spearman_interval(float(r), len(self.true)) if np.isfinite(r) else (np.nan, np.nan) for r in self.spearman]
+        """95 % interval of each Spearman correlation (:func:`crosslens.stats.spearman_interval`); NaN where that is."""
+        return [spearman_interval(row, self.true)[1:] if np.ptp(row) > 0 else (np.nan, np.nan) for row in self.given]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

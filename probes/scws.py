@@ -1,21 +1,19 @@
 """Similarity of words in context: do cosines order pairs of words as people do?"""
 
 import dataclasses
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
-from scipy.stats import spearmanr
 
 from crosslens.errors import refuse
+from crosslens.stats import spearman_interval
 
-__all__ = ["ScwsResult", "cosines", "missing_rows", "scws", "spearman_interval"]
+__all__ = ["ScwsResult", "cosines", "missing_rows", "scws"]
 
 _ROWS = 4096  # that are read at a time
-_Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -25,7 +23,7 @@ class ScwsResult:
     Attributes
     ----------
     spearman: shape (L,), from -1 to 1; higher is better. Papers print it × 100.
-    low, high: shape (L,), 95 % intervals (:func:`spearman_interval`).
+    low, high: shape (L,), 95 % intervals (:func:`crosslens.stats.spearman_interval`).
     n: shape (L,), pairs that the correlation is over.
     not_found: pairs in which the encoder has no vector for a word (a row of NaN, as extraction marks words without pieces).
     zero: shape (L,), pairs in which a vector is zero in that layer, which has no cosine. Neither kind is in ``n``.
@@ -72,8 +70,8 @@ def scws(first: Any, second: Any, ratings: ArrayLike, *, centred: bool = False) 
     for number, (u, v) in enumerate(zip(first, second, strict=True)):
         values = cosines(u, v, centred=centred, rows=np.flatnonzero(found), name=f"layer {number}")
         there = ~np.isnan(values)
-        r = _spearman(values[there], rated[found][there], number)
-        rows.append((r, *spearman_interval(r, int(there.sum())), int(there.sum()), int((~there).sum())))
+        _check_numbers(values[there], rated[found][there], number)
+        rows.append((*spearman_interval(values[there], rated[found][there]), int(there.sum()), int((~there).sum())))
     spearman, low, high, n, zero = (np.array(column) for column in zip(*rows, strict=True))
     return ScwsResult(spearman, low, high, n, int((~found).sum()), zero)
 
@@ -158,39 +156,9 @@ def _blocks(u: Any, v: Any, rows: np.ndarray, name: str) -> Iterator[list[np.nda
         yield pair
 
 
-def _spearman(values: np.ndarray, ratings: np.ndarray, layer: int) -> float:
+def _check_numbers(values: np.ndarray, ratings: np.ndarray, layer: int) -> None:
     if len(values) < 4:
         refuse(f"layer {layer}", "at least four pairs with a cosine", str(len(values)), "give more pairs")
     for what, some in (("ratings", ratings), (f"cosines of layer {layer}", values)):
         if np.ptp(some) == 0:
             refuse(what, "numbers that vary", "equal ones", "a correlation with a constant is not defined")
-    return max(-1.0, min(1.0, float(spearmanr(values, ratings).statistic)))  # rounding may go one bit beyond
-
-
-def spearman_interval(r: float, n: int) -> tuple[float, float]:
-    """95 % interval of Spearman's correlation: Fisher's z with Bonett & Wright's standard error.
-
-    ``tanh(atanh(r) ± 1.96 sqrt((1 + r² / 2) / (n - 3)))``.
-
-    Parameters
-    ----------
-    r: from -1 to 1. n: pairs, at least 4.
-
-    Raises
-    ------
-    InputError: r or n out of range.
-
-    References
-    ----------
-    Bonett & Wright 2000, Sample size requirements for estimating Pearson, Kendall and Spearman correlations.
-
-    >>> low, high = spearman_interval(0.459, 2003)
-    >>> round(low, 3), round(high, 3)
-    (0.422, 0.495)
-    """
-    if not -1 <= r <= 1 or n < 4:
-        refuse("r, n", "a correlation from -1 to 1 of at least 4 pairs", f"{r} of {n}", "give more pairs")
-    if abs(r) == 1:
-        return r, r
-    half = _Z * math.sqrt((1 + r**2 / 2) / (n - 3))
-    return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)

@@ -149,9 +149,8 @@ def _content(path: str) -> str:
 
 def _told(score: Score) -> str:
     """A correlation over layers in words."""
-    if score.low is None:
-        return f"{score.n} layers: not computed ({(score.details or {})['reason']})."
-    return f"{score.n} layers: {score.value:.2f} [{score.low:.2f}, {score.high:.2f}], layers taken as independent."
+    reason = (score.details or {}).get("reason")
+    return f"{score.n} layers: " + (f"not computed ({reason})." if reason else f"{score.value:.2f}.")
 
 
 _WORD_HEAD: tuple[str, ...] = ("layer", "direction", "P@1", "after Procrustes", "95 % interval", "P@5", "P@10", "n")

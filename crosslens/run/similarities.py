@@ -172,7 +172,8 @@ def _named(error: InputError, name: str, layer: int, pair: tuple[str, str]) -> I
 def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score], common: Mapping[str, Any]) -> list[Score]:
     """Pearson's correlation over layers of debiased linear CKA with sentence retrieval (Conneau et al. 2020, § 5.3).
 
-    Retrieval is P@1 on held-out sentences, the mean of both directions, once unaligned and once after Procrustes. With fewer than four
+    Retrieval is P@1 on held-out sentences, the mean of both directions, once unaligned and once after Procrustes. There is no
+    interval: the layers of one encoder are not independent, and any that takes them to be is too narrow. With fewer than four
     layers, or where one of the two is the same in all of them, the value is NaN, and ``details["reason"]`` says why.
 
     Parameters
@@ -194,10 +195,10 @@ def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score
         told: dict[str, Any] = {"source": x.language, "target": y.language, "condition": condition, "task": "similarity_and_retrieval"}
         told["details"] = {"of": "debiased_linear_cka and precision_at_1 over layers", "items": x.n}
         curves = np.array([[similarity[layer], np.mean(by_layer[layer])] for layer in layers])
-        value, low, high = math.nan, None, None
+        value = math.nan
         try:
-            value, low, high = pearson_interval(*curves.T)
+            value = pearson_interval(*curves.T)[0]
         except InputError as error:  # too few layers, or a curve that is flat: there is no correlation, and that is told
             told["details"]["reason"] = str(error).partition(": ")[2]
-        scores.append(Score(**common, **told, quantity="pearson", value=value, low=low, high=high, n=len(layers)))
+        scores.append(Score(**common, **told, quantity="pearson", value=value, n=len(layers)))
     return scores

@@ -16,6 +16,7 @@ from crosslens.stats import (
     paired_interval,
     pearson_interval,
     share_interval,
+    spearman_interval,
     wilson_interval,
 )
 
@@ -204,3 +205,43 @@ def test_a_difference_over_clusters_that_agree_is_wider():
 def test_clusters_that_are_none_are_refused(interval, values, of):
     with pytest.raises(InputError, match="found|more"):
         interval(np.array(values), np.array(of))
+
+
+def delete_one(x, y, clusters):
+    """Standard error of Fisher's z of Spearman's correlation by leaving out each cluster in turn, in a loop."""
+    names = np.unique(clusters)
+    z = [math.atanh(reference.spearmanr(x[clusters != c], y[clusters != c]).statistic) for c in names]
+    return math.sqrt((len(names) - 1) / len(names) * np.sum((np.array(z) - np.mean(z)) ** 2))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("size", [1, 4])
+def test_spearman_is_scipy_s_and_its_error_that_of_leaving_out_one_in_turn(ties, size):
+    rng = np.random.default_rng(size)
+    shared, x, y = np.repeat(rng.normal(size=(1, 300 // size)), size, axis=1)[0], *rng.normal(size=(2, 300))
+    x, y = x + shared, y + shared + 0.3 * x
+    if ties:
+        x, y = np.round(x), np.round(2 * y)
+    clusters = np.repeat(np.arange(300 // size), size)
+    r, low, high = spearman_interval(x, y, None if size == 1 else clusters)
+    assert r == pytest.approx(reference.spearmanr(x, y).statistic, abs=1e-12)
+    half = (math.atanh(high) - math.atanh(low)) / 2 / reference.t.ppf(0.975, 300 // size - 1)
+    assert half == pytest.approx(delete_one(x, y, clusters), rel=0.04)  # the two differ by order 1 / n
+    assert (math.atanh(low) + math.atanh(high)) / 2 == pytest.approx(math.atanh(r))
+
+
+def test_spearman_does_not_mind_order_sign_or_a_monotone_scale():
+    x, y = np.random.default_rng(0).normal(size=(2, 50)).cumsum(axis=1)
+    r, low, high = spearman_interval(x, y)
+    order = np.random.default_rng(1).permutation(50)
+    assert spearman_interval(np.exp(x)[order], (y**3)[order]) == pytest.approx((r, low, high), abs=1e-12)
+    assert spearman_interval(x, -y) == pytest.approx((-r, -high, -low), abs=1e-12)
+    assert spearman_interval(x, np.exp(x)) == pytest.approx((1, 1, 1))
+
+
+def test_spearman_refuses_few_clusters_and_constants():
+    x = np.arange(8.0)
+    with pytest.raises(InputError, match="clusters: expected 4 or more clusters, got 2"):
+        spearman_interval(x, x % 3, np.arange(8) % 2)
+    with pytest.raises(InputError, match="x, y: expected numbers that vary"):
+        spearman_interval(x, np.ones(8))

@@ -67,9 +67,8 @@ def test_the_correlation_is_scipy_s_over_layers(tmp_path):
     for condition, score in scores.items():
         held = [s for s in retrieval if s.condition == condition and s.details["part"] == "held_out"]
         means = [np.mean([s.value for s in held if s.layer == layer]) for layer in range(5)]
-        expected = stats.pearsonr(cka, means)
-        interval = expected.confidence_interval()
-        assert (score.value, score.low, score.high) == pytest.approx((expected.statistic, interval.low, interval.high), abs=1e-6)
+        assert score.value == pytest.approx(stats.pearsonr(cka, means).statistic, abs=1e-6)
+        assert (score.low, score.high) == (None, None)  # layers are not independent
         assert (score.n, score.quantity, score.source, score.target) == (5, "pearson", "x", "y")
     assert scores["unaligned"].value > 0.9
 
@@ -93,7 +92,7 @@ def test_a_correlation_that_is_not_there_is_a_nan_with_its_reason(tmp_path):
             assert np.isnan(score.value) and (score.low, score.high, score.n) == (None, None, n)
             assert re.fullmatch(reason, score.details["reason"])
             assert json.loads(score.as_json())["value"] is None
-    assert scores["unaligned"].low is not None and "reason" not in scores["unaligned"].details  # layers turned alike, by chance
+    assert np.isfinite(scores["unaligned"].value) and "reason" not in scores["unaligned"].details  # layers turned alike, by chance
 
 
 def test_other_measures_compare_same_layers_and_shuffled_rows(three):

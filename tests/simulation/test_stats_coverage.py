@@ -7,7 +7,7 @@ may be wider than it says; how rare stands in its docstring, and in the last tes
 import numpy as np
 import pytest
 from coverage import COVERS, REJECTS, clusters, coverage, differing, rejections
-from scipy.stats import binom
+from scipy.stats import binom, spearmanr
 
 from crosslens.probes.control_tasks import selectivity
 from crosslens.probes.paired_tests import holm, mcnemar
@@ -18,6 +18,7 @@ from crosslens.stats import (
     paired_interval,
     pearson_interval,
     share_interval,
+    spearman_interval,
     wilson_interval,
 )
 
@@ -47,7 +48,7 @@ def test_wilson_with_fewer_is_at_least_this(n, lowest):
 )
 def test_paired_differences_are_covered(n, both, first, second):
     def draw(rng):
-        kind = rng.choice(4, n, p=[both, first, second, 1 - both - first - second])
+        kind = np.repeat([0, 1, 2, 3], rng.multinomial(n, [both, first, second, 1 - both - first - second]))
         return first - second, *paired_interval(kind <= 1, (kind == 0) | (kind == 2))[1:]
 
     assert COVERS[0] <= coverage(draw) <= COVERS[1]
@@ -56,7 +57,7 @@ def test_paired_differences_are_covered(n, both, first, second):
 @pytest.mark.parametrize("n", [30, 200])
 def test_paired_differences_on_few_differing_items_are_covered_more_often(n):
     def draw(rng):
-        kind = rng.choice(3, n, p=[2 / n, 2 / n, 1 - 4 / n])
+        kind = np.repeat([0, 1, 2], rng.multinomial(n, [2 / n, 2 / n, 1 - 4 / n]))
         return 0.0, *paired_interval(kind == 0, kind == 1)[1:]
 
     assert coverage(draw) >= COVERS[1]
@@ -147,7 +148,7 @@ def test_correlations_of_normal_numbers_are_covered(n, r):
 @pytest.mark.parametrize(("n", "differing_share"), [(200, 0.05), (200, 0.2), (2000, 0.01), (2000, 0.05), (2000, 0.4)])
 def test_mcnemar_rejects_what_is_true_as_often_as_it_says(n, differing_share):
     def draw(rng):
-        kind = rng.choice(3, n, p=[differing_share / 2, differing_share / 2, 1 - differing_share])
+        kind = np.repeat([0, 1, 2], rng.multinomial(n, [differing_share / 2, differing_share / 2, 1 - differing_share]))
         return mcnemar(kind == 0, kind == 1).p
 
     assert REJECTS[0] <= rejections(draw) <= REJECTS[1]
@@ -156,7 +157,7 @@ def test_mcnemar_rejects_what_is_true_as_often_as_it_says(n, differing_share):
 @pytest.mark.parametrize(("n", "differing_share"), [(30, 0.05), (30, 0.4), (200, 0.01)])
 def test_mcnemar_on_few_differing_items_rejects_no_more(n, differing_share):
     def draw(rng):
-        kind = rng.choice(3, n, p=[differing_share / 2, differing_share / 2, 1 - differing_share])
+        kind = np.repeat([0, 1, 2], rng.multinomial(n, [differing_share / 2, differing_share / 2, 1 - differing_share]))
         return mcnemar(kind == 0, kind == 1).p
 
     assert rejections(draw) <= REJECTS[1]
@@ -169,3 +170,41 @@ def test_holm_keeps_the_rate_of_any_false_rejection():
         return float(holm([mcnemar(right[0], other).p for other in right[1:]]).min())
 
     assert rejections(draw) <= REJECTS[1]
+
+
+KINDS = {
+    "normal": lambda rng, x, y: (x, y),
+    "skewed": lambda rng, x, y: (np.exp(x), np.exp(2 * y)),
+    "ties": lambda rng, x, y: (x, np.round(2 * y)),
+    "three levels": lambda rng, x, y: (x, (y > 0.5) + (y > -0.5)),
+    "heavy tails": lambda rng, x, y: np.stack([x, y]) / np.sqrt(rng.chisquare(3, len(x)) / 3),
+}
+
+
+@pytest.mark.parametrize("n", [30, 200, 2000])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("r", [0.0, 0.6, 0.9])
+def test_rank_correlations_are_covered(n, kind, r):
+    def pairs(rng, count):
+        x, noise = rng.normal(size=(2, count))
+        return KINDS[kind](rng, x, r * x + np.sqrt(1 - r**2) * noise)
+
+    truth = spearmanr(*pairs(np.random.default_rng(1), 1_000_000)).statistic
+
+    def draw(rng):
+        return truth, *spearman_interval(*pairs(rng, n))[1:]
+
+    assert COVERS[0] - 0.005 <= coverage(draw, 2000) <= COVERS[1] + 0.005
+
+
+def test_rank_correlations_over_clusters_are_covered():
+    def pairs(rng, g):
+        shared = np.repeat(rng.normal(size=(2, g)), 8, axis=1)
+        return shared + rng.normal(size=(2, 8 * g)) + 0.5 * rng.normal(size=8 * g)
+
+    truth = spearmanr(*pairs(np.random.default_rng(1), 200_000)).statistic
+
+    def draw(rng):
+        return truth, *spearman_interval(*pairs(rng, 200), np.repeat(np.arange(200), 8))[1:]
+
+    assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1]
