@@ -29,8 +29,9 @@ _FEW = 10  # clusters with the rarer outcome; below this how much the clusters d
 def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     """95 % interval of a proportion (Wilson 1927, equation 4).
 
-    It never leaves [0, 1] and is sensible at 0 and at n successes, where the normal
-    approximation has width zero.
+    It never leaves [0, 1] and is sensible at 0 and at n successes, where the normal approximation has width zero. Its exact
+    coverage is between 93 and 97 % at n = 200 and 2,000 where ten successes and ten failures are expected, and between 91.5 and
+    98.5 % where one is.
 
     >>> low, high = wilson_interval(90, 100)
     >>> round(low, 3), round(high, 3)
@@ -51,7 +52,8 @@ def paired_interval(first: np.ndarray, second: np.ndarray, groups: np.ndarray | 
 
     With b items that only the first got right, c that only the second did, and n in all, half an item is added to each of the four
     cells of the table: ``(b - c) / (n + 2) ± z sqrt(b + c + 1 - (b - c)^2 / (n + 2)) / (n + 2)``. The difference that is
-    returned is the plain one, (b - c) / n.
+    returned is the plain one, (b - c) / n. Simulated coverage is between 93 and 97 % at n = 200 and 2,000 where b + c is expected to
+    be 10 or more; where it is less, higher.
 
     Parameters
     ----------
