@@ -10,6 +10,8 @@ A message reads ``argument: expected WHAT, got WHAT; WHAT TO DO``. The command
 line prints it as one line and exits with status 2.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import NoReturn
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "StoreError",
     "TrainingError",
     "cut",
+    "panics_as_errors",
     "quote",
     "refuse",
 ]
@@ -79,3 +82,21 @@ def refuse(argument: str, expected: str, got: str, remedy: str, error: type[Cros
     """
     argument, expected, got, remedy = (cut(part, _LONGEST) for part in (argument, expected, got, remedy))
     raise error(f"{argument}: expected {expected}, got {got}; {remedy}")
+
+
+@contextlib.contextmanager
+def panics_as_errors() -> Iterator[None]:
+    """Turn a panic inside a library that is written in Rust (tokenizers, safetensors) into a RuntimeError.
+
+    Such a panic is a fault of that library, or of what it was given, but no Exception: it would pass every ``except Exception``.
+
+    >>> with panics_as_errors():
+    ...     print("whatever is raised here and is no panic passes")
+    whatever is raised here and is no panic passes
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # each library brings a class of its own of this name
+            raise
+        raise RuntimeError(f"a panic of the library ({error})") from error

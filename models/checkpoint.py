@@ -8,6 +8,7 @@ Nothing else is needed to go on: batches, masks and dropout are functions of (se
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from crosslens.models.distributed import World, like, whole
 
 __all__ = ["latest_checkpoint", "load_best", "load_checkpoint", "save_best", "save_checkpoint"]
 
+_MODEL, _OPTIMISER = "model.safetensors", "optimiser.safetensors"
 _ALONE = World(0, 1, torch.device("cpu"))
 
 
@@ -42,7 +44,7 @@ def save_checkpoint(
     extra: small things to remember (the best validation loss so far).
     world: with several processes all of them must call; the first one writes.
     """
-    tensors = {"model.safetensors": _model_tensors(model), "optimiser.safetensors": _optimiser_tensors(model, optimiser)}
+    tensors = {_MODEL: _model_tensors(model), _OPTIMISER: _optimiser_tensors(model, optimiser)}
     final = folder / f"step-{step:08d}"
     with world.together():
         if world.first:
@@ -55,7 +57,7 @@ def save_checkpoint(
 
 def save_best(folder: Path, step: int, model: nn.Module, settings: dict[str, Any], measure: float, world: World = _ALONE) -> None:
     """Write the weights after ``step`` updates as the best so far; ``measure`` is what they were chosen by."""
-    tensors = {"model.safetensors": _model_tensors(model)}
+    tensors = {_MODEL: _model_tensors(model)}
     with world.together():
         if world.first:
             _write(folder / "best", tensors, {"step": step, "settings": settings, "extra": {"measure": measure}})
@@ -71,8 +73,8 @@ def load_best(folder: Path, model: nn.Module) -> int:
     path = folder / "best"
     if not (path / "state.json").exists():
         refuse(str(path), "the best checkpoint", "none", "validate at least once, or take the last weights", StoreError)
-    state = _checked(path)
-    _load_weights(model, _read(path / "model.safetensors"))
+    state = _checked(path, [_MODEL])
+    _load_weights(model, _read(path / _MODEL))
     return int(state["step"])
 
 
@@ -91,9 +93,9 @@ def load_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimiz
     """
     state = read_json(path / "state.json")
     same_settings(str(path), state["settings"], settings, "use another folder, or the settings of this run", StoreError)
-    _checked(path)
-    _load_weights(model, _read(path / "model.safetensors"))
-    tensors = _read(path / "optimiser.safetensors")
+    _checked(path, [_MODEL, _OPTIMISER])
+    _load_weights(model, _read(path / _MODEL))
+    tensors = _read(path / _OPTIMISER)
     fused = bool(optimiser.defaults.get("fused"))  # such an optimiser counts its steps on the device
     for name, parameter in model.named_parameters():
         mine = {key.rpartition("/")[2]: value for key, value in tensors.items() if key.rpartition("/")[0] == name}
@@ -115,11 +117,11 @@ def _write(final: Path, files: dict[str, dict[str, Tensor]], state: dict[str, An
     os.replace(aside, final)
 
 
-def _checked(path: Path) -> dict[str, Any]:
-    """The state of a checkpoint whose files are those that were written."""
+def _checked(path: Path, files: Sequence[str]) -> dict[str, Any]:
+    """The state of a checkpoint whose files, each of them, are those that were written."""
     state: dict[str, Any] = read_json(path / "state.json")
-    for name, expected in state["sha256"].items():
-        if not (path / name).exists() or sha256_file(path / name) != expected:
+    for name in files:
+        if not (path / name).is_file() or sha256_file(path / name) != state.get("sha256", {}).get(name):
             refuse(str(path / name), "the file that was written", "another checksum", "delete this checkpoint folder", StoreError)
     return state
 

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crosslens.errors import CrosslensError, refuse
+from crosslens.errors import refuse
 from crosslens.files import read_json
-from crosslens.models.loading import PretrainedEncoder, encoder_fingerprint, resolve_encoder
+from crosslens.models.loading import PretrainedEncoder, call_by_folder, encoder_fingerprint, opened, resolve_encoder
 from crosslens.models.threads import same_weights
 
 __all__ = ["LanguageModel", "load_language_model"]
@@ -147,16 +147,12 @@ def load_language_model(
     """
     _refuse_ours(name)
     folder = resolve_encoder(name, trust_remote_code=trust_remote_code)
-    try:
-        model, tokenizer, causal = _load(name, folder, random_seed, trust_remote_code)
+    with opened(name, folder, "a language model that transformers loads and runs", "check the folder and the device") as view:
+        model, tokenizer, causal = _load(name, view, random_seed, trust_remote_code)
+        call_by_folder(folder, model, tokenizer)
         short = folder.resolve().name if Path(name).is_dir() else name
         encoder = PretrainedEncoder(short, model.base_model, tokenizer, encoder_fingerprint(folder, random_seed), device=device)
         return LanguageModel(encoder, model, causal=causal)
-    except CrosslensError:
-        raise
-    except Exception as error:  # transformers, safetensors and tokenizers raise many kinds
-        got = " ".join(str(error).split())[:300] or type(error).__name__
-        refuse(f"encoder {name}", "a language model that transformers loads and runs", got, "check the folder and the device")
 
 
 def _refuse_ours(name: str) -> None:
@@ -172,10 +168,7 @@ def _refuse_ours(name: str) -> None:
 def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any, bool]:
     """The model, whole and in evaluation mode, its fast tokeniser, and whether it is causal."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
     causal = _is_causal(name, config)
     config.use_cache = False  # a decoder would keep the keys and values of every layer

@@ -18,6 +18,7 @@ from crosslens.errors import StoreError, refuse
 from crosslens.files import read_json, write_json, write_whole
 from crosslens.models.encoder import EncoderConfig, MaskedLM
 from crosslens.models.interop import export_model
+from crosslens.models.model_files import check_file
 from crosslens.models.sharing import SharingPlan
 from crosslens.models.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
 
@@ -61,9 +62,14 @@ def load_model(folder: str | Path) -> tuple[MaskedLM, Vocabularies]:
     if found.get("model_type") != "crosslens":
         got = f"one of type {found['model_type']!r}" if "model_type" in found else "none"
         refuse(str(folder), "a model that save_model wrote", got, "read transformers' folders with import_model")
-    config = EncoderConfig(**found["encoder"])
-    plan = SharingPlan.parse(found["sharing"], config.layers, tied=config.tied)
-    model = MaskedLM(config, languages=found["languages"], plan=plan, sizes=found["sizes"])
+    try:
+        config = EncoderConfig(**found["encoder"])
+        plan = SharingPlan.parse(found["sharing"], config.layers, tied=config.tied)
+        model = MaskedLM(config, languages=found["languages"], plan=plan, sizes=found["sizes"])
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        refuse(str(path), "the shape of a model", f"something else ({error!r:.80})", "restore the folder", StoreError)
+    if (folder / "model.safetensors").exists():
+        check_file(str(folder), folder, "model.safetensors")
     try:
         weights = load_file(folder / "model.safetensors")
         model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -27,6 +28,7 @@ from torch import Tensor
 from crosslens.errors import refuse
 from crosslens.files import read_json, write_json, write_whole
 from crosslens.models.encoder import EncoderConfig, MaskedLM
+from crosslens.models.model_files import check_file
 from crosslens.models.tokenisation import save_tokenizer
 from crosslens.progress import say
 
@@ -273,12 +275,16 @@ def import_model(folder: str | Path, *, language: str = "und") -> MaskedLM:
     for name in ("config.json", "model.safetensors"):
         if not (folder / name).exists():
             refuse(str(folder), f"a model folder with {name}", "none in it", "give the folder that save_pretrained wrote")
+        check_file(str(folder), folder, name)
     theirs = read_json(folder / "config.json")
     family = _FAMILIES.get(theirs.get("model_type", ""))
     if family is None:
         known = ", ".join(_FAMILIES)
         refuse(str(folder), f"a model of type {known}", repr(theirs.get("model_type")), "only these can be imported")
-    weights = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
+    try:
+        weights = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
+    except (SafetensorError, OSError) as error:
+        refuse(str(folder / "model.safetensors"), "a file of tensors", f"something else ({error})", "restore it, or give another folder")
     config = _shape_of(str(folder), theirs, family, weights)
     segments = weights.get(family.rest.get("encoder.segment", "") + ".weight")
     if segments is not None and len(segments) == 1 and not segments.any():

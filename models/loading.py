@@ -1,34 +1,31 @@
 """Any encoder that transformers loads, from a folder or by its hub name, with its tokeniser.
 
-Weights are read from safetensors only. Code from a model folder is run only for a caller who says so, and then the encoder's
-fingerprint covers it. What is loaded is tried on a few short texts: states that padding changes are told, and states that other
-texts of a batch change are refused.
+Which files are read, :mod:`crosslens.models.model_files` decides: weights are safetensors of the folder itself, and code from it is
+run only for a caller who says so. The fingerprint covers all of them. What is loaded is tried on a few short texts: states that
+padding changes are told, and states that other texts of a batch change are refused.
 """
 
+import contextlib
 import copy
 import hashlib
-import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from crosslens.errors import CrosslensError, refuse
-from crosslens.files import sha256_file
+from crosslens.errors import CrosslensError, panics_as_errors, refuse
+from crosslens.models.model_files import HUB_PATTERNS, ModelFiles, find_model_files
 from crosslens.models.outputs import captured, output_names
 from crosslens.models.threads import same_weights
 from crosslens.progress import is_quiet, say
 
-__all__ = ["PretrainedEncoder", "encoder_fingerprint", "load_encoder", "resolve_encoder"]
+__all__ = ["PretrainedEncoder", "call_by_folder", "encoder_fingerprint", "load_encoder", "opened", "resolve_encoder"]
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_TOKENISER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
-_TOKENISER_SETTINGS = ("tokenizer_config.json", "merges.txt")  # lower case or not, longest input
-_WANTED = ["*.json", "*.safetensors", *_TOKENISER_FILES, "merges.txt"]
 _PROBES = ("a", "The cat sat on the mat, and the dog lay there.")
 # Largest difference, relative to the largest state of its layer, that rounding explains. float32 gives some 5e-7 and bfloat16, which
 # has 8 bits, 2e-3 to 6e-3 in encoders of 6 and 12 layers; an ignored mask gives more than a tenth.
@@ -149,17 +146,7 @@ def resolve_encoder(name: str, *, trust_remote_code: bool = False) -> Path:
         if folder.exists() or not _HUB_NAME.fullmatch(name):
             refuse("encoder", "a model folder or a hub name", f"{name!r}", "check the path")
         folder = _download(name, trust_remote_code)
-    if not (folder / "config.json").exists():
-        refuse(f"encoder {name}", "a model folder with config.json", "none in it", "give the folder that save_pretrained wrote")
-    if not any(folder.glob("*.safetensors")):
-        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
-        got = f"only pickled weights ({pickled[0]})" if pickled else "no weights"
-        remedy = "convert them: load the model where you trust it and call save_pretrained(folder, safe_serialization=True)"
-        here = pickled or not Path(name).is_dir()  # pickled weights are not even fetched from the hub
-        refuse(f"encoder {name}", "weights as safetensors", got, remedy if here else "give a folder with model.safetensors")
-    _check_code(name, folder, trust_remote_code)
-    if not any((folder / file).exists() for file in _TOKENISER_FILES):
-        refuse(f"encoder {name}", "a tokeniser (tokenizer.json)", "none in the folder", "save the tokeniser beside the weights")
+    _check_code(name, find_model_files(name, folder), trust_remote_code)
     return folder
 
 
@@ -184,26 +171,49 @@ def load_encoder(
     """
     _check_device(device, precision)
     folder = resolve_encoder(name, trust_remote_code=trust_remote_code)
-    try:
-        model, tokenizer = _load(name, folder, random_seed, trust_remote_code)
+    plain = (device, precision) == ("cpu", "float32")
+    remedy = "check the folder" if plain else "check the folder, or whether it runs on the cpu in float32"
+    with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
+        model, tokenizer = _load(name, view, random_seed, trust_remote_code)
+        call_by_folder(folder, model, tokenizer)
         short = folder.resolve().name if Path(name).is_dir() else name
         return PretrainedEncoder(short, model, tokenizer, encoder_fingerprint(folder, random_seed), device=device, precision=precision)
-    except CrosslensError:
-        raise
-    except Exception as error:  # transformers, safetensors and tokenizers raise many kinds
-        got = " ".join(str(error).split())[:300] or type(error).__name__
-        plain = (device, precision) == ("cpu", "float32")
-        remedy = "check the folder" if plain else "check the folder, or whether it runs on the cpu in float32"
-        refuse(f"encoder {name}", "a model that transformers loads and runs", got, remedy)
+
+
+@contextlib.contextmanager
+def opened(name: str, folder: Path, expected: str, remedy: str) -> Iterator[Path]:
+    """A folder with nothing but the files of an encoder, for transformers; whatever goes wrong in the block becomes a refusal.
+
+    Parameters
+    ----------
+    name: what the encoder is called in messages.
+    folder: from :func:`resolve_encoder`.
+    expected, remedy: what a refusal says.
+    """
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    with find_model_files(name, folder).view() as view:
+        try:
+            with panics_as_errors():
+                yield view
+        except CrosslensError:
+            raise
+        except Exception as error:  # transformers, safetensors and tokenizers raise many kinds
+            told = " ".join(str(error).replace(str(view), str(folder)).split())
+            refuse(f"encoder {name}", expected, told[:300] or type(error).__name__, remedy)
+
+
+def call_by_folder(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Let a model and its tokeniser name the folder that they come from, in place of the temporary one they were read through."""
+    model.config.name_or_path = model.name_or_path = tokenizer.name_or_path = str(folder)
 
 
 def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any]:
     """The model, whole and in evaluation mode, and its fast tokeniser."""
     from transformers import AutoConfig, AutoModel, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
     if config.is_encoder_decoder:
         raise ValueError("an encoder-decoder; only encoders and decoder-only models can be studied")
@@ -227,12 +237,9 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
 
 def encoder_fingerprint(folder: Path, random_seed: int | None = None) -> str:
     """16 hexadecimal digits over the files that an encoder's numbers depend on (for a random copy: its seed instead of the weights)."""
-    weights = sorted(folder.glob("*.safetensors")) if random_seed is None else []
-    code = sorted(folder.rglob("*.py")) if _wanted_code(folder) else []
     digest = hashlib.sha256(f"seed {random_seed}".encode())
-    for path in [*weights, folder / "config.json", *(folder / name for name in (*_TOKENISER_FILES, *_TOKENISER_SETTINGS)), *code]:
-        if path.exists():
-            digest.update(f"{path.relative_to(folder).as_posix()} {sha256_file(path)}\n".encode())
+    for line in find_model_files(folder.name, folder).sums(weights=random_seed is None):
+        digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]
 
 
@@ -252,34 +259,20 @@ def _check_device(device: str, precision: str) -> None:
             refuse("device", "one that is there", f"{device}, and torch finds {there} GPUs", remedy)
 
 
-def _wanted_code(folder: Path) -> list[str]:
-    """The classes that a folder wants to be taken from Python files, as "file.Class" or "repository--file.Class"."""
-    wanted: list[str] = []
-    for file in ("config.json", "tokenizer_config.json"):
-        try:
-            settings = json.loads((folder / file).read_text(encoding="utf-8"))
-            named = settings.get("auto_map") or {}
-        except (OSError, ValueError, AttributeError):  # absent or damaged: loading it says so
-            continue
-        values = list(named.values()) if isinstance(named, dict) else [named]
-        wanted += [one for value in values for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
-    return list(dict.fromkeys(wanted))
-
-
-def _check_code(name: str, folder: Path, trusted: bool) -> None:
-    wanted = _wanted_code(folder)
+def _check_code(name: str, files: ModelFiles, trusted: bool) -> None:
+    wanted = files.code
     if not wanted:
         return
     if not trusted:
         remedy = "read that code, and if you trust it say --trust-remote-code (trust_remote_code=True)"
-        refuse(f"encoder {name}", "a model that transformers has the code of", f"one that wants to run {wanted[0]}", remedy)
+        refuse(f"encoder {name}", "a model that transformers has the code of", f"one that wants to run {wanted[0][:80]}", remedy)
     for one in wanted:
         file = one.rpartition(".")[0].replace(".", "/") + ".py"
         if "--" in one:  # the code could change there without the fingerprint changing
             remedy = "copy that repository's *.py files into the folder and take the part up to -- out of auto_map in the *.json files"
-            refuse(f"encoder {name}", "code in its own folder", f"code in another repository ({one})", remedy)
-        if not (folder / file).exists():
-            refuse(f"encoder {name}", f"its code ({file}) in the folder", "none", "copy it there")
+            refuse(f"encoder {name}", "code in its own folder", f"code in another repository ({one[:80]})", remedy)
+        if file not in files.others:
+            refuse(f"encoder {name}", f"its code ({file[:80]}) in the folder", "none", "copy it there")
 
 
 def _download(name: str, code: bool) -> Path:
@@ -294,7 +287,7 @@ def _download(name: str, code: bool) -> Path:
             model_info(name, timeout=10)  # snapshot_download itself would wait for a silent network without end
         except Exception:  # no network, or no such model: what the cache has decides
             from_cache = True
-    patterns = [*_WANTED, "*.py"] if code else _WANTED
+    patterns = [*HUB_PATTERNS, *(["*.py"] if code else [])]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"], etag_timeout=10, local_files_only=from_cache))
     except Exception as error:  # the hub client raises many kinds

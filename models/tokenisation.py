@@ -16,7 +16,7 @@ import numpy as np
 import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from crosslens.errors import InputError, refuse
+from crosslens.errors import InputError, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
 
 __all__ = ["SPECIAL_TOKENS", "Vocabulary", "balanced_sample", "load_tokenizer", "save_tokenizer", "train_tokenizer"]
@@ -197,6 +197,7 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
     path = Path(folder) / "tokenizer.json"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     try:
-        return Tokenizer.from_file(str(path))
+        with panics_as_errors():
+            return Tokenizer.from_buffer(path.read_bytes())  # from_file takes names in UTF-8 only
     except Exception as error:  # the library raises bare Exception
         raise InputError(f"{folder}: expected a tokenizer.json, got {error}; give a folder with a tokeniser") from error

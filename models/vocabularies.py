@@ -195,7 +195,7 @@ def save_vocabularies(vocabularies: Vocabularies, folder: str | Path, max_length
     folder = Path(folder)
     joint = vocabularies.mode == "joint"
     for language in () if joint else vocabularies.languages:
-        if not language or Path(language).name != language or language.startswith("."):
+        if not _names_a_folder(language):
             refuse("language", "a name that a folder can have", repr(language), "rename the language")
     make_folder(folder, "folder")
     (folder / _INDEX).unlink(missing_ok=True)  # an older one would vouch for what is being written over
@@ -225,8 +225,8 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
     try:
         mode, sums = str(index["mode"]), {str(name): str(told["sha256"]) for name, told in index["languages"].items()}
         Vocabulary(mode=mode)
-        if not sums:
-            raise ValueError("no languages")
+        if not sums or (mode != "joint" and not all(map(_names_a_folder, sums))):
+            raise ValueError("no languages" if not sums else "a language that is no folder's name")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         refuse(str(path), "mode and languages", f"something else ({error!r})", "restore it, or learn the vocabularies again", StoreError)
     loaded: dict[str, Tokenizer] = {}
@@ -240,6 +240,11 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
             remedy = "restore it, or learn the vocabularies again"
             refuse(str(where / "tokenizer.json"), "the tokeniser that was saved", "another", remedy, StoreError)
     return _number(mode, loaded)
+
+
+def _names_a_folder(language: str) -> bool:
+    """Whether a language's folder lies in that of the vocabularies."""
+    return bool(language) and Path(language).name == language and not language.startswith(".")
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:

@@ -112,6 +112,16 @@ def test_a_file_of_something_else_with_the_right_checksum_is_refused(saved):
         load_checkpoint(path, model, optimiser, {"seed": 0})
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "optimiser.safetensors"])
+def test_a_checkpoint_that_vouches_for_fewer_files_is_refused(saved, file):
+    path, model, optimiser = saved
+    state = json.loads((path / "state.json").read_text())
+    del state["sha256"][file]
+    (path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(StoreError, match=f"{file}: expected the file that was written, got another checksum; delete this checkpoint"):
+        load_checkpoint(path, model, optimiser, {"seed": 0})
+
+
 def test_older_checkpoints_go_and_the_best_one_stays(saved):
     path, model, optimiser = saved
     save_best(path.parent, 1, model, {"seed": 0}, 3.5)

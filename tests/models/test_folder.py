@@ -140,3 +140,21 @@ def test_a_folder_of_another_kind_is_refused(undisturbed, tmp_path):
         load_model(undisturbed / "model")
     with pytest.raises(InputError, match="expected a model that save_model wrote, got none"):
         load_model(tmp_path)
+
+
+def test_weights_are_read_from_the_folder_itself(made, tmp_path):
+    save_model(*made, tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    path.rename(tmp_path / "elsewhere.safetensors")
+    path.symlink_to("../elsewhere.safetensors")
+    with pytest.raises(InputError, match="expected files in its own folder, got model.safetensors, a link to .*; copy the file into the"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("change", [{"encoder": 3}, {"encoder": {"layers": "many"}}, {"languages": None}])
+def test_a_configuration_of_another_shape_is_refused(made, tmp_path, change):
+    save_model(*made, tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **change}))
+    with pytest.raises(StoreError, match="config.json: expected the shape of a model, got something else .*; restore the folder"):
+        load_model(tmp_path / "model")

@@ -253,3 +253,10 @@ def test_every_parameter_has_a_name_over_there(toy_model, originals):
     segment = stored.pop("bert.embeddings.token_type_embeddings.weight")
     assert not segment.any()
     assert sum(t.numel() for t in stored.values()) == sum(p.numel() for p in MaskedLM(toy_model.config).parameters())
+
+
+def test_damaged_weights_are_refused_by_name(copy_of):
+    path = copy_of("bert") / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(InputError, match="model.safetensors: expected a file of tensors, got something else .*; restore it, or give"):
+        import_model(path.parent)

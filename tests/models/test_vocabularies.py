@@ -209,6 +209,18 @@ def test_a_damaged_index_is_refused(learnt, tmp_path, content):
         load_vocabularies(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["../other", "/tmp", "", ".hidden", "a/b"])
+def test_an_index_names_no_folder_elsewhere(learnt, tmp_path, name):
+    save_vocabularies(learnt["separate"], tmp_path / "own", 64)
+    path = tmp_path / "own" / "vocabulary.json"
+    index = json.loads(path.read_text())
+    index["languages"][name] = index["languages"]["eng"]
+    path.write_text(json.dumps(index))
+    (tmp_path / "own" / "eng").rename(tmp_path / "other")
+    with pytest.raises(StoreError, match="vocabulary.json: expected mode and languages, got something else"):
+        load_vocabularies(tmp_path / "own")
+
+
 @pytest.mark.parametrize("mode", ["joint", "separate"])
 def test_a_missing_damaged_or_other_tokeniser_is_refused(learnt, tmp_path, mode):
     save_vocabularies(learnt[mode], tmp_path, 64)
