@@ -1,8 +1,8 @@
 """Which files of a model folder are read, and a view of the folder that holds no others.
 
-A model folder is somebody else's. Its index may name a pickle, or a file of another model, as weights; its settings may name files
-elsewhere; what lies beside them may be taken for an adapter or a checkpoint of another kind. So what is read is decided here, by
-name: transformers is given a folder of links to these files alone, and the fingerprint of an encoder covers all of them.
+A model folder is somebody else's. Its index may name weights that run code when they are read, or those of another model; its
+settings may name files elsewhere; what lies beside them may be taken for an adapter or a checkpoint of another kind. So what is read
+is decided here, by name: transformers is given a folder of links to these files alone, and an encoder's fingerprint covers them all.
 
     config.json                     settings
     model.safetensors               weights; or model.safetensors.index.json and the .safetensors files that it names
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from crosslens.errors import CrosslensError, refuse
+from crosslens.errors import InputError, refuse
 from crosslens.files import read_json, sha256_file
 
 __all__ = ["HUB_PATTERNS", "ModelFiles", "check_file", "find_model_files", "find_weights"]
@@ -66,7 +66,7 @@ class ModelFiles:
     code: tuple[str, ...]
 
     def settings(self) -> dict[str, Any]:
-        """What config.json says; nothing where it is no JSON object."""
+        """What config.json says."""
         return _read(self.folder / _CONFIG)
 
     def sums(self, *, weights: bool = True) -> Iterator[str]:
@@ -99,8 +99,8 @@ def find_model_files(name: str, folder: Path) -> ModelFiles:
 
     Raises
     ------
-    InputError: the folder lacks its configuration, its weights or a tokeniser; its weights are no safetensors, or an adapter's; a file is
-        not in the folder, is none, or is larger than any of its kind.
+    InputError: the folder lacks its configuration, its weights or a tokeniser, or its settings are no JSON object; its weights are no
+        safetensors, or an adapter's; a file is not in the folder, is none, or is larger than any of its kind.
     """
     who = f"encoder {name}"
     if not (folder / _CONFIG).exists():
@@ -196,11 +196,8 @@ def _homes(folder: Path) -> list[Path]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; nothing where the file is absent or something else, which loading it says."""
-    try:
-        found: dict[str, Any] = read_json(path)
-    except (OSError, CrosslensError):
-        return {}
+    """Settings; nothing where there are none."""
+    found: dict[str, Any] = read_json(path, dict, "check the folder", InputError) if path.exists() else {}
     return found
 
 
