@@ -5,6 +5,7 @@ While it is written a store is called ``NAME.partial``. Beside what docs/activat
     plan.json             what is being written: settings, arrays, d, dtype
     blocks.json           the blocks of rows, and the index's checksum; there once the index is whole and the space is taken
     journal-0.jsonl ...   one file per process: a line for every block that it wrote, with its checksums
+    earlier.jsonl         what the journals of earlier runs said; each process compares its share of it with what is there
 
 Nothing is kept in memory per item, and no block waits to be flushed to disk: kill -9 leaves what was written to
 the operating system, and what a failing machine takes away a later run finds by its checksum and writes again.
@@ -12,6 +13,7 @@ the operating system, and what a failing machine takes away a later run finds by
 
 import contextlib
 import glob
+import hashlib
 import itertools
 import json
 import os
@@ -25,11 +27,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from crosslens.activation_place import aside_of, check_place, has_plan, read_blocks, tidy
+from crosslens.activation_place import aside_of, check_place, has_plan, read_blocks, refuse_damaged, tidy
 from crosslens.activation_plan import Block, Plan, on_disk
-from crosslens.activations import DTYPES, FORMAT, HEADER, Activations, array_header, block_checksum, check_arrays
+from crosslens.activations import DTYPES, FORMAT, HEADER, Activations, array_header, check_arrays, checksum_records
+from crosslens.block_files import block_checksums, flush_file, take_space, write_at
 from crosslens.errors import InputError, StoreError, refuse
 from crosslens.files import lock_file, need_space, same_settings, sha256_file, write_json, write_whole
+from crosslens.progress import Progress
 
 __all__ = ["ActivationsWriter", "Block", "Plan"]
 
@@ -41,7 +45,7 @@ class ActivationsWriter:
     """Writes a store block by block, and goes on where an earlier writer was stopped.
 
     Several processes may write one store, each with a rank of its own: the process of rank 0 is constructed and plans first, then
-    the others are constructed; a block is written by one of them (``block.number % processes == rank``, say); rank 0 finishes
+    the others are constructed; each writes its share of the blocks (``block.number % processes == rank``); rank 0 finishes
     when all have written. The store's bytes are the same however many processes wrote it and in whatever order.
 
     Parameters
@@ -51,7 +55,7 @@ class ActivationsWriter:
     arrays: names of the arrays: layer_00, attention_01, mlp_01 ...
     d: width of each.
     dtype: "float32", "float16" or "bfloat16": the numbers' type on disk.
-    rank: number of this process.
+    rank: number of this process. processes: how many share the blocks.
     restart: delete what an earlier run has left half written, whatever its settings. A finished store stays.
 
     While a writer is open no other may write there, from this process or another; it is closed when the store is finished, at the end
@@ -87,15 +91,18 @@ class ActivationsWriter:
         d: int,
         dtype: str,
         rank: int = 0,
+        processes: int = 1,
         restart: bool = False,
     ) -> None:
         _check_shape(list(arrays), d, dtype)
-        self.folder, self.settings, self.arrays, self.d, self.dtype, self.rank = Path(folder), settings, list(arrays), d, dtype, rank
+        self.folder, self.settings, self.arrays, self.d, self.dtype = Path(folder), settings, list(arrays), d, dtype
+        self.rank, self.processes = rank, processes
         self._numbers = DTYPES[dtype][1]
         self._row = d * self._numbers.itemsize  # bytes
         self.aside = aside_of(self.folder)
         self._shape = {"arrays": self.arrays, "d": d, "dtype": dtype}
         self.planned, self.blocks, self._index_sha256 = False, list[Block](), ""
+        self._compared = False  # what earlier runs wrote of this share with its checksums
         self._rows_put: dict[int, int] = {}  # in blocks that are not at their end
         self._unflushed = 0
         self._held = contextlib.ExitStack()
@@ -158,9 +165,20 @@ class ActivationsWriter:
 
     @property
     def left(self) -> list[Block]:
-        """The blocks that no process has written yet; the journals are read for each call."""
+        """The blocks of this process's share that nobody has written yet; the journals are read for each call.
+
+        The first call compares what earlier runs have written of the share with its checksums.
+
+        Raises
+        ------
+        StoreError: the index is not what was written.
+        """
+        self._compare()
         written = self._journalled()
-        return [block for block in self.blocks if block.number not in written]
+        return [block for block in self.blocks if self._mine(block) and block.number not in written]
+
+    def _mine(self, block: Block) -> bool:
+        return block.number % self.processes == self.rank
 
     def index(self, columns: Sequence[str] | None = None) -> dict[str, list[Any]]:
         """The planned items' columns, or some of them, as lists of n values."""
@@ -203,6 +221,7 @@ class ActivationsWriter:
             shutil.rmtree(self.aside, ignore_errors=True)  # half a plan serves nobody, and a full disk needs the space
             raise
         self._read_plan()
+        self._compared = True  # there is nothing yet
 
     def write(self, block: Block, states: Mapping[str, np.ndarray]) -> None:
         """Write a whole block: one (len(block), d) array for each name in ``arrays``. :meth:`put` and :meth:`end` in one.
@@ -246,7 +265,7 @@ class ActivationsWriter:
             data = self._converted(states[name], len(rows), name).reshape(-1).view(np.uint8)  # bytes: bfloat16 has no buffer of its own
             with on_disk(self.folder), open(self.aside / f"{name}.safetensors", "r+b", buffering=0) as file:
                 for begin, end, first in runs:
-                    _write_at(file.fileno(), data[begin * self._row : end * self._row].data, HEADER + (block.start + first) * self._row)
+                    write_at(file.fileno(), data[begin * self._row : end * self._row].data, HEADER + (block.start + first) * self._row)
         self._rows_put[block.number] = self._rows_put.get(block.number, 0) + len(rows)
         self._unflushed += len(self.arrays) * len(rows) * self._row
         if self._unflushed >= _FLUSH:
@@ -263,12 +282,10 @@ class ActivationsWriter:
         written = self._rows_put.pop(block.number, 0)
         if written != len(block):
             refuse(f"block {block.number}", f"{len(block)} rows written", str(written), "put each row once")
-        checksums = {}
-        for name in self.arrays:
-            with on_disk(self.folder), open(self.aside / f"{name}.safetensors", "rb") as file:
-                checksums[name] = block_checksum(file, HEADER + block.start * self._row, len(block) * self._row)
-        with on_disk(self.folder), open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
-            journal.write(_line(block.number, checksums))
+        with on_disk(self.folder):
+            ((_, checksums),) = self._checksums([block])
+            with open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
+                journal.write(_line(block.number, checksums))
 
     def finish(self, **more: Any) -> Activations:
         """Check that every block is there, flush everything to disk, add the manifest, and make the store visible under its name.
@@ -283,18 +300,22 @@ class ActivationsWriter:
         OutputError: an error of the disk.
         StoreError: blocks are missing.
         """
+        self._compare()
         written = self._journalled()
         missing = len(self.blocks) - len(written)
         if missing or not self.planned:
             got = f"{missing} of {len(self.blocks)} missing" if self.planned else "no plan"
             refuse(str(self.folder), "all blocks written", got, "write them first", StoreError)
         sizes: dict[str, Any] = {"format": FORMAT, "n": self.n, "d": self.d, "dtype": self.dtype, "arrays": self.arrays}
-        blocks = [{"start": block.start, "stop": block.stop, "sha256": written[block.number][-1]} for block in self.blocks]
-        rest = {"settings": self.settings, "index_sha256": self._index_sha256, "blocks": blocks}
+        rows = [(block.stop, *(bytes.fromhex(written[block.number][name]) for name in self.arrays)) for block in self.blocks]
+        sums = np.array(rows, checksum_records(self.arrays)).tobytes()
+        marks = {"index_sha256": self._index_sha256, "checksums_sha256": hashlib.sha256(sums).hexdigest()}
+        rest = {"settings": self.settings, **marks}
         if taken := sorted(more.keys() & {*sizes, *rest}):
             refuse("more", "names that the manifest does not use", ", ".join(taken), "call them otherwise")
         with on_disk(self.folder):
             self._flush_arrays()
+            write_whole(self.aside / "checksums.bin", sums)
             write_json(self.aside / "manifest.json", {**sizes, **more, **rest})
             os.replace(self.aside, self.folder)
             tidy(self.folder)  # last: until the store stands under its name, a stopped run needs these to go on
@@ -304,7 +325,7 @@ class ActivationsWriter:
     def _flush_arrays(self) -> None:
         with on_disk(self.folder):
             for name in self.arrays:
-                _flush(self.aside / f"{name}.safetensors")
+                flush_file(self.aside / f"{name}.safetensors")
         self._unflushed = 0
 
     def _begin(self, restart: bool) -> None:
@@ -318,7 +339,7 @@ class ActivationsWriter:
             if self._has_plan():
                 self._read_plan()
                 self._mend_arrays()
-                self._keep_whole_blocks()
+                self._gather()
 
     def _lock(self) -> None:
         """A lock for each rank. The first one makes sure that no rank of an earlier run is still at work."""
@@ -351,7 +372,7 @@ class ActivationsWriter:
     def _take_space(self, n: int) -> None:
         """Make the array files in their full size: a disk that fills up later cannot break a half-written store."""
         need_space(self.aside, len(self.arrays) * (HEADER + n * self._row) + (1 << 20), str(self.folder))
-        _flush(self.aside / "index.parquet")
+        flush_file(self.aside / "index.parquet")
         for name in self.arrays:
             self._make_array(name, n)
 
@@ -362,38 +383,65 @@ class ActivationsWriter:
         path.touch()
         with open(path, "r+b") as file:
             file.write(array_header(name, n, self.d, self.dtype))
-            file.truncate(HEADER + n * self._row)
             file.flush()
-            os.posix_fallocate(file.fileno(), 0, HEADER + n * self._row)
+            take_space(file, HEADER + n * self._row)
             os.fsync(file.fileno())
 
-    def _journalled(self) -> dict[int, list[dict[str, str]]]:
-        """The blocks that some process has written, each with the checksums that were noted, the latest last; torn lines are left out."""
-        found: dict[int, list[dict[str, str]]] = {}
+    def _journalled(self) -> dict[int, dict[str, str]]:
+        """The blocks that the processes of this run have written or found whole, with their checksums."""
+        found: dict[int, dict[str, str]] = {}
         for journal in sorted(self.aside.glob("journal-*.jsonl")):
-            for line in journal.read_text().splitlines():
-                with contextlib.suppress(ValueError, KeyError, TypeError):
-                    entry = json.loads(line)
-                    checksums = {name: str(entry["sha256"][name]) for name in self.arrays}
-                    if 0 <= int(entry["block"]) < len(self.blocks):
-                        found.setdefault(int(entry["block"]), []).append(checksums)
+            found |= self._entries(journal)
         return found
 
-    def _keep_whole_blocks(self) -> None:
-        """Compare the blocks of earlier runs with their checksums, and write one journal of those that are whole."""
-        journalled, whole = self._journalled(), []
-        with contextlib.ExitStack() as stack:
-            files = {name: stack.enter_context(open(self.aside / f"{name}.safetensors", "rb")) for name in self.arrays}
-            for block in self.blocks:
-                noted = journalled.get(block.number, [])
-                at, size = HEADER + block.start * self._row, len(block) * self._row
-                if noted and (there := {name: block_checksum(file, at, size) for name, file in files.items()}) in noted:
-                    whole.append(_line(block.number, there))
-        journals = list(self.aside.glob("journal-*.jsonl"))
-        write_whole(self.aside / "journal-0.jsonl", "".join(whole))
+    def _entries(self, path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+        """Blocks and checksums that a journal names, in order; torn lines are left out."""
+        with open(path, "rb") as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    checksums = {name: bytes.fromhex(entry["sha256"][name]).hex() for name in self.arrays}
+                    if 0 <= int(entry["block"]) < len(self.blocks):
+                        yield int(entry["block"]), checksums
+
+    def _gather(self) -> None:
+        """Put the journals of earlier runs together: their lines are claims until they are compared with what is there."""
+        journals, earlier = sorted(self.aside.glob("journal-*.jsonl")), self.aside / "earlier.jsonl"
+        claims = [(number, tuple(sums.items())) for path in (earlier, *journals) if path.exists() for number, sums in self._entries(path)]
+        if claims:
+            write_whole(earlier, "".join(_line(number, dict(sums)) for number, sums in dict.fromkeys(claims)))
         for journal in journals:
-            if journal.name != "journal-0.jsonl":
-                journal.unlink()
+            journal.unlink()
+
+    def _compare(self) -> None:
+        """Compare this share of the blocks of earlier runs with their checksums, and note in the journal which are whole."""
+        earlier = self.aside / "earlier.jsonl"
+        if self._compared or not self.planned:
+            return
+        if self.rank == 0 and sha256_file(self.aside / "index.parquet") != self._index_sha256:
+            refuse_damaged(self.aside, "index.parquet")
+        claims: dict[int, list[dict[str, str]]] = {}
+        for number, checksums in self._entries(earlier) if earlier.exists() else ():
+            if self._mine(self.blocks[number]):
+                claims.setdefault(number, []).append(checksums)
+        there = [self.blocks[number] for number in sorted(claims)]
+        whole = []
+        with on_disk(self.folder), Progress(len(there), f"comparing what is written of {self.folder.name}", "blocks") as progress:
+            for block, checksums in self._checksums(there):
+                if checksums in claims[block.number]:
+                    whole.append(_line(block.number, checksums))
+                progress.add(1)
+            if whole:
+                with open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
+                    journal.writelines(whole)
+        self._compared = True
+
+    def _checksums(self, blocks: Sequence[Block]) -> Iterator[tuple[Block, dict[str, str]]]:
+        """Blocks with the checksums of what is on the disk."""
+        paths = {name: self.aside / f"{name}.safetensors" for name in self.arrays}
+        places = ((HEADER + block.start * self._row, len(block) * self._row) for block in blocks)
+        for block, (_, sums) in zip(blocks, block_checksums(paths, places, self.processes), strict=True):
+            yield block, {name: digest.hex() for name, digest in sums.items()}
 
     def _converted(self, state: np.ndarray, rows: int, name: str) -> np.ndarray:
         state = np.asarray(state)
@@ -415,12 +463,6 @@ class ActivationsWriter:
         return (data.view(np.uint16) & 0x7FFF) == _INFINITY[self.dtype]
 
 
-def _write_at(file: int, data: memoryview, at: int) -> None:
-    while len(data):
-        written = os.pwrite(file, data, at)
-        data, at = data[written:], at + written
-
-
 def _check_shape(arrays: list[str], d: int, dtype: str) -> None:
     if not check_arrays(arrays):
         refuse("arrays", "different names such as layer_00, attention_01 or mlp_01", repr(arrays), "name the arrays so", InputError)
@@ -432,8 +474,3 @@ def _check_shape(arrays: list[str], d: int, dtype: str) -> None:
 
 def _line(number: int, checksums: dict[str, str]) -> str:
     return json.dumps({"block": number, "sha256": checksums}) + "\n"
-
-
-def _flush(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

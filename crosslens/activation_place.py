@@ -10,19 +10,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypedDict
 
+import pyarrow as pa
+from pyarrow import parquet
+
 from crosslens.activation_plan import Block
 from crosslens.errors import OutputError, StoreError, refuse
-from crosslens.files import read_json, same_settings, sha256_file
+from crosslens.files import read_json, same_settings
 
-__all__ = ["aside_of", "check_place", "has_plan", "read_blocks", "tidy"]
+__all__ = ["aside_of", "check_place", "has_plan", "read_blocks", "refuse_damaged", "tidy"]
 
 # Names in the folder of a half-written store (those that begin with a dot are the system's, or on their way to one of these), and
 # those among them that hold work.
 _OURS = re.compile(
-    r"\..*|(plan|blocks|manifest)\.json|index\.parquet|(layer|attention|mlp)_\d{2,}\.safetensors|journal-\d+\.jsonl"
-    r"|sums-[0-9a-f]+-\d+\.(safetensors|partial)"
+    r"\..*|(plan|blocks|manifest)\.json|index\.parquet|checksums\.bin|(earlier|journal-\d+)\.jsonl"
+    r"|(layer|attention|mlp)_\d{2,}\.safetensors|sums-[0-9a-f]+-\d+\.(safetensors|partial)"
 )
-_WORK = re.compile(r"journal-|sums-")
+_WORK = re.compile(r"journal-|earlier|sums-")
 _ANEW = "repeat those of the run that was stopped, choose another folder, or begin anew with --restart (restart=True), which deletes it"
 _REMEDY = "begin anew with --restart (restart=True), which deletes it"
 
@@ -59,11 +62,11 @@ def check_place(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, A
         there = read_json(aside / "plan.json", _Planned, _REMEDY)
         same_settings(str(aside), there.pop("settings"), settings, _ANEW)
         same_settings(str(aside), there, shape, _ANEW)
-        _, expected = read_blocks(aside)
-        if not (aside / "index.parquet").exists() or sha256_file(aside / "index.parquet") != expected:
-            _refuse_damaged(aside, "index.parquet")
+        blocks, _ = read_blocks(aside)
+        if _rows(aside / "index.parquet") != (blocks[-1].stop if blocks else 0):
+            refuse_damaged(aside, "index.parquet")
     elif not restart and aside.exists() and (worked := [path.name for path in aside.iterdir() if _WORK.match(path.name)]):
-        _refuse_damaged(aside, f"blocks.json, but {worked[0]}")
+        refuse_damaged(aside, f"blocks.json, but {worked[0]}")
 
 
 def read_blocks(aside: Path) -> tuple[list[Block], str]:
@@ -80,11 +83,25 @@ def read_blocks(aside: Path) -> tuple[list[Block], str]:
     except TypeError:
         whole = False
     if not whole:
-        _refuse_damaged(aside, "blocks.json")
+        refuse_damaged(aside, "blocks.json")
     return blocks, found["index_sha256"]
 
 
-def _refuse_damaged(aside: Path, name: str) -> NoReturn:
+def _rows(index: Path) -> int:
+    """Rows of the index by its last bytes, which a file that was cut does not have; -1 where there is no index."""
+    try:
+        return int(parquet.read_metadata(index).num_rows)
+    except (OSError, pa.ArrowException):
+        return -1
+
+
+def refuse_damaged(aside: Path, name: str) -> NoReturn:
+    """Refuse a half-written store of which a file is not whole.
+
+    Raises
+    ------
+    StoreError: always.
+    """
     refuse(str(aside), "a half-written store", f"a damaged one (no whole {name})", _REMEDY, StoreError)
 
 
@@ -96,5 +113,5 @@ def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]
 
 def tidy(folder: Path) -> None:
     """Remove what only an unfinished store needs."""
-    for path in [folder / "plan.json", folder / "blocks.json", *folder.glob("journal-*.jsonl")]:
+    for path in [folder / "plan.json", folder / "blocks.json", folder / "earlier.jsonl", *folder.glob("journal-*.jsonl")]:
         path.unlink(missing_ok=True)

@@ -2,7 +2,8 @@
 
 A store is a folder; docs/activations.md says byte by byte what is in it:
 
-    manifest.json            what was encoded, by what, how; sizes, and a checksum of every block of rows
+    manifest.json            what was encoded, by what, how; sizes
+    checksums.bin            a checksum of every block of rows, read by `verify` alone
     index.parquet            one row per item: its id, language and whatever else the extraction knows of it
     layer_00.safetensors     (n, d) of hidden layer 0, the embedding layer's output; then layer_01.safetensors ...
     attention_01.safetensors, mlp_01.safetensors    where they were asked for: outputs before the residual
@@ -16,19 +17,21 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
 
-from crosslens.errors import StoreError, refuse
-from crosslens.files import read_json, sha256_file
+from crosslens.block_files import block_checksums
+from crosslens.errors import StoreError, cut, refuse
+from crosslens.files import fingerprint, read_json, sha256_file
 
-__all__ = ["DTYPES", "FORMAT", "HEADER", "OUTPUTS", "Activations", "Joined", "array_header", "block_checksum", "check_arrays", "join"]
+__all__ = ["DTYPES", "FORMAT", "HEADER", "OUTPUTS", "Activations", "Joined", "array_header", "check_arrays", "checksum_records", "join"]
 
-FORMAT = 2
+FORMAT = 3
+_OLDER = 2  # has the blocks' checksums in its manifest, in hexadecimal digits
 HEADER = 256  # bytes in front of every array; a multiple of 64, so that mapped rows begin on a cache line
 DTYPES = {
     "float32": ("F32", np.dtype(np.float32)),
@@ -38,7 +41,6 @@ DTYPES = {
 OUTPUTS = {"hidden": "layer", "attention": "attention", "mlp": "mlp"}  # what a layer gives -> how its file's name begins
 _ARRAY = re.compile(rf"({'|'.join(OUTPUTS.values())})_(\d{{2,}})")
 _AGAIN = "delete the store and extract it again"
-_PIECE = 1 << 20  # bytes that are read at a time to compute a checksum
 
 
 def array_header(name: str, n: int, d: int, dtype: str) -> bytes:
@@ -49,14 +51,9 @@ def array_header(name: str, n: int, d: int, dtype: str) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def block_checksum(file: IO[bytes], at: int, size: int) -> str:
-    """SHA-256 of ``size`` bytes of an open file from byte ``at``; what a short file lacks does not count."""
-    total = hashlib.sha256()
-    file.seek(at)
-    while size > 0 and (piece := file.read(min(size, _PIECE))):
-        total.update(piece)
-        size -= len(piece)
-    return total.hexdigest()
+def checksum_records(arrays: Sequence[str]) -> np.dtype:
+    """A record of checksums.bin: the row behind a block's last, and the SHA-256 of the block's bytes in each array."""
+    return np.dtype([("stop", "<u8"), *((name, "V32") for name in arrays)])
 
 
 def check_arrays(arrays: Any) -> bool:
@@ -106,6 +103,12 @@ class Activations:
 
     def __len__(self) -> int:
         return self.n
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name for what is in the store, as its manifest says: equal names, equal rows and numbers."""
+        marks = self.manifest["blocks" if self.manifest["format"] == _OLDER else "checksums_sha256"]
+        return fingerprint([self.manifest["index_sha256"], marks, self.arrays])
 
     def layer(self, number: int, output: str = "hidden") -> np.ndarray:
         """(n, d) of one layer, mapped read-only from disk: nothing is read before it is used.
@@ -188,36 +191,47 @@ class Activations:
         return (slice(at, min(at + rows, self.n)) for at in range(0, self.n, rows))
 
     def verify(self) -> None:
-        """Compare every block of rows of every array, and the index, with their checksums; memory holds 1 MB.
+        """Compare every block of rows of every array, and the index, with their checksums, on several threads.
 
         Raises
         ------
         StoreError: something is damaged; the message names the file, the rows and the checksum.
         """
         path = self.folder / "index.parquet"
-        expected = self.manifest["index_sha256"]
-        if (got := sha256_file(path) if path.exists() else "no such file") != expected:
-            refuse(str(path), f"sha256 {expected}", got, _AGAIN, StoreError)
-        blocks = self._blocks()
+        if (mark := sha256_file(path) if path.exists() else "no such file") != self.manifest["index_sha256"]:
+            refuse(str(path), f"sha256 {self.manifest['index_sha256']}", mark, _AGAIN, StoreError)
+        records = self._records()
         for name in self.arrays:
             self._check_header(name)
-            with open(self._path(name), "rb") as file:
-                for start, stop, checksums in blocks:
-                    got = block_checksum(file, HEADER + start * self._row, (stop - start) * self._row)
-                    if got != checksums[name]:
-                        refuse(f"{file.name}, rows {start} to {stop - 1}", f"sha256 {checksums[name]}", got, _AGAIN, StoreError)
+        stops = records["stop"].astype(np.int64)
+        bounds = list(zip([0, *stops[:-1].tolist()], stops.tolist(), strict=True)) if len(stops) else []
+        places = ((HEADER + start * self._row, (stop - start) * self._row) for start, stop in bounds)
+        sums = block_checksums({name: self._path(name) for name in self.arrays}, places)
+        for (start, stop), record, (_, got) in zip(bounds, records, sums, strict=True):
+            for name in self.arrays:
+                if got[name] != (expected := record[name].tobytes()):
+                    where = f"{self._path(name)}, rows {start} to {stop - 1}"
+                    refuse(where, f"sha256 {expected.hex()}", got[name].hex(), _AGAIN, StoreError)
 
-    def _blocks(self) -> list[tuple[int, int, dict[str, str]]]:
-        """First row, row behind the last, and checksums of every block, which together are all rows."""
+    def _records(self) -> np.ndarray:
+        """The checksums of the blocks, which together are all rows."""
+        path = self.folder / ("manifest.json" if self.manifest["format"] == _OLDER else "checksums.bin")
+        kind = checksum_records(self.arrays)
         try:
-            blocks = [(int(b["start"]), int(b["stop"]), {name: b["sha256"][name] for name in self.arrays}) for b in self.manifest["blocks"]]
-        except (KeyError, TypeError, ValueError):
-            blocks = []
-        bounds = [0, *(stop for _, stop, _ in blocks)]
-        if bounds[-1] != self.n or any(start != at or stop < at for at, (start, stop, _) in zip(bounds, blocks, strict=False)):
-            where = str(self.folder / "manifest.json")
-            refuse(where, f"blocks of rows that make up the {self.n} rows", "other ones", _AGAIN, StoreError)
-        return blocks
+            if self.manifest["format"] == _OLDER:
+                rows = [(b["stop"], *(bytes.fromhex(b["sha256"][name]) for name in self.arrays)) for b in self.manifest["blocks"]]
+                records = np.array(rows, kind)
+            else:
+                content = path.read_bytes()
+                if (got := hashlib.sha256(content).hexdigest()) != (expected := self.manifest["checksums_sha256"]):
+                    refuse(str(path), f"sha256 {expected}", got, _AGAIN, StoreError)
+                records = np.frombuffer(content, kind)
+        except (OSError, LookupError, TypeError, ValueError, OverflowError) as error:
+            refuse(str(path), "the checksums of the blocks", f"something else ({cut(str(error))})", _AGAIN, StoreError)
+        stops = records["stop"].astype(np.int64)
+        if (int(stops[-1]) if len(stops) else 0) != self.n or (np.diff(stops, prepend=0) < 0).any():
+            refuse(str(path), f"blocks of rows that make up the {self.n} rows", "other ones", _AGAIN, StoreError)
+        return records
 
     def _numbers(self, output: str) -> list[int]:
         """Layers of which this output is stored."""
@@ -363,14 +377,14 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     """The manifest, after a look at everything that the reader builds on."""
     manifest = read_json(path)
     there = manifest.get("format") if isinstance(manifest, dict) else None
-    if there != FORMAT:
-        refuse(str(path.parent), f"format {FORMAT}", repr(there), "extract the activations again", StoreError)
+    if there not in (FORMAT, _OLDER):
+        refuse(str(path.parent), f"format {FORMAT} or {_OLDER}", repr(there), "extract the activations again", StoreError)
     whole = {
         "n": lambda n: type(n) is int and n >= 0,
         "d": lambda d: type(d) is int and d > 0,
         "dtype": lambda dtype: isinstance(dtype, str) and dtype in DTYPES,
         "arrays": check_arrays,
-        "blocks": lambda blocks: isinstance(blocks, list),
+        "blocks" if there == _OLDER else "checksums_sha256": lambda value: isinstance(value, list if there == _OLDER else str),
         "index_sha256": lambda digits: isinstance(digits, str),
     }
     for key, is_whole in whole.items():

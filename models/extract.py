@@ -100,13 +100,14 @@ def extract(
         if finished is not None:
             return finished
         job = _Job(encoder, corpus, second, reading, store["arrays"], dtype)
+        share = 1 if unit in ("type", "embedding") else world.size  # rows of types are written by the first process
         with world.together():
             if world.first:
-                writer = held.enter_context(ActivationsWriter(folder, **store, restart=restart))
+                writer = held.enter_context(ActivationsWriter(folder, **store, processes=share, restart=restart))
                 job.plan(writer, lowercase, min_count)
         with world.together():
             if not world.first:  # what the first has planned
-                writer = held.enter_context(ActivationsWriter(folder, **store, rank=world.rank))
+                writer = held.enter_context(ActivationsWriter(folder, **store, rank=world.rank, processes=share))
         return job.run(writer, world, lowercase)
 
 
@@ -247,12 +248,12 @@ class _Job:
         return locate(self.encoder, self.corpus, rows, self.reading, self.second) if found is None else found
 
     def _encode_all(self, writer: ActivationsWriter, world: World) -> None:
-        mine = [block for block in writer.left if block.number % world.size == world.rank]
-        total, left = sum(map(_sentences_of, writer.blocks)), sum(map(_sentences_of, writer.left))
+        mine = writer.left
+        total, left = sum(map(_sentences_of, writer.blocks)), sum(map(_sentences_of, mine)) * world.size  # about
         texts = (range(block.facts["text_start"], block.facts["text_stop"]) for block in mine)
         pool = concurrent.futures.ThreadPoolExecutor(1, "writer")
         vectors = contextlib.closing(self._vectors(texts))  # whatever happens: torch gets its threads back
-        with Progress(total, self.label, "sentences", total - left) as progress, pool as thread, vectors as encoded:
+        with Progress(total, self.label, "sentences", max(0, total - left)) as progress, pool as thread, vectors as encoded:
             blocks, writing = iter(mine), None
             for part in encoded:
                 if not part.inputs[0]:

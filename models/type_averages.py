@@ -90,7 +90,9 @@ def average_types(
     ------
     InputError: the sums do not fit, into memory or into 64 bits.
     """
-    if not writer.left:  # a run that was stopped at the very end
+    with world.together():
+        done = world.first and not writer.left
+    if world.agreed(float(done)):  # a run that was stopped at the very end
         return
     types = {word: row for row, word in enumerate(writer.index(["word"])["word"])}
     counts = torch.tensor(writer.index(["count"])["count"])

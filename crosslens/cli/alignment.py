@@ -10,7 +10,7 @@ from crosslens.cli.stores import PlannedRun, common_fields, few_pairs, open_stor
 from crosslens.cli.table import format_table
 from crosslens.cli.vectors import align_vectors
 from crosslens.errors import refuse
-from crosslens.files import fingerprint, sha256_file
+from crosslens.files import sha256_file
 from crosslens.progress import be_quiet
 from crosslens.score import Score
 
@@ -225,11 +225,10 @@ def _plan(
 ) -> PlannedRun:
     """The run of these stores, its folder looked at before anything is computed."""
     named = dict(zip(names or [store.language for store in stores], stores, strict=True))
-    keys = ("index_sha256", "blocks", "arrays")
     told = {
         "languages": list(named),
         "encoders": {name: store.manifest["encoder"] for name, store in named.items()},
-        "stores": {name: fingerprint([store.manifest[key] for key in keys]) for name, store in named.items()},
+        "stores": {name: store.fingerprint for name, store in named.items()},
         **settings,
         "seed": arguments.seed,
     }

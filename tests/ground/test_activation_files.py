@@ -77,8 +77,8 @@ def master(tmp_path_factory):
 def test_what_is_put_goes_to_the_disk_as_it_comes_and_all_of_it_before_the_store_is_seen(tmp_path, master, monkeypatch):
     mine = plan(writer(tmp_path / "store"))
     monkeypatch.setattr(activation_files, "_FLUSH", 2 * 3 * D * 4)  # two rows of the three arrays
-    flushed, flush = [], activation_files._flush
-    monkeypatch.setattr(activation_files, "_flush", lambda path: (flushed.append(path.stem), flush(path)))
+    flushed, flush = [], activation_files.flush_file
+    monkeypatch.setattr(activation_files, "flush_file", lambda path: (flushed.append(path.stem), flush(path)))
     block = mine.left[0]
     for row, seen in ((0, []), (1, ARRAYS), (2, ARRAYS)):
         mine.put(block, np.array([row]), {name: state[[row]] for name, state in STATES.items()})
@@ -111,7 +111,14 @@ def test_a_finished_store_holds_what_was_written_and_no_scaffold(tmp_path, maste
     opened = write_all(writer(tmp_path / "store"))
     assert opened.index() == INDEX and opened.manifest["settings"] == SETTINGS and opened.manifest["encoder"] == "toy"
     assert all(np.array_equal(opened.layer(int(name[-1]), "attention" if name[0] == "a" else "hidden"), STATES[name]) for name in ARRAYS)
-    assert sorted(master) == ["attention_01.safetensors", "index.parquet", "layer_00.safetensors", "layer_01.safetensors", "manifest.json"]
+    assert sorted(master) == [
+        "attention_01.safetensors",
+        "checksums.bin",
+        "index.parquet",
+        "layer_00.safetensors",
+        "layer_01.safetensors",
+        "manifest.json",
+    ]
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
@@ -239,8 +246,9 @@ def test_a_stopped_store_goes_on_behind_its_whole_blocks_to_the_same_bytes(maste
 
 
 def test_two_processes_write_the_bytes_of_one(master, tmp_path):
-    first = plan(writer(tmp_path / "store"))
-    second = writer(tmp_path / "store", rank=1)
+    first = plan(writer(tmp_path / "store", processes=2))
+    second = writer(tmp_path / "store", rank=1, processes=2)
+    assert first.left == first.blocks[::2] and second.left == first.blocks[1::2]
     for even, odd in zip(first.blocks[::2], second.blocks[1::2], strict=True):
         write(second, [odd])
         write(first, [even])
@@ -256,9 +264,10 @@ def test_after_two_processes_one_goes_on_and_after_one_two(master, tmp_path):
     alone = writer(tmp_path / "store")
     assert [block.number for block in alone.left] == [1, 2, 5]
     write(alone, alone.blocks[1:2])
-    both = [writer(tmp_path / "store", rank=rank) for rank in (0, 1)]
-    assert [block.number for block in both[1].left] == [2, 5]
-    write(both[1], both[1].left)
+    both = [writer(tmp_path / "store", rank=rank, processes=2) for rank in (0, 1)]
+    assert [[block.number for block in one.left] for one in both] == [[2], [5]]
+    for one in both:
+        write(one, one.left)
     both[0].finish(**MORE)
     assert snapshot(tmp_path / "store") == master
 
@@ -283,6 +292,55 @@ def test_a_block_that_has_changed_on_the_disk_is_written_again(master, tmp_path)
     assert [block.number for block in writer(tmp_path / "store").left] == []
     write_all(writer(tmp_path / "store"))
     assert snapshot(tmp_path / "store") == master
+
+
+def test_what_earlier_runs_wrote_is_compared_by_all_processes_each_its_share(master, tmp_path, monkeypatch):
+    mine = plan(writer(tmp_path / "store"))
+    write(mine, mine.blocks[:5])
+    both = [writer(tmp_path / "store", rank=rank, processes=2) for rank in (0, 1)]  # nothing is read yet
+    compared, sums = [], activation_files.block_checksums
+    monkeypatch.setattr(activation_files, "block_checksums", lambda paths, places, *more: sums(paths, note(places), *more))
+
+    def note(places):
+        for at, size in places:
+            compared.append((at - 256) // (D * 4 * BLOCK))
+            yield at, size
+
+    assert both[1].left == [mine.blocks[5]] and compared == [1, 3]
+    assert both[0].left == [] and compared == [1, 3, 0, 2, 4]
+    assert both[0].left == [] and len(compared) == 5  # once
+    write(both[1], both[1].left)
+    both[0].finish(**MORE)
+    assert snapshot(tmp_path / "store") == master
+
+
+def test_killed_while_it_compares_nothing_is_lost(master, tmp_path, monkeypatch):
+    mine = plan(writer(tmp_path / "store"))
+    write(mine, mine.blocks[:2])
+    write(writer(tmp_path / "store", rank=1, processes=2), [mine.blocks[3]])
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    for name in ("block_checksums", "write_whole"):  # before and after the journals are put together
+        with monkeypatch.context() as patched:
+            patched.setattr(activation_files, name, stopped)
+            with pytest.raises(KeyboardInterrupt):
+                _ = writer(tmp_path / "store").left
+    assert [block.number for block in writer(tmp_path / "store").left] == [2, 4, 5]
+    again = writer(tmp_path / "store", rank=0, processes=3)
+    assert snapshot(write_all(writer(tmp_path / "store")).folder) == master and again.blocks == mine.blocks
+
+
+def test_an_index_that_has_changed_is_refused_when_it_goes_on(tmp_path):
+    mine = plan(writer(tmp_path / "store"))
+    path = tmp_path / "store.partial" / "index.parquet"
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match=r"expected a half-written store, got a damaged one \(no whole index\.parquet\); begin anew"):
+        _ = writer(tmp_path / "store").left
+    assert mine.planned
 
 
 @pytest.mark.parametrize("torn", ['{"blo', '{"block": 1}\n', "\0\0\0\0", '{"block": 99, "sha256": {}}\n', "[]\n3\n"])
@@ -622,8 +680,8 @@ def test_a_store_with_missing_blocks_or_no_plan_is_not_finished(tmp_path):
     with pytest.raises(StoreError, match="expected all blocks written, got 5 of 6 missing; write them first"):
         mine.finish()
     write(mine, mine.left)
-    with pytest.raises(InputError, match="^more: expected names that the manifest does not use, got blocks, d; "):
-        mine.finish(d=3, blocks=[], language="eng")
+    with pytest.raises(InputError, match="^more: expected names that the manifest does not use, got checksums_sha256, d; "):
+        mine.finish(d=3, checksums_sha256=[], language="eng")
     assert not (tmp_path / "store").exists()
 
 

@@ -21,6 +21,7 @@ from crosslens import activations
 from crosslens.activation_files import ActivationsWriter
 from crosslens.activations import Activations, Joined, array_header, join
 from crosslens.errors import InputError, StoreError
+from crosslens.files import fingerprint
 
 N, D, BLOCK = 23, 5, 4
 ARRAYS = ["layer_00", "layer_04", "layer_12", "attention_04", "mlp_12"]
@@ -333,13 +334,80 @@ def test_the_document_names_every_key_of_the_manifest(store):
     assert [key for key in json.loads((store / "manifest.json").read_text()) if f"`{key}`" not in described] == []
 
 
-def test_the_manifest_s_checksums_are_sha256_of_the_rows_bytes(store):
+def read_sums(store):
+    """checksums.bin without crosslens: stop and digests of each block."""
+    content, size = (store / "checksums.bin").read_bytes(), 8 + 32 * len(STATES)
+    records = [content[at : at + size] for at in range(0, len(content), size)]
+    return [(int.from_bytes(one[:8], "little"), [one[at : at + 32] for at in range(8, size, 32)]) for one in records]
+
+
+def test_the_checksums_are_sha256_of_the_rows_bytes(store):
+    sums, start = read_sums(store), 0
+    assert [stop for stop, _ in sums] == [4, 8, 12, 16, 20, 23]
+    for stop, digests in sums:
+        assert digests == [hashlib.sha256(state[start:stop].tobytes()).digest() for state in STATES.values()]
+        start = stop
     manifest = json.loads((store / "manifest.json").read_text())
-    assert [(b["start"], b["stop"]) for b in manifest["blocks"]] == [(0, 4), (4, 8), (8, 12), (12, 16), (16, 20), (20, 23)]
-    for block in manifest["blocks"]:
-        for name, state in STATES.items():
-            assert block["sha256"][name] == hashlib.sha256(state[block["start"] : block["stop"]].tobytes()).hexdigest()
-    assert manifest["index_sha256"] == hashlib.sha256((store / "index.parquet").read_bytes()).hexdigest()
+    for name, key in (("index.parquet", "index_sha256"), ("checksums.bin", "checksums_sha256")):
+        assert manifest[key] == hashlib.sha256((store / name).read_bytes()).hexdigest()
+
+
+def test_opening_and_reading_do_not_read_the_checksums(store):
+    (store / "checksums.bin").unlink()
+    opened = Activations(store)
+    assert np.array_equal(opened.layer(4), STATES["layer_04"]) and opened.index() == INDEX and opened.fingerprint
+    assert (store / "manifest.json").stat().st_size < 1000
+
+
+# ---------------------------------------------------------------- stores of the format before
+
+
+OLD = Path(__file__).parent / "store_of_format_2"
+
+
+def test_a_store_of_format_2_is_read_and_verified_and_gone_on_with(tmp_path):
+    opened = Activations(OLD)
+    opened.verify()
+    rows = np.arange(7)
+    assert opened.layer(0).tolist() == np.stack([rows, -rows], 1).tolist() and opened.language == "eng" and opened.n == 7
+    assert opened.layer(1, "mlp").tolist() == np.stack([rows / 2, rows * 2], 1).tolist()
+    assert opened.index() == {"id": [f"s{i}" for i in range(7)], "language": ["eng"] * 7}
+    assert join([opened, opened]).left_out == [0, 0]
+    assert opened.fingerprint == fingerprint([opened.manifest[key] for key in ("index_sha256", "blocks", "arrays")])  # as in runs of then
+    assert ActivationsWriter.finished(OLD, {"encoder": "abc", "text": "def", "pooling": "mean"}).n == 7
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda blocks: blocks.pop(2),
+        lambda blocks: blocks.reverse(),
+        lambda blocks: blocks[1].pop("stop"),
+        lambda blocks: blocks[1]["sha256"].pop("mlp_01"),
+        lambda blocks: blocks[1]["sha256"].update(mlp_01="no digits"),
+        lambda blocks: blocks[1].update(stop=-1),
+        lambda blocks: blocks[1].update(sha256=3),
+    ],
+)
+def test_verify_refuses_blocks_of_format_2_that_leave_rows_out(tmp_path, spoil):
+    store = shutil.copytree(OLD, tmp_path / "store")
+    manifest = json.loads((store / "manifest.json").read_text())
+    spoil(manifest["blocks"])
+    (store / "manifest.json").write_text(json.dumps(manifest))
+    told = (
+        r"manifest\.json: expected (blocks of rows that make up the 7 rows, got other ones|the checksums of the blocks, got something else)"
+    )
+    with pytest.raises(StoreError, match=told):
+        Activations(store).verify()
+
+
+def test_verify_finds_damage_in_a_store_of_format_2(tmp_path):
+    store = shutil.copytree(OLD, tmp_path / "store")
+    data = bytearray((store / "mlp_01.safetensors").read_bytes())
+    data[-1] ^= 1
+    (store / "mlp_01.safetensors").write_bytes(data)
+    with pytest.raises(StoreError, match=r"mlp_01\.safetensors, rows 6 to 6: expected sha256 80539742"):
+        Activations(store).verify()
 
 
 # ---------------------------------------------------------------- damage
@@ -349,10 +417,10 @@ def test_no_store_and_another_format_are_refused(tmp_path, store):
     with pytest.raises(StoreError, match=r"expected a folder of activations, got no manifest\.json in it"):
         Activations(tmp_path)
     (store / "manifest.json").write_text('{"format": 1, "n": 3}')
-    with pytest.raises(StoreError, match="expected format 2, got 1; extract the activations again"):
+    with pytest.raises(StoreError, match="expected format 3 or 2, got 1; extract the activations again"):
         Activations(store)
-    (store / "manifest.json").write_text("[2]")
-    with pytest.raises(StoreError, match="expected format 2, got None; "):
+    (store / "manifest.json").write_text("[3]")
+    with pytest.raises(StoreError, match="expected (format 3 or 2, got None|an object, got a list); "):
         Activations(store)
 
 
@@ -369,7 +437,7 @@ def test_no_store_and_another_format_are_refused(tmp_path, store):
         ("arrays", ["layer_00", "layer_00"]),
         ("arrays", ["layer_005"]),
         ("arrays", [3]),
-        ("blocks", None),
+        ("checksums_sha256", None),
         ("index_sha256", None),
     ],
 )
@@ -406,19 +474,22 @@ def test_verify_finds_damage_in_a_header_and_in_the_index(store):
 
 @pytest.mark.parametrize(
     "spoil",
-    [
-        lambda blocks: blocks.pop(2),
-        lambda blocks: blocks.pop(),
-        lambda blocks: blocks.reverse(),
-        lambda blocks: blocks[1].pop("stop"),
-        lambda blocks: blocks[1]["sha256"].pop("mlp_12"),
-    ],
+    [lambda sums: sums[:-1], lambda sums: sums[168:], lambda sums: sums[336:504] + sums, lambda sums: sums[:-168], lambda sums: b""],
 )
-def test_verify_refuses_blocks_that_leave_rows_out(store, spoil):
+def test_verify_refuses_checksums_that_are_not_those_that_were_written(store, spoil):
+    spoilt = spoil((store / "checksums.bin").read_bytes())
+    (store / "checksums.bin").write_bytes(spoilt)
+    with pytest.raises(StoreError, match=r"checksums\.bin: expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}; delete the store"):
+        Activations(store).verify()
     manifest = json.loads((store / "manifest.json").read_text())
-    spoil(manifest["blocks"])
-    (store / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match=r"manifest\.json: expected blocks of rows that make up the 23 rows, got other ones; "):
+    (store / "manifest.json").write_text(json.dumps({**manifest, "checksums_sha256": hashlib.sha256(spoilt).hexdigest()}))
+    with pytest.raises(StoreError, match=r"checksums\.bin: expected (blocks of rows|the checksums)|rows \d+ to \d+: expected sha256"):
+        Activations(store).verify()
+
+
+def test_verify_refuses_a_store_without_its_checksums(store):
+    (store / "checksums.bin").unlink()
+    with pytest.raises(StoreError, match=r"checksums\.bin: expected the checksums of the blocks, got something else \(.*No such file"):
         Activations(store).verify()
 
 
