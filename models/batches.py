@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslens.errors import refuse
-from crosslens.models.tokenisation import SPECIAL_TOKENS
+from crosslens.models.tokenisation import SPECIAL_TOKENS, sampling_weights
 from crosslens.models.tokens import TokenFile
 
 __all__ = ["Batch", "Stream", "lay_out", "plan_epoch", "ranges", "sampling_probabilities", "schedule", "take"]
@@ -157,14 +157,13 @@ def take(files: Sequence[TokenFile], which: np.ndarray | None, places: np.ndarra
     return ids
 
 
-def sampling_probabilities(counts: Sequence[int], exponent: float) -> np.ndarray:
-    """Probability of each language or stream, in proportion to its share ** exponent (Conneau & Lample 2019, eq. 1).
+def sampling_probabilities(counts: Sequence[int], exponent: float | int) -> np.ndarray:
+    """Probability of each language or stream, in proportion to its share ** exponent (Conneau & Lample 2019, eq. 1); -1: all the same.
 
-    >>> sampling_probabilities([900, 100], 0.7).round(4).tolist()
-    [0.8232, 0.1768]
+    >>> sampling_probabilities([900, 100], 0.7).round(4).tolist(), sampling_probabilities([900, 100], -1).tolist()
+    ([0.8232, 0.1768], [0.5, 0.5])
     """
-    weights = np.asarray(counts, float) / np.sum(counts)
-    weights = weights**exponent
+    weights = sampling_weights(counts, exponent)
     return weights / weights.sum()
 
 

@@ -19,16 +19,19 @@ from crosslens.corpus import Corpus, check_parallel, read_dataset, read_text, re
 from crosslens.errors import refuse
 from crosslens.files import fingerprint
 from crosslens.models.batches import Stream, ranges
-from crosslens.models.settings import Source, TrainRecipe
+from crosslens.models.settings import Source, TrainRecipe, resolve, resolve_rows
+from crosslens.models.sharing import SharingPlan
 from crosslens.models.streams import ContinuousStream, MixedSentences, PackedStream, SegmentStream, Text
+from crosslens.models.tokenisation import sampling_weights
 from crosslens.models.tokens import TokenFile, encode_text
 from crosslens.models.vocabularies import Vocabularies
 from crosslens.progress import Progress
 
-__all__ = ["AnyStream", "Rows", "TrainingData", "build_streams", "check_sizes", "read_source", "split_rows"]
+__all__ = ["AnyStream", "Rows", "TrainingData", "build_streams", "fit_to_text", "held_out_size", "read_source", "split_rows"]
 
 AnyStream = Stream | MixedSentences | ContinuousStream | PackedStream | SegmentStream
 _CHUNK = 100_000  # sentences counted at a time
+_VALIDATION = 300  # sentences of a source that are held out, where the recipe does not say
 _JOINED: dict[str, Callable[[str, Sequence[Text], int, int], AnyStream]] = {
     "stream": ContinuousStream,
     "packed": PackedStream,
@@ -89,17 +92,60 @@ def read_source(source: Source) -> dict[str, Corpus]:
     return {language: Corpus(language, [by_id[language][i] for i in common], common, c.name) for language, c in corpora.items()}
 
 
-def check_sizes(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> None:
-    """Refuse a source that has too few sentences to hold some out and train on the rest.
+def held_out_size(recipe: TrainRecipe, n: int) -> int:
+    """How many of a source's ``n`` sentences are held out: as the recipe says, or a tenth of them, at most 300."""
+    if recipe.validation is not None:
+        return recipe.validation
+    return max(2 if recipe.units == "nsp" else 1, min(_VALIDATION, n // 10))
+
+
+def fit_to_text(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> TrainRecipe:
+    """The recipe as :func:`crosslens.models.settings.resolve` makes it, checked against its text before anything is made of it.
+
+    Sentence pairs that the recipe did not ask for are left out where the text has none that are translations.
 
     Raises
     ------
-    InputError: a source has no more than twice the sentences that are held out.
+    InputError: a source has no more than twice the sentences that are held out; a language has none to train on; or there are no
+        pairs where pairs are asked for.
     """
     for name, texts in corpora.items():
-        n, least = len(next(iter(texts.values()))), 2 * recipe.validation
-        if n <= least:
-            refuse(name, f"more than {least} sentences (validation holds out {recipe.validation})", str(n), "lower validation")
+        n = len(next(iter(texts.values())))
+        kept = held_out_size(recipe, n)
+        if n <= 2 * kept:
+            remedy = f"set validation={fits}" if (fits := held_out_size(dataclasses.replace(recipe, validation=None), n)) < kept else ""
+            expected = f"more than {2 * kept} sentences (validation holds out {kept})"
+            refuse(name, expected, str(n), remedy if remedy and 2 * fits < n else "give more text")
+    rows = split_rows(recipe, corpora)
+    for language in recipe.languages:
+        if not any(_trainable(texts, rows[name].train, language) for name, texts in corpora.items() if language in texts):
+            refuse(f"text of {language}", "sentences to train on", "none that is left", "give other text, or exclude less")
+    resolved = resolve(recipe)
+    if resolved.tlm_share and not any(
+        _trainable(texts, rows[name].train, *pair) for name, texts in corpora.items() for pair in itertools.combinations(texts, 2)
+    ):
+        if recipe.tlm_share is None:
+            return dataclasses.replace(resolved, tlm_share=0.0)
+        refuse("tlm_share", "0 where no pair is a translation", str(recipe.tlm_share), "set tlm_share=0, or add parallel text")
+    return resolved
+
+
+def _trainable(texts: Mapping[str, Corpus], train: np.ndarray, *languages: str) -> bool:
+    """Whether there is a row to train on whose sentences in these languages have words, and differ."""
+    sides = [texts[language].sentences for language in languages]
+    for row in np.flatnonzero(train).tolist():
+        sentences = [side[row] for side in sides]
+        if all(sentence.strip() for sentence in sentences) and len(set(sentences)) == len(sentences):
+            return True
+    return False
+
+
+def _check_choice(recipe: TrainRecipe, measured: set[str]) -> None:
+    """Refuse to choose weights by a language of which nothing is held out."""
+    if recipe.select in recipe.languages and recipe.select not in measured:
+        refuse("select", "a language with held-out sentences", repr(recipe.select), "raise validation or max_length")
+    if not measured and (recipe.select == "best" or recipe.patience):
+        refuse("validation", "held-out sentences to choose weights by", "none that is left", "raise it, or raise max_length")
 
 
 def build_streams(
@@ -118,7 +164,7 @@ def build_streams(
     InputError: settings that do not go together, a batch with no room for a row, a language with nothing to train on, or sentence
         pairs asked for where there are none.
     """
-    _check_units(recipe)
+    recipe = resolve_rows(recipe, SharingPlan.parse(recipe.sharing, recipe.encoder.layers, tied=recipe.encoder.tied))
     rows_of, sort = split_rows(recipe, corpora), _Sorter(recipe)
     for source in recipe.sources:
         texts, rows = corpora[source.name], rows_of[source.name]
@@ -132,23 +178,15 @@ def build_streams(
     streams = sort.train if sort.is_plain else [*_join(recipe, sort.texts), *sort.train]
     counts = {language: _count(language, sort.texts, vocabularies.sizes[language]) for language in recipe.languages}
     held_out = sort.held_out
+    _check_choice(
+        recipe,
+        {stream.languages[0] for stream in held_out.values() if len(stream.languages) == 1}
+        | {text.language for text in sort.kept if recipe.units != "sentences" and len(text.rows)},
+    )
     if recipe.units != "sentences":
         one_each = dataclasses.replace(recipe, batch_languages="one")
         held_out = {stream.name: stream for stream, _ in _join(one_each, sort.kept, held_out=True)} | held_out
     return TrainingData([stream for stream, _ in streams], _probabilities(streams, recipe), held_out, dict(sort.left_out), counts)
-
-
-def _check_units(recipe: TrainRecipe) -> None:
-    """Refuse settings that do not go together."""
-    if recipe.units != "sentences" and recipe.batch_tokens < recipe.max_length:
-        refuse("batch_tokens", f"room for a row (max_length = {recipe.max_length} tokens)", str(recipe.batch_tokens), "raise it")
-    if recipe.units == "nsp" and recipe.tlm_share > 0:
-        refuse("tlm_share", "0 with units = nsp (sentence pairs have no next sentence)", str(recipe.tlm_share), "set tlm_share=0")
-    if recipe.units == "nsp" and recipe.validation < 2:
-        refuse("validation", "at least 2 with units = nsp (a pair needs two sentences)", str(recipe.validation), "raise it")
-    for source in recipe.sources:
-        if source.weight != 1 and (recipe.units != "sentences" or recipe.batch_languages == "mixed"):
-            refuse(f"{source.name}.weight", "1 where sources are joined", repr(source.weight), "leave it out, or use units=sentences")
 
 
 def _encode(vocabularies: Vocabularies, corpus: Corpus, folder: Path) -> TokenFile:
@@ -188,7 +226,7 @@ class _Sorter:
                     self.kept.append(Text(group[0], numbers[0], sides[0], held_out))
                 name = f"{source.name} {'-'.join(group)}"
                 if len(train) and (len(group) == 2 or self.is_plain):
-                    weight = source.weight * len(train) ** self.recipe.sample_exponent
+                    weight = source.weight * _weight(len(train), self.recipe)
                     self.train.append((Stream(name, sides, train, group, numbers, self.recipe.batch_tokens), weight))
                 if len(held_out) and (len(group) == 2 or self.recipe.units == "sentences"):
                     self.held_out[name] = Stream(name, sides, held_out, group, numbers, self.recipe.batch_tokens)
@@ -217,7 +255,7 @@ def _join(recipe: TrainRecipe, texts: list[Text], held_out: bool = False) -> lis
         n, rows = sum(len(text.rows) for text in mine), recipe.batch_tokens // recipe.max_length
         if n == 0:
             continue
-        weight = n**recipe.sample_exponent
+        weight = _weight(n, recipe)
         if recipe.units == "sentences":
             streams.append((MixedSentences(f"all {name}", mine, recipe.batch_tokens), weight))
             continue
@@ -226,6 +264,11 @@ def _join(recipe: TrainRecipe, texts: list[Text], held_out: bool = False) -> lis
             rows = max(1, min(rows, (words + n) // recipe.max_length))
         streams.append((_JOINED[recipe.units](f"all {name}", mine, recipe.max_length, rows), weight))
     return streams
+
+
+def _weight(n: int, recipe: TrainRecipe) -> float:
+    """How often a stream of n sentences is drawn, beside the others."""
+    return float(sampling_weights([n], recipe.sample_exponent)[0])
 
 
 def _count(language: str, texts: list[Text], size: int) -> np.ndarray:
@@ -274,11 +317,12 @@ def _held_out_rows(n: int, recipe: TrainRecipe, name: str) -> np.ndarray:
     They are drawn one by one; for pairs of segments, which need sentences that follow each other, they are one stretch.
     """
     kept, rng = np.zeros(n, bool), np.random.default_rng([recipe.seed, *name.encode()])
+    size = held_out_size(recipe, n)
     if recipe.units == "nsp":
-        start = int(rng.integers(max(1, n - recipe.validation + 1)))
-        kept[start : start + recipe.validation] = True
+        start = int(rng.integers(max(1, n - size + 1)))
+        kept[start : start + size] = True
     else:
-        kept[rng.permutation(n)[: recipe.validation]] = True
+        kept[rng.permutation(n)[:size]] = True
     return kept
 
 
@@ -320,11 +364,16 @@ def _usable(
 def _probabilities(train: list[tuple[AnyStream, float]], recipe: TrainRecipe) -> np.ndarray:
     """How often each stream is drawn: by its weight, within the shares of MLM and TLM."""
     is_pair = np.array([isinstance(stream, Stream) and len(stream.sides) == 2 for stream, _ in train])
-    if not is_pair.any() and recipe.tlm_share > 0:
-        refuse("tlm_share", "0 where no source has two languages", str(recipe.tlm_share), "set tlm_share=0 or add parallel text")
+    tlm_share = recipe.tlm_share or 0.0
+    if not is_pair.any() and tlm_share:
+        refuse("tlm_share", "0 where no pair is left to train on", str(tlm_share), "set tlm_share=0, or raise max_length")
     weights = np.array([weight for _, weight in train])
     probabilities = np.zeros(len(train))
-    for mine, share in ((is_pair, recipe.tlm_share), (~is_pair, 1 - recipe.tlm_share)):
+    for mine, share in ((is_pair, tlm_share), (~is_pair, 1 - tlm_share)):
         if share:
             probabilities[mine] = share * weights[mine] / weights[mine].sum()
+    drawn = {language for (stream, _), p in zip(train, probabilities, strict=True) if p > 0 for language in stream.languages}
+    for language in recipe.languages:
+        if language not in drawn:
+            refuse(f"text of {language}", "to be drawn in some steps", "never", "lower tlm_share, or draw more evenly")
     return probabilities

@@ -8,6 +8,7 @@ import torch
 
 from crosslens.models.costs import flops_per_token
 from crosslens.models.encoder import MaskedLM
+from crosslens.models.interop import check_exportable
 from crosslens.models.parts import sharing_table
 from crosslens.models.settings import TrainRecipe, resolve
 from crosslens.models.sharing import SharingPlan
@@ -43,11 +44,13 @@ class Estimate:
         """The sums in words."""
         total = self.flops_per_token * self.tokens
         gpu = total / (_H100 * _UTILISATION)
+        left_open = ["held out: a tenth of each source, at most 300 sentences (validation=N sets another number)"]
         return [
             f"parameters: {self.parameters:,} at most (a learnt vocabulary may be smaller than asked for)",
             f"operations: {self.flops_per_token / 1e6:,.1f} MFLOP per token; {total:.2e} in all, for {self.tokens:,} tokens",
             f"time: about {_duration(total / self.here)} of pure products on this machine's CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
             f"expect up to twice as long), about {_duration(gpu)} on one H100 at {100 * _UTILISATION:.0f} % of its bfloat16 peak",
+            *(left_open if self.recipe.validation is None else []),
         ]
 
 
@@ -59,6 +62,7 @@ def estimate(recipe: TrainRecipe) -> Estimate:
     InputError: settings that do not go together.
     """
     recipe = resolve(recipe)
+    check_exportable(recipe.encoder)
     vocabulary, languages = recipe.vocabulary, recipe.languages
     united = vocabulary.mode in ("union", "disjoint")
     size = 5 + (vocabulary.size - 5) * len(languages) if united else vocabulary.size  # the special tokens are shared

@@ -10,7 +10,7 @@ from typing import Any
 from crosslens.errors import refuse
 from crosslens.files import write_whole
 
-__all__ = ["Events", "cut_log"]
+__all__ = ["Events", "cut_log", "need_tensorboard"]
 
 
 class Events:
@@ -34,14 +34,10 @@ class Events:
             return
         cut_log(self.path, done)
         if tensorboard:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError:
-                command = "install it with: pip install -c constraints.txt '.[tensorboard]'"
-                refuse("tensorboard", "the package tensorboard", "none installed", command)
+            writer = need_tensorboard()
             if not done:
                 shutil.rmtree(folder / "tensorboard", ignore_errors=True)
-            self.writer = SummaryWriter(str(folder / "tensorboard"), purge_step=done + 1 if done else None)
+            self.writer = writer(str(folder / "tensorboard"), purge_step=done + 1 if done else None)
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Append one line with its ``step``; it is on disk when this returns."""
@@ -59,6 +55,21 @@ class Events:
         """Flush what TensorBoard holds back."""
         if self.writer is not None:
             self.writer.close()
+
+
+def need_tensorboard() -> Any:
+    """The class that writes TensorBoard's events.
+
+    Raises
+    ------
+    InputError: TensorBoard is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        command = "install it with: pip install -c constraints.txt '.[tensorboard]'"
+        refuse("tensorboard", "the package tensorboard", "none installed", command)
+    return SummaryWriter
 
 
 def _numbers(prefix: str, line: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

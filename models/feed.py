@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from crosslens.models.batches import Batch, schedule
+from crosslens.models.costs import Load
 from crosslens.models.data import TrainingData
 from crosslens.models.encoder import Group
 from crosslens.models.masking import Masker, Pieces
@@ -33,12 +34,14 @@ class Step:
     predicted: masked tokens of the whole batch, over all processes.
     rows: rows of the whole batch.
     tokens: its tokens without padding.
+    loads: language to what its rows cost (:mod:`crosslens.models.costs`).
     """
 
     parts: list[dict[str, Any]]
     predicted: int
     rows: int
     tokens: int
+    loads: dict[str, Load]
 
 
 class Feed:
@@ -64,7 +67,16 @@ class Feed:
             tensors_of(batch, *masked, self.recipe, part=number * self.size + self.rank, parts=all_parts)
             for number in range(self.recipe.accumulate)
         ]
-        return Step(mine, len(masked[2]), len(batch.ids), int(batch.lengths.sum()))
+        return Step(mine, len(masked[2]), len(batch.ids), int(batch.lengths.sum()), self._loads(batch, masked[1]))
+
+    def _loads(self, batch: Batch, masked: np.ndarray) -> dict[str, Load]:
+        """Language to the load of the rows that begin in it: these use its parts."""
+        predicted = np.bincount(masked // batch.ids.shape[1], minlength=len(batch.ids))
+        numbers = batch.languages[:, 0]
+        return {
+            self.recipe.languages[number]: Load.of(batch.lengths[numbers == number], predicted[numbers == number])
+            for number in np.unique(numbers).tolist()
+        }
 
     def _items(self, which: int, turn: int) -> np.ndarray:
         epoch, first, plan = self._plans.get(which, (-1, 0, []))

@@ -32,7 +32,7 @@ from crosslens.models.model_files import check_file
 from crosslens.models.tokenisation import save_tokenizer
 from crosslens.progress import say
 
-__all__ = ["export_model", "import_model", "view_weights"]
+__all__ = ["check_exportable", "export_model", "import_model", "view_weights"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,6 +199,18 @@ def export_model(
     write_json(folder / "config.json", described)  # last: who finds it finds a whole model
 
 
+def check_exportable(config: EncoderConfig) -> None:
+    """Refuse a shape that :func:`export_model` cannot write, before anything is trained.
+
+    Raises
+    ------
+    InputError: transformers has no class of this shape.
+
+    >>> check_exportable(EncoderConfig())
+    """
+    _family(config)
+
+
 def _family(config: EncoderConfig) -> Family:
     """The layout that can hold a shape."""
     plain = config.head == "plain"
@@ -216,7 +228,7 @@ def _family(config: EncoderConfig) -> Family:
     }
     for reason, true in reasons.items():
         if true:
-            refuse("encoder", "a shape that one of transformers' classes has", reason, "keep it with save_model instead")
+            refuse("encoder", "a shape that one of transformers' classes has", reason, "change it, or keep the model with save_model")
     return family
 
 
@@ -310,6 +322,8 @@ def _shape_of(where: str, theirs: Mapping[str, Any], family: Family, weights: Ma
     """Our words for their config.json; defaults are those of transformers."""
     if family is _XLM:
         d = theirs["emb_dim"]
+        if theirs.get("causal"):
+            refuse(where, "an encoder", "a decoder (causal)", "only encoders can be imported")
         return EncoderConfig(
             vocab_size=weights["transformer.embeddings.weight"].shape[0], hidden_size=d, layers=theirs["n_layers"], heads=theirs["n_heads"],
             ffn_size=4 * d, max_positions=theirs.get("max_position_embeddings", 512), dropout=theirs.get("dropout", 0.1),

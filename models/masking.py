@@ -16,6 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from crosslens.errors import refuse
+from crosslens.models.limits import check_numbers
 
 __all__ = ["Masker", "Masking", "Pieces", "choose_masked", "draw_weighted"]
 
@@ -33,6 +34,9 @@ class Masking:
         multiple of 8 (fewer than 8 stay), as the program of Conneau & Lample (2019) does.
     exponent: tokens are drawn without replacement with weight (occurrences of their piece in its language) ** -exponent: 0 draws evenly,
         0.5 (which Conneau & Lample used) a piece that is 100 times as rare 10 times as readily. Pieces that never occur are never drawn.
+    counts: whose occurrences the exponent is about: those in the token's own "language", or in all of them ("joint", as the program of
+        Conneau & Lample counts them in its one dictionary; where languages have ids of their own, it is the same). None: "joint" with
+        count xlm, else "language".
     scope: where random tokens come from: the pieces of "all" languages, or those that occur in the token's own "language".
     whole_words: choose words, not pieces; with "exact" a word that would exceed the number is left out, but one is always chosen.
     protect_first: never choose the first position of a row (which "xlm" implies).
@@ -43,19 +47,20 @@ class Masking:
     random: float = 0.1
     count: str = "exact"
     exponent: float = 0.0
+    counts: str | None = None
     scope: str = "all"
     whole_words: bool = False
     protect_first: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate < 1:
-            refuse("masking.rate", "a fraction between 0 and 1", repr(self.rate), "0.15 is the usual choice")
-        if not (min(self.masked, self.random) >= 0 and self.masked + self.random <= 1 + 1e-9):
-            refuse("masking.masked + masking.random", "at most 1", f"{self.masked} + {self.random}", "0.8 and 0.1 are usual")
+        check_numbers(self, "masking.")
+        if not 0 < self.masked + self.random <= 1 + 1e-9:  # where all stay, the answer stands in the text and nothing is learnt
+            got = f"{self.masked} + {self.random}"
+            refuse("masking.masked + masking.random", "above 0, and at most 1", got, "0.8 and 0.1 are usual")
         if self.count not in ("exact", "bernoulli", "xlm"):
             refuse("masking.count", "exact, bernoulli or xlm", repr(self.count), "choose one of the three")
-        if not 0 <= self.exponent < math.inf:
-            refuse("masking.exponent", "a number from 0 up", repr(self.exponent), "0 chooses evenly, 0.5 rare pieces more often")
+        if self.counts not in (None, "language", "joint"):
+            refuse("masking.counts", "language or joint", repr(self.counts), "choose one of the two")
         if self.scope not in ("all", "language"):
             refuse("masking.scope", "all or language", repr(self.scope), "choose one of the two")
         if self.exponent and self.count == "bernoulli":
@@ -63,6 +68,11 @@ class Masking:
         if self.whole_words and (self.exponent or self.count == "xlm"):
             got = "count xlm" if self.count == "xlm" else f"exponent {self.exponent}"
             refuse("masking.whole_words", "exponent 0 and count exact or bernoulli", got, "weights and xlm's number are about pieces")
+
+    @property
+    def counted(self) -> str:
+        """Whose occurrences count, "language" or "joint"."""
+        return self.counts or ("joint" if self.count == "xlm" else "language")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,6 +184,8 @@ class Masker:
         self._offsets = np.cumsum(self._sizes) - self._sizes if of_language else None  # where a language's rows of the tables begin
         special, counts = (np.concatenate([getattr(p, name) for p in pieces]) for name in ("special", "counts"))
         self._starts = np.concatenate([p.starts for p in pieces])
+        if shared_ids and masking.counted == "joint":
+            counts = np.tile(np.sum([p.counts for p in pieces], axis=0), len(pieces))
         self._eligible = ~special & (counts > 0) if masking.exponent else ~special
         self._weights = np.maximum(counts, 1).astype(float) ** -masking.exponent if masking.exponent else None
         own = masking.scope == "language"

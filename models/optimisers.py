@@ -28,7 +28,7 @@ def learning_rate(step: int, settings: Optimisation, steps: int) -> float:
     >>> [round(learning_rate(s, xlm, 417_000), 10) for s in (0, 15_000, 30_000, 120_000)]
     [1e-07, 5.005e-05, 0.0001, 5e-05]
     """
-    first, peak, warmup = settings.first_rate, settings.peak_rate, settings.warmup
+    first, peak, warmup = settings.first_rate, settings.peak_rate, settings.warmup_of(steps)
     at = step if first else step + 1
     if step < warmup:
         return first + (peak - first) * at / warmup
@@ -41,8 +41,8 @@ def learning_rate(step: int, settings: Optimisation, steps: int) -> float:
 class Lamb(torch.optim.Optimizer):
     """LAMB (You et al. 2020, algorithm 2): Adam's step, rescaled for each tensor by ‖weights‖ / ‖step‖.
 
-    Moments are corrected for their start; the decay is added to the step before its norm is taken. Tensors whose weight decay is 0
-    (biases, norms) and tensors of zeros are not rescaled.
+    Moments are corrected for their start; the decay is added to the step before its norm is taken. Groups with ``rescale`` False are
+    not rescaled (biases and norms, as in the authors' program), and neither are tensors of zeros.
     """
 
     def __init__(
@@ -52,8 +52,9 @@ class Lamb(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-6,
         weight_decay: float = 0.0,
+        rescale: bool = True,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "rescale": rescale})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -77,16 +78,16 @@ class Lamb(torch.optim.Optimizer):
         count = state["step"].item()
         root = (state["exp_avg_sq"] / (1 - beta2**count)).sqrt_().add_(group["eps"])
         direction = (state["exp_avg"] / (1 - beta1**count)).div_(root)
-        if not group["weight_decay"]:
-            return direction
         direction.add_(parameter, alpha=group["weight_decay"])
+        if not group["rescale"]:
+            return direction
         weight, size = parameter.norm(), direction.norm()
         trust = torch.where((weight > 0) & (size > 0), weight / size, torch.ones_like(weight))
         return direction.mul_(trust)
 
 
 def build_optimiser(model: nn.Module, settings: Optimisation) -> torch.optim.Optimizer:
-    """The optimiser over all trainable parameters; only matrices decay."""
+    """The optimiser over all trainable parameters; only matrices decay, and are rescaled by LAMB."""
     trained = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
@@ -94,6 +95,8 @@ def build_optimiser(model: nn.Module, settings: Optimisation) -> torch.optim.Opt
     ]
     betas = (settings.beta1, settings.beta2)
     if settings.optimiser == "lamb":
+        for group, rescale in zip(groups, (True, False), strict=True):
+            group["rescale"] = rescale
         return Lamb(groups, lr=settings.peak_rate, betas=betas, eps=settings.eps)
     kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     return kind(groups, lr=settings.peak_rate, betas=betas, eps=settings.eps, fused=True)

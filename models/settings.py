@@ -1,19 +1,23 @@
 """What a training run is told: one frozen record, readable, printable and saved with the run."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any
 
-from crosslens.checks import check_seed
 from crosslens.errors import refuse
+from crosslens.models.limits import check_numbers, shown
 from crosslens.models.masking import Masking
 from crosslens.models.shape import EncoderConfig
 from crosslens.models.sharing import SharingPlan, resolve_system
 from crosslens.models.tokenisation import Vocabulary
 
-__all__ = ["Optimisation", "Source", "TrainRecipe", "describe", "from_dict", "resolve", "with_overrides"]
+__all__ = ["Optimisation", "Source", "TrainRecipe", "describe", "from_dict", "resolve", "resolve_rows", "with_overrides"]
+
+_WARMUP, _TLM_SHARE = 500, 0.5  # where a recipe leaves them open and the run has room for them
+_LEAST_ROW = {"sentences": 1, "stream": 1, "packed": 3, "nsp": 5}  # tokens that a row must have room for
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,10 +43,9 @@ class Source:
     def __post_init__(self) -> None:
         if not self.texts:
             refuse(f"{self.name}.texts", "at least one language", "none", "name a text file")
+        check_numbers(self, f"{self.name}.")
         if self.id_column >= 0 and not self.columns:
             refuse(f"{self.name}.columns", "a column for each text where there is an id column", "none", "name the columns of the texts")
-        if not self.weight > 0:
-            refuse(f"{self.name}.weight", "a number above 0", repr(self.weight), "leave the source out to draw nothing from it")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,7 @@ class Optimisation:
         (You et al. 2020).
     peak_rate: highest learning rate.
     first_rate: learning rate from which the warm-up rises (XLM: 1e-7).
-    warmup: steps of linear rise to the peak.
+    warmup: steps of linear rise to the peak, no more than the run has; None: 500, or a quarter of the steps where these are few.
     decay: "linear" or "cosine", to zero at the last step; or "inverse_sqrt" (Vaswani et al. 2017).
     weight_decay: decay of matrices (biases and norms have none).
     beta1, beta2: decay of the first and second moment.
@@ -66,7 +69,7 @@ class Optimisation:
     optimiser: str = "adamw"
     peak_rate: float = 1e-3
     first_rate: float = 0.0
-    warmup: int = 500
+    warmup: int | None = None
     decay: str = "linear"
     weight_decay: float = 0.01
     beta1: float = 0.9
@@ -75,13 +78,23 @@ class Optimisation:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
+        check_numbers(self, "optimisation.")
         if self.optimiser not in ("adamw", "adam", "lamb"):
             refuse("optimisation.optimiser", "adamw, adam or lamb", repr(self.optimiser), "choose one of these")
         if self.decay not in ("linear", "cosine", "inverse_sqrt"):
             refuse("optimisation.decay", "linear, cosine or inverse_sqrt", repr(self.decay), "choose one of these")
-        if self.warmup < 1 or self.peak_rate <= 0 or self.clip < 0 or not 0 <= self.first_rate <= self.peak_rate:
-            fit = "warmup >= 1, peak_rate > 0, clip >= 0 and first_rate from 0 to peak_rate"
-            refuse("optimisation", fit, repr(self), "choose values in these ranges")
+        if self.first_rate > self.peak_rate:
+            refuse(
+                "optimisation.first_rate", f"at most peak_rate = {self.peak_rate!r}", repr(self.first_rate), "lower it, or raise peak_rate"
+            )
+
+    def warmup_of(self, steps: int) -> int:
+        """Steps of the warm-up in a run of ``steps``.
+
+        >>> Optimisation().warmup_of(100_000), Optimisation().warmup_of(20), Optimisation(warmup=5).warmup_of(20)
+        (500, 5, 5)
+        """
+        return min(_WARMUP, max(1, steps // 4)) if self.warmup is None else self.warmup
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,10 +113,11 @@ class TrainRecipe:
     sharing: what each language owns: a named system ("sep-emb-1-3"), or the text of a plan ("sep=emb,1-3"); "" shares everything.
         See :mod:`crosslens.models.sharing`.
     batch_tokens: tokens of a batch, padding included, over all processes and parts together.
-    tlm_share: share of the steps on sentence pairs (TLM); the rest is MLM on single sentences.
-    sample_exponent: streams are drawn in proportion to (their sentences) ** exponent, times their source's weight.
+    tlm_share: share of the steps on sentence pairs (TLM); the rest is MLM on single sentences. None: 0.5 where a source has pairs that
+        can be learnt from, else 0.
+    sample_exponent: streams are drawn in proportion to (their sentences) ** exponent, times their source's weight; 0 or -1: evenly.
     max_length: longest sentence in pieces; longer ones are left out and counted. For other units: tokens of a row.
-    validation: sentences of each source that are held out.
+    validation: sentences of each source that are held out; None: a tenth of the source, at most 300.
     exclude: files with sentences that must not be trained on (a test set, say).
     seed: seed of everything that is drawn.
     accumulate: parts that a batch is computed in, one after the other: less memory, the same update.
@@ -126,10 +140,10 @@ class TrainRecipe:
     batch_languages: str = "one"
     sharing: str = ""
     batch_tokens: int = 4096
-    tlm_share: float = 0.5
+    tlm_share: float | None = None
     sample_exponent: float = 0.7
     max_length: int = 62
-    validation: int = 300
+    validation: int | None = None
     exclude: tuple[str, ...] = ()
     seed: int = 0
     accumulate: int = 1
@@ -154,9 +168,7 @@ class TrainRecipe:
         return tuple(dict.fromkeys(language for source in self.sources for language in source.texts))
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "max_length", "validation", "accumulate", "log_every", "validate_every", "save_every"):
-            if getattr(self, name) < 1:
-                refuse(name, "a whole number from 1 up", repr(getattr(self, name)), "choose a larger one")
+        check_numbers(self)
         choices = {
             "units": ("sentences", "stream", "packed", "nsp"),
             "batch_languages": ("one", "mixed"),
@@ -167,11 +179,6 @@ class TrainRecipe:
                 refuse(name, f"one of {', '.join(known)}", repr(getattr(self, name)), "choose one of these")
         if self.select not in ("last", "best", *self.languages):
             refuse("select", f"last, best or one of {', '.join(self.languages)}", repr(self.select), "choose one of these")
-        if self.patience < 0:
-            refuse("patience", "a whole number from 0 up", repr(self.patience), "0 never stops early")
-        if not 0 <= self.tlm_share <= 1:
-            refuse("tlm_share", "a fraction from 0 to 1", repr(self.tlm_share), "0.5 gives half of the steps to sentence pairs")
-        check_seed(self.seed)
         if not self.sources:
             refuse("sources", "at least one text", "none", "name a text file")
         names = [source.name for source in self.sources]
@@ -182,10 +189,15 @@ class TrainRecipe:
         if self.max_length + marks > self.encoder.max_positions:
             room = f"at most encoder.max_positions{' - 2' if marks else ''} = {self.encoder.max_positions - marks}"
             refuse("max_length", room, str(self.max_length), "lower it or raise encoder.max_positions")
+        if (warmup := self.optimisation.warmup_of(self.steps)) > self.steps:
+            remedy = f"lower it, to {Optimisation().warmup_of(self.steps)} say, or raise steps"
+            refuse("optimisation.warmup", f"at most steps = {self.steps} (the peak rate is never reached)", str(warmup), remedy)
 
 
 def resolve(recipe: TrainRecipe) -> TrainRecipe:
-    """The recipe with what a named system of sharing stands for, its settings checked against each other.
+    """The recipe with what a named system of sharing stands for and what it left open, its settings checked against each other.
+
+    Left open (None) stays only ``validation``, which depends on the text.
 
     Raises
     ------
@@ -197,8 +209,7 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
         refuse("vocabulary.mode", "shared ids where token embeddings are shared", "separate", 'use union, or sharing="sep=emb"')
     if mode == "separate" and not plan.owned("bias"):
         refuse("sharing", "an output bias for each language where ids are separate", str(plan), "add bias, or use sep=emb")
-    if recipe.tlm_share and plan.separate:
-        refuse("tlm_share", "0 where languages own parts (a pair is of two languages)", str(recipe.tlm_share), "set tlm_share=0")
+    recipe = resolve_rows(recipe, plan)
     if recipe.units == "nsp" and not (recipe.encoder.next_sentence and recipe.encoder.segments == 2):
         got = f"next_sentence={recipe.encoder.next_sentence}, segments={recipe.encoder.segments}"
         refuse("encoder", 'next_sentence=true and segments=2 for units="nsp"', got, "set both")
@@ -208,8 +219,53 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
         recipe,
         sharing=str(plan),
         vocabulary=dataclasses.replace(recipe.vocabulary, mode=mode),
-        masking=dataclasses.replace(recipe.masking, scope=scope),
+        masking=dataclasses.replace(recipe.masking, scope=scope, counts=recipe.masking.counted),
+        optimisation=dataclasses.replace(recipe.optimisation, warmup=recipe.optimisation.warmup_of(recipe.steps)),
     )
+
+
+def resolve_rows(recipe: TrainRecipe, plan: SharingPlan) -> TrainRecipe:
+    """The recipe with its share of sentence pairs; what a batch's rows are to be is checked against the other settings.
+
+    Raises
+    ------
+    InputError: pairs where there can be none, or settings that do not go with the units.
+    """
+    _check_units(recipe)
+    return dataclasses.replace(recipe, tlm_share=_tlm_share(recipe, plan))
+
+
+def _tlm_share(recipe: TrainRecipe, plan: SharingPlan) -> float:
+    """The share of sentence pairs: what was asked for if it can be had, else what fits."""
+    paired = {language for source in recipe.sources if len(source.texts) > 1 for language in source.texts}
+    alone = [language for language in recipe.languages if language not in paired]
+    reasons = {
+        "0 where languages own parts (a pair is of two languages)": bool(plan.separate),
+        "0 with units = nsp (sentence pairs have no next sentence)": recipe.units == "nsp",
+        "0 where no source has two languages": not paired,
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    share = recipe.tlm_share
+    if share is None:
+        return _TLM_SHARE if reason is None else 0.0
+    if share and reason:
+        refuse("tlm_share", reason, str(share), "set tlm_share=0" + (", or add parallel text" if not paired else ""))
+    if share == 1 and alone:
+        refuse("tlm_share", f"below 1 where a language has no pairs ({', '.join(alone)})", str(share), "nothing would train it: lower it")
+    return share
+
+
+def _check_units(recipe: TrainRecipe) -> None:
+    """Refuse settings that do not go with the rows that are asked for."""
+    if recipe.max_length < _LEAST_ROW[recipe.units]:
+        refuse("max_length", f"at least {_LEAST_ROW[recipe.units]} tokens a row for these units", str(recipe.max_length), "raise it")
+    if recipe.units != "sentences" and recipe.batch_tokens < recipe.max_length:
+        refuse("batch_tokens", f"room for a row (max_length = {recipe.max_length} tokens)", str(recipe.batch_tokens), "raise it")
+    if recipe.units == "nsp" and recipe.validation == 1:
+        refuse("validation", "at least 2 with units = nsp (a pair needs two sentences)", str(recipe.validation), "raise it")
+    for source in recipe.sources:
+        if source.weight != 1 and (recipe.units != "sentences" or recipe.batch_languages == "mixed"):
+            refuse(f"{source.name}.weight", "1 where sources are joined", repr(source.weight), "leave it out, or use units=sentences")
 
 
 def from_dict(kind: type, values: Mapping[str, Any], where: str = "") -> Any:
@@ -235,14 +291,14 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple and isinstance(value, (list, tuple)):
         return tuple(_convert(parts[0], item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is types.UnionType:
-        return value
+    if origin is types.UnionType:  # a number, or None where it is left open
+        return None if value is None else _convert(parts[0], value, where)
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {str(key): _convert(parts[1], item, f"{where}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return float(value) if value.bit_length() < 1024 else math.inf  # beyond a float, and so beyond every range
     if not isinstance(hint, type) or not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        refuse(where, getattr(hint, "__name__", str(hint)), repr(value), "give a value of this type")
+        refuse(where, getattr(hint, "__name__", str(hint)), shown(value), "give a value of this type")
     return value
 
 

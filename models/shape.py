@@ -3,6 +3,7 @@
 import dataclasses
 
 from crosslens.errors import refuse
+from crosslens.models.limits import check_numbers
 
 __all__ = ["EncoderConfig"]
 
@@ -65,16 +66,9 @@ class EncoderConfig:
     attention: str = "sdpa"
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "hidden_size", "layers", "heads", "ffn_size", "max_positions"):
-            if getattr(self, name) < 1:
-                refuse(f"encoder.{name}", "a whole number from 1 up", repr(getattr(self, name)), "choose a larger one")
-        for name in ("segments", "position_offset", "pad_id"):
-            if getattr(self, name) < 0:
-                refuse(f"encoder.{name}", "a whole number from 0 up", repr(getattr(self, name)), "choose a larger one")
+        check_numbers(self, "encoder.")
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 refuse(f"encoder.{name}", f"one of {', '.join(known)}", repr(getattr(self, name)), "choose one of these")
         if self.hidden_size % self.heads:
             refuse("encoder.heads", f"a divisor of hidden_size = {self.hidden_size}", str(self.heads), "change one of the two")
-        if not 0 <= self.dropout < 1:
-            refuse("encoder.dropout", "a fraction from 0 up to 1 (excluded)", repr(self.dropout), "choose a smaller one")

@@ -18,8 +18,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from crosslens.errors import InputError, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
+from crosslens.models.limits import LIMITS, check_numbers, shown
 
-__all__ = ["SPECIAL_TOKENS", "Vocabulary", "balanced_sample", "load_tokenizer", "save_tokenizer", "train_tokenizer"]
+__all__ = ["SPECIAL_TOKENS", "Vocabulary", "balanced_sample", "load_tokenizer", "sampling_weights", "save_tokenizer", "train_tokenizer"]
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4 in every vocabulary
 
@@ -38,8 +39,8 @@ class Vocabulary:
     ----------
     size: number of pieces, special tokens included: of the one vocabulary if ``mode`` is "joint", of each language's otherwise.
     kind: "unigram" (Kudo 2018) or "bpe" (Sennrich et al. 2016).
-    sample_exponent: languages are sampled in proportion to (their sentences) ** exponent; 1 keeps the corpus as it is, 0 gives each
-        language the same share.
+    sample_exponent: languages are sampled in proportion to (their sentences) ** exponent; 1 keeps the corpus as it is, 0 (or -1, as in
+        XLM) gives each language the same share.
     sentences: how many sentences are drawn to learn from.
     mode: "joint": one vocabulary learnt from all languages. "union": one for each language, then united, so that identical pieces are
         one id (the natural anchors of Conneau et al. 2020). "disjoint": the same, but only the special tokens are shared (no anchors).
@@ -56,20 +57,37 @@ class Vocabulary:
     copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_numbers(self, "vocabulary.")
         if self.kind not in ("unigram", "bpe"):
             refuse("vocabulary.kind", "unigram or bpe", repr(self.kind), "choose one of the two")
         if self.mode not in ("joint", "union", "disjoint", "separate"):
             refuse("vocabulary.mode", "joint, union, disjoint or separate", repr(self.mode), "choose one of the four")
         if self.copies and self.mode not in ("disjoint", "separate"):
             refuse("vocabulary.mode", "disjoint or separate where a language is a copy", repr(self.mode), "choose one of the two")
-        if self.size <= len(SPECIAL_TOKENS):
-            refuse("vocabulary.size", f"more than the {len(SPECIAL_TOKENS)} special tokens", str(self.size), "choose a larger one")
+
+
+def sampling_weights(counts: Sequence[int], exponent: float | int) -> np.ndarray:
+    """(n,) relative weights of languages or streams: counts ** exponent; the same for all with exponent 0 or -1.
+
+    Conneau & Lample 2019, eq. 1, and the -1 of their program, which is no power but stands for "evenly".
+
+    Raises
+    ------
+    InputError: an exponent that is neither -1 nor in its range.
+
+    >>> sampling_weights([900, 100], -1).tolist()
+    [1.0, 1.0]
+    """
+    limits = LIMITS["Vocabulary"]["sample_exponent"]
+    if not limits.hold(exponent):
+        refuse("sample_exponent", str(limits), shown(exponent), limits.remedy)
+    return np.asarray(counts, float) ** (0 if exponent == -1 else exponent)
 
 
 def balanced_sample(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, seed: int) -> Iterator[str]:
     """Sentences drawn (with replacement where a language is short) in the proportions of ``sample_exponent``."""
     rng = np.random.default_rng([seed, 0x70C])
-    weights = np.array([len(lines) for lines in texts.values()], float) ** vocabulary.sample_exponent
+    weights = sampling_weights([len(lines) for lines in texts.values()], vocabulary.sample_exponent)
     counts = np.round(vocabulary.sentences * weights / weights.sum()).astype(int)
     for lines, count in zip(texts.values(), counts, strict=True):
         whole, rest = divmod(int(count), len(lines))

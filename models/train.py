@@ -16,8 +16,9 @@ import contextlib
 import dataclasses
 import json
 import math
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,17 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from crosslens.corpus import Corpus, read_text
-from crosslens.errors import OutputError, refuse
+from crosslens.errors import InputError, OutputError, refuse
 from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, write_json
 from crosslens.models.checkpoint import latest_checkpoint, load_best, load_checkpoint, save_best, save_checkpoint
-from crosslens.models.costs import flops_per_token, peak_flops
-from crosslens.models.data import TrainingData, build_streams, check_sizes, read_source, split_rows
+from crosslens.models.costs import peak_flops, step_flops
+from crosslens.models.data import TrainingData, build_streams, fit_to_text, held_out_size, read_source, split_rows
 from crosslens.models.distributed import World, gathered, join_world, spread, whole
 from crosslens.models.encoder import MaskedLM
-from crosslens.models.events import Events
+from crosslens.models.events import Events, need_tensorboard
 from crosslens.models.feed import Feed, Step
 from crosslens.models.folder import export_run
+from crosslens.models.interop import check_exportable
 from crosslens.models.optimisers import build_optimiser, learning_rate
 from crosslens.models.settings import TrainRecipe, resolve
 from crosslens.models.sharing import SharingPlan
@@ -65,17 +67,21 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, devi
     OutputError: the folder holds a run (without ``resume``), or a run of another recipe.
     TrainingError: the loss is not a number any more; the last checkpoint is kept.
     """
-    folder, recipe = Path(folder), resolve(recipe)
+    folder = Path(folder)
+    check_exportable(resolve(recipe).encoder)
+    if recipe.tensorboard:
+        need_tensorboard()
     with join_world(device, parallel) as world, contextlib.ExitStack() as held:
         prepared: tuple[Vocabularies, TrainingData] | None = None
         with world.together():
             corpora = {source.name: read_source(source) for source in recipe.sources}
+            recipe = fit_to_text(recipe, corpora)
             settings = _settings(recipe, corpora)
         with world.together():
             if world.first:  # it prepares the files that all read
                 if check_folder(folder, "train", settings) and not resume:
                     refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
-                check_sizes(recipe, corpora)
+                held.enter_context(_given_back(folder, new=not folder.exists()))
                 make_folder(folder, str(folder))
                 held.enter_context(lock_folder(folder))
                 claim_folder(folder, "train", settings)
@@ -86,6 +92,27 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, devi
         with world.together():
             vocabularies, data = prepared or _prepare(recipe, corpora, folder)  # the others find it done
         return _train(recipe, vocabularies, data, folder, settings, world)
+
+
+@contextlib.contextmanager
+def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
+    """Free a run's folder when its recipe is refused before the first checkpoint: what was made would refuse the corrected recipe.
+
+    Some refusals need the vocabulary: a sentence that is too long for a batch is known by its pieces alone.
+    """
+    try:
+        yield
+    except InputError:
+        if latest_checkpoint(folder / "checkpoints") is None and not (folder / "model").exists():
+            for name in ("config.json", "data.json", "log.jsonl"):
+                (folder / name).unlink(missing_ok=True)
+            for name in ("tokenizer", "tokens", "tensorboard"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+            if new:
+                (folder / ".lock").unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # somebody else has put a file there
+                    folder.rmdir()
+        raise
 
 
 def _prepare(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path) -> tuple[Vocabularies, TrainingData]:
@@ -250,19 +277,19 @@ class _Meter:
 
     def __init__(self, run: _Run) -> None:
         self.run, self.note, self.started = run, "", time.monotonic()
-        rate, shape = run.recipe.masking.rate, run.model.config
-        self.flops = flops_per_token(shape, run.recipe.max_length, rate)
         self.peak = peak_flops(run.world.device)
         self.at_once = run.world.device.type == "cpu" and run.world.size == 1
         self._clear()
 
     def _clear(self) -> None:
         self.pending: list[tuple[int, torch.Tensor, torch.Tensor, int]] = []
-        self.loss, self.predicted, self.tokens = 0.0, 0, 0
+        self.loss, self.predicted, self.tokens, self.work = 0.0, 0, 0, 0.0
 
     def add(self, step: int, loss: Any, norm: torch.Tensor, batch: Step) -> None:
         self.pending.append((step, loss, norm, batch.predicted))
         self.tokens += batch.tokens
+        if self.peak is not None:
+            self.work += step_flops(self.run.model, batch.loads)
         self.run.memory["tokens"] += batch.tokens
         if self.at_once:
             self.check()
@@ -286,7 +313,7 @@ class _Meter:
         line = {"step": now, "tokens": memory["tokens"], "loss": self.loss / self.predicted, "tokens_per_second": round(rate)}
         line["seconds"] = round(memory["seconds"], 3)
         if self.peak is not None:
-            line["utilisation"] = round(rate * self.flops / (self.peak * self.run.world.size), 4)
+            line["utilisation"] = round(self.work / passed / (self.peak * self.run.world.size), 4)
         self.run.events.write(line)
         self._clear()
         self.restart()
@@ -317,6 +344,8 @@ def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) 
     settings = {name: value for name, value in dataclasses.asdict(recipe).items() if name not in free}
     for source in settings["sources"]:
         source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in corpora[source["name"]].items()}
+    if recipe.validation is None:  # what was chosen
+        settings["validation"] = {name: held_out_size(recipe, len(next(iter(texts.values())))) for name, texts in corpora.items()}
     settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
     return json.loads(json.dumps(settings))
 

@@ -16,6 +16,7 @@ def test_sampling_probabilities_are_those_worked_out_by_hand():
     """Golden check 1."""
     assert sampling_probabilities([900, 100], 0.7).round(4).tolist() == [0.8232, 0.1768]
     assert sampling_probabilities([900, 100], 0.0).tolist() == [0.5, 0.5]
+    assert sampling_probabilities([900, 100], -1).tolist() == [0.5, 0.5]  # "evenly" in the words of XLM
     assert np.allclose(sampling_probabilities([900, 100], 1.0), [0.9, 0.1], rtol=1e-15)
 
 
@@ -154,3 +155,9 @@ def test_ranges_and_places_are_those_of_a_loop():
     assert take(files, which, places).tolist() == [100 * int(w) + int(p) for w, p in zip(which, places, strict=True)]
     ids, positions = lay_out(np.array([1, 2]), 4)
     assert ids.tolist() == [[0] * 4] * 2 and positions.tolist() == [[0] * 4, [0, 1, 0, 0]]
+
+
+@pytest.mark.parametrize("exponent", [float("nan"), float("inf"), -0.5, -2.0, 50.0, True])
+def test_an_exponent_that_is_no_power_is_refused(exponent):
+    with pytest.raises(InputError, match="sample_exponent: expected -1 or a number from 0 to 5, got"):
+        sampling_probabilities([900, 100], exponent)

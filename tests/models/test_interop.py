@@ -85,6 +85,14 @@ def test_a_model_of_transformers_is_read_with_the_same_logits(kind, tmp_path):
     assert same_logits(theirs, import_model(tmp_path), pad=1 if "roberta" in kind or kind == "xlm" else 0)
 
 
+def test_a_causal_model_is_refused(tmp_path):
+    """Read as an encoder it would look ahead: its logits would be others, without a word."""
+    model, config, shape = THEIRS["xlm"]
+    model(config(n_words=90, max_position_embeddings=40, causal=True, **shape)).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"expected an encoder, got a decoder \(causal\); only encoders can be imported"):
+        import_model(tmp_path)
+
+
 SHAPES = {
     "bert": {},
     "bert with segments and next sentences": {"segments": 2, "next_sentence": True},

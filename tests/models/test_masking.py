@@ -236,6 +236,34 @@ def test_weights_are_those_of_the_token_s_language(rng):
     assert hits / 200 == near(100 / 101, 200)
 
 
+def test_weights_of_xlm_are_those_of_the_joint_dictionary(rng):
+    """Its ``mask_scores`` are max(counts, 1) ** -alpha with the counts of one dictionary for all languages; by language where asked."""
+    counts = [np.where(SPECIAL, 0, np.where(np.arange(VOCABULARY) == 7, here, 5_000)) for here in (1, 9_999)]
+    pieces = [some_pieces(counts=c) for c in counts]
+    joint = np.maximum(np.sum(counts, axis=0), 1.0) ** -0.5
+    for options, expected in (
+        ({"count": "xlm"}, joint),
+        ({"counts": "joint"}, joint),
+        ({"count": "xlm", "counts": "language"}, np.maximum(counts[0], 1.0) ** -0.5),
+        ({}, np.maximum(counts[0], 1.0) ** -0.5),
+    ):
+        masker = Masker(Masking(exponent=0.5, **options), pieces, MASK)
+        assert np.allclose(masker._weights[:VOCABULARY], expected, rtol=1e-12), options
+    ids = np.full((1, 200), 7)
+    ids[0, ::2] = 8  # piece 7 is rare in the first language and as common as 8 in both together
+    shares = {}
+    for which in ("language", "joint"):
+        drawn = [mask(ids, Masking(rate=0.005, exponent=0.5, counts=which), rng, pieces)[2][0] for _ in range(400)]
+        shares[which] = sum(int(label) == 7 for label in drawn) / 400
+    assert shares == {"language": near(1 / (1 + 5_000**-0.5), 400), "joint": near(0.5, 400)}
+
+
+def test_languages_with_ids_of_their_own_have_counts_of_their_own():
+    counts = [np.where(SPECIAL, 0, count) for count in (1, 100)]
+    masker = Masker(Masking(exponent=0.5, counts="joint"), [some_pieces(counts=c) for c in counts], MASK, shared_ids=False)
+    assert masker._weights[[7, VOCABULARY + 7]].tolist() == [1.0, 0.1]
+
+
 def test_pieces_without_occurrences_are_not_counted_where_there_are_weights(rng):
     pieces, ids = some_pieces(), sentences(rng)
     _, masked, labels = mask(ids, Masking(exponent=0.7, rate=0.5), rng, [pieces])
@@ -422,13 +450,18 @@ def test_xlm_needs_a_token_after_the_first(rng):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"rate": 0.0}, "masking.rate: expected a fraction between 0 and 1, got 0.0; 0.15 is the usual choice"),
-        ({"rate": 1.0}, "masking.rate: expected a fraction between 0 and 1, got 1.0"),
-        ({"masked": 0.8, "random": 0.3}, r"masking.masked \+ masking.random: expected at most 1, got 0.8 \+ 0.3; 0.8 and 0.1 are usual"),
-        ({"random": -0.1}, r"masking.masked \+ masking.random: expected at most 1, got 0.8 \+ -0.1"),
+        ({"rate": 0.0}, "masking.rate: expected a number above 0 and below 1, got 0.0; 0.15 is the usual choice"),
+        ({"rate": 1.0}, "masking.rate: expected a number above 0 and below 1, got 1.0"),
+        (
+            {"masked": 0.8, "random": 0.3},
+            r"masking.masked \+ masking.random: expected above 0, and at most 1, got 0.8 \+ 0.3; 0.8 and 0.1 are usual",
+        ),
+        ({"random": -0.1}, "masking.random: expected a number from 0 to 1, got -0.1"),
+        ({"masked": 0.0, "random": 0.0}, r"masking.masked \+ masking.random: expected above 0, and at most 1, got 0.0 \+ 0.0"),
         ({"count": "some"}, "masking.count: expected exact, bernoulli or xlm, got 'some'; choose one of the three"),
-        ({"exponent": -0.5}, "masking.exponent: expected a number from 0 up, got -0.5; 0 chooses evenly, 0.5 rare pieces more often"),
-        ({"exponent": math.nan}, "masking.exponent: expected a number from 0 up, got nan"),
+        ({"exponent": -0.5}, "masking.exponent: expected a number from 0 to 5, got -0.5; 0 chooses evenly, 0.5 rare pieces more often"),
+        ({"exponent": math.nan}, "masking.exponent: expected a number from 0 to 5, got nan"),
+        ({"counts": "batch"}, "masking.counts: expected language or joint, got 'batch'; choose one of the two"),
         ({"scope": "batch"}, "masking.scope: expected all or language, got 'batch'; choose one of the two"),
         (
             {"count": "bernoulli", "exponent": 0.5},

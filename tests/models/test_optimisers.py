@@ -89,24 +89,27 @@ def test_adam_puts_the_decay_into_the_gradient():
         assert np.allclose(weight.detach().numpy(), w, rtol=1e-10)
 
 
-def test_lamb_by_its_algorithm():
-    """You et al. 2020, algorithm 2, restated in numpy: a matrix is rescaled, a vector (no decay) is not; four steps in float64."""
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01, 0.2])
+def test_lamb_by_its_algorithm(weight_decay):
+    """You et al. 2020, algorithm 2, restated in numpy: a matrix is rescaled, whatever its decay, a vector is not; in float64."""
     rng = np.random.default_rng(0)
     matrix, vector = rng.normal(size=(3, 4)), rng.normal(size=4)
     module = torch.nn.Module()
     module.matrix, module.vector = (torch.nn.Parameter(torch.tensor(a)) for a in (matrix, vector))
-    optimiser = build_optimiser(module, Optimisation(optimiser="lamb", peak_rate=0.05, weight_decay=0.2, beta1=0.9, beta2=0.99, eps=1e-6))
+    optimiser = build_optimiser(
+        module, Optimisation(optimiser="lamb", peak_rate=0.05, weight_decay=weight_decay, beta1=0.9, beta2=0.99, eps=1e-6)
+    )
     moments = [[np.zeros_like(a), np.zeros_like(a)] for a in (matrix, vector)]
     arrays = [matrix.copy(), vector.copy()]
-    for step in range(1, 5):
-        for i, decay in ((0, 0.2), (1, 0.0)):
+    for step in range(1, 21):
+        for i, matters in ((0, True), (1, False)):
             g, (m, v) = 2 * (arrays[i] - 3), moments[i]
             m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
             moments[i] = [m, v]
             r = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.99**step)) + 1e-6)
             trust = 1.0
-            if decay:
-                r = r + decay * arrays[i]
+            if matters:
+                r = r + weight_decay * arrays[i]
                 trust = np.linalg.norm(arrays[i]) / np.linalg.norm(r)
             arrays[i] = arrays[i] - 0.05 * trust * r
         optimiser.zero_grad()

@@ -178,7 +178,7 @@ def test_a_short_text_is_repeated_evenly():
             lambda: Vocabulary(mode="both"),
             "vocabulary.mode: expected joint, union, disjoint or separate, got 'both'; choose one of the four",
         ),
-        (lambda: Vocabulary(size=5), "vocabulary.size: expected more than the 5 special tokens, got 5; choose a larger one"),
+        (lambda: Vocabulary(size=5), "vocabulary.size: expected a whole number from 6 to 10,000,000, got 5; 5 of them are special"),
         (
             lambda: train_tokenizer({"eng": ["abcdefghijklmnopqrstuvwxyz"]}, Vocabulary(size=10)),
             r"vocabulary.size: expected room for every character of the text \(at least 32\), got 10; raise it or clean the text",

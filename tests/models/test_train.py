@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,13 +12,17 @@ from safetensors.torch import load_file
 from toy_texts import deep, log, toy_recipe, weights, without_times, write_lines
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+import crosslens
 from crosslens import progress
 from crosslens.errors import InputError, TrainingError
 from crosslens.models import train as train_module
 from crosslens.models.checkpoint import latest_checkpoint
+from crosslens.models.data import held_out_size
 from crosslens.models.encoder import MaskedLM
-from crosslens.models.settings import with_overrides
+from crosslens.models.estimate import estimate
+from crosslens.models.settings import Source, TrainRecipe, resolve, with_overrides
 from crosslens.models.train import train
+from crosslens.recipes import load_recipe
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +231,7 @@ def test_patience_counts_on_after_a_resume(told, toy, tmp_path, stopped_at):
 
 
 def test_a_text_that_is_too_short_or_missing_is_refused_before_anything_is_written(toy, tmp_path):
-    with pytest.raises(InputError, match=r"toy: expected more than 160 sentences \(validation holds out 80\), got 160; lower validation"):
+    with pytest.raises(InputError, match=r"toy: expected more than 160 sentences \(validation holds out 80\), got 160; set validation=16"):
         train(with_overrides(toy, {"validation": 80}), tmp_path / "run")
     missing = dataclasses.replace(toy, sources=(dataclasses.replace(toy.sources[0], texts={"eng": str(tmp_path / "no.txt")}),))
     with pytest.raises(InputError, match=r"no.txt: expected a text file that can be read, got no such file; check the path"):
@@ -300,3 +305,58 @@ def test_an_absurd_learning_rate_is_told_as_such(toy, tmp_path):
     absurd = with_overrides(toy, {"optimisation.peak_rate": 1e9, "optimisation.warmup": 1, "steps": 16})
     with pytest.raises(TrainingError, match=r"(loss|gradient norm|validation loss).*: expected a number.*; lower optimisation.peak_rate"):
         train(absurd, tmp_path / "run")
+
+
+CORPUS = Path(crosslens.__file__).parent / "data" / "corpus"  # 600 sentences in each language, line by line the same
+SMALL = {
+    "encoder.hidden_size": 16,
+    "encoder.layers": 1,
+    "encoder.ffn_size": 16,
+    "vocabulary.size": 400,
+    "vocabulary.kind": "bpe",
+    "steps": 2,
+}
+
+
+@pytest.mark.parametrize(("languages", "share"), [(("eng",), 0.0), (("eng", "fra"), 0.5)])
+def test_the_simplest_recipe_of_one_language_or_two_runs_on_the_package_s_own_text(tmp_path, languages, share):
+    """A name, steps and texts, as the README has them: what is left open fits, and is recorded."""
+    texts = ", ".join(f'{language} = "{CORPUS / language}.txt"' for language in languages)
+    (tmp_path / "recipe.toml").write_text(f'name = "mine"\nsteps = 2000\n[[sources]]\nname = "mine"\ntexts = {{{texts}}}\n')
+    recipe = load_recipe(str(tmp_path / "recipe.toml"))
+    assert resolve(recipe).optimisation.warmup == 500 and estimate(recipe).recipe.tlm_share == share
+    folder = train(with_overrides(recipe, SMALL), tmp_path / "run").parent
+    settings = json.loads((folder / "config.json").read_text())["settings"]
+    assert (settings["tlm_share"], settings["validation"], settings["optimisation"]["warmup"]) == (share, {"mine": 60}, 1)
+    data = json.loads((folder / "data.json").read_text())
+    assert all(0 < n <= 60 for n in data["held_out"].values())
+    train(with_overrides(recipe, SMALL), folder, resume=True)  # the same choice again
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tlm_share": 0.5}, "tlm_share: expected 0 where no source has two languages, got 0.5; set tlm_share=0, or add parallel text"),
+        ({"validation": 300}, r"mine: expected more than 600 sentences \(validation holds out 300\), got 600; set validation=60"),
+        ({"optimisation.warmup": 500}, "optimisation.warmup: expected at most steps = 2 .*, got 500; lower it, to 1 say, or raise steps"),
+    ],
+)
+def test_what_was_asked_for_is_not_changed_in_silence(tmp_path, changes, told):
+    recipe = TrainRecipe(name="mine", sources=(Source(name="mine", texts={"eng": str(CORPUS / "eng.txt")}),), steps=2)
+    with pytest.raises(InputError, match=told):
+        train(with_overrides(recipe, {**SMALL, **changes}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_pairs_that_nobody_asked_for_are_left_out_where_none_is_a_translation(toy, tmp_path):
+    same = {"sources": [{"name": "s", "texts": dict.fromkeys(("eng", "nld"), toy.sources[0].texts["eng"])}], "steps": 2}
+    folder = train(with_overrides(toy, same), tmp_path / "run").parent
+    assert json.loads((folder / "config.json").read_text())["settings"]["tlm_share"] == 0
+    with pytest.raises(InputError, match="tlm_share: expected 0 where no pair is a translation, got 0.5; set tlm_share=0, or add parallel"):
+        train(with_overrides(toy, {**same, "tlm_share": 0.5}), tmp_path / "other")
+
+
+@pytest.mark.parametrize(("n", "units", "held_out"), [(10, "sentences", 1), (600, "sentences", 60), (9_000, "stream", 300), (15, "nsp", 2)])
+def test_a_tenth_of_a_text_is_held_out_up_to_300(toy, n, units, held_out):
+    assert held_out_size(dataclasses.replace(toy, units=units, validation=None), n) == held_out
+    assert held_out_size(dataclasses.replace(toy, units=units, validation=7), n) == 7

@@ -174,11 +174,13 @@ def test_probabilities_keep_the_shares_of_mlm_and_tlm(toy_tokenizer, tmp_path, s
 def test_pairs_without_two_languages_are_refused(toy_tokenizer, tmp_path):
     one, _ = toy_texts.two_languages(60)
     source = Source(name="toy", texts={"eng": toy_texts.write_lines(tmp_path / "e", one)})
-    recipe = toy_texts.toy_recipe(tmp_path, sources=(source,))
+    recipe = toy_texts.toy_recipe(tmp_path, sources=(source,), tlm_share=0.5)
     with pytest.raises(
-        InputError, match=r"tlm_share: expected 0 where no source has two languages, got 0.5; set tlm_share=0 or add parallel"
+        InputError, match=r"tlm_share: expected 0 where no source has two languages, got 0.5; set tlm_share=0, or add parallel"
     ):
         build(recipe, toy_tokenizer, tmp_path / "tokens")
+    data = build(dataclasses.replace(recipe, tlm_share=None), toy_tokenizer, tmp_path / "tokens")
+    assert [stream.name for stream in data.streams] == ["toy eng"] and data.probabilities.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])

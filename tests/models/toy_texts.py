@@ -47,7 +47,7 @@ def toy_recipe(folder: Path, n: int = 160, **changes) -> TrainRecipe:
         "save_every": 10,
         "vocabulary": Vocabulary(size=110, kind="bpe", sentences=300),
         "encoder": EncoderConfig(vocab_size=110, hidden_size=32, layers=2, heads=2, ffn_size=64, max_positions=32),
-        "optimisation": Optimisation(peak_rate=5e-3, warmup=5),
+        "optimisation": Optimisation(peak_rate=5e-3),
     }
     return TrainRecipe(**{**values, **changes})
 
