@@ -159,7 +159,9 @@ def test_the_description_has_every_setting_with_its_value(recipe):
     ],
 )
 def test_a_named_system_brings_its_plan_vocabulary_and_masking(recipe, system, plan, mode, scope):
-    asked = with_overrides(recipe, {"sharing": system, "tlm_share": 0.0, "encoder.layers": 8, "optimisation.warmup": 3})
+    asked = with_overrides(
+        recipe, {"sharing": system, "tlm_share": 0.0, "encoder.layers": 8, "optimisation.warmup": 3, "masking.counts": "language"}
+    )
     found = resolve(asked)
     assert (found.sharing, found.vocabulary.mode, found.masking.scope) == (plan, mode, scope)
     assert resolve(found) == found  # what a run saves is what it was
