@@ -311,12 +311,18 @@ class _FileLines:
         return b"".join(parts)
 
 
-def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column: int | None = 0) -> Corpus:
+def read_tsv(
+    path: str | Path, language: str, *, text_column: int = 1, id_column: int | None = 0, columns: int | None = None
+) -> Corpus:  # fmt: skip
     """Read tab-separated lines; without an id column ids are the line numbers, from 0.
+
+    Parameters
+    ----------
+    columns: how many there must be; where it is None, as many as are read or more.
 
     Raises
     ------
-    InputError: as for :func:`read_text`; or a line has too few columns.
+    InputError: as for :func:`read_text`; or a line has too few columns, or another number than ``columns``.
     """
     ids, sentences = [], []
     needed = max(text_column, id_column or 0) + 1
@@ -324,6 +330,8 @@ def read_tsv(path: str | Path, language: str, *, text_column: int = 1, id_column
         cells = line.split("\t")
         if len(cells) < needed:
             refuse(f"{path}:{number}", f"at least {needed} tab-separated columns", str(len(cells)), "repair the line")
+        if columns not in (None, len(cells)):
+            refuse(f"{path}:{number}", f"{columns} tab-separated columns", str(len(cells)), "repair the line, or cut the others off")
         if not cells[text_column].strip():
             refuse(f"{path}:{number}", f"a sentence in column {text_column}", "a blank cell", "remove the line, or fill it")
         ids.append(str(number - 1) if id_column is None else cells[id_column])

@@ -278,7 +278,13 @@ class _Job:
         facts = {name: sum(block.facts.get(key, 0) for block in writer.blocks) for name, key in named.items()}
         if facts["without_pieces"]:
             say(f"{self.corpus.name}: {facts['without_pieces']} words have no piece" + ("" if "rare" in facts else "; their rows are NaN"))
-        told = {"language": self.corpus.language, "text": self.corpus.name, "encoder": self.encoder.name, "versions": _versions()}
+        told: dict[str, Any] = {
+            "language": self.corpus.language,
+            "text": self.corpus.name,
+            "encoder": self.encoder.name,
+            "versions": _versions(),
+        }
+        told |= {"versions": _versions()} | ({"revision": self.encoder.revision} if self.encoder.revision else {})
         writer.finish(unit=self.reading.unit, **told, **facts)
 
 

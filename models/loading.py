@@ -52,14 +52,26 @@ class PretrainedEncoder:
     padding_difference: largest difference that padding made to the states of some short texts, relative to the largest state of the
         layer that it was found in; 0 or rounding for an encoder that honours its mask.
     padding_free: whether that is more than rounding, so that only inputs of equal length may share a batch.
+    revision: for an encoder from the hub, the commit that was loaded, as far as that is known; otherwise "".
 
     Raises
     ------
     InputError: it gives no hidden states of one width, or states that depend on the other texts of a batch.
     """
 
-    def __init__(self, name: str, model: Any, tokenizer: Any, fingerprint: str, *, device: str = "cpu", precision: str = "float32") -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        fingerprint: str,
+        *,
+        device: str = "cpu",
+        precision: str = "float32",
+        revision: str = "",
+    ) -> None:
         self.name, self.model, self.tokenizer, self.fingerprint = name, model.to(device), tokenizer, fingerprint
+        self.revision = revision
         self.device, self.precision = torch.device(device), precision
         self.max_length, self.pad_id = _max_length(model, tokenizer), _pad_id(model, tokenizer)
         tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
@@ -134,25 +146,34 @@ class PretrainedEncoder:
         return tuple(state.float() for state in getattr(found, "hidden_states", None) or ())
 
 
-def resolve_encoder(name: str, *, trust_remote_code: bool = False) -> Path:
+def resolve_encoder(name: str, *, trust_remote_code: bool = False, revision: str | None = None) -> Path:
     """The folder of an encoder given as a folder or a hub name (which is downloaded unless it is in the cache).
+
+    Parameters
+    ----------
+    revision: for a hub name, the commit, tag or branch to take; the hub's main branch where it is None.
 
     Raises
     ------
-    InputError: no such folder or hub name; the folder lacks weights or a tokeniser; it wants code of its own to be run.
+    InputError: no such folder, hub name or revision; the folder lacks weights or a tokeniser; it wants code of its own to be run.
     """
     folder = Path(name)
     if not folder.is_dir():
         if folder.exists() or not _HUB_NAME.fullmatch(name):
             refuse("encoder", "a model folder or a hub name", f"{name!r}", "check the path")
-        folder = _download(name, trust_remote_code)
+        if revision is not None and not revision.strip():
+            refuse("revision", "a commit, tag or branch of the hub", repr(revision), "name one, or leave it out")
+        folder = _download(name, trust_remote_code, revision)
+    elif revision is not None:
+        refuse("revision", "a hub name that it is a revision of", f"the folder {name}", "leave the revision out")
     _check_code(name, find_model_files(name, folder), trust_remote_code)
     return folder
 
 
 def load_encoder(
-    name: str, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu", precision: str = "float32"
-) -> PretrainedEncoder:
+    name: str, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu", precision: str = "float32",
+    revision: str | None = None,
+) -> PretrainedEncoder:  # fmt: skip
     """Load an encoder, or a copy of it that is re-initialised at random (the control).
 
     Parameters
@@ -163,6 +184,7 @@ def load_encoder(
     trust_remote_code: run the Python code that the folder brings for its model or its tokeniser.
     device: "cpu", "cuda", "cuda:1" or "mps".
     precision: of the matrix products, "float32" or "bfloat16" (autocast); weights and what is returned stay float32.
+    revision: for a hub name, the commit, tag or branch to take.
 
     Raises
     ------
@@ -170,14 +192,20 @@ def load_encoder(
         the other texts of a batch; or the device is not there.
     """
     _check_device(device, precision)
-    folder = resolve_encoder(name, trust_remote_code=trust_remote_code)
+    folder = resolve_encoder(name, trust_remote_code=trust_remote_code, revision=revision)
     plain = (device, precision) == ("cpu", "float32")
     remedy = "check the folder" if plain else "check the folder, or whether it runs on the cpu in float32"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
         model, tokenizer = _load(name, view, random_seed, trust_remote_code)
         call_by_folder(folder, model, tokenizer)
         short = folder.resolve().name if Path(name).is_dir() else name
-        return PretrainedEncoder(short, model, tokenizer, encoder_fingerprint(folder, random_seed), device=device, precision=precision)
+        mark, commit = encoder_fingerprint(folder, random_seed), "" if Path(name).is_dir() else _commit(folder) or revision or ""
+        return PretrainedEncoder(short, model, tokenizer, mark, device=device, precision=precision, revision=commit)
+
+
+def _commit(folder: Path) -> str:
+    """The commit that a folder of the hub's cache is of."""
+    return folder.name if folder.parent.name == "snapshots" else ""
 
 
 @contextlib.contextmanager
@@ -275,7 +303,7 @@ def _check_code(name: str, files: ModelFiles, trusted: bool) -> None:
             refuse(f"encoder {name}", f"its code ({file[:80]}) in the folder", "none", "copy it there")
 
 
-def _download(name: str, code: bool) -> Path:
+def _download(name: str, code: bool, revision: str | None) -> Path:
     from huggingface_hub import model_info, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
@@ -284,18 +312,19 @@ def _download(name: str, code: bool) -> Path:
     from_cache = _offline()
     if not from_cache:
         try:
-            model_info(name, timeout=10)  # snapshot_download itself would wait for a silent network without end
+            model_info(name, revision=revision, timeout=10)  # snapshot_download itself would wait for a silent network without end
         except Exception:  # no network, or no such model: what the cache has decides
             from_cache = True
     patterns = [*HUB_PATTERNS, *(["*.py"] if code else [])]
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"], etag_timeout=10, local_files_only=from_cache))
+        taken: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": ["*/*"], "local_files_only": from_cache}
+        return Path(snapshot_download(name, revision=revision, etag_timeout=10, **taken))
     except Exception as error:  # the hub client raises many kinds
         why = type(error).__name__
         refuse(
             "encoder",
             "a model folder or the name of a model on the hub",
-            f"{name!r}, which could not be had ({why})",
+            f"{name!r}{f' at revision {revision!r}' if revision else ''}, which could not be had ({why})",
             "check spelling and network",
         )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import by_language, whole_number
-from crosslens.corpus import Corpus, open_text, read_tsv
+from crosslens.corpus import Corpus, open_text, read_dataset, read_tsv
 from crosslens.errors import refuse
-from crosslens.progress import be_quiet
+from crosslens.progress import be_quiet, say
 from crosslens.words import read_conllu, read_words, segment
 
 __all__ = ["TRUST", "add_arguments", "extract"]
@@ -23,7 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens extract`` takes."""
     add = parser.add_argument
     add("encoder", help="model folder or hub name")
-    add("text", nargs="+", metavar="LANGUAGE=FILE", help="UTF-8 text, a sentence per line; or .conllu; or .jsonl with text and words")
+    add(
+        "text",
+        nargs="+",
+        metavar="LANGUAGE=FILE",
+        help="UTF-8 text, a sentence per line; or .conllu; or .jsonl with text and words; or hf:PATH, a data set",
+    )
     add("--out", required=True, metavar="DIR", help="folder; each text becomes DIR/LANGUAGE")
     add(
         "--unit",
@@ -45,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--long", choices=("window", "truncate"), default="window", help="input beyond the encoder's longest (default: %(default)s)")
     add("--lowercase", action="store_true", help='types: count "Bank" and "bank" as one')
     add("--min-count", type=int, default=1, metavar="N", help="types: leave out rarer words")
+    add("--revision", metavar="NAME", help="commit, tag or branch of an encoder on the hub")
     add("--random-seed", type=whole_number, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
     add("--device", default="cpu", metavar="DEVICE", help=DEVICE)
     add("--precision", choices=("float32", "bfloat16"), default="float32", help="numbers that are computed with (default: %(default)s)")
@@ -71,6 +77,7 @@ def extract(arguments: argparse.Namespace) -> None:
     with join_world("cuda" if arguments.device.startswith("cuda") else "cpu") as world:
         device = str(world.device) if world.size > 1 else arguments.device
         settings: dict[str, Any] = {"random_seed": arguments.random_seed, "device": device, "precision": arguments.precision}
+        settings["revision"] = arguments.revision
         with world.together():
             encoder = load_encoder(arguments.encoder, trust_remote_code=arguments.trust_remote_code, **settings)
             for language, (corpus, second) in texts.items():  # what cannot be done is refused before anything is written
@@ -92,9 +99,14 @@ def extract(arguments: argparse.Namespace) -> None:
 
 def _read(path: str, language: str, arguments: argparse.Namespace) -> tuple[Corpus, Corpus | None]:
     """A text, with its words where the file or a segmenter gives them, and the second sentences of pairs."""
+    if path.startswith("hf:"):
+        if arguments.unit == "pair":
+            refuse("--unit", "another unit than pair for a data set, which has one text", "pair", "write the pairs to a file")
+        corpus = _without_blank(read_dataset(path, language))
+        return (corpus if arguments.words == "whitespace" else segment(corpus, arguments.words)), None
     plain = path.removesuffix(".gz")
     if arguments.unit == "pair":
-        first, second = (read_tsv(path, language, text_column=column, id_column=None) for column in (0, 1))
+        first, second = (read_tsv(path, language, text_column=column, id_column=None, columns=2) for column in (0, 1))
         return first, second
     if plain.endswith((".conllu", ".jsonl")):
         if arguments.words != "whitespace":
@@ -102,6 +114,14 @@ def _read(path: str, language: str, arguments: argparse.Namespace) -> tuple[Corp
         return (read_conllu if plain.endswith(".conllu") else read_words)(path, language), None
     corpus = open_text(path, language)
     return (corpus if arguments.words == "whitespace" else segment(corpus, arguments.words)), None
+
+
+def _without_blank(corpus: Corpus) -> Corpus:
+    """The sentences of a data set, whose blank lines nobody can take out of it; ids still say which line each was."""
+    kept = [i for i, sentence in enumerate(corpus.sentences) if sentence.strip()]
+    if len(kept) < len(corpus):
+        say(f"{corpus.name}: {len(corpus) - len(kept):,} blank lines left out")
+    return Corpus(corpus.language, [corpus.sentences[i] for i in kept], [corpus.ids[i] for i in kept], corpus.name)
 
 
 def _layers(text: str) -> list[int] | None:

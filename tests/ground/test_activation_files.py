@@ -780,3 +780,42 @@ def test_the_journal_holds_a_line_for_each_block_of_this_process(tmp_path):
     write(writer(tmp_path / "store", rank=3), mine.blocks[4:2:-1])
     lines = [json.loads(line) for line in (tmp_path / "store.partial" / "journal-3.jsonl").read_text().splitlines()]
     assert [line["block"] for line in lines] == [4, 3] and all(set(line["sha256"]) == set(ARRAYS) for line in lines)
+
+
+# ---------------------------------------------------------------- where space cannot be taken beforehand
+
+
+@pytest.mark.parametrize("how", ["absent", errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])
+def test_where_space_cannot_be_taken_the_files_are_written_in_full_and_a_full_disk_is_found_out(tmp_path, master, monkeypatch, how):
+    def refused(*_):
+        raise OSError(how, os.strerror(how))
+
+    if how == "absent":
+        monkeypatch.delattr(os, "posix_fallocate")  # macOS
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", refused)
+    mine = plan(writer(tmp_path / "store"))
+    held = [(tmp_path / "store.partial" / f"{name}.safetensors").stat() for name in ARRAYS]
+    assert all(stat.st_size == 256 + N * D * 4 <= stat.st_blocks * 512 for stat in held)  # no holes
+    write(mine, mine.blocks[:4])
+    os.truncate(tmp_path / "store.partial" / "layer_01.safetensors", 256 + 9 * D * 4)
+    again = writer(tmp_path / "store")  # gives the file its size again, and leaves in it what is there
+    assert again.left == mine.blocks[2:]
+    assert snapshot(write_all(again).folder) == master
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(OutputError, match=FULL):
+        plan(writer(tmp_path / "other"))
+    assert not (tmp_path / "other.partial").exists()
+
+
+def test_other_errors_of_taking_space_are_told(tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "posix_fallocate", broken)
+    with pytest.raises(OutputError, match="expected a disk that takes the store, got Input/output error"):
+        plan(writer(tmp_path / "store"))

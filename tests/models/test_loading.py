@@ -265,7 +265,7 @@ def test_offline_is_what_the_hubs_variable_says(monkeypatch, originals, value, l
         asked.update(options, name=name)
         return str(originals["bert"])
 
-    monkeypatch.setattr("huggingface_hub.model_info", lambda name, timeout: None)
+    monkeypatch.setattr("huggingface_hub.model_info", lambda name, **_: None)
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     monkeypatch.setenv("HF_HUB_OFFLINE", value)
     assert load_encoder("some/bert").name == "some/bert"
@@ -277,7 +277,7 @@ def test_offline_is_what_the_hubs_variable_says(monkeypatch, originals, value, l
 
 def test_without_a_network_the_cache_decides(monkeypatch, originals):
     asked = {}
-    monkeypatch.setattr("huggingface_hub.model_info", lambda name, timeout: (_ for _ in ()).throw(TimeoutError(timeout)))
+    monkeypatch.setattr("huggingface_hub.model_info", lambda name, timeout, **_: (_ for _ in ()).throw(TimeoutError(timeout)))
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **options: asked.update(options) or str(originals["bert"]))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     assert load_encoder("some/bert").name == "some/bert" and asked["local_files_only"] is True
