@@ -172,7 +172,8 @@ def paired_section(runs: ProbeRuns) -> str:
         verdict = "different" if isinstance(p, (int, float)) and p < 0.05 else "not told apart"
         counts = [_count(test.get(name)) for name in ("n", "only_first", "only_second")]
         cells = [*(cell_words(str(test.get(name, "–"))) for name in ("first", "second")), *counts]
-        cells += [f"{numbers[0]} [{numbers[1]}, {numbers[2]}]", _probability(test.get("p")), _probability(p) + _remark(verdict)]
+        interval = "" if test.get("low") is None else f" [{numbers[1]}, {numbers[2]}]"
+        cells += [numbers[0] + interval, _probability(test.get("p")), _probability(p) + _remark(verdict)]
         rows.append([row_name(task_title(task) + where), *cells])
     head = ["Task", "First", "Second", "n", "Only first right", "Only second right", "Difference", "p", "p, corrected"]
     intro = (
@@ -180,6 +181,8 @@ def paired_section(runs: ProbeRuns) -> str:
         "that of a paired test (McNemar’s test, mid-p, for what is right or wrong), and is corrected by Holm’s procedure for the number of "
         "comparisons made together. “Not told apart” means a corrected p of 0.05 or more: it does not mean that the two are equal."
     )
+    if any("chosen_from" in test for _, _, test in runs.paired_tests):
+        intro += " Where a task has no dev part, the best layer was chosen on the items tested: p is multiplied by the number of choices."
     if len(runs.folders) > 1:
         intro += " Encoders of different runs were not compared item by item: for that, probe them in one run (--encoder A --encoder B)."
     return section("paired", "Paired tests", paragraph(text(intro)), table("Paired tests.", head, rows))

@@ -1,7 +1,9 @@
 """Is a layer, or an encoder, better than another on a task? Paired tests on the same items, corrected together.
 
-Per encoder the layer that is best on dev (or, of a task without dev, on the items themselves, which favours it) is compared with layer 0;
-encoders are compared with each other, each at its best layer. All tests of a run are one family, corrected by Holm's procedure.
+Per encoder the layer that is best on dev is compared with layer 0; encoders are compared with each other, each at its best layer. All
+tests of a run are one family, corrected by Holm's procedure. A task without dev has its best layer chosen on the very items that are
+tested: then p is multiplied by the number of comparisons that it was chosen from (Bonferroni), and no interval is given, since one
+that does not know of the choice would not cover.
 """
 
 import dataclasses
@@ -37,7 +39,7 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
     scores: all measurements; they say which layer is best on dev.
     outcomes: those of the encoders themselves.
     """
-    tests = [test for pair in _pairs(scores, outcomes) if (test := _test(*pair, seed)) is not None]
+    tests = [test for *pair, choices in _pairs(scores, outcomes) if (test := _test(*pair, choices, seed)) is not None]
     made = [test for test in tests if "p" in (test.details or {})]
     corrected: list[float] = holm([(test.details or {})["p"] for test in made]).tolist() if made else []
     rows = []
@@ -46,9 +48,9 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
     return [*rows, *(test for test in tests if test not in made)]
 
 
-def _pairs(scores: Sequence[Score], outcomes: Sequence[Outcomes]) -> list[tuple[Outcomes, Outcomes]]:
-    """What is compared: the best layer with layer 0 of each encoder, then encoders at their best layers."""
-    found = []
+def _pairs(scores: Sequence[Score], outcomes: Sequence[Outcomes]) -> list[tuple[Outcomes, Outcomes, int]]:
+    """What is compared: the best layer with layer 0 of each encoder, then encoders at their best layers; and of how many it was chosen."""
+    found: list[tuple[Outcomes, Outcomes, int]] = []
     groups: dict[tuple[Any, ...], dict[str | None, list[Outcomes]]] = {}
     for one in outcomes:
         if one.representation != _CENTRED:
@@ -56,10 +58,11 @@ def _pairs(scores: Sequence[Score], outcomes: Sequence[Outcomes]) -> list[tuple[
     values = {_place(s): s.value for s in scores if s.condition is None}
     for encoders in groups.values():
         best = {name: _best(mine, values) for name, mine in encoders.items()}
+        choices = {name: 1 if _place(best[name], "dev") in values else len(mine) for name, mine in encoders.items()}
         for name, mine in encoders.items():
             first = [one for one in mine if one.layer == 0 and one.representation == best[name].representation]
-            found += [(best[name], first[0])] if first and best[name].layer != 0 else []
-        found += list(itertools.combinations(best.values(), 2))
+            found += [(best[name], first[0], max(1, choices[name] - 1))] if first and best[name].layer != 0 else []
+        found += [(best[one], best[other], choices[one] * choices[other]) for one, other in itertools.combinations(best, 2)]
     return found
 
 
@@ -78,8 +81,8 @@ def _best(mine: Sequence[Outcomes], values: dict[tuple[Any, ...], float]) -> Out
     return max(mine, key=lambda one: (np.nan_to_num(value(one), nan=-np.inf), -(one.layer or 0)))
 
 
-def _test(first: Outcomes, second: Outcomes, seed: int) -> Score | None:
-    """The row of one test; None where the two share no items."""
+def _test(first: Outcomes, second: Outcomes, choices: int, seed: int) -> Score | None:
+    """The row of one test, which is the best of ``choices`` on the same items; None where the two share no items."""
     names = _name(first, second), _name(second, first)
     together = first.encoder if first.encoder == second.encoder else f"{first.encoder} / {second.encoder}"
     fields: dict[str, Any] = {"task": first.task, "condition": "paired_test", "encoder": together, "seed": seed}
@@ -95,12 +98,19 @@ def _test(first: Outcomes, second: Outcomes, seed: int) -> Score | None:
             ranks = permutation_test(rankdata(one), rankdata(other), _ratings(first, second), _spearman, samples=SAMPLES, seed=seed)
         except InputError as error:  # too few items for a number on every sample
             return Score(**fields, value=float("nan"), n=0, details={**told, "reason": str(error)})
-        return Score(**fields, value=ranks.difference, n=ranks.n, low=ranks.low, high=ranks.high, details={**told, "p": ranks.p})
+        return Score(**fields, value=ranks.difference, n=ranks.n, **_corrected(ranks.p, ranks.low, ranks.high, choices, told))
     test = mcnemar(one == 1, other == 1, names, groups=groups)
-    told |= {"only_first": test.only_first, "only_second": test.only_second, "p": test.p, "test": "McNemar, mid-p"}
+    told |= {"only_first": test.only_first, "only_second": test.only_second, "test": "McNemar, mid-p"}
     if test.groups < test.n:
         told |= {"groups": test.groups, "test": "McNemar, mid-p, over groups of items"}
-    return Score(**fields, value=test.difference, n=test.n, low=test.low, high=test.high, details=told)
+    return Score(**fields, value=test.difference, n=test.n, **_corrected(test.p, test.low, test.high, choices, told))
+
+
+def _corrected(p: float, low: float, high: float, choices: int, told: dict[str, Any]) -> dict[str, Any]:
+    """p and the interval as fields of a score, for the best of ``choices`` comparisons on the same items."""
+    if choices == 1:
+        return {"low": low, "high": high, "details": {**told, "p": p}}
+    return {"details": {**told, "p": min(1.0, p * choices), "chosen_from": choices}}
 
 
 def _ratings(first: Outcomes, second: Outcomes) -> np.ndarray:

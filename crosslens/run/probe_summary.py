@@ -152,10 +152,13 @@ def test_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
     for s in tests:
         details = s.details or {}
         who = "" if s.encoder and " / " in s.encoder else f"{s.encoder}, "
-        difference = f"{_percent(s)} ({_interval(s)})"
+        difference = _percent(s) if s.low is None else f"{_percent(s)} ({_interval(s)})"
         rows.append((str(s.task), f"{who}{details['first']}", str(details["second"]), difference, _p(details["corrected_p"]), f"{s.n:,}"))
     told = "Differences in points on the same items, first minus second, with their 95 % interval"
-    return rows, f"{told}; p corrected for {len(tests)} tests by Holm's procedure."
+    text = f"{told}; p corrected for {len(tests)} tests by Holm's procedure."
+    if any("chosen_from" in (s.details or {}) for s in tests):
+        text += " A task without dev has its best layer chosen on the items tested: p is corrected for that, too, and there is no interval."
+    return rows, text
 
 
 def _percent(score: Score) -> str:

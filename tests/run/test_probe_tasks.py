@@ -164,6 +164,18 @@ def test_words_of_one_sentence_count_as_one_where_they_stand_and_fall_together()
     assert alone.details["p"] < 1e-15 and "groups" not in alone.details
 
 
+def test_a_layer_that_was_chosen_on_the_items_tested_pays_for_the_choice():
+    layers = [row(0, "1" * 20 + "0" * 20), *(row(i, "1" * (20 + i) + "0" * (20 - i)) for i in (3, 9, 6))]
+    (test,) = paired_tests([], layers, seed=0)
+    assert (test.layer, test.value, test.details["chosen_from"]) == (9, 9 / 40, 3)
+    assert test.details["p"] == pytest.approx(3 * 0.5**9) and (test.low, test.high) == (None, None)
+    by_dev = paired_tests([dev(i, 0.1 * i) for i in (0, 3, 9, 6)], layers, seed=0)[0]
+    assert by_dev.details["p"] == pytest.approx(0.5**9) and "chosen_from" not in by_dev.details and by_dev.low < by_dev.value < by_dev.high
+    other = [row(i, "0" * 20 + "1" * 20, encoder="b") for i in (1, 2)]
+    (both,) = (t for t in paired_tests([], [*layers, *other], seed=0) if t.encoder == "a / b")
+    assert both.details["chosen_from"] == 4 * 2
+
+
 def test_encoders_are_compared_on_the_items_that_both_have():
     one, other = "1111111111..", "..0000000011"
     (test,) = paired_tests([], [row(2, one), row(1, other, encoder="b")], seed=0)

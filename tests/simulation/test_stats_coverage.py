@@ -163,6 +163,22 @@ def test_mcnemar_on_few_differing_items_rejects_no_more(n, differing_share):
     assert rejections(draw) <= REJECTS[1]
 
 
+@pytest.mark.parametrize(("g", "differing_share"), [(60, 0.1), (200, 0.02), (200, 0.2), (2000, 0.02)])
+@pytest.mark.parametrize("correlation", [0.0, 0.3])
+def test_mcnemar_over_groups_rejects_what_is_true_as_often_as_it_says(g, differing_share, correlation):
+    """Words of sentences: 673 words of 60 sentences are not 673 items."""
+
+    def draw(rng):
+        of = clusters(rng, g, 12, 0.5, 0.0)[1]
+        only_first, only_second = differing(rng, of, differing_share / 2, differing_share / 2, correlation)
+        kinds = np.concatenate(
+            [np.repeat([0, 1, 2], counts) for counts in zip(only_first, only_second, of - only_first - only_second, strict=True)]
+        )
+        return mcnemar(kinds == 0, kinds == 1, groups=np.repeat(np.arange(g), of)).p
+
+    assert REJECTS[0] - 0.01 <= rejections(draw, 600) <= REJECTS[1] + 0.01  # one standard error of 600 draws is .9 points
+
+
 def test_holm_keeps_the_rate_of_any_false_rejection():
     def draw(rng):
         shared = rng.normal(size=300)
