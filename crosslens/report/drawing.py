@@ -33,6 +33,7 @@ __all__ = [
     "heat_panel",
     "line_of",
     "plain_style",
+    "scale_ends",
     "series_image",
     "series_panel",
     "series_style",
@@ -41,8 +42,7 @@ __all__ = [
 ]
 
 WIDTH = 360.0  # pixels, a panel of curves or of layers against layers
-NARROW = 284.0  # pixels, a panel of languages against languages
-BROAD = 420.0  # pixels, a panel that stands alone
+NARROW = 284.0  # pixels, a small panel of many
 _INK, _FAINT, _MISSING = "#3a3f45", "#e6e8eb", "#d9dce0"
 _COLOURS = ("#0072b2", "#d55e00", "#00795c", "#aa4499", "#9c7500", "#4aa8dc", "#3a3f45")  # told apart by colour-blind readers
 _MARKERS = ("o", "s", "^", "D", "v", "x", "+")
@@ -218,9 +218,9 @@ def series_panel(
     ----------
     key, label, lines, level: see :func:`curve_panel`.
     x_label: the horizontal axis with its unit.
-    narrow: a panel of 284 instead of 420 pixels.
+    narrow: a panel of 284 instead of 360 pixels.
     """
-    width, height = (NARROW, 200.0) if narrow else (BROAD, 270.0)
+    width, height = (NARROW, 200.0) if narrow else (WIDTH, 236.0)
     figure, axes = _axes(width, height, 58.0, 44.0, width - 72, height - 54)
     _series(axes, lines, x_label, axis, level)
     return _svg(figure, key, label)
@@ -286,11 +286,10 @@ def heat_panel(
     *,
     diagonal: bool = True,
     upward: bool = False,
-    narrow: bool = False,
     rows_high: float | None = None,
-    top: float = 1.0,
+    ends: tuple[float, float] = (0.0, 1.0),
 ) -> str:
-    """A matrix of values on a fixed scale from 0; numbers are written into it while they fit.
+    """A matrix of values on a scale that its group shares; numbers are written into it while they fit.
 
     Parameters
     ----------
@@ -300,13 +299,12 @@ def heat_panel(
     axis_labels: what rows and columns are.
     diagonal: whether the diagonal means anything; if not, it stays empty.
     upward: whether the first row is the lowest.
-    narrow: a panel of 284 instead of 360 pixels.
     rows_high: height of every row in pixels, for rows and columns of different kinds; without it the cells are squares.
-    top: end of the scale.
+    ends: of the scale, see :func:`scale_ends`.
     """
     rows, columns = values.shape
-    width, places = NARROW if narrow else WIDTH, (_places(rows, upward), _places(columns, upward))
-    labels = [[short(names[side][place], 17 if rows_high and not side else 8) for place in places[side]] for side in (0, 1)]
+    width, places = WIDTH, (_places(rows, upward), _places(columns, upward))
+    labels = [[short(names[side][place], 17) for place in places[side]] for side in (0, 1)]
     longest, widest = (7 * max(len(label) for label in side) for side in labels)  # pixels, about
     if not rows_high:
         longest = widest = max(longest, widest)
@@ -318,7 +316,7 @@ def heat_panel(
     height = bottom + high * rows + 8
     figure, axes = _axes(width, height, left, bottom, cell * columns, high * rows)
     cells = values.astype(float)
-    axes.imshow(np.ma.masked_invalid(cells), cmap=_colours(), vmin=0, vmax=top, interpolation="none", aspect="auto",
+    axes.imshow(np.ma.masked_invalid(cells), cmap=_colours(), vmin=ends[0], vmax=ends[1], interpolation="none", aspect="auto",
                 origin="lower" if upward else "upper")  # fmt: skip
     if not diagonal:
         for place in range(min(rows, columns)):
@@ -328,27 +326,55 @@ def heat_panel(
     axes.set_yticks(places[0], labels[0])
     axes.tick_params(length=0)
     axes.spines[:].set_color("#c9cdd2")
-    if cell >= 26 if rows_high else max(rows, columns) <= 7:
-        _annotate(axes, cells, diagonal, top)
+    if cell >= 24:
+        _annotate(axes, cells, diagonal, ends)
     return _svg(figure, key, label)
 
 
-def _annotate(axes: Axes, cells: np.ndarray, diagonal: bool, top: float) -> None:
+def _annotate(axes: Axes, cells: np.ndarray, diagonal: bool, ends: tuple[float, float]) -> None:
     size = 10.5 if cells.shape[1] <= 6 else 9.5
+    dark = ends[0] + 0.55 * (ends[1] - ends[0])
     for (row, column), value in np.ndenumerate(cells):
         if diagonal or row != column:
-            ink = "white" if value > 0.55 * top else _INK
+            ink = "white" if value > dark else _INK
             axes.text(column, row, "–" if math.isnan(value) else decimal(value, 2), ha="center", va="center", color=ink, fontsize=size)
 
 
-def colour_bar(key: str, label: str, top: float = 1.0) -> str:
-    """The scale shared by the heat maps of a group, from 0 to its end."""
+def scale_ends(values: Iterable[float]) -> tuple[float, float]:
+    """Round ends of a colour scale that these values fill; it begins at 0 where the least of them is less than half of the largest.
+
+    >>> scale_ends([0.03, 0.46]), scale_ends([0.91, 0.99]), scale_ends([])
+    ((0.0, 0.5), (0.9, 1.0), (0.0, 1.0))
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return 0.0, 1.0
+    least, most = min(finite), max(finite)
+    least = 0.0 if -0.1 * abs(most) <= least < most / 2 else least
+    step = _step(least, most)
+    low, high = math.floor(least / step + 1e-9) * step, math.ceil(most / step - 1e-9) * step
+    if high == low:
+        low, high = (low - step, high) if low > 0 else (low, high + step)
+    return round(low, 9), round(high, 9)
+
+
+def _step(low: float, high: float) -> float:
+    """A round step that divides a span into about five."""
+    rough = (high - low) / 5 or 0.1
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(power * nice for nice in (1, 2, 5, 10) if rough <= power * nice * 1.0001)
+
+
+def colour_bar(key: str, label: str, ends: tuple[float, float] = (0.0, 1.0)) -> str:
+    """The scale shared by the heat maps of a group, from its lower to its upper end."""
+    low, high = ends
     figure, axes = _axes(WIDTH, 54.0, 20.0, 38.0, WIDTH - 40, 12.0)
-    axes.imshow(np.linspace(0, 1, 128)[None], cmap=_colours(), aspect="auto", extent=(0, top, 0, 1), interpolation="none")
-    axes.set(xticks=np.linspace(0, top, 6), yticks=[], xlabel=label)
+    axes.imshow(np.linspace(0, 1, 128)[None], cmap=_colours(), aspect="auto", extent=(low, high, 0, 1), interpolation="none")
+    axes.set(xticks=np.linspace(low, high, round((high - low) / _step(low, high)) + 1), yticks=[], xlabel=label)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}".replace("-", "−")))
     axes.xaxis.labelpad = 3
     axes.spines[:].set_color("#c9cdd2")
-    return _svg(figure, key, f"Colour scale from 0, nearly white, to {top:g}, dark blue: {label}")
+    return _svg(figure, key, f"Colour scale from {low:g}, nearly white, to {high:g}, dark blue: {label}")
 
 
 def swatch(style: Style, label: str) -> str:

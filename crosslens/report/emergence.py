@@ -13,6 +13,7 @@ from crosslens.report.layout import (
     document,
     figure,
     files_table,
+    flow,
     headline,
     legend,
     not_computed,
@@ -24,7 +25,7 @@ from crosslens.report.layout import (
 from crosslens.report.study import Curve
 from crosslens.report.training_run import smoothed
 from crosslens.report.training_words import token_axis
-from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
+from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, named, paragraph, plural, tag, text
 from crosslens.score import Score
 
 __all__ = ["emergence_page"]
@@ -77,23 +78,39 @@ def emergence_page(folder: str | Path) -> str:
     """
     run, numbering = load_emergence(folder), Numbering()
     with plain_style():
-        parts = [_headline(run), _alignment(run, numbering), _learning(run, numbering), _layers(run, numbering), _cost(run), _made(run)]
+        parts = [_headline(run, numbering), _alignment(run), _learning(run, numbering), _layers(run, numbering), _cost(run), _made(run)]
     return document(_TITLE, parts)
 
 
 # ---------------------------------------------------------------- the head
 
 
-def _headline(run: Emergence) -> str:
-    links = {"alignment": "Alignment", "learning": "Loss and perplexity", "layers": "Layers", "cost": "Cost", "made": "How this was made"}
+def _headline(run: Emergence, numbering: Numbering) -> str:
     facts = {
         "Question": "Do two languages with no piece in common become aligned by masked language modelling alone, and what must they share?",
-        "Languages": join(run.languages() or ["eng", "eng-x"]) + ": real English and its transliteration",
+        "Languages": join([named(language(code)) for code in run.languages() or ["eng", "eng-x"]])
+        + ": real English and its transliteration",
         "Conditions": "; ".join(f"{name}: {meaning}" for name, meaning in CONDITIONS.items()) + " (the embeddings always are)",
-        "Pieces": join([f"{count_of([s])} ({_way(way)})" for way in run.directions() if (s := _first(run, way))]) or "not measured yet",
-        "Seed": str(run.settings.get("seed", "not recorded")),
+        "Pieces": join([text(f"{count_of([s])} ({_way(way)})") for way in run.directions() if (s := _first(run, way))])
+        or "not measured yet",
+        "Seed": text(run.settings.get("seed", "not recorded")),
     }
-    return headline(_TITLE, links, facts, _notes(run), _findings(run), "Alignment has not been measured yet.")
+    nothing = "Alignment has not been measured yet."
+    return headline(_TITLE, _overview(run, numbering), _sentences(run), facts, _notes(run), _findings(run), nothing)
+
+
+def _sentences(run: Emergence) -> list[str]:
+    """A sentence for each condition on what came out, as HTML."""
+    told = []
+    for condition in run.conditions:
+        ways = {way: s for way in run.directions() if (s := condition.aligned(way)) and not math.isnan(s.value)}
+        if ways:
+            shown = tag("strong", f"P@1 {join([decimal(s.value) for s in ways.values()])}")
+            above = [above_chance(score) for score in ways.values()]
+            clear = "clearly above chance" if all(above) else "in part clearly above chance" if any(above) else "not clearly above chance"
+            known = clear if all(score.n for score in ways.values()) else "n not recorded"
+            told.append(f"With {text(f'“{condition.name}” ({CONDITIONS[condition.name]})')}, alignment is {shown}: {known}.")
+    return told
 
 
 def _notes(run: Emergence) -> list[str]:
@@ -150,7 +167,7 @@ def _first(run: Emergence, way: str) -> Score | None:
 
 
 def _way(direction: str) -> str:
-    return direction.replace(">", " → ")
+    return " → ".join(map(language, direction.split(">")))
 
 
 def _tokens(count: float) -> str:
@@ -164,15 +181,20 @@ def _minutes(seconds: float) -> str:
 # ---------------------------------------------------------------- alignment
 
 
-def _alignment(run: Emergence, numbering: Numbering) -> str:
+def _alignment(run: Emergence) -> str:
     title = "Alignment of the token embeddings"
-    ways = run.directions()
-    if not ways:
+    if not run.directions():
         return section("alignment", title, paragraph("No check of this run has measured it yet."))
     intro = (
         "The two languages share no piece, and the encoder never sees which piece belongs to which. At every check each piece’s nearest "
         "piece of the other language is looked up: where it is the same piece, written in the other script, it counts as found."
     )
+    return section("alignment", title, paragraph(text(intro)), _milestones(run))
+
+
+def _overview(run: Emergence, numbering: Numbering) -> str:
+    """Alignment over tokens, a panel for each direction; empty where nothing was measured."""
+    ways = run.directions()
     scores = [s for c in run.conditions for check in c.checks for s in check.alignment.values()]
     top = upper_limit([dict(enumerate(scores))])
     panels = [_alignment_panel(run, numbering, way, Axis("P@1 (fraction of pieces)", (-0.025 * top, 1.01 * top))) for way in ways]
@@ -180,8 +202,7 @@ def _alignment(run: Emergence, numbering: Numbering) -> str:
         "higher is better; each line is one training, its band the 95 % interval over pieces, and the dotted line is chance, 1/n. A line "
         "that rises says that the embeddings of the two languages have come to lie alike, though nothing tells the encoder to do so."
     )
-    shown = figure(numbering, "Alignment over tokens seen.", reading, _key(run, ["chance, 1/n"]), panels)
-    return section("alignment", title, paragraph(text(intro)), shown, _milestones(run))
+    return figure(numbering, "Alignment over tokens seen.", reading, _key(run, ["chance, 1/n"]), panels) if panels else ""
 
 
 def _key(run: Emergence, extra: Sequence[str] = (), *, band: bool = True) -> str:
@@ -247,7 +268,9 @@ def _learning(run: Emergence, numbering: Numbering) -> str:
     for code in run.languages():
         seen = {c.name: [check for check in c.checks if code in check.perplexity] for c in run.conditions}
         lines = {name: ([k.tokens for k in some], [k.perplexity[code] for k in some]) for name, some in seen.items() if some}
-        panels.append(_learning_panel(run, numbering, f"Held-out perplexity, {code}", lines, Axis("perplexity (log scale)", log=True)))
+        panels.append(
+            _learning_panel(run, numbering, f"Held-out perplexity, {language(code)}", lines, Axis("perplexity (log scale)", log=True))
+        )
     if not panels:
         return section("learning", title, paragraph("Nothing has been logged yet."))
     reading = (
@@ -292,7 +315,7 @@ def _layers(run: Emergence, numbering: Numbering) -> str:
         when = "This run holds no measurements by layer." if run.finished else "Layers are compared once the run has ended."
         return section("layers", title, paragraph(when))
     intro = "Held-out sentences and their copies are compared at every layer of the finished encoders, with no alignment between them."
-    return section("layers", title, paragraph(intro), *parts)
+    return section("layers", title, flow(*parts, tag("div", paragraph(intro), class_="text")))
 
 
 def _retrieval_figure(run: Emergence, numbering: Numbering) -> str:
@@ -320,7 +343,8 @@ def _similarity_figure(run: Emergence, numbering: Numbering) -> str:
         return ""
     ends = [end for g in groups.values() for c in g.values() for s in c.values() for end in (s.value, s.low) if end is not None]
     lowest = min((end for end in ends if not math.isnan(end)), default=0.0)
-    limits = (0.0 if lowest > -0.005 else max(-1.0, math.floor(lowest * 10) / 10), 1.0)
+    highest = max((end for end in ends if not math.isnan(end)), default=1.0)
+    limits = (0.0 if lowest > -0.005 else max(-1.0, math.floor(lowest * 10) / 10), max(0.1, math.ceil(highest * 10 - 1e-9) / 10))
     panels = [
         _layer_panel(numbering, f"Linear CKA, {word}", f"Linear CKA, {word}", group, limits, "linear CKA (no unit)")
         for word, group in groups.items()
@@ -368,7 +392,7 @@ def _cost(run: Emergence) -> str:
             *("–" if math.isnan(last.get(code, math.nan)) else decimal(last[code], 1) for code in run.languages()),
         ])  # fmt: skip
     head = ["Condition", "Steps", "Tokens<br>(million)", "Minutes", "Tokens/s<br>(median)", "Last loss"]
-    head += [f"Perplexity<br>{text(code)}" for code in run.languages()]
+    head += [f"Perplexity<br>{text(language(code))}" for code in run.languages()]
     caption = "What each condition cost so far, and where it stands: training time as logged, summed over resumptions."
     return section("cost", "Cost", table(caption, head, rows))
 

@@ -3,11 +3,11 @@
 import math
 
 from crosslens.report.drawing import Style, curve_panel, line_of
-from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.study import Curve, Study, best_layer
 from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
 
-__all__ = ["language_id_findings", "language_id_section"]
+__all__ = ["language_id_findings", "language_id_overview", "language_id_section", "language_id_sentence"]
 
 _TASK = "language_id"
 _QUANTITIES = {"accuracy": ("Accuracy", "accuracy (fraction of sentences)"), "macro_f1": ("Macro F1", "macro F1 (mean over languages)")}
@@ -64,24 +64,36 @@ def language_id_section(study: Study, numbering: Numbering) -> str:
         "A linear classifier is trained on the vectors of one layer to say which language a sentence is in, and tested on other sentences."
         f"{trained}{among} High accuracy means that the layer still carries language identity."
     )
-    return section("language-id", title, paragraph(text(intro)), _figure(study, numbering), _table(study))
+    best = best_layer([_curves(study, "accuracy")[None]])
+    drawn = flow(_figure(study, numbering), tag("div", paragraph(text(intro)), class_="text"))
+    told = "" if best is None else f"accuracy {decimal(best.mean)} at layer {best.layer}"
+    return section("language-id", title, drawn, folded("All numbers", _table(study)), told=told)
+
+
+def language_id_overview(study: Study, numbering: Numbering) -> str:
+    """Accuracy by layer, as a panel for the top of the page; empty where nothing was measured."""
+    curves = _curves(study, "accuracy")
+    if not curves[None]:
+        return ""
+    entries = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name]]
+    return _panel(study, numbering, "accuracy", "Language identification", legend(entries, sticky=False))
+
+
+def language_id_sentence(study: Study) -> str:
+    """One sentence on what came out, as HTML; empty where nothing was measured."""
+    curves = _curves(study, "accuracy")
+    best = best_layer([curves[None]])
+    if best is None:
+        return ""
+    words = {"random_encoder": "with random weights", "majority": "for the most frequent language"}
+    beside = [f"{decimal(curves[name][best.layer].value)} {word}" for name, word in words.items() if best.layer in curves[name]]
+    lead = tag("strong", f"accuracy {decimal(best.mean)}")
+    rest = f" ({', '.join(beside)})" if beside else ""
+    return f"Which language a sentence is in is read off best at layer {best.layer}, with {lead}{rest}; {count_of(best.scores)}."
 
 
 def _figure(study: Study, numbering: Numbering) -> str:
-    panels = []
-    for quantity, (name, axis) in _QUANTITIES.items():
-        curves = _curves(study, quantity)
-        if not curves[None]:
-            continue
-        scores = [score for curve in curves.values() for score in curve.values()]
-        bests = {condition: best_layer([curve]) for condition, curve in curves.items()}
-        said = [f"{_NAMES[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, b in reversed(bests.items()) if b is not None]
-        label = f"{name} of language identification by layer, {count_of(scores)}. {'. '.join(said)}."
-        lines = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
-        gaps = not_computed(
-            (_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)
-        )
-        panels.append(panel(name, count_of(scores), curve_panel(numbering.panel(), label, lines, (-0.025, 1.02), axis), missing=gaps))
+    panels = [_panel(study, numbering, quantity, name) for quantity, (name, _) in _QUANTITIES.items() if _curves(study, quantity)[None]]
     curves = _curves(study, "accuracy")
     entries = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name] or study.curve(_TASK, "macro_f1", name)]
     reading = (
@@ -89,6 +101,21 @@ def _figure(study: Study, numbering: Numbering) -> str:
         "shuffled before training, and from always naming the most frequent language."
     )
     return figure(numbering, "Language identification by layer.", reading, legend(entries, sticky=False), panels)
+
+
+def _panel(study: Study, numbering: Numbering, quantity: str, title: str, key: str = "") -> str:
+    """The curves of one quantity with its controls."""
+    curves, (name, axis) = _curves(study, quantity), _QUANTITIES[quantity]
+    scores = [score for curve in curves.values() for score in curve.values()]
+    bests = {condition: best_layer([curve]) for condition, curve in curves.items()}
+    said = [f"{_NAMES[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, b in reversed(bests.items()) if b is not None]
+    label = f"{name} of language identification by layer, {count_of(scores)}. {'. '.join(said)}."
+    lines = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
+    gaps = not_computed(
+        (_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)
+    )
+    picture = curve_panel(numbering.panel(), label, lines, (-0.025, 1.02), axis)
+    return panel(title, count_of(scores), picture, missing=gaps, key=key)
 
 
 def _table(study: Study) -> str:
@@ -102,6 +129,6 @@ def _table(study: Study) -> str:
         scores = [curves[column].get(layer) for column in columns]
         counts = {score.n for score in scores if score is not None}
         n = counts.pop() if len(counts) == 1 else None
-        cells = [text(estimate(s)) + ("" if s is None or s.n == n else tag("small", f"n = {s.n:,}")) for s in scores]
+        cells = [value_cell(s, n=n or 0) for s in scores]
         rows.append([str(layer), "differs" if n is None else f"{n:,}", *cells])
     return table("Language identification by layer, with 95 % intervals where there are any.", head, rows)

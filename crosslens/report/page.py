@@ -45,7 +45,8 @@ def run_kind(folder: str | Path) -> str:
 def render_report(folder: str | Path) -> str:
     """The report of a study, a training, an emergence or a probe run as HTML, the same characters for the same folder.
 
-    The page loads nothing: style and figures are inside it, and it has no scripts. A training or emergence run need not be finished.
+    The page loads nothing: style, figures and the few lines of script that save a figure as SVG or PNG are inside it. A training or
+    emergence run need not be finished.
 
     Raises
     ------

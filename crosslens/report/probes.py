@@ -5,12 +5,12 @@ from pathlib import Path
 
 from crosslens.report.drawing import plain_style
 from crosslens.report.layout import Numbering, document, files_table, headline, section, settings_table
-from crosslens.report.probes_findings import layer_findings
+from crosslens.report.probes_findings import layer_findings, probe_sentences
 from crosslens.report.probes_layers import task_section
-from crosslens.report.probes_overview import overview_section, paired_section
+from crosslens.report.probes_overview import overview_figure, overview_section, paired_section
 from crosslens.report.probes_pairs import pair_findings, pair_section, pair_tasks
 from crosslens.report.probes_run import ProbeRuns, load_probe_runs, task_title
-from crosslens.report.wording import join, paragraph, plural, tag, text
+from crosslens.report.wording import join, named, paragraph, plural, tag, text
 
 __all__ = ["probe_page", "probe_runs_page"]
 
@@ -51,7 +51,7 @@ def probe_runs_page(folders: Sequence[str | Path]) -> str:
     """
     runs, numbering = load_probe_runs(folders), Numbering()
     with plain_style():
-        parts = [_headline(runs), overview_section(runs, numbering) if runs.tasks() or runs.not_measured() else ""]
+        parts = [_headline(runs, numbering), overview_section(runs, numbering) if runs.tasks() or runs.not_measured() else ""]
         parts += [task_section(runs, task, numbering, key) for key, task in _layer_keys(runs).items()]
         parts += [pair_section(runs, task, numbering, key) for key, task in _pair_keys(runs).items()]
         parts += [paired_section(runs), _made(runs)]
@@ -74,22 +74,20 @@ def _title(runs: ProbeRuns) -> str:
     return f"Probes of {runs.subjects[0].label.rstrip('/').rsplit('/', 1)[-1]}"
 
 
-def _headline(runs: ProbeRuns) -> str:
-    links = {"overview": "All tasks"} if runs.tasks() or runs.not_measured() else {}
-    links |= {key: task_title(task) for key, task in (_layer_keys(runs) | _pair_keys(runs)).items()}
-    links |= ({"paired": "Paired tests"} if runs.paired_tests else {}) | {"made": "How this was made"}
+def _headline(runs: ProbeRuns, numbering: Numbering) -> str:
     findings = [*layer_findings(runs), *pair_findings(runs)]
-    return headline(_title(runs), links, _facts(runs), _notes(runs), findings, "Nothing was measured.")
+    lead, told = overview_figure(runs, numbering), probe_sentences(runs)
+    return headline(_title(runs), lead, told, _facts(runs), _notes(runs), findings, "Nothing was measured.")
 
 
 def _facts(runs: ProbeRuns) -> dict[str, str]:
     tasks = [task_title(task) for task in (*runs.tasks(), *pair_tasks(runs))]
     seeds = dict.fromkeys(str(settings.get("seed", "not recorded")) for settings in map(_settings, runs.configs))
     return {
-        "Encoders" if len(runs.subjects) > 1 else "Encoder": join([subject.label for subject in runs.subjects]),
-        "Runs": join([folder.resolve().name for folder in runs.folders]),
-        "Tasks": join(tasks) or "none",
-        "Seeds" if len(seeds) > 1 else "Seed": join(list(seeds)),
+        "Encoders" if len(runs.subjects) > 1 else "Encoder": join([named(subject.label) for subject in runs.subjects]),
+        "Runs": join([named(folder.resolve().name) for folder in runs.folders]),
+        "Tasks": join(list(map(named, tasks))) or "none",
+        "Seeds" if len(seeds) > 1 else "Seed": text(join(list(seeds))),
     }
 
 

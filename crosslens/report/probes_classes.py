@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import StoreError, refuse
-from crosslens.report.drawing import colour_bar, heat_panel
-from crosslens.report.layout import Numbering, figure, legend, panel, table
-from crosslens.report.probes_drawing import DOT_STYLES, Dots, cell_words, dot_panel, fraction_ends, row_name
+from crosslens.report.drawing import colour_bar, heat_panel, scale_ends
+from crosslens.report.layout import Numbering, figure, legend, panel, table, words_cell
+from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends
 from crosslens.report.probes_run import ProbeRuns, Subject, task_title
 from crosslens.report.wording import decimal, join, language, plural, tag, text
 from crosslens.score import Score
@@ -33,8 +33,8 @@ class _Classes:
     counts: np.ndarray
 
 
-def class_figures(runs: ProbeRuns, task: str, numbering: Numbering) -> str:
-    """F1 of every class and the confusions, as HTML; empty where the run kept neither.
+def class_figures(runs: ProbeRuns, task: str, numbering: Numbering) -> tuple[list[str], list[str]]:
+    """Figures of F1 of every class and of the confusions, and the tables of confusions, as HTML; none where the run kept neither.
 
     Raises
     ------
@@ -42,10 +42,11 @@ def class_figures(runs: ProbeRuns, task: str, numbering: Numbering) -> str:
     """
     found = [classes for subject in runs.subjects if (classes := _classes(runs, task, subject)) is not None]
     if not found:
-        return ""
-    parts = [_f1_figure(task, found, numbering)]
-    parts += [_confusions(task, one, numbering, len(runs.subjects) > 1) for one in found if len(one.labels) > 1]
-    return "".join(parts)
+        return [], []
+    many = len(runs.subjects) > 1
+    first = _f1_figure(task, found, numbering)
+    shown = [_confusions(task, one, numbering, many) for one in found if len(one.labels) > 1]
+    return [first, *(drawn for drawn, _ in shown)], [listed for _, listed in shown]
 
 
 def _classes(runs: ProbeRuns, task: str, subject: Subject) -> _Classes | None:
@@ -111,7 +112,7 @@ def _f1_figure(task: str, found: list[_Classes], numbering: Numbering) -> str:
     for start in range(0, len(names), _ROWS):
         part = names[start : start + _ROWS]
         series = [Dots(DOT_STYLES[i % len(DOT_STYLES)], row[start : start + _ROWS]) for i, row in enumerate(scores)]
-        told = ", ".join(f"{name} {decimal(order[name], 2) if order[name] >= 0 else 'none'}" for name in part)
+        told = ", ".join(f"{_called(task, name)} {decimal(order[name], 2) if order[name] >= 0 else 'none'}" for name in part)
         title = f"Classes {start + 1} to {start + len(part)} of {len(names)}" if len(names) > _ROWS else "All classes"
         n = f"{found[0].n:,} items" if len({one.n for one in found}) == 1 else "n differs"
         picture = dot_panel(f"F1 by class, {task_title(task)}: {told}", [_called(task, name) for name in part], series, ends, "F1 (0 to 1)")
@@ -135,30 +136,31 @@ def _called(task: str, label: str) -> str:
     return language(label) if task in ("language_id", "language_id_paper") else label
 
 
-def _confusions(task: str, one: _Classes, numbering: Numbering, many: bool) -> str:
+def _confusions(task: str, one: _Classes, numbering: Numbering, many: bool) -> tuple[str, str]:
     """A map of the classes with the most errors, and the commonest confusions as a table."""
     wrong = one.counts.copy()
     np.fill_diagonal(wrong, 0)
     who = f"{one.subject.label}, " if many else ""
     total, errors = int(one.counts.sum()), int(wrong.sum())
     if not errors:
-        return tag("p", text(f"{who}layer {one.layer}: no item of {total:,} was taken for another class."))
+        return tag("p", text(f"{who}layer {one.layer}: no item of {total:,} was taken for another class.")), ""
     worst = sorted(range(len(one.labels)), key=lambda i: (-(wrong[i].sum() + wrong[:, i].sum()), one.labels[i]))[:_MOST]
     chosen = sorted(worst, key=lambda i: one.labels[i])
-    names = [one.labels[i] for i in chosen]
+    names = [_called(task, one.labels[i]) for i in chosen]
     sizes = one.counts.sum(axis=1)
     cells = np.array([[one.counts[i, j] / sizes[i] if sizes[i] else math.nan for j in chosen] for i in chosen])
+    scale = scale_ends(cells.ravel().tolist())
     label = f"Confusion matrix of {task_title(task)}, {who}layer {one.layer}, n = {total:,}, shares of each true class"
-    picture = heat_panel(numbering.panel(), label, cells, (names, names), ("true class", "answer"))
+    picture = heat_panel(numbering.panel(), label, cells, (names, names), ("true class", "answer"), ends=scale)
     which = f"the {len(names)} of {len(one.labels)} classes with the most errors" if len(names) < len(one.labels) else "all classes"
     reading = (
         f"a row is the true class, a column the answer, darker is a larger share of the row; {which}. The diagonal is recall; a row adds "
         "up to 1 with the answers that have no column here. Grey rows have no items."
     )
-    bar = tag("div", colour_bar(numbering.panel(), "share of the items of the true class"), class_="legend")
+    bar = tag("div", colour_bar(numbering.panel(), "share of the items of the true class", scale), class_="legend")
     title = f"{task_title(task)}: what is taken for what{f', {one.subject.label}' if many else ''}."
     shown = figure(numbering, title, reading, bar, [panel(f"Layer {one.layer}", f"n = {total:,}", picture)])
-    return shown + _commonest(task, one, wrong, who, errors, total)
+    return shown, _commonest(task, one, wrong, who, errors, total)
 
 
 def _commonest(task: str, one: _Classes, wrong: np.ndarray, who: str, errors: int, total: int) -> str:
@@ -166,7 +168,13 @@ def _commonest(task: str, one: _Classes, wrong: np.ndarray, who: str, errors: in
     rows = []
     for count, true, answer, size in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]))[:12]:
         rows.append(
-            [row_name(_called(task, true)), cell_words(_called(task, answer)), f"{count:,}", f"{100 * count / size:.1f} %", f"{size:,.0f}"]
+            [
+                words_cell(_called(task, true)),
+                words_cell(_called(task, answer)),
+                f"{count:,}",
+                f"{100 * count / size:.1f} %",
+                f"{size:,.0f}",
+            ]
         )
     caption = f"The commonest confusions, {who}layer {one.layer}: {plural(errors, 'error')} among {plural(total, 'item')}."
     return table(caption, ["True class", "Taken for", "Items", "Share of the true class", "n of the true class"], rows)

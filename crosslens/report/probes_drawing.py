@@ -1,4 +1,4 @@
-"""What the page of probe runs draws besides curves: tables whose cells are coloured by their value, and dots with intervals."""
+"""What the page of probe runs draws besides curves: rows of cells that are coloured by their value, and dots with intervals."""
 
 import dataclasses
 import math
@@ -9,10 +9,10 @@ from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
 from crosslens.report.drawing import Style
-from crosslens.report.wording import decimal, estimate, tag, text
+from crosslens.report.wording import decimal, tag, text
 from crosslens.score import Score
 
-__all__ = ["DOT_STYLES", "Dots", "cell_words", "dot_panel", "fraction_ends", "heat_table", "one_each", "row_name", "value_cell"]
+__all__ = ["DOT_STYLES", "Dots", "dot_panel", "fraction_ends", "heat_rows", "one_each"]
 
 _WIDTH = 360.0  # pixels, as a panel of curves
 _BESIDE = 190.0  # pixels, the widest name that stands beside its dots
@@ -48,58 +48,48 @@ def fraction_ends(scores: Iterable[Score | None], level: float | None = None) ->
     return round(max(low, -1.0), 1), round(min(high, 1.0), 1)
 
 
-def row_name(name: str, more: str = "") -> str:
-    """The name of a table's row as HTML that may be broken into lines, so that a narrow page has room for the other columns."""
-    return _breakable(name, more, "min-width:min(27vw,10rem);")
-
-
-def cell_words(words: str, more: str = "") -> str:
-    """Words in a table of numbers, as HTML that may be broken into lines."""
-    return _breakable(words, more, "")
-
-
-def value_cell(score: Score | None) -> str:
-    """A score with its interval as HTML; where it could not be computed, why, in words that may be broken into lines."""
-    return cell_words(estimate(score)) if score is not None and math.isnan(score.value) else text(estimate(score))
-
-
-def _breakable(words: str, more: str, style: str) -> str:
-    inner = text(words) + (" " + tag("span", text(more), class_="quiet") if more else "")
-    return tag("span", inner, style=f"display:inline-block;white-space:normal;{style}max-width:min(34vw,22rem)")
-
-
 def one_each(sentences: Sequence[str]) -> str:
     """HTML of what is told of each encoder: a list where there are several."""
     return sentences[0] if len(sentences) == 1 else tag("ul", "".join(tag("li", sentence) for sentence in sentences))
 
 
-def heat_table(caption: str, head: Sequence[str], rows: Sequence[tuple[str, Sequence[float | None], int | None]]) -> str:
-    """A table that is a heat map: each cell is a number on a ground that is darker the nearer it is to 1.
+def heat_rows(
+    label: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[float | None], int | None]], ends: tuple[float, float], axis: str
+) -> str:
+    """Rows of cells that are darker the nearer their value is to the upper end, as an inline SVG element; each row's name stands above it.
 
     Parameters
     ----------
-    caption: what the table is, for readers who cannot see it.
-    head: HTML of the columns' heads, the first above the rows' names.
-    rows: HTML of the name; a value for each column (None: not measured; NaN: not computed); which column is marked, if any.
+    label: what the picture shows, for readers who cannot see it.
+    columns: what the columns are called.
+    rows: the name; a value for each column (None: not measured, left empty; NaN: not computed, a dash); which column has a star, if any.
+    ends: of the scale, see :func:`crosslens.report.drawing.scale_ends`.
+    axis: what the columns are.
     """
-    blues = colormaps["Blues"]
-    lines = []
+    blues, cell, (low, high), y = colormaps["Blues"], (_WIDTH - 4) / len(columns), ends, 4.0
+    size, parts = min(11.0, cell / 2.3) if cell >= 24 else 11.0, []
     for name, values, marked in rows:
-        cells = []
-        for column, value in enumerate(values):
-            if value is None or math.isnan(value):
-                cells.append(tag("td", "" if value is None else "–", class_="num"))
+        parts.append(_words(2.0, y + 11, _cut(name), "start"))
+        for place, value in enumerate(values):
+            left, middle = 2 + cell * place, f"{2 + cell * (place + 0.5):.2f}"
+            star = "*" if place == marked else ""
+            if value is None:
                 continue
-            ground = to_hex(blues(min(1.0, max(0.0, value))))
-            ink = "#ffffff" if value > 0.55 else "#20242a"
-            number = decimal(value, 2)
-            cells.append(tag("td", tag("strong", number + "*") if column == marked else number, class_="num",
-                             style=f"background:{ground};color:{ink};padding:.3rem .4rem"))  # fmt: skip
-        lines.append(tag("tr", tag("th", name, scope="row") + "".join(cells)))
-    first, *others = head
-    columns = tag("th", first, scope="col") + "".join(tag("th", name, scope="col", class_="num") for name in others)
-    inner = tag("table", tag("thead", tag("tr", columns)) + tag("tbody", "".join(lines)), class_="numbers", aria_label=caption)
-    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+            share = math.nan if math.isnan(value) else min(1.0, max(0.0, (value - low) / (high - low)))
+            ground = "#ffffff" if math.isnan(share) else to_hex(blues(share))
+            parts.append(tag("rect", x=f"{left:.2f}", y=f"{y + 15:g}", width=f"{cell - 0.6:.2f}", height="18", fill=ground))
+            told = "–" if math.isnan(value) else decimal(value, 2).replace("0.", ".", 1) + star if cell >= 24 else star
+            if told:
+                ink = "#ffffff" if share > 0.55 else "#20242a"
+                weight = "bold" if star else "normal"
+                words = {"font-size": f"{size:.1f}", "font-weight": weight, "text-anchor": "middle"}
+                parts.append(tag("text", told, x=middle, y=f"{y + 28:g}", fill=ink, **words))
+        y += 38
+    step = next(step for step in (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100, 10**9) if (len(columns) - 1) / step <= 13)
+    parts += [_words(2 + cell * (k + 0.5), y + 11, columns[k], "middle") for k in range(0, len(columns), step)]
+    parts.append(_words(_WIDTH / 2, y + 28, axis, "middle"))
+    return tag("svg", "".join(parts), viewBox=f"0 0 {_WIDTH:g} {y + 36:g}", width=f"{_WIDTH:g}", height=f"{y + 36:g}", class_="plot",
+               role="img", aria_label=label)  # fmt: skip
 
 
 def dot_panel(

@@ -3,11 +3,12 @@
 import math
 
 from crosslens.report.probes_drawing import one_each
-from crosslens.report.probes_overview import control_at, selectivity
+from crosslens.report.probes_overview import LABEL_CONTROLS, control_at, selectivity
+from crosslens.report.probes_pairs import pair_sentences
 from crosslens.report.probes_run import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
-from crosslens.report.wording import decimal, estimate, join, missing_reason, plural, tag, text
+from crosslens.report.wording import decimal, estimate, join, missing_reason, named, plural, tag, text
 
-__all__ = ["layer_findings"]
+__all__ = ["layer_findings", "probe_sentences"]
 
 _CALLED = {
     "majority": "the majority class",
@@ -18,6 +19,53 @@ _CALLED = {
     "character_ngrams": "character n-grams",
     "fasttext": "fastText",
 }
+
+
+def probe_sentences(runs: ProbeRuns) -> list[str]:
+    """What came out of all tasks together, in at most three sentences (HTML)."""
+    if len(runs.subjects) > 1:
+        return _encoders_together(runs)
+    subject = runs.subjects[0]
+    found = {task: chosen for task in runs.tasks() if (chosen := runs.chosen(subject, task)) is not None}
+    told = []
+    if found:
+        told.append(_stands(runs, subject, found, ("random_encoder",), "its copy with random weights"))
+        told.append(_stands(runs, subject, found, LABEL_CONTROLS, "the same probe on labels or trees that mean nothing"))
+    layered = {task: chosen for task, chosen in found.items() if chosen.layers > 1 and chosen.layer is not None}
+    if layered:
+        layers = sorted({chosen.layer for chosen in layered.values() if chosen.layer is not None})
+        where = f"layer {layers[0]}" if len(layers) == 1 else f"layers {layers[0]} to {layers[-1]}"
+        how = "chosen on dev" if all(c.on_dev for c in layered.values()) else "in part chosen on the reported items, which favours it"
+        told.append(f"The best layer of a task is at {tag('strong', where)} of {max(c.layers for c in layered.values())}, {how}.")
+    return [sentence for sentence in told if sentence] or pair_sentences(runs)
+
+
+def _stands(runs: ProbeRuns, subject: Subject, found: dict[str, Chosen], conditions: tuple[str, ...], what: str) -> str:
+    """In how many tasks the encoder is clearly above a control, and in which it is not."""
+    stands: dict[str, str] = {}
+    for task, chosen in found.items():
+        controls = (control_at(runs, subject, task, condition, chosen) for condition in conditions)
+        answers = [against(chosen.score, control) for control in controls if control is not None]
+        stands |= {task: "above" if all(a == "above" for a in answers) else "not"} if answers and None not in answers else {}
+    if not stands:
+        return f"Nothing tells how the encoder stands to {what}."
+    behind = [text(task_title(task)) for task, stand in stands.items() if stand != "above"]
+    lead = tag("strong", f"{len(stands) - len(behind)} of {plural(len(stands), 'task')}")
+    return f"The encoder is clearly above {what} in {lead}{f', but not in {join(behind, most=4)}' if behind else ''}."
+
+
+def _encoders_together(runs: ProbeRuns) -> list[str]:
+    """Which encoder is the highest, and of how many tasks that can be told."""
+    tops = {task: top for task in runs.tasks() if (top := _top(runs, task)) is not None}
+    if not tops:
+        return pair_sentences(runs)
+    apart: dict[str, int] = {}
+    for label, near in tops.values():
+        apart[label] = apart.get(label, 0) + (not near)
+    clear = [f"{named(label)} in {count}" for label, count in apart.items() if count]
+    lead = tag("strong", f"{sum(apart.values())} of {plural(len(tops), 'task')}")
+    who = f": {join(clear)}" if clear else ""
+    return [f"One encoder is clearly above all others in {lead}{who}."]
 
 
 def layer_findings(runs: ProbeRuns) -> list[str]:
@@ -84,6 +132,15 @@ def _difference(chosen: Chosen, condition: str) -> str:
         return ""
     difference, low, high = (decimal(paired[name]) for name in ("difference", "low", "high"))
     return f"; on the same items the difference is {difference} [{low}, {high}]"
+
+
+def _top(runs: ProbeRuns, task: str) -> tuple[str, list[str]] | None:
+    """The encoder with the highest value, and those that it is not clearly above; None where there are no two to compare."""
+    found = [(subject.label, chosen.score) for subject in runs.subjects if (chosen := runs.chosen(subject, task)) is not None]
+    if len(found) < 2:
+        return None
+    label, top = max(found, key=lambda pair: pair[1].value)
+    return label, [other for other, score in found if other != label and against(top, score) != "above"]
 
 
 def _highest(runs: ProbeRuns, task: str) -> str:

@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from crosslens.report.drawing import Axis, Line, Style, curve_panel, line_of, series_style
-from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.probes_classes import class_figures
-from crosslens.report.probes_drawing import fraction_ends, value_cell
-from crosslens.report.probes_run import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, task_title
+from crosslens.report.probes_drawing import fraction_ends
+from crosslens.report.probes_run import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, in_words, task_title
 from crosslens.report.study import Curve, best_layer
 from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
 from crosslens.score import QUANTITIES, Score, set_aside
@@ -31,17 +31,30 @@ _Named = tuple[str, Style, Curve]
 def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> str:
     """The whole section of one task."""
     subjects = [subject for subject in runs.subjects if runs.layers(subject, task)]
-    parts = [paragraph(text(describe_task(task) + _trained(runs, task))), *_left_out(runs, task)]
+    parts = []
+    about = [paragraph(text(describe_task(task) + _trained(runs, task))), *_left_out(runs, task)]
     if not subjects:
-        parts.append(paragraph("Nothing of it was measured by layer; its values are in the table at the top."))
+        about.append(paragraph("Nothing of it was measured by layer; its values are in the table at the top."))
     if len(subjects) > 1:
         parts.append(_compared(runs, task, subjects, numbering))
     if any(len(runs.representations(subject, task)) > 1 for subject in subjects):
         parts.append(_representations(runs, task, subjects, numbering))
     if subjects:
         parts += [_beside_controls(runs, task, subjects, numbering), _lengths(runs, task, subjects, numbering)]
-    parts.append(class_figures(runs, task, numbering))
-    return section(key, task_title(task), *parts, *(_table(runs, task, subject) for subject in subjects))
+    drawn, tables = class_figures(runs, task, numbering)
+    shown = flow(*parts, *drawn, tag("div", "".join(about), class_="text"))
+    numbers = folded("All numbers", *(_table(runs, task, subject) for subject in subjects), *tables)
+    return section(key, task_title(task), shown, numbers, told=_told(runs, task))
+
+
+def _told(runs: ProbeRuns, task: str) -> str:
+    """What came out, in a few words: the value where it is reported, the highest of several encoders."""
+    found = [chosen for subject in runs.subjects if (chosen := runs.chosen(subject, task)) is not None]
+    if not found:
+        return ""
+    best = max(found, key=lambda chosen: chosen.score.value)
+    where = "" if best.layer is None else f" at layer {best.layer}"
+    return f"{'up to ' if len(found) > 1 else ''}{in_words(runs.main_quantity(task))} {decimal(best.score.value)}{where}"
 
 
 def _details(runs: ProbeRuns, task: str) -> Iterable[tuple[Subject, Score]]:

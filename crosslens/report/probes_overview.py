@@ -3,16 +3,18 @@
 import math
 from collections.abc import Sequence
 
-from crosslens.report.drawing import colour_bar
-from crosslens.report.layout import Numbering, figure, panel, section, table
-from crosslens.report.probes_drawing import cell_words, heat_table, row_name, value_cell
+from crosslens.report.drawing import Style, scale_ends
+from crosslens.report.layout import Numbering, figure, legend, panel, section, table, value_cell, words_cell
+from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, heat_rows
 from crosslens.report.probes_pairs import pair_averages
 from crosslens.report.probes_run import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
 from crosslens.report.study import Curve
-from crosslens.report.wording import count_of, decimal, estimate, paragraph, plural, tag, text
+from crosslens.report.wording import count_of, decimal, named, paragraph, plural, tag, text
 from crosslens.score import QUANTITIES, Score
 
-__all__ = ["control_at", "overview_section", "paired_section", "selectivity"]
+__all__ = ["LABEL_CONTROLS", "control_at", "overview_figure", "overview_section", "paired_section", "selectivity"]
+
+LABEL_CONTROLS = ("control_task", "shuffled_labels", "word_order")
 
 
 def control_at(
@@ -33,46 +35,107 @@ def selectivity(runs: ProbeRuns, subject: Subject, task: str, representation: st
     return next((curve for curve in curves if curve), {})
 
 
+def overview_figure(runs: ProbeRuns, numbering: Numbering) -> str:
+    """Every task where it is reported, beside its controls or encoder by encoder, and layer by layer where there is one encoder."""
+    panels = [part for part in (_dots(runs), *(_maps(runs) if len(runs.subjects) == 1 else ())) if part]
+    if not panels:
+        return ""
+    many = len(runs.subjects) > 1
+    beside = "a mark for each encoder" if many else "the encoder beside its controls"
+    reading = (
+        f"left, each task at the layer where it is reported, with its 95 % interval over items: {beside}. What the encoder does not have "
+        f"beyond its controls, its training has not brought.{'' if many else ' ' + _READING} Tasks differ in what is measured and in what "
+        "chance is: compare within a task."
+    )
+    return figure(numbering, "All tasks.", reading, "", panels)
+
+
+_READING = (
+    "By layer, the darker a cell, the higher the value (a column is a layer, 0 = embeddings); the star marks the layer that is reported, "
+    "and rows of selectivity show by how much the accuracy is above that of the control task."
+)
+_MARKS = {
+    "random_encoder": Style("#8a9097", marker="x"),
+    "control": Style("#aa4499", marker="^", hollow=True),
+    "majority": Style("#000000", marker="v", hollow=True),
+}
+
+
+def _dots(runs: ProbeRuns) -> str:
+    """Values with intervals, a row for each task."""
+    many, names, rows = len(runs.subjects) > 1, [], []
+    for task in runs.tasks():
+        found = [runs.chosen(subject, task) for subject in runs.subjects]
+        if not any(found):
+            continue
+        names.append(f"{task_title(task)}, {in_words(runs.main_quantity(task))}")
+        if many:
+            rows.append([None if chosen is None else chosen.score for chosen in found])
+        elif found[0] is not None:
+            controls = [("random_encoder",), LABEL_CONTROLS, ("majority",)]
+            rows.append([found[0].score, *(_first_control(runs, task, runs.subjects[0], found[0], some) for some in controls)])
+    for (task, *told), average in _averages(runs).items():
+        names.append(", ".join((task_title(task), *(part.replace("_", " ") for part in told if part))))
+        own = [average.get(subject, (None, None))[0] for subject in runs.subjects]
+        rows.append(own if many else [*own, average[runs.subjects[0]][1], None, None])
+    if not rows:
+        return ""
+    styles = [DOT_STYLES[i % len(DOT_STYLES)] for i in range(len(runs.subjects))] if many else [DOT_STYLES[0], *_MARKS.values()]
+    said = [subject.label for subject in runs.subjects] if many else ["encoder", "random encoder", "control labels", "majority class"]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    shown = [place for place, column in enumerate(columns) if any(column)]
+    ends = fraction_ends(score for column in columns for score in column)
+    spoken = "; ".join(f"{name} {decimal(row[0].value, 2) if row[0] is not None else '–'}" for name, row in zip(names, rows, strict=True))
+    picture = dot_panel(f"Value of each task, {said[0]}: {spoken}", names, [Dots(styles[k], columns[k]) for k in shown], ends, "value")
+    key = legend([(styles[k], said[k]) for k in shown], sticky=False)
+    return panel("Where it is reported", count_of(score for row in rows for score in row[:1]), picture, key=key)
+
+
+def _averages(runs: ProbeRuns) -> dict[tuple[str, str, str], dict[Subject, tuple[Score, Score | None]]]:
+    """Averages of minimal pairs: (task, method, what is averaged) -> encoder -> accuracy, that of the random encoder."""
+    found: dict[tuple[str, str, str], dict[Subject, tuple[Score, Score | None]]] = {}
+    for task, subject, method, name, score, random in pair_averages(runs):
+        found.setdefault((task, method, name), {})[subject] = score, random
+    return {key: row for key, row in found.items() if len(runs.subjects) > 1 or runs.subjects[0] in row}
+
+
+def _first_control(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen, conditions: Sequence[str]) -> Score | None:
+    found = (control_at(runs, subject, task, condition, chosen) for condition in conditions)
+    return next((control for control in found if control is not None and not math.isnan(control.value)), None)
+
+
 def overview_section(runs: ProbeRuns, numbering: Numbering) -> str:
-    """The table of results and a map for each encoder."""
-    return section("overview", "All tasks", _results(runs), _maps(runs, numbering))
+    """The table of results, what was not measured, and a map for each of several encoders."""
+    maps = _maps(runs) if len(runs.subjects) > 1 else []
+    drawn = figure(numbering, "Tasks by layer.", _READING, "", maps) if maps else ""
+    return section("overview", "All tasks", drawn, _results(runs), _not_measured(runs))
+
+
+def _not_measured(runs: ProbeRuns) -> str:
+    """What a battery was asked for and does not have, with the reasons."""
+    many = len(runs.folders) > 1
+    items = []
+    for run, task, reason in runs.not_measured():
+        where = f" ({named(runs.folders[run].resolve().name)})" if many else ""
+        items.append(f"{tag('strong', text(task_title(task)))}{where}: {text(reason)}")
+    return tag("h3", "Not measured") + tag("ul", "".join(tag("li", item) for item in items)) if items else ""
 
 
 def _results(runs: ProbeRuns) -> str:
     many = len(runs.subjects) > 1
-    head = [
-        "Task",
-        *(["Encoder"] if many else []),
-        "Measured as",
-        "Layer",
-        "Value",
-        "n",
-        "Majority class",
-        "Random encoder",
-        "Control labels",
-    ]
+    head = ["Task", *(["Encoder"] if many else []), "Value", "Layer", "n", "Random encoder", "Control labels", "Majority class"]
     head += ["Selectivity", "The text itself"]
     rows = []
     for task in runs.tasks():
         for subject in runs.subjects:
             if any(key[0] == task for key in runs.cells[subject]):
-                rows.append([row_name(task_title(task)), *([cell_words(subject.label)] if many else []), *_result(runs, task, subject)])
+                who = [words_cell(subject.label)] if many else []
+                measured, *cells = _result(runs, task, subject)
+                rows.append([words_cell(task_title(task), measured), *who, *cells])
     for task, subject, method, name, score, random in pair_averages(runs):
         about = f"{QUANTITIES[score.quantity].label}, {method}, {name}".replace("_", " ")
-        cells = [
-            cell_words(about),
-            "–",
-            value_cell(score),
-            f"{score.n:,}",
-            "0.5" + _remark("chance"),
-            value_cell(random),
-            *["–"] * 3,
-        ]
-        rows.append([row_name(task_title(task)), *([cell_words(subject.label)] if many else []), *cells])
-    names = dict(enumerate(folder.resolve().name for folder in runs.folders))
-    for run, task, reason in runs.not_measured():
-        who = [cell_words(names[run])] if many else []
-        rows.append([row_name(task_title(task)), *who, cell_words("not measured:", reason), *["–"] * 8])
+        cells = [value_cell(score), "–", f"{score.n:,}", value_cell(random), "–", "0.5" + _remark("chance"), "–", "–"]
+        rows.append([words_cell(task_title(task), about), *([words_cell(subject.label)] if many else []), *cells])
     caption = (
         "Each task at the layer that is best on the dev part; where there was none, at the layer that is best on the reported items "
         "themselves (marked “same items”), which is slightly optimistic. Values with 95 % intervals over items; controls at the same layer."
@@ -85,22 +148,17 @@ def _remark(words: str) -> str:
 
 
 def _result(runs: ProbeRuns, task: str, subject: Subject) -> list[str]:
-    """The cells of one task and encoder."""
+    """What is measured, in words, and the cells of one task and encoder."""
     main, chosen = runs.main_quantity(task), runs.chosen(subject, task)
     if chosen is None:
         some = next((s for k in runs.layers(subject, task) if (s := runs.curve(subject, task, main).get(k))), None)
-        return [cell_words(QUANTITIES[main].label), "–", value_cell(some) if some else "not computed", *["–"] * 6]
+        return [QUANTITIES[main].label, value_cell(some) if some else "not computed", *["–"] * 7]
     how = "" if chosen.layer is None or chosen.layers < 2 else _remark("chosen on dev" if chosen.on_dev else "same items")
     part = runs.part(subject, task)
     measured = ", ".join(filter(None, (QUANTITIES[main].label, chosen.representation.replace("_", " "), part)))
     select = selectivity(runs, subject, task, chosen.representation).get(chosen.layer) if chosen.layer is not None else None
-    cells = [
-        cell_words(measured),
-        ("–" if chosen.layer is None else str(chosen.layer)) + how,
-        text(estimate(chosen.score)),
-        f"{chosen.score.n:,}",
-    ]
-    for conditions in (("majority",), ("random_encoder",), ("control_task", "shuffled_labels", "word_order")):
+    cells = [measured, value_cell(chosen.score), ("–" if chosen.layer is None else str(chosen.layer)) + how, f"{chosen.score.n:,}"]
+    for conditions in (("random_encoder",), LABEL_CONTROLS, ("majority",)):
         cells.append(_controls(runs, task, subject, chosen, conditions))
     return [*cells, value_cell(select), _controls(runs, task, subject, chosen, SURFACE)]
 
@@ -121,39 +179,34 @@ def _controls(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen, cond
     return "".join(parts) or "–"
 
 
-def _maps(runs: ProbeRuns, numbering: Numbering) -> str:
-    panels = [part for subject in runs.subjects if (part := _map(runs, subject))]
-    if not panels:
-        return ""
-    reading = (
-        "a row is a task, a column a layer (0 = embeddings); the darker a cell, the nearer the value is to 1, and values of 0 and below "
-        "are white. Tasks differ in what is measured and in what chance is: compare cells within a row. The cell with a star is the one "
-        "that is reported. Rows of selectivity show by how much the accuracy is above that of the control task."
-    )
-    bar = tag("div", colour_bar(numbering.panel(), "value of the measure named in the row (same scale everywhere)"), class_="legend")
-    return figure(numbering, "Tasks by layer.", reading, bar, panels, size="broad")
+def _maps(runs: ProbeRuns) -> list[str]:
+    """A panel of tasks against layers for each encoder, all on one scale."""
+    rows = {subject: _map_rows(runs, subject) for subject in runs.subjects}
+    ends = scale_ends(score.value for some in rows.values() for _, curve, _ in some for score in curve.values())
+    return [_map(subject, some, ends) for subject, some in rows.items() if some]
 
 
-def _map(runs: ProbeRuns, subject: Subject) -> str:
+def _map_rows(runs: ProbeRuns, subject: Subject) -> list[tuple[str, Curve, int | None]]:
     rows: list[tuple[str, Curve, int | None]] = []
     for task in runs.tasks():
         chosen, main = runs.chosen(subject, task), runs.main_quantity(task)
         curve = runs.curve(subject, task, main, None, chosen.representation) if chosen else {}
         if curve and chosen:
-            rows.append((row_name(task_title(task), in_words(main)), curve, chosen.layer))
+            rows.append((f"{task_title(task)}, {in_words(main)}", curve, chosen.layer))
             extra = selectivity(runs, subject, task, chosen.representation)
-            rows += [(row_name(task_title(task), "selectivity"), extra, chosen.layer)] if extra else []
-    if not rows:
-        return ""
+            rows += [(f"{task_title(task)}, selectivity", extra, chosen.layer)] if extra else []
+    return rows
+
+
+def _map(subject: Subject, rows: list[tuple[str, Curve, int | None]], ends: tuple[float, float]) -> str:
     last = max(max(curve) for _, curve, _ in rows)
     cells = [(name, [curve[k].value if k in curve else None for k in range(last + 1)], marked) for name, curve, marked in rows]
-    head = ["Task", *(str(layer) for layer in range(last + 1))]
     n = count_of(score for _, curve, _ in rows for score in curve.values())
-    picture = heat_table(f"Value of each task at each layer, {subject.label}, {n}", head, cells)
+    label = f"Value of each task at each layer, {subject.label}, {n}, from {ends[0]:g}, nearly white, to {ends[1]:g}, dark blue"
+    picture = heat_rows(label, [str(layer) for layer in range(last + 1)], cells, ends, "layer (0 = embeddings)")
     empty = any(math.isnan(value) for _, values, _ in cells for value in values if value is not None)
-    return panel(
-        f"{subject.label}, layers 0 to {last}", n, picture, missing=["– could not be computed; why is said at the task."] if empty else []
-    )
+    missing = ["– could not be computed; why is said at the task."] if empty else []
+    return panel(f"{subject.label}, by layer", f"{n}; white {ends[0]:g} to dark {ends[1]:g}", picture, missing=missing)
 
 
 def paired_section(runs: ProbeRuns) -> str:
@@ -171,10 +224,10 @@ def paired_section(runs: ProbeRuns) -> str:
         p = test.get("corrected_p")
         verdict = "different" if isinstance(p, (int, float)) and p < 0.05 else "not told apart"
         counts = [_count(test.get(name)) for name in ("n", "only_first", "only_second")]
-        cells = [*(cell_words(str(test.get(name, "–"))) for name in ("first", "second")), *counts]
+        cells = [*(words_cell(str(test.get(name, "–"))) for name in ("first", "second")), *counts]
         interval = "" if test.get("low") is None else f" [{numbers[1]}, {numbers[2]}]"
         cells += [numbers[0] + interval, _probability(test.get("p")), _probability(p) + _remark(verdict)]
-        rows.append([row_name(task_title(task) + where), *cells])
+        rows.append([words_cell(task_title(task) + where), *cells])
     head = ["Task", "First", "Second", "n", "Only first right", "Only second right", "Difference", "p", "p, corrected"]
     intro = (
         f"{plural(len(rows), 'comparison')} on the same items. The difference is the first minus the second, with its 95 % interval; p is "

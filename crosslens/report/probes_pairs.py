@@ -5,13 +5,13 @@ import math
 from collections.abc import Iterable
 
 from crosslens.report.drawing import Style
-from crosslens.report.layout import Numbering, figure, legend, panel, section, table
-from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, one_each, row_name, value_cell
+from crosslens.report.layout import Numbering, figure, flow, legend, panel, section, table, value_cell, words_cell
+from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, one_each
 from crosslens.report.probes_run import ProbeRuns, Subject, describe_task, task_title
-from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
+from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, named, paragraph, plural, tag, text
 from crosslens.score import Score
 
-__all__ = ["pair_averages", "pair_findings", "pair_section", "pair_tasks"]
+__all__ = ["pair_averages", "pair_findings", "pair_section", "pair_sentences", "pair_tasks"]
 
 _CHANCE = 0.5
 _ROWS = 25  # categories in a panel
@@ -79,6 +79,18 @@ def _standing(score: Score) -> str:
     return "above" if score.low > _CHANCE else "below" if score.high < _CHANCE else "unclear"
 
 
+def pair_sentences(runs: ProbeRuns) -> list[str]:
+    """The averages of a page on minimal pairs alone, in at most three sentences (HTML)."""
+    told = []
+    for task, subject, method, name, score, random in pair_averages(runs):
+        if not math.isnan(score.value):
+            who = f"{named(subject.label)}, " if len(runs.subjects) > 1 else ""
+            beside = "" if random is None or math.isnan(random.value) else f", {decimal(random.value)} with random weights"
+            lead = tag("strong", f"accuracy {decimal(score.value)}")
+            told.append(f"{text(task_title(task))}, {who}{text(_spoken(method))}, {text(_spoken(name))}: {lead}{beside}; chance 0.5.")
+    return told[-3:]
+
+
 def pair_findings(runs: ProbeRuns) -> list[str]:
     """One entry (HTML) for each task: averages, categories that are at chance or below, and coverage."""
     found = []
@@ -137,11 +149,12 @@ def _coverage(scores: Iterable[Score]) -> str:
 
 def pair_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> str:
     """The whole section."""
-    parts = [paragraph(text(describe_task(task)))]
+    parts, about = [], paragraph(text(describe_task(task)))
     for method, results in _results(runs, task).items():
-        parts += [tag("h3", text(_spoken(method) or "Method not recorded")), _figure(task, method, results, numbering)]
-        parts += [_left_out(result) + _table(task, result, len(runs.subjects) > 1) for result in results]
-    return section(key, task_title(task), *parts)
+        tables = [_left_out(result) + _table(task, result, len(runs.subjects) > 1) for result in results]
+        parts.append(tag("h3", text(_spoken(method) or "Method not recorded")))
+        parts.append(flow(_figure(task, method, results, numbering), tag("div", "".join(tables), class_="text")))
+    return section(key, task_title(task), *parts, about)
 
 
 def _figure(task: str, method: str, results: list[_Result], numbering: Numbering) -> str:
@@ -211,7 +224,7 @@ def _table(task: str, result: _Result, many: bool) -> str:
         random = [value_cell(result.random.get(name))] if result.random else []
         below = {"unclear": "not clearly above chance", "below": "below chance"}.get(_standing(score), "") if score.low is not None else ""
         cell = value_cell(score) + (tag("small", below) if below and not math.isnan(score.value) else "")
-        rows.append([row_name(_spoken(name), _mean_of(score)), *cells, cell, *random])
+        rows.append([words_cell(_spoken(name), _mean_of(score)), *cells, cell, *random])
     head = ["Category", "Pairs", "Covered", "Per cent", "Accuracy", *(["Random encoder"] if result.random else [])]
     who = f", {result.subject.label}" if many else ""
     return table(f"{task_title(task)}{who}: coverage and accuracy by category, with 95 % intervals.", head, rows)

@@ -76,8 +76,8 @@ def _texts(study: Study) -> str:
         cut = extracted.get("truncated") if isinstance(extracted, dict) else None
         facts = [names.get(code, names.get("*")), entry.get("file"), entry.get("sentences"), cut]
         digest = tag("code", text(str(entry["sha256"])[:16])) if entry.get("sha256") else "–"
-        rows.append([text(language(code)), *("–" if fact is None else text(fact) for fact in facts), digest])
-    head = ["Language", "Encoder", "File", "Sentences in it", "Cut to fit the encoder", "SHA-256, first 16 digits"]
+        rows.append([text(language(code)), tag("code", text(code)), *("–" if fact is None else text(fact) for fact in facts), digest])
+    head = ["Language", "Code", "Encoder", "File", "Sentences in it", "Cut to fit the encoder", "SHA-256, first 16 digits"]
     caption = "Texts and encoders. The whole SHA-256 of each file is in config.json."
     return table(caption, head, rows) if rows else ""
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, upper_limit
-from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends, upper_limit
+from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.study import CONTROL_OF, Best, Curve, Study, best_layer, clear_of
-from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, spread, tag, text
+from crosslens.report.wording import count_of, decimal, join, language, missing_reason, paragraph, plural, spread, tag, text
 from crosslens.score import Score
 
-__all__ = ["retrieval_findings", "retrieval_section"]
+__all__ = ["retrieval_findings", "retrieval_overview", "retrieval_section", "retrieval_sentence"]
 
 _TASK, _QUANTITY = "sentence_retrieval", "precision_at_1"
 _NAMES = {
@@ -52,16 +52,15 @@ def _ways(directions: Sequence[_Pair]) -> list[str]:
     given, result = set(directions), []
     for source, target in directions:
         if (target, source) not in given:
-            result.append(f"{source} → {target}")
+            result.append(f"{language(source)} → {language(target)}")
         elif directions.index((source, target)) < directions.index((target, source)):
-            result.append(f"{source} ↔ {target}")
+            result.append(f"{language(source)} ↔ {language(target)}")
     return result
 
 
 def _verdict(study: Study, condition: str, layer: int) -> str:
     """In how many directions the encoder is clearly above its random control; HTML."""
-    main, control = _curves(study, condition), _curves(study, CONTROL_OF[condition])
-    answers = {way: clear_of(main[way].get(layer), control[way].get(layer)) for way in main if layer in main[way]}
+    main, answers = _curves(study, condition), _answers(study, condition, layer)
     paired = any("above_control" in (curve[layer].details or {}) for curve in main.values() if layer in curve)
     told = [way for way, answer in answers.items() if answer is not None]
     unclear = [way for way in told if not answers[way]]
@@ -77,6 +76,12 @@ def _verdict(study: Study, condition: str, layer: int) -> str:
     rule = "the 95 % interval of the difference reaches 0" if paired else "its 95 % interval does not lie wholly above the random encoder’s"
     lead = f"<strong>Not clearly above the random encoder</strong> in {scale}"
     return f"{_mean_sentence(study, condition, layer)}{lead} ({rule}): {names}.{rest}"
+
+
+def _answers(study: Study, condition: str, layer: int) -> dict[_Pair, bool | None]:
+    """Of each direction whether the encoder is clearly above its random control."""
+    main, control = _curves(study, condition), _curves(study, CONTROL_OF[condition])
+    return {way: clear_of(main[way].get(layer), control[way].get(layer)) for way in main if layer in main[way]}
 
 
 def _mean_sentence(study: Study, condition: str, layer: int) -> str:
@@ -141,37 +146,99 @@ def retrieval_section(study: Study, numbering: Numbering) -> str:
         "no alignment was fitted on. Unaligned vectors are compared as they are; Procrustes scales them to unit length, centres and "
         "rotates them. Grey lines are controls: the same architecture with random weights."
     )
-    parts = [_matrices(study, numbering, layers), _panels(study, numbering), _table(study, layers)]
-    return section("retrieval", "Sentence retrieval", paragraph(text(intro)), *parts)
+    drawn = flow(_matrices(study, numbering, layers), _panels(study, numbering), tag("div", paragraph(text(intro)), class_="text"))
+    return section("retrieval", "Sentence retrieval", drawn, folded("All numbers", _table(study, layers)), told=_told(study))
+
+
+def _told(study: Study) -> str:
+    best = _best(study, "unaligned") or _best(study, "procrustes")
+    return "" if best is None else f"mean P@1 {decimal(best.mean)} at layer {best.layer}"
+
+
+def retrieval_overview(study: Study, numbering: Numbering) -> str:
+    """The mean over all directions by layer, as a panel for the top of the page; empty where nothing was measured."""
+    curves = {condition: _mean_curve(study, condition) for condition in _STYLES}
+    scores = [score for curve in curves.values() for score in curve.values()]
+    if not scores:
+        return ""
+    top, n = upper_limit(curves.values()), count_of(scores)
+    lines = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
+    said = [f"{_NAMES[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, curve in curves.items() if (b := best_layer([curve]))]
+    many = len(study.directions())
+    over = f"Mean over {plural(many, 'direction')} of retrieval" if many > 1 else "Retrieval"
+    label = f"{over} P@1 by layer, {n}. {'. '.join(said)}."
+    picture = curve_panel(numbering.panel(), label, lines, (-0.025 * top, 1.01 * top), "P@1 (fraction of sentences)")
+    key = legend([(_STYLES[c], words) for c, words in _NAMES.items() if curves[c]], sticky=False)
+    return panel("Sentence retrieval", n, picture, key=key)
+
+
+def _mean_curve(study: Study, condition: str) -> Curve:
+    """The mean over directions with its interval where the run has it; otherwise the plain mean at layers where all were computed."""
+    told = study.curve("mean_sentence_retrieval", _QUANTITY, condition)
+    curves = [curve for curve in _curves(study, condition).values() if curve]
+    if told or len(curves) < 2:
+        return told or (curves[0] if curves else {})
+    found = {}
+    for layer in sorted(set.intersection(*map(set, curves))):
+        here = [curve[layer] for curve in curves]
+        value = math.fsum(score.value for score in here) / len(here)
+        found[layer] = Score(quantity=_QUANTITY, value=value, n=min(score.n for score in here), layer=layer, condition=condition)
+    return found
+
+
+def retrieval_sentence(study: Study) -> str:
+    """One sentence on what came out, as HTML; empty where nothing was measured."""
+    bests = {condition: best for condition in CONTROL_OF if (best := _best(study, condition)) is not None}
+    parts = []
+    for condition, best in bests.items():
+        control = best_layer({best.layer: c[best.layer]} for c in _curves(study, CONTROL_OF[condition]).values() if best.layer in c)
+        against = "" if control is None else f", {decimal(control.mean)} with random weights"
+        told = [answer for answer in _answers(study, condition, best.layer).values() if answer is not None]
+        clear = f", clearly above them in {sum(told)} of {plural(len(told), 'direction')}" if told else ""
+        lead = tag("strong", f"{'without alignment' if condition == 'unaligned' else 'after Procrustes'} {decimal(best.mean)}")
+        parts.append(f"{lead} (layer {best.layer}{against}{clear})")
+    if not parts:
+        return ""
+    some = next(iter(bests.values()))
+    n, chance = count_of(some.scores), decimal(float(np.mean([1 / score.n for score in some.scores])))
+    return f"Held-out translations are found first with P@1 {join(parts)}; {n}, chance {chance}."
 
 
 def _matrices(study: Study, numbering: Numbering, layers: dict[str, int]) -> str:
-    panels = []
+    shown = {}
     for condition in _NAMES:
         curves = _curves(study, condition)
         at = {way: curve[layers[condition]] for way, curve in curves.items() if layers.get(condition) in curve}
         if at:
-            panels.append(_matrix(study, numbering, condition, layers[condition], at))
+            shown[condition] = at
+    ends = scale_ends(score.value for at in shown.values() for score in at.values())
+    panels = [_matrix(study, numbering, condition, layers[condition], at, ends) for condition, at in shown.items()]
     reading = (
         "a row is the language of the query, a column the language that is searched; darker means that more translations are found. "
         "Each condition is shown at the layer where its mean is highest; a random encoder is shown at the layer of the condition that "
         "it is the control of."
     )
-    bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of sentences (same scale in all panels)"), class_="legend")
-    return figure(numbering, "Retrieval between all languages at the best layer.", reading, bar, panels, size="narrow")
+    bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of sentences (same scale in all panels)", ends), class_="legend")
+    return figure(numbering, "Retrieval between all languages at the best layer.", reading, bar, panels)
 
 
-def _matrix(study: Study, numbering: Numbering, condition: str, layer: int, at: dict[_Pair, Score]) -> str:
+def _matrix(study: Study, numbering: Numbering, condition: str, layer: int, at: dict[_Pair, Score], ends: tuple[float, float]) -> str:
     codes = study.languages()
     codes = [code for code in codes if any(code in way for way in at)]
     cells = np.array([[at[s, t].value if (s, t) in at else math.nan for t in codes] for s in codes])
     n = count_of(at.values())
-    told = [f"{s} to {t} {'not computed' if math.isnan(score.value) else decimal(score.value, 2)}" for (s, t), score in at.items()]
+    told = [
+        f"{language(s)} to {language(t)} {'not computed' if math.isnan(score.value) else decimal(score.value, 2)}"
+        for (s, t), score in at.items()
+    ]
     label = f"Matrix of retrieval P@1, {_NAMES[condition]}, layer {layer}, {n}: {', '.join(told)}"
+    names = [language(code) for code in codes]
     picture = heat_panel(
-        numbering.panel(), label, cells, (codes, codes), ("query language", "searched language"), diagonal=False, narrow=True
+        numbering.panel(), label, cells, (names, names), ("query language", "searched language"), diagonal=False, ends=ends
     )
-    missing = not_computed((f"{s} → {t}", layer, missing_reason(score)) for (s, t), score in at.items() if math.isnan(score.value))
+    missing = not_computed(
+        (f"{language(s)} → {language(t)}", layer, missing_reason(score)) for (s, t), score in at.items() if math.isnan(score.value)
+    )
     return panel(f"{_NAMES[condition]}, layer {layer}", n, picture, missing=missing)
 
 
@@ -212,14 +279,17 @@ def _pair_panel(numbering: Numbering, pair: _Pair, ways: dict[_Pair, dict[str, C
             scores += curve.values()
             best = best_layer([curve])
             if best is not None:
-                said.append(f"{_NAMES[condition]}, {source} to {target}: highest {decimal(best.mean)} at layer {best.layer}")
-            gaps += [(f"{_NAMES[condition]}, {source} → {target}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
+                said.append(
+                    f"{_NAMES[condition]}, {language(source)} to {language(target)}: highest {decimal(best.mean)} at layer {best.layer}"
+                )
+            way = f"{language(source)} → {language(target)}"
+            gaps += [(f"{_NAMES[condition]}, {way}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
     n = count_of(scores)
     names = " – ".join(language(code) for code in pair)
     label = f"Retrieval P@1 by layer, {names}, {n}. {'. '.join(said)}."
     chance = 1 / max(score.n for score in scores) if len({score.n for score in scores}) == 1 else None
     picture = curve_panel(numbering.panel(), label, lines, limits, "P@1 (fraction of sentences)", chance)
-    return panel(" ↔ ".join(pair), n, picture, names, not_computed(gaps))
+    return panel(" ↔ ".join(map(language, pair)), n, picture, missing=not_computed(gaps))
 
 
 def _table(study: Study, layers: dict[str, int]) -> str:
@@ -227,7 +297,7 @@ def _table(study: Study, layers: dict[str, int]) -> str:
     curves = {(part, condition): _curves(study, condition, part) for part, conditions in parts.items() for condition in conditions}
     columns = [column for column in curves if column[1] in layers and any(curves[column].values())]
     head = ["Direction"]
-    rows = [[text(" → ".join(way))] for way in study.directions()]
+    rows = [[text(" → ".join(map(language, way)))] for way in study.directions()]
     for part, words in (("held_out", "held-out"), ("all", "all sentences")):
         here = [condition for which, condition in columns if which == part]
         if here:
@@ -253,14 +323,6 @@ def _row(scores: dict[str, Score | None], compare: bool) -> list[str]:
     n = counts.pop() if len(counts) == 1 else None
     cells = ["differs" if n is None else f"{n:,} ({decimal(1 / n)})"]
     for condition, score in scores.items():
-        cells.append(_cell(score, n, scores.get(CONTROL_OF.get(condition, "")) if compare else None))
+        control = scores.get(CONTROL_OF.get(condition, "")) if compare else None
+        cells.append(value_cell(score, n=n or 0) + (tag("small", "not clearly above random") if clear_of(score, control) is False else ""))
     return cells
-
-
-def _cell(score: Score | None, n: int | None, control: Score | None) -> str:
-    remarks = []
-    if score is not None and score.n != n:
-        remarks.append(f"n = {score.n:,}")
-    if clear_of(score, control) is False:
-        remarks.append("not clearly above random")
-    return text(estimate(score)) + "".join(tag("small", remark) for remark in remarks)

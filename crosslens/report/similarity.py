@@ -5,13 +5,26 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of
-from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends
+from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.study import Best, Curve, Study, best_layer, clear_of
-from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, spread, tag, text
+from crosslens.report.wording import (
+    count_of,
+    decimal,
+    estimate,
+    join,
+    language,
+    missing_reason,
+    paragraph,
+    plural,
+    short,
+    spread,
+    tag,
+    text,
+)
 from crosslens.score import QUANTITIES, Score
 
-__all__ = ["similarity_findings", "similarity_section"]
+__all__ = ["similarity_findings", "similarity_overview", "similarity_section", "similarity_sentence"]
 
 _TASK = "similarity"
 _QUANTITIES = {"debiased_linear_cka": "debiased", "linear_cka": "biased"}
@@ -23,6 +36,10 @@ _COLOURS: dict[str | None, tuple[str, str]] = {
     None: ("#00795c", "o"),
 }
 _Pair = tuple[str, str]
+
+
+def _called(pair: _Pair) -> str:
+    return " – ".join(map(language, pair))
 
 
 def _curves(study: Study, quantity: str, condition: str | None) -> dict[_Pair, Curve]:
@@ -63,7 +80,7 @@ def _verdict(study: Study, quantity: str, layer: int) -> str:
     main, controls = _curves(study, quantity, None), _curves(study, quantity, "random_encoder")
     answers = {pair: clear_of(curve.get(layer), controls[pair].get(layer)) for pair, curve in main.items()}
     told = [pair for pair, answer in answers.items() if answer is not None]
-    unclear = [" – ".join(pair) for pair in told if not answers[pair]]
+    unclear = [_called(pair) for pair in told if not answers[pair]]
     if not told:
         return ""
     if unclear:
@@ -82,8 +99,59 @@ def similarity_section(study: Study, numbering: Numbering) -> str:
         "Linear CKA compares the geometry of two sets of vectors of the same sentences: 1 when one is a rotated, uniformly scaled copy of "
         "the other, 0 when they are unrelated. It needs no alignment and is blind to rotation."
     )
-    parts = [_panels(study, numbering), *_others(study, numbering), _maps(study, numbering), _table(study, main[1].layer)]
-    return section("similarity", "Similarity of representations", paragraph(text(intro)), _bias_note(study), *parts)
+    words = tag("div", paragraph(text(intro)) + _bias_note(study), class_="text")
+    drawn = flow(_panels(study, numbering), *_others(study, numbering), _maps(study, numbering), words)
+    quantity, best = main
+    told = f"mean {_QUANTITIES[quantity]} CKA {decimal(best.mean)} at layer {best.layer}"
+    return section("similarity", "Similarity of representations", drawn, folded("All numbers", _table(study, best.layer)), told=told)
+
+
+def similarity_overview(study: Study, numbering: Numbering) -> str:
+    """The mean over all pairs by layer, as a panel for the top of the page; empty where nothing was measured."""
+    main = _main_quantity(study)
+    if main is None:
+        return ""
+    quantity, word = main[0], _QUANTITIES[main[0]]
+    curves = {condition: _mean_curve(study, quantity, condition) for condition in _COLOURS}
+    scores = [score for curve in curves.values() for score in curve.values()]
+    lines = [line_of(curve, _look(condition)) for condition, curve in curves.items() if curve]
+    said = [f"{_CONDITIONS[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, curve in curves.items() if (b := best_layer([curve]))]
+    n, many = count_of(scores), len(study.pairs(_TASK))
+    over = f"Mean over {plural(many, 'pair')} of linear CKA" if many > 1 else "Linear CKA"
+    limits = _span(end for score in scores for end in (score.value, score.low, score.high))
+    picture = curve_panel(
+        numbering.panel(), f"{over}, {word}, by layer, {n}. {'. '.join(said)}.", lines, limits, f"linear CKA, {word} (no unit)"
+    )
+    key = legend([(_look(c), _CONDITIONS[c]) for c in reversed(_COLOURS) if curves[c]], sticky=False)
+    return panel("Similarity", n, picture, key=key)
+
+
+def _mean_curve(study: Study, quantity: str, condition: str | None) -> Curve:
+    """The plain mean over pairs at layers where all were computed; with one pair its curve, with the interval."""
+    curves = [curve for curve in _curves(study, quantity, condition).values() if curve]
+    if len(curves) < 2:
+        return curves[0] if curves else {}
+    found = {}
+    for layer in sorted(set.intersection(*map(set, curves))):
+        here = [curve[layer] for curve in curves]
+        value = math.fsum(score.value for score in here) / len(here)
+        found[layer] = Score(quantity=quantity, value=value, n=min(score.n for score in here), layer=layer, condition=condition)
+    return found
+
+
+def similarity_sentence(study: Study) -> str:
+    """One sentence on what came out, as HTML; empty where nothing was measured."""
+    main = _main_quantity(study)
+    if main is None:
+        return ""
+    quantity, best = main
+    beside = []
+    for condition, words in (("random_encoder", "with random weights"), ("shuffled_items", "with shuffled sentences")):
+        control = best_layer({best.layer: c[best.layer]} for c in _curves(study, quantity, condition).values() if best.layer in c)
+        beside += [f"{decimal(control.mean)} {words}"] if control is not None else []
+    lead = tag("strong", f"{_QUANTITIES[quantity]} linear CKA {decimal(best.mean)}")
+    rest = f" ({', '.join(beside)})" if beside else ""
+    return f"Two languages are represented most alike at layer {best.layer}, with {lead}{rest}; {count_of(best.scores)}."
 
 
 def _bias_note(study: Study) -> str:
@@ -101,18 +169,26 @@ def _bias_note(study: Study) -> str:
     return tag("div", paragraph(text(note)), class_="note")
 
 
-def _limits(study: Study, quantities: Iterable[str], top: float) -> tuple[float, float]:
-    """The vertical axis of all panels of a figure: below 0 only as far as needed."""
-    ends = [0.0]
-    for quantity in quantities:
-        for condition in _CONDITIONS:
-            for curve in _curves(study, quantity, condition).values():
-                ends += [end for s in curve.values() for end in (s.value, s.low) if end is not None and not math.isnan(end)]
-    return (0.0 if min(ends) > -0.005 else max(-1.0, math.floor(min(ends) * 10) / 10)), top
+def _limits(study: Study, quantities: Iterable[str]) -> tuple[float, float]:
+    """The vertical axis of all panels of a figure."""
+    curves = (curve for q in quantities for c in _CONDITIONS for curve in _curves(study, q, c).values())
+    return _span(end for curve in curves for score in curve.values() for end in (score.value, score.low, score.high))
+
+
+def _span(values: Iterable[float | None]) -> tuple[float, float]:
+    """An axis that these values fill: from 0, or below it as far as needed, to the tenth above the largest."""
+    ends = [0.0, *(end for end in values if end is not None and not math.isnan(end))]
+    low = 0.0 if min(ends) > -0.005 else math.floor(min(ends) * 10) / 10
+    return low, max(0.1, math.ceil(max(ends) * 10 - 1e-9) / 10)
+
+
+def _look(condition: str | None) -> Style:
+    colour, marker = _COLOURS[condition]
+    return Style(colour, marker=marker, width=1.8 if condition is None else 1.3, band=condition is None)
 
 
 def _panels(study: Study, numbering: Numbering) -> str:
-    limits, axis = _limits(study, _QUANTITIES, 1.0), "linear CKA (no unit)"
+    limits, axis = _limits(study, _QUANTITIES), "linear CKA (no unit)"
     panels = [_pair_panel(study, numbering, pair, _QUANTITIES, ("Linear CKA", axis, limits)) for pair in study.pairs(_TASK)]
     entries = _conditions(study, _QUANTITIES) + [(Style("#3a3f45"), "debiased"), (Style("#3a3f45", dash="dashed"), "biased")]
     reading = (
@@ -126,7 +202,7 @@ def _panels(study: Study, numbering: Numbering) -> str:
 def _conditions(study: Study, quantities: Iterable[str]) -> list[tuple[Style, str]]:
     """The legend's entries for the encoder and its controls."""
     shown = [c for c in reversed(_COLOURS) if any(any(_curves(study, quantity, c).values()) for quantity in quantities)]
-    return [(Style(_COLOURS[c][0], marker=_COLOURS[c][1], band=c is None), _CONDITIONS[c]) for c in shown]
+    return [(_look(c), _CONDITIONS[c]) for c in shown]
 
 
 def _others(study: Study, numbering: Numbering) -> list[str]:
@@ -137,7 +213,7 @@ def _others(study: Study, numbering: Numbering) -> list[str]:
 
 def _other_figure(study: Study, numbering: Numbering, quantity: str) -> str:
     what = QUANTITIES[quantity]
-    look = what.label, what.unit, _limits(study, [quantity], what.high)
+    look = what.label, what.unit, _limits(study, [quantity])
     panels = [_pair_panel(study, numbering, pair, {quantity: what.label}, look) for pair in study.pairs(_TASK)]
     reading = (
         f"each panel compares the same layer in two languages. The measure goes from {what.low:g} to {what.high:g}; "
@@ -169,23 +245,24 @@ def _pair_panel(
             gaps += [(f"{_CONDITIONS[condition]}, {word}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
     if not scores:
         return ""
-    names, n = " – ".join(language(code) for code in pair), count_of(scores)
+    names, n = _called(pair), count_of(scores)
     label = f"{what} by layer, {names}, {n}. {'. '.join(said)}."
     picture = curve_panel(numbering.panel(), label, lines, limits, axis)
-    return panel(" – ".join(pair), n, picture, names, not_computed(gaps))
+    return panel(names, n, picture, missing=not_computed(gaps))
 
 
 def _maps(study: Study, numbering: Numbering) -> str:
     quantity = next((q for q in _QUANTITIES if any(_off_diagonal(study.square(q, pair)) for pair in study.pairs(_TASK))), None)
     if quantity is None:
         return ""
-    panels = [_map(study, numbering, quantity, pair) for pair in study.pairs(_TASK)]
+    ends = scale_ends(s.value for pair in study.pairs(_TASK) for s in study.square(quantity, pair).values())
+    panels = [_map(study, numbering, quantity, pair, ends) for pair in study.pairs(_TASK)]
+    below = "Values below 0 are drawn as 0; g" if ends[0] == 0 else "G"
     reading = (
         f"each cell compares one layer of the first language (vertical) with one layer of the second (horizontal) by "
-        f"{_QUANTITIES[quantity]} linear CKA; a dark diagonal means that the same layers correspond. Values below 0 are drawn "
-        "as 0; grey cells were not computed."
+        f"{_QUANTITIES[quantity]} linear CKA; a dark diagonal means that the same layers correspond. {below}rey cells were not computed."
     )
-    bar = tag("div", colour_bar(numbering.panel(), f"{_QUANTITIES[quantity]} linear CKA (same scale in all panels)"), class_="legend")
+    bar = tag("div", colour_bar(numbering.panel(), f"{_QUANTITIES[quantity]} linear CKA (same scale in all panels)", ends), class_="legend")
     return figure(numbering, "Every layer against every layer.", reading, bar, [part for part in panels if part])
 
 
@@ -193,28 +270,28 @@ def _off_diagonal(cells: dict[tuple[int, int], Score]) -> bool:
     return any(row != column for row, column in cells)
 
 
-def _map(study: Study, numbering: Numbering, quantity: str, pair: _Pair) -> str:
+def _map(study: Study, numbering: Numbering, quantity: str, pair: _Pair, ends: tuple[float, float]) -> str:
     cells = study.square(quantity, pair)
     if not cells:
         return ""
     values = np.full((1 + max(row for row, _ in cells), 1 + max(column for _, column in cells)), math.nan)
     for place, score in cells.items():
         values[place] = score.value
-    names, n = " – ".join(language(code) for code in pair), count_of(cells.values())
+    names, n = [language(code) for code in pair], count_of(cells.values())
     highest = best_layer([dict(enumerate(cells.values()))])
-    label = f"Layers of {pair[0]} against layers of {pair[1]}, {_QUANTITIES[quantity]} linear CKA, {n}"
+    label = f"Layers of {names[0]} against layers of {names[1]}, {_QUANTITIES[quantity]} linear CKA, {n}"
     if highest is not None:
         row, column = list(cells)[highest.layer]
         label += f": highest {decimal(highest.mean)} for layers {row} and {column}"
     ticks = ([str(layer) for layer in range(values.shape[0])], [str(layer) for layer in range(values.shape[1])])
-    axis_labels = (f"layer of {pair[0][:12]}", f"layer of {pair[1][:12]}")
-    picture = heat_panel(numbering.panel(), label, values, ticks, axis_labels, upward=True)
+    axis_labels = (f"{short(names[0], 20)}, layer", f"{short(names[1], 20)}, layer")
+    picture = heat_panel(numbering.panel(), label, values, ticks, axis_labels, upward=True, ends=ends)
     gaps = not_computed(
-        (f"layer of {pair[1]} {column} against {pair[0]}", row, missing_reason(score))
+        (f"layer of {names[1]} {column} against {names[0]}", row, missing_reason(score))
         for (row, column), score in cells.items()
         if math.isnan(score.value) and row != column
     )
-    return panel(" – ".join(pair), n, picture, names, gaps[:4] + ([f"… and {len(gaps) - 4} more."] if len(gaps) > 4 else []))
+    return panel(_called(pair), n, picture, missing=gaps[:4] + ([f"… and {len(gaps) - 4} more."] if len(gaps) > 4 else []))
 
 
 def _table(study: Study, layer: int) -> str:
@@ -227,6 +304,6 @@ def _table(study: Study, layer: int) -> str:
         scores = [curves[column][pair].get(layer) for column in columns]
         counts = {score.n for score in scores if score is not None}
         n = counts.pop() if len(counts) == 1 else None
-        cells = [text(estimate(s)) + ("" if s is None or s.n == n else tag("small", f"n = {s.n:,}")) for s in scores]
-        rows.append([text(" – ".join(pair)), "differs" if n is None else f"{n:,}", *cells])
+        cells = [value_cell(s, n=n or 0) for s in scores]
+        rows.append([text(_called(pair)), "differs" if n is None else f"{n:,}", *cells])
     return table(f"Linear CKA of layer {layer} with itself in the other language, with 95 % intervals where there are any.", head, rows)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from crosslens.report.drawing import plain_style
-from crosslens.report.language_id import language_id_findings, language_id_section
-from crosslens.report.layout import Numbering, document, headline
+from crosslens.report.language_id import language_id_findings, language_id_overview, language_id_section, language_id_sentence
+from crosslens.report.layout import Numbering, document, figure, headline
 from crosslens.report.provenance import encoders, provenance_section
-from crosslens.report.retrieval import retrieval_findings, retrieval_section
-from crosslens.report.similarity import similarity_findings, similarity_section
+from crosslens.report.retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
+from crosslens.report.similarity import similarity_findings, similarity_overview, similarity_section, similarity_sentence
 from crosslens.report.study import Study, load_study
-from crosslens.report.wording import count_of, join, language, plural
-from crosslens.report.words import WORD_TASKS, words_findings, words_section
+from crosslens.report.wording import count_of, join, language, named, plural, text
+from crosslens.report.words import WORD_TASKS, words_findings, words_overview, words_section, words_sentence
 
 __all__ = ["study_page"]
 
@@ -25,7 +25,7 @@ def study_page(folder: str | Path) -> str:
     """
     study, numbering = load_study(folder), Numbering()
     with plain_style():
-        parts = [_headline(study), *(_SECTIONS[key][1](study, numbering) for key in _shown(study)), provenance_section(study)]
+        parts = [_headline(study, numbering), *(_SECTIONS[key][1](study, numbering) for key in _shown(study)), provenance_section(study)]
     return document(_title(study), parts)
 
 
@@ -54,35 +54,52 @@ def _title(study: Study) -> str:
     return what + (names[0].rstrip("/").rsplit("/", 1)[-1] if len(names) == 1 else plural(len(names), "encoder"))
 
 
-def _headline(study: Study) -> str:
-    """Title, facts, findings, the run's notes, and the way to the sections."""
-    links = {key: _SECTIONS[key][0] for key in _shown(study)} | {"made": "How this was made"}
+def _headline(study: Study, numbering: Numbering) -> str:
+    """Title, the figure of all that was measured, what came out, and the run's notes and facts."""
     findings = [
         *retrieval_findings(study),
         *words_findings(study),
         *similarity_findings(study),
         *language_id_findings(study),
     ]
-    return headline(_title(study), links, _facts(study), _notes(study), findings, "Nothing was measured in this run.")
+    told = [part(study) for part in (retrieval_sentence, words_sentence, similarity_sentence, language_id_sentence)]
+    told = [sentence for sentence in told if sentence][:3]
+    nothing = "Nothing was measured in this run."
+    return headline(_title(study), _overview(study, numbering), told, _facts(study), _notes(study), findings, nothing)
+
+
+def _overview(study: Study, numbering: Numbering) -> str:
+    """One figure with a panel for each thing that was measured; empty where nothing was."""
+    panels = [retrieval_overview(study, numbering), *words_overview(study, numbering), similarity_overview(study, numbering)]
+    panels = [part for part in (*panels, language_id_overview(study, numbering)) if part]
+    reading = (
+        "the output of each layer (0 = embeddings) is measured on its own; a curve is the mean over all languages, directions or pairs, "
+        "and a band its 95 % interval, where there is one. A coloured curve says something about training where it lies clearly above "
+        "its control: the same architecture with random weights, shuffled sentences, or the most frequent language."
+    )
+    return figure(numbering, "What each layer knows.", reading, "", panels) if panels else ""
 
 
 def _facts(study: Study) -> dict[str, str]:
     names, settings = encoders(study), study.section("settings")
     if set(names) == {"*"}:
-        who = f"{names['*']}, shared by all languages"
+        who = f"{named(names['*'])}, shared by all languages"
     else:
-        who = join([f"{name} for {'all others' if code == '*' else language(code)}" for code, name in names.items()]) or "not recorded"
+        who = (
+            join([f"{named(name)} for {'all others' if code == '*' else named(language(code))}" for code, name in names.items()])
+            or "not recorded"
+        )
     n = study.section("data").get("n")
     held = [s for s in study.scores if s.task == "sentence_retrieval" and (s.details or {}).get("part", "held_out") == "held_out"]
     sentences = f"n = {n:,} in every language" if isinstance(n, int) else "number not recorded"
     sentences += f"; retrieval is judged on held-out ones ({count_of(held)})" if held else ""
     layers = {score.layer for score in study.scores if score.layer is not None}
     return {
-        "Languages": join([language(code) for code in study.languages()]) or "none",
+        "Languages": join([named(language(code)) for code in study.languages()]) or "none",
         "Encoders" if len(names) > 1 else "Encoder": who,
         "Parallel sentences": sentences,
         "Layers": f"{len(layers)}, counted from 0 = the output of the embedding layer" if layers else "none measured",
-        "Seed": str(settings.get("seed", "not recorded")),
+        "Seed": text(settings.get("seed", "not recorded")),
     }
 
 

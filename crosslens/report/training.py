@@ -9,10 +9,10 @@ from typing import Any
 from crosslens.errors import refuse
 from crosslens.report.drawing import Axis, Line, Style, plain_style, series_image, series_panel, series_style
 from crosslens.report.layout import Numbering, document, figure, files_table, headline, legend, panel, section, settings_table, table
-from crosslens.report.training_retrieval import retrieval_findings, retrieval_section
+from crosslens.report.training_retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
 from crosslens.report.training_run import Training, load_training, smoothed
 from crosslens.report.training_words import among, at, token_axis
-from crosslens.report.wording import decimal, join, language, paragraph, plural, tag, text
+from crosslens.report.wording import decimal, join, language, named, paragraph, plural, tag, text
 
 __all__ = ["training_figure", "training_page"]
 
@@ -42,7 +42,7 @@ def training_page(folder: str | Path) -> str:
     """
     run, numbering = load_training(folder), Numbering()
     with plain_style():
-        parts = [_headline(run), _learning(run, numbering), retrieval_section(run, numbering), _made(run)]
+        parts = [_headline(run, numbering), _learning(run), retrieval_section(run, numbering), _made(run)]
     return document(_title(run), parts)
 
 
@@ -53,10 +53,40 @@ def _title(run: Training) -> str:
 # ---------------------------------------------------------------- the head
 
 
-def _headline(run: Training) -> str:
-    links = {"learning": "Loss and perplexity", "retrieval": "Held-out retrieval", "made": "How this was made"}
-    findings = [*_findings(run), *retrieval_findings(run)]
-    return headline(_title(run), links, _facts(run), _notes(run), findings, "Nothing has been logged yet.")
+def _headline(run: Training, numbering: Numbering) -> str:
+    findings, told = _findings(run), [sentence for sentence in (*_sentences(run), retrieval_sentence(run)) if sentence]
+    lead, nothing = _overview(run, numbering), "Nothing has been logged yet."
+    return headline(_title(run), lead, told, _facts(run), _notes(run), [*findings, *retrieval_findings(run)], nothing)
+
+
+def _overview(run: Training, numbering: Numbering) -> str:
+    """Loss, held-out perplexity and held-out retrieval over tokens; empty where nothing is logged."""
+    panels = [_loss_panel(run, numbering), _perplexity_panel(run, numbering), retrieval_overview(run, numbering)]
+    panels = [part for part in panels if part]
+    reading = (
+        "lower is better for the loss, which is measured on the text that the weights are fitted to (each logged value is the mean over "
+        "all masked tokens since the one before; a noisy one has its centred running mean in blue), and for the perplexity of each "
+        "language on held-out sentences (n, sentences; equal steps upwards are equal factors; languages are not comparable with each "
+        "other, as their texts differ). The vertical axes of both do not start at 0. Higher is better for held-out retrieval."
+    )
+    return figure(numbering, "Training over tokens seen.", reading, "", panels) if panels else ""
+
+
+def _sentences(run: Training) -> list[str]:
+    """What came out of the training, in a sentence or two, as HTML."""
+    told = []
+    losses = [point for point in run.points if math.isfinite(point.loss)]
+    if losses:
+        first, last = losses[0], losses[-1]
+        even = f"; guessing evenly over the vocabulary gives {decimal(math.log(run.vocabulary), 2)}" if run.vocabulary else ""
+        lead = tag("strong", f"{decimal(first.loss, 2)} to {decimal(last.loss, 2)} nats")
+        told.append(f"The training loss went from {lead} per masked token in {last.step:,} steps{even}.")
+    if run.validations and not math.isnan(run.validations[-1].mean_perplexity):
+        start, end = run.validations[0].mean_perplexity, run.validations[-1]
+        over = f", the mean of {len(end.perplexity)} languages," if len(end.perplexity) > 1 else ""
+        since = f", down from {_shown(start)}" if start > end.mean_perplexity else "" if math.isnan(start) else f", from {_shown(start)}"
+        told.append(f"Held-out perplexity{over} is {tag('strong', _shown(end.mean_perplexity))} {at(end)}{since}.")
+    return told
 
 
 def _facts(run: Training) -> dict[str, str]:
@@ -71,14 +101,14 @@ def _facts(run: Training) -> dict[str, str]:
         size += f" ({asked['size']:,} asked for)"
     of = f" of {run.steps:,} ({100 * step / run.steps:.0f} %)" if run.steps else ""
     return {
-        "Languages": join([language(code) for code in run.languages()]) or "not recorded",
-        "Sources": join(list(run.sources())) or "not recorded",
+        "Languages": join([named(language(code)) for code in run.languages()]) or "not recorded",
+        "Sources": join(list(map(named, run.sources()))) or "not recorded",
         "Steps": f"{step:,}{of}",
         "Tokens seen": f"{tokens:,.0f}, counting sentence marks and not padding",
-        "Encoder": join([f"{shape[key]} {word}" for key, word in words if key in shape]) or "not recorded",
+        "Encoder": join([text(f"{shape[key]} {word}") for key, word in words if key in shape]) or "not recorded",
         "Parameters": f"{run.parameters:,} in model/model.safetensors" if run.parameters else "known once the model is written",
         "Vocabulary": size,
-        "Seed": str(run.settings.get("seed", "not recorded")),
+        "Seed": text(run.settings.get("seed", "not recorded")),
         "Throughput": f"median {statistics.median(rates):,.0f} tokens/s ({plural(len(rates), 'log line')})" if rates else "not logged yet",
     }
 
@@ -131,15 +161,14 @@ def _findings(run: Training) -> list[str]:
 # ---------------------------------------------------------------- loss and perplexity
 
 
-def _learning(run: Training, numbering: Numbering) -> str:
-    figures = [part for part in (_loss_figure(run, numbering), _perplexity_figure(run, numbering)) if part]
-    if not figures:
+def _learning(run: Training) -> str:
+    if not run.points and not _validated(run):
         return section("learning", "Loss and perplexity", paragraph("Nothing has been logged yet."))
     intro = (
         "Some pieces of each sentence are hidden, and the encoder guesses them from the rest. The training loss is measured on the text "
         "that the weights are fitted to; perplexity is measured on held-out sentences, with the same pieces hidden every time."
     )
-    return section("learning", "Loss and perplexity", paragraph(text(intro)), tag("div", "".join(figures), class_="wide"), _table(run))
+    return section("learning", "Loss and perplexity", paragraph(text(intro)), _table(run))
 
 
 def _loss_lines(run: Training, unit: float) -> list[Line]:
@@ -149,7 +178,7 @@ def _loss_lines(run: Training, unit: float) -> list[Line]:
     return [Line(places, losses, _SMOOTH)] if smooth is None else [Line(places, losses, _RAW), Line(places, smooth, _SMOOTH)]
 
 
-def _loss_figure(run: Training, numbering: Numbering) -> str:
+def _loss_panel(run: Training, numbering: Numbering) -> str:
     if not run.points:
         return ""
     unit, x_label = token_axis(run)
@@ -162,15 +191,10 @@ def _loss_figure(run: Training, numbering: Numbering) -> str:
     missing = _not_numbers("loss", [point.step for point in run.points if not math.isfinite(point.loss)])
     entries = [(_RAW, "as logged"), (_SMOOTH, "running mean")] if len(lines) > 1 else [(_SMOOTH, "as logged")]
     entries += [(_CHANCE, "guessing evenly over the vocabulary")] if level is not None else []
-    reading = (
-        "lower is better; each logged value is the mean over all masked tokens since the one before. The vertical axis does not start at 0."
-        + (" The blue line is a centred running mean of the grey one." if len(lines) > 1 else "")
-    )
-    shown = panel("Training loss", plural(len(run.points), "log line"), picture, missing=missing)
-    return figure(numbering, "Training loss over tokens seen.", reading, legend(entries, sticky=False), [shown], size="broad")
+    return panel("Training loss", plural(len(run.points), "log line"), picture, missing=missing, key=legend(entries, sticky=False))
 
 
-def _perplexity_figure(run: Training, numbering: Numbering) -> str:
+def _perplexity_panel(run: Training, numbering: Numbering) -> str:
     codes = _validated(run)
     if not codes:
         return ""
@@ -188,12 +212,7 @@ def _perplexity_figure(run: Training, numbering: Numbering) -> str:
     label = f"Held-out perplexity over tokens seen, {plural(len(places), 'validation')}, first to last: {'; '.join(said)}"
     picture = series_panel(numbering.panel(), label, lines, x_label, Axis("perplexity (log scale)", log=True))
     entries = [(series_style(i), f"{language(code)}, {among([counts[i]])}") for i, code in enumerate(codes)]
-    reading = (
-        "lower is better; one line per language, over the held-out sentences of all sources that have it (n, sentences). Equal steps "
-        "upwards are equal factors. Languages are not comparable with each other, as their texts differ."
-    )
-    shown = panel("Held-out perplexity", among(counts), picture, missing=missing)
-    return figure(numbering, "Held-out perplexity per language.", reading, legend(entries, sticky=False), [shown], size="broad")
+    return panel("Held-out perplexity", among(counts), picture, missing=missing, key=legend(entries, sticky=False))
 
 
 def _validated(run: Training) -> list[str]:
@@ -274,7 +293,9 @@ def _sources(run: Training) -> str:
     for name, entry in run.sources().items():
         texts = entry.get("texts")
         files = {code: str(path) for code, path in texts.items()} if isinstance(texts, dict) else {}
-        listed = "<br>".join(f"{text(language(code))}: {tag('code', text(path))}" for code, path in files.items())
+        listed = "<br>".join(
+            f"{text(language(code))} ({tag('code', text(code))}): {tag('code', text(path))}" for code, path in files.items()
+        )
         weight = tag("span", f"weight {text(entry['weight'])}", class_="quiet") if "weight" in entry else ""
         rows.append([f"{text(name)}<br>{weight}", listed or "–"])
     return table("Sources: their texts, and their weights, that is, how much more often than their size alone says they are drawn from.",
@@ -293,7 +314,9 @@ def _streams(run: Training) -> str:
         facts = entry if isinstance(entry, dict) else {}
         drawn, n = facts.get("drawn"), run.held_out(name)
         share = f"{100 * drawn:.2f} %" if isinstance(drawn, (int, float)) else "–"
-        rows.append([text(name), *(_count(facts.get(key)) for key in ("items", "tokens")), share, "–" if n is None else f"{n:,}"])
+        rows.append(
+            [text(run.called(name)), *(_count(facts.get(key)) for key in ("items", "tokens")), share, "–" if n is None else f"{n:,}"]
+        )
     head = ["Stream", "Sentences or pairs", "Tokens", "Share of the steps", "Held out"]
     return table("What batches are drawn from (data.json): single sentences for MLM, pairs for TLM.", head, rows)
 

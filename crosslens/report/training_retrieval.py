@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslens.report.drawing import Axis, Line, colour_bar, heat_panel, series_panel, series_style, upper_limit
-from crosslens.report.layout import Numbering, figure, legend, panel, section, table
+from crosslens.report.drawing import Axis, Line, colour_bar, heat_panel, scale_ends, series_panel, series_style, upper_limit
+from crosslens.report.layout import Numbering, figure, flow, folded, legend, panel, section, table, value_cell
 from crosslens.report.study import Best
 from crosslens.report.training_run import Training, split_stream
 from crosslens.report.training_words import among, at, token_axis
-from crosslens.report.wording import decimal, estimate, language, paragraph, plural, spread, tag, text
+from crosslens.report.wording import decimal, join, language, named, paragraph, plural, spread, tag, text
 from crosslens.score import Score
 
-__all__ = ["retrieval_findings", "retrieval_section"]
+__all__ = ["retrieval_findings", "retrieval_overview", "retrieval_section", "retrieval_sentence"]
 
 _MOST = 30  # pairs that are drawn; more are in the table
 _TITLE = "Held-out retrieval"
@@ -59,8 +59,17 @@ def retrieval_section(run: Training, numbering: Numbering) -> str:
         "mean of the ordinary tokens) is looked up among the held-out sentences of the same source and pair; P@1 is the fraction for which "
         "it is the translation. Nothing is aligned."
     )
-    parts = [_over_tokens(run, numbering, bests), _per_layer(run, numbering, bests), _table(run, bests)]
-    return section("retrieval", _TITLE, paragraph(text(intro)), *parts)
+    drawn = flow(_over_tokens(run, numbering, bests), _per_layer(run, numbering, bests), tag("div", paragraph(text(intro)), class_="text"))
+    return section("retrieval", _TITLE, drawn, folded("All numbers", _table(run, bests)))
+
+
+def retrieval_sentence(run: Training) -> str:
+    """One sentence on what came out, as HTML; empty where nothing was measured."""
+    parts = []
+    for source, best in _bests(run).items():
+        n = among(score.n or None for score in best.scores)
+        parts.append(f"{tag('strong', decimal(best.mean))} in {named(source)} (layer {best.layer}, {n})")
+    return f"Held-out translations are found first with P@1 {join(parts, most=3, rest='more sources')}." if parts else ""
 
 
 def _more(run: Training) -> str:
@@ -74,7 +83,7 @@ def _plain(value: float) -> Score:
 
 
 def _called(run: Training, pair: str) -> str:
-    return " – ".join(run.sides(pair) or (pair,))
+    return " – ".join(map(language, run.sides(pair) or (pair,)))
 
 
 # ---------------------------------------------------------------- over tokens
@@ -86,7 +95,15 @@ def _series(run: Training, stream: str, layer: int) -> list[float]:
     return [row[layer] if layer < len(row) and math.isfinite(row[layer]) else math.nan for row in rows]
 
 
-def _over_tokens(run: Training, numbering: Numbering, bests: dict[str, Best]) -> str:
+def retrieval_overview(run: Training, numbering: Numbering) -> str:
+    """The mean over the pairs of each source, or the only pair, over tokens, for the top of the page; empty where there is none."""
+    bests = _bests(run)
+    panels, _ = _series_panels(run, numbering, bests, first=True) if bests else ([], 0.0)
+    return "".join(panels)
+
+
+def _series_panels(run: Training, numbering: Numbering, bests: dict[str, Best], *, first: bool) -> tuple[list[str], float]:
+    """P@1 over tokens, and where their axis ends: only the first panel (the mean over pairs, where there are several), or the others."""
     unit, x_label = token_axis(run)
     places = [validation.tokens / unit for validation in run.validations]
     series = {(source, stream): _series(run, stream, best.layer) for source, best in bests.items() for stream in run.streams(source)}
@@ -94,25 +111,37 @@ def _over_tokens(run: Training, numbering: Numbering, bests: dict[str, Best]) ->
     axis = Axis("P@1 (fraction)", (-0.025 * top, 1.01 * top))
     styles = {source: series_style(i) for i, source in enumerate(bests)}
 
+    entries = [(styles[source], f"{source}, layer {best.layer}") for source, best in bests.items()]
+
     def draw(title: str, shown: dict[str, list[float]], counts: dict[str, list[int | None]], spoken: str) -> str:
         lines = [Line(places, values, styles[source]) for source, values in shown.items()]
         ends = [f"{source} (layer {bests[source].layer}) {_ends(values)}" for source, values in shown.items()]
         label = f"Held-out retrieval P@1 over tokens seen, {spoken}, first to last validation: {'; '.join(ends)}"
-        picture = series_panel(numbering.panel(), label, lines, x_label, axis, narrow=True)
+        picture = series_panel(numbering.panel(), label, lines, x_label, axis, narrow=not first)
         alone = len(bests) == 1
         names = "" if alone else " · ".join(f"{source} {among(counts[source])}" for source in shown)
-        return panel(title, among(n for some in counts.values() for n in some) if alone else "", picture, names)
+        key = legend(entries, sticky=False) if first else ""
+        return panel(title, among(n for some in counts.values() for n in some) if alone else "", picture, names, key=key)
 
-    panels = []
-    if len(run.pairs()) > 1:
+    pairs = run.pairs()
+    if first and len(pairs) > 1:
         groups = {source: [values for (of, _), values in series.items() if of == source] for source in bests}
         means = {source: [math.fsum(column) / len(column) for column in zip(*group, strict=True)] for source, group in groups.items()}
         counts = {source: [run.held_out(stream) for stream in run.streams(source)] for source in bests}
-        panels.append(draw("All pairs of a source, mean", means, counts, "mean over the pairs of a source"))
-    for pair in run.pairs()[:_MOST]:
+        return [draw("Held-out retrieval, mean over pairs", means, counts, "mean over the pairs of a source")], top
+    panels = []
+    for pair in pairs if first else pairs[:_MOST] if len(pairs) > 1 else []:
         here = {source: values for (source, stream), values in series.items() if split_stream(stream)[1] == pair}
-        names = " – ".join(language(code) for code in run.sides(pair) or (pair,))
-        panels.append(draw(_called(run, pair), here, {source: [run.held_out(f"{source} {pair}")] for source in here}, names))
+        names, title = _called(run, pair), "Held-out retrieval, " if first else ""
+        panels.append(draw(title + names, here, {source: [run.held_out(f"{source} {pair}")] for source in here}, names))
+    return panels, top
+
+
+def _over_tokens(run: Training, numbering: Numbering, bests: dict[str, Best]) -> str:
+    panels, top = _series_panels(run, numbering, bests, first=False)
+    if not panels:
+        return ""
+    styles = {source: series_style(i) for i, source in enumerate(bests)}
     entries = [(styles[source], f"{source}, layer {best.layer}, the best of {best.layers} at the end") for source, best in bests.items()]
     reading = (
         "higher is better; each panel is one pair of languages and each line one source, at the layer where the mean over that source’s "
@@ -142,7 +171,7 @@ def _ends(values: Sequence[float]) -> str:
 def _per_layer(run: Training, numbering: Numbering, bests: dict[str, Best]) -> str:
     last = run.validations[-1]
     curves = {source: {s: run.curve(last, s) for s in run.streams(source) if last.retrieval.get(s)} for source in bests}
-    top = upper_limit({k: _plain(s.value) for k, s in curve.items()} for group in curves.values() for curve in group.values())
+    scale = scale_ends(s.value for group in curves.values() for curve in group.values() for s in curve.values())
     panels = []
     for source, group in curves.items():
         shown = list(group)[:_MOST]
@@ -152,19 +181,19 @@ def _per_layer(run: Training, numbering: Numbering, bests: dict[str, Best]) -> s
         pairs = [split_stream(stream)[1] for stream in shown]
         n = among(run.held_out(stream) for stream in shown)
         told = [
-            f"{pair} {' '.join('not a number' if math.isnan(v) else decimal(v, 2) for v in row)}"
+            f"{_called(run, pair)} {' '.join('not a number' if math.isnan(v) else decimal(v, 2) for v in row)}"
             for pair, row in zip(pairs, cells, strict=True)
         ]
         label = f"Held-out retrieval P@1 per layer {at(last)}, {source}, {n}, layers 0 to {layers - 1}: {'; '.join(told)}"
         names = [_called(run, pair) for pair in pairs], [str(layer) for layer in range(layers)]
         axes = ("pair", "layer (0 = embeddings)")
-        picture = heat_panel(numbering.panel(), label, cells, names, axes, rows_high=24.0, top=top)
+        picture = heat_panel(numbering.panel(), label, cells, names, axes, rows_high=24.0, ends=scale)
         panels.append(panel(source, n, picture))
     reading = (
         "a row is a pair of languages, a column a layer; darker means that more translations are found. Layer 0 knows no context: "
         f"what it finds, it finds by single pieces. A dash on grey marks a value that was not measured.{_more(run)}"
     )
-    bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of pairs (same scale in all panels)", top), class_="legend")
+    bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of pairs (same scale in all panels)", scale), class_="legend")
     return figure(numbering, f"Retrieval per layer {at(last)}, the last validation.", reading, bar, panels)
 
 
@@ -184,8 +213,8 @@ def _table(run: Training, bests: dict[str, Best]) -> str:
                 text(f"{source} {_called(run, split_stream(stream)[1])}"),
                 "–" if n is None else f"{n:,} ({decimal(1 / n)})",
                 str(best.layer),
-                text(estimate(before)),
-                text(estimate(curve.get(best.layer))),
+                value_cell(before),
+                value_cell(curve.get(best.layer)),
                 "–" if own is None else f"{decimal(finite[own])} {tag('span', f'layer {own}', class_='quiet')}",
             ])  # fmt: skip
     quiet = {name: tag("span", at(validation), class_="quiet") for name, validation in (("First", first), ("Last", last))}

@@ -14,6 +14,7 @@ from typing import Any
 from crosslens.errors import StoreError, refuse
 from crosslens.files import read_json
 from crosslens.report.study import Best, Curve, best_layer
+from crosslens.report.wording import language
 from crosslens.score import Score
 from crosslens.stats import wilson_interval
 
@@ -118,6 +119,12 @@ class Training:
         """The two languages of a pair, None where they cannot be told."""
         codes = self.languages()
         return next(((a, b) for a in codes for b in codes if f"{a}-{b}" == pair), None)
+
+    def called(self, stream: str) -> str:
+        """A stream with its languages by name."""
+        source, what = split_stream(stream)
+        names = " – ".join(map(language, self.sides(what) or (what,)))
+        return f"{source}, {names}" if source else names
 
     def held_out(self, stream: str) -> int | None:
         """How many held-out sentences or pairs a stream has."""

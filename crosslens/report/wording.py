@@ -17,6 +17,7 @@ __all__ = [
     "join",
     "language",
     "missing_reason",
+    "named",
     "number",
     "paragraph",
     "plural",
@@ -59,14 +60,25 @@ def _language_names() -> dict[str, str]:
 _LANGUAGES = _language_names()
 
 
-def language(code: str) -> str:
-    """The English name of a language with its code, or the code alone where the name is not known.
+_SCRIPTS_DIFFER = {"ara", "arb", "aze", "azj", "cmn", "kas", "kaz", "kur", "mon", "pan", "snd", "srp", "uzb", "uzn", "zh", "zho"}
+_SCRIPTS = {"Arab": "Arabic script", "Cyrl": "Cyrillic", "Hans": "simplified", "Hant": "traditional", "Latn": "Latin script"}
 
-    >>> language("fra"), language("cmn_Hans"), language("qqq")
-    ('French (fra)', 'Mandarin Chinese (cmn_Hans)', 'qqq')
+
+def language(code: str) -> str:
+    """What a language is called everywhere on a page: its English name, or the code where that is not known.
+
+    A script is told of languages that are written in more than one; anything else after the language is kept.
+
+    >>> language("fra"), language("hin_Deva"), language("cmn_Hans"), language("eng-x"), language("qqq")
+    ('French', 'Hindi', 'Mandarin Chinese (simplified)', 'English (x)', 'qqq')
     """
-    name = _LANGUAGES.get(code.replace("-", "_").split("_")[0])
-    return f"{name} ({code})" if name and code[0] not in "-_" else code
+    first, *rest = code.replace("-", "_").split("_")
+    name = _LANGUAGES.get(first)
+    if not name or not all(rest):
+        return code
+    scripts = [part for part in rest if len(part) == 4 and part.istitle()]
+    told = [_SCRIPTS.get(part, part) for part in rest if part not in scripts or first in _SCRIPTS_DIFFER]
+    return f"{name} ({', '.join(told)})" if told else name
 
 
 def text(value: object) -> str:
@@ -88,6 +100,15 @@ def tag(name: str, inner: str = "", **attributes: str) -> str:
     """
     pairs = "".join(f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items())
     return f"<{name}{pairs}>{inner}</{name}>"
+
+
+def named(value: object) -> str:
+    """A name from outside as HTML, with a direction of its own: one written from right to left leaves its surroundings as they are.
+
+    >>> named("<b>")
+    '<bdi>&lt;b&gt;</bdi>'
+    """
+    return tag("bdi", text(value))
 
 
 def paragraph(inner: str, class_: str | None = None) -> str:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping
 
 from crosslens.report.drawing import Line, Style, curve_panel, line_of, upper_limit
-from crosslens.report.layout import Numbering, figure, legend, not_computed, panel, section, table
+from crosslens.report.layout import Numbering, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.study import Curve, Study, best_layer
-from crosslens.report.wording import count_of, decimal, estimate, language, missing_reason, paragraph, plural, tag, text
+from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
 
-__all__ = ["WORD_TASKS", "words_findings", "words_section"]
+__all__ = ["WORD_TASKS", "words_findings", "words_overview", "words_section", "words_sentence"]
 
 WORD_TASKS = ("word_translation", "contextual_word_retrieval")
 _STYLES = {
@@ -53,7 +53,7 @@ def words_findings(study: Study) -> list[str]:
             if "coverage" in details:
                 told += f"; {100 * details['coverage']:.1f} % of the test dictionary’s {details['sources']:,} words are covered"
             rest = "" if before is None else f" Unaligned the best is {decimal(before.mean)}, at layer {before.layer}."
-            found.append(f"{tag('strong', f'Words, {way[0]} → {way[1]}: {what}')} ({text(told)}).{rest}")
+            found.append(f"{tag('strong', f'Words, {_called(way)}: {what}')} ({text(told)}).{rest}")
     return found
 
 
@@ -64,21 +64,33 @@ def words_section(study: Study, numbering: Numbering) -> str:
         return section("words", "Words", paragraph("This run holds no scores of words that could be shown."))
     tasks = list(dict.fromkeys(task for task, _ in curves))
     intro = " ".join(_WHAT[task] for task in tasks) + (
-        " Before Procrustes is fitted, each side is normalised iteratively (Zhang et al. 2019); unaligned vectors are compared as they are."
+        " What lies between the curves is the work of normalisation and rotation: before Procrustes is fitted, each side is normalised "
+        "iteratively (Zhang et al. 2019); unaligned vectors are compared as they are."
     )
-    return section("words", "Words", paragraph(text(intro)), _figure(curves, numbering), _table(curves))
+    words = tag("div", paragraph(text(intro)), class_="text")
+    return section("words", "Words", words, _table(curves))
 
 
-def _figure(curves: Mapping[tuple[str, _Pair], dict[str, Curve]], numbering: Numbering) -> str:
+def words_overview(study: Study, numbering: Numbering) -> list[str]:
+    """Words found by layer, a panel for each direction, for the top of the page."""
+    curves = _curves(study)
     top = upper_limit(curve for group in curves.values() for curve in group.values())
-    limits = (-0.025 * top, 1.01 * top)
-    panels = [_panel(numbering, way, group, limits) for (_, way), group in curves.items()]
-    entries = [(style, _NAMES[condition]) for condition, style in _STYLES.items() if any(group[condition] for group in curves.values())]
-    reading = (
-        "each panel is one direction; colour and marker tell the condition, and the shaded bands are 95 % intervals over words. What lies "
-        f"between the curves is the work of normalisation and rotation. All panels share one vertical axis, up to {top:g}."
-    )
-    return figure(numbering, "Words found, by layer.", reading, legend(entries), panels)
+    return [_panel(numbering, way, group, (-0.025 * top, 1.01 * top)) for (_, way), group in curves.items()]
+
+
+def words_sentence(study: Study) -> str:
+    """One sentence on what came out, as HTML; empty where nothing was measured."""
+    told = []
+    for (_, way), curves in _curves(study).items():
+        bests = {condition: best for condition, curve in curves.items() if (best := best_layer([curve])) is not None}
+        parts = [f"{_NAMES[c].lower()} {tag('strong', decimal(best.mean))} (layer {best.layer})" for c, best in bests.items()]
+        told += [f"{text(_called(way))}: {join(parts)}"] if parts else []
+    shown = join(told, most=4, rest="more directions")
+    return f"Words find their translation first with P@1 as follows: {shown}." if told else ""
+
+
+def _called(way: _Pair) -> str:
+    return " → ".join(map(language, way))
 
 
 def _panel(numbering: Numbering, way: _Pair, curves: dict[str, Curve], limits: tuple[float, float]) -> str:
@@ -90,10 +102,11 @@ def _panel(numbering: Numbering, way: _Pair, curves: dict[str, Curve], limits: t
         if best is not None:
             said.append(f"{_NAMES[condition]}: highest {decimal(best.mean)} at layer {best.layer}")
     gaps = [(_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)]
-    n, names = count_of(scores), " → ".join(language(code) for code in way)
+    n, names = count_of(scores), _called(way)
     label = f"P@1 of words by layer, {names}, {n}. {'. '.join(said)}."
     picture = curve_panel(numbering.panel(), label, lines, limits, "P@1 (fraction of words)")
-    return panel(" → ".join(way), n, picture, names, not_computed(gaps))
+    key = legend([(style, _NAMES[condition]) for condition, style in _STYLES.items() if curves[condition]], sticky=False)
+    return panel(f"Words, {names}", n, picture, missing=not_computed(gaps), key=key)
 
 
 def _table(curves: Mapping[tuple[str, _Pair], dict[str, Curve]]) -> str:
@@ -102,6 +115,6 @@ def _table(curves: Mapping[tuple[str, _Pair], dict[str, Curve]]) -> str:
         for layer in sorted({layer for curve in group.values() for layer in curve}):
             scores = [group[condition].get(layer) for condition in _STYLES]
             n = next((f"{score.n:,}" for score in scores if score is not None), "–")
-            rows.append([text(f"{' → '.join(way)}, layer {layer}"), n, *(text(estimate(score)) for score in scores)])
+            rows.append([text(f"{_called(way)}, layer {layer}"), n, *(value_cell(score) for score in scores)])
     head = ["Direction and layer", "n", *_NAMES.values()]
     return table(f"P@1 of words with 95 % intervals; {plural(len(rows), 'row')}.", head, rows)

