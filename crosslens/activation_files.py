@@ -143,8 +143,12 @@ class ActivationsWriter:
             check_place(Path(folder), settings, {"arrays": list(arrays), "d": d, "dtype": dtype}, restart)
 
     @staticmethod
-    def finished(folder: str | Path, settings: dict[str, Any]) -> Activations | None:
+    def finished(folder: str | Path, settings: dict[str, Any], *, verify: bool = False) -> Activations | None:
         """The finished store of these settings, or None where there is none.
+
+        Parameters
+        ----------
+        verify: read all of it, and compare it with its checksums.
 
         Raises
         ------
@@ -155,6 +159,8 @@ class ActivationsWriter:
             return None
         store = Activations(folder)
         same_settings(str(folder), store.manifest["settings"], settings, "choose another folder, or delete this one")
+        if verify:
+            store.verify()
         tidy(store.folder)
         return store
 

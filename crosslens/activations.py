@@ -27,6 +27,7 @@ from pyarrow import compute, parquet
 from crosslens.block_files import block_checksums
 from crosslens.errors import StoreError, cut, refuse
 from crosslens.files import fingerprint, read_json, sha256_file
+from crosslens.progress import Progress
 
 __all__ = ["DTYPES", "FORMAT", "HEADER", "OUTPUTS", "Activations", "Joined", "array_header", "check_arrays", "checksum_records", "join"]
 
@@ -198,7 +199,7 @@ class Activations:
         StoreError: something is damaged; the message names the file, the rows and the checksum.
         """
         path = self.folder / "index.parquet"
-        if (mark := sha256_file(path) if path.exists() else "no such file") != self.manifest["index_sha256"]:
+        if (mark := sha256_file(path) if path.is_file() else "no such file") != self.manifest["index_sha256"]:
             refuse(str(path), f"sha256 {self.manifest['index_sha256']}", mark, _AGAIN, StoreError)
         records = self._records()
         for name in self.arrays:
@@ -207,11 +208,13 @@ class Activations:
         bounds = list(zip([0, *stops[:-1].tolist()], stops.tolist(), strict=True)) if len(stops) else []
         places = ((HEADER + start * self._row, (stop - start) * self._row) for start, stop in bounds)
         sums = block_checksums({name: self._path(name) for name in self.arrays}, places)
-        for (start, stop), record, (_, got) in zip(bounds, records, sums, strict=True):
-            for name in self.arrays:
-                if got[name] != (expected := record[name].tobytes()):
-                    where = f"{self._path(name)}, rows {start} to {stop - 1}"
-                    refuse(where, f"sha256 {expected.hex()}", got[name].hex(), _AGAIN, StoreError)
+        with Progress(len(bounds), f"verifying {self.folder}", "blocks") as progress:
+            for (start, stop), record, (_, got) in zip(bounds, records, sums, strict=True):
+                for name in self.arrays:
+                    if got[name] != (expected := record[name].tobytes()):
+                        where = f"{self._path(name)}, rows {start} to {stop - 1}"
+                        refuse(where, f"sha256 {expected.hex()}", got[name].hex(), _AGAIN, StoreError)
+                progress.add(1)
 
     def _records(self) -> np.ndarray:
         """The checksums of the blocks, which together are all rows."""

@@ -56,8 +56,9 @@ def extract(
 ) -> Activations:
     """Encode a text into a store of activations.
 
-    A store that is finished already is opened; one that was begun is gone on with, by one call at a time. Under torchrun the processes
-    share the work, and the store is the one that a single process writes (the folder must be one that all of them see).
+    A store that is finished already is compared with its checksums and opened; one that was begun is gone on with, by one call at a
+    time. Under torchrun the processes share the work, and the store is the one that a single process writes (the folder must be one
+    that all of them see).
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def extract(
     with contextlib.ExitStack() as held:
         world = held.enter_context(_world(encoder))
         with world.together():
-            finished = ActivationsWriter.finished(folder, store["settings"])
+            finished = ActivationsWriter.finished(folder, store["settings"], verify=world.first)
         if finished is not None:
             return finished
         job = _Job(encoder, corpus, second, reading, store["arrays"], dtype)

@@ -196,10 +196,6 @@ def test_two_calls_at_once_into_one_folder_lose_nothing(place, encoder):
     Activations("store").verify()
 
 
-def spoil(place, name, content):
-    (place / name).write_bytes(content)
-
-
 BAD = {
     "a layer that is not there": (["--layers", "0,7"], "layers: expected layers from 0 to 2, each once, got 7"),
     "layers that are no numbers": (["--layers", "top"], "--layers: expected all, or numbers and ranges"),
@@ -270,3 +266,44 @@ def test_a_damaged_block_is_named_with_its_rows(place):
     path.write_bytes(data)
     with pytest.raises(Exception, match=r"layer_01.safetensors.*0 to 1"):
         Activations("out/eng").verify()
+
+
+def change_a_bit(path, at=-1):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+DAMAGE = {
+    "a block that has changed": ("layer_01.safetensors", change_a_bit, "rows 0 to 1: expected sha256 "),
+    "a header that has changed": ("layer_01.safetensors", lambda path: change_a_bit(path, 20), "expected the header "),
+    "an array that is cut": ("layer_01.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-7]), "expected a file of 320 bytes"),
+    "no array": ("layer_01.safetensors", lambda path: path.unlink(), "expected a file of 320 bytes, got 0 bytes"),
+    "an index that has changed": ("index.parquet", lambda path: change_a_bit(path, 30), "expected sha256 "),
+    "no index": ("index.parquet", lambda path: path.unlink(), "got no such file"),
+    "a folder for an index": ("index.parquet", lambda path: (path.unlink(), path.mkdir()), "expected sha256 "),
+    "checksums that have changed": ("checksums.bin", change_a_bit, "expected sha256 "),
+    "no checksums": ("checksums.bin", lambda path: path.unlink(), "expected the checksums of the blocks"),
+    "an empty manifest": ("manifest.json", lambda path: path.write_bytes(b""), "expected JSON"),
+    "no manifest": (
+        "",
+        lambda path: (path / "manifest.json").unlink(),
+        "expected a store, got one without manifest.json; restore it",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_the_same_command_on_a_damaged_store_names_the_file_and_what_to_do(place, capsys, what):
+    name, spoil, told = DAMAGE[what]
+    assert extract("eng=eng.txt") == 0
+    whole = snapshot(place / "out")
+    spoil(place / "out" / "eng" / name)
+    before = snapshot(place)
+    capsys.readouterr()
+    assert extract("eng=eng.txt") == 2
+    message = capsys.readouterr()
+    assert f"out/eng/{name}".rstrip("/") in message.err and told in message.err and not message.out
+    assert GRAMMAR.fullmatch(message.err.removeprefix("crosslens: ").strip()) and snapshot(place) == before
+    shutil.rmtree(place / "out" / "eng")
+    assert extract("eng=eng.txt") == 0 and snapshot(place / "out") == whole
