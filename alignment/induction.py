@@ -20,15 +20,16 @@ from crosslens.alignment.learning_state import LearningState, StateFile, checksu
 from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
 from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
 from crosslens.alignment.products import best_both, check_same_width, neighbourhood_means
-from crosslens.alignment.saved import check_columns, read_tensors, write_tensors
+from crosslens.alignment.saved import check_axes, check_columns, read_tensors, write_tensors
 from crosslens.alignment.seeds import check_pairs
 from crosslens.alignment.vecmap_maps import multi_step_maps
 from crosslens.checks import check_matrix, check_positive_int, check_seed
-from crosslens.errors import StoreError, refuse
+from crosslens.errors import StoreError, cut, refuse
 from crosslens.progress import Progress
 
 __all__ = ["RefinementResult", "SelfLearningResult", "refine", "self_learning"]
 
+_AXES = {"map_x": "dd", "map_y": "dd", "mean_x": "d", "mean_y": "d", "pairs": "p2", "objectives": "i", "keep_probabilities": "i"}
 _GAIN = 1e-6  # an objective that grows by less than this has not grown (Artetxe et al. 2018)
 _CRITERION_WORDS = 10_000  # source words whose mean cosine chooses the round (Conneau et al. 2018, section 3.4)
 
@@ -95,8 +96,13 @@ class SelfLearningResult:
         writer = f"{cls.__name__}.save"
         tensors, facts = read_tensors(path, writer)
         names = {field.name for field in dataclasses.fields(cls)}
-        if facts.get("class") != cls.__name__ or tensors.keys() != names:
-            got = f"{path} (of {facts.get('class')}, with {', '.join(sorted(tensors)) or 'nothing'})"
+        got = f"of {facts['class']}, with {', '.join(sorted(tensors)) or 'nothing'}"
+        try:
+            if facts["class"] != cls.__name__ or tensors.keys() != names:
+                raise ValueError(got)
+            check_axes(tensors, _AXES)
+        except ValueError as error:
+            got = f"{path} ({cut(str(error), 200)})"
             refuse("path", f"a file written by {writer}", got, "learn and save the maps again", StoreError)
         return cls(**tensors)
 

@@ -6,19 +6,27 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from crosslens.alignment.saved import read_tensors, write_tensors
-from crosslens.errors import OutputError, StoreError, refuse
-from crosslens.files import same_settings
+from crosslens.alignment.saved import check_axes, read_tensors, write_tensors
+from crosslens.errors import OutputError, StoreError, cut, refuse
+from crosslens.files import check_shape, same_settings
 
 __all__ = ["LearningState", "StateFile", "checksum"]
 
 _EVERY = 10.0  # seconds between two writings
 _WRITER = "self_learning"
-_ARRAYS = {"pairs": 2, "order_x": 1, "order_y": 1, "objectives": 1, "keeps": 1}  # and their dimensions
+_AXES = {"pairs": "p2", "order_x": "n", "order_y": "m", "objectives": "i", "keeps": "i"}
+
+
+class _Facts(TypedDict):
+    settings: dict[str, Any]
+    random: dict[str, Any]
+    best: float
+    stage: int
+    stale: int
 
 
 @dataclasses.dataclass
@@ -74,16 +82,23 @@ class StateFile:
         remedy = "remove it, and learning begins anew"
         arrays, facts = read_tensors(self.path, _WRITER, remedy)
         try:
-            if facts["class"] != LearningState.__name__ or {name: array.ndim for name, array in arrays.items()} != _ARRAYS:
+            if facts["class"] != LearningState.__name__ or arrays.keys() != _AXES.keys():
                 raise KeyError(facts["class"])
-            there, numbers = facts["settings"], [facts[name] for name in ("best", "stage", "stale")]
-            fresh.random.bit_generator.state = facts["random"]
-        except (KeyError, TypeError, ValueError) as error:
-            refuse("state", f"a file written by {_WRITER}", f"{self.path} ({error})", remedy, StoreError)
-        same_settings(f"state {self.path}", there, self.settings, "choose another file, or repeat the data and settings of this one")
+            check_axes(arrays, _AXES)
+        except (KeyError, ValueError) as error:
+            refuse("state", f"a file written by {_WRITER}", f"{self.path} ({cut(str(error), 200)})", remedy, StoreError)
+        told: _Facts = check_shape(facts, f"state {self.path}", _Facts, remedy)
+        again = "choose another file, or repeat the data and settings of this one"
+        same_settings(f"state {self.path}", told["settings"], self.settings, again)
+        try:
+            if not _fit(arrays, fresh) or told["stage"] < 0:
+                raise ValueError("words that are not those of the data")
+            fresh.random.bit_generator.state = told["random"]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            refuse("state", f"a file written by {_WRITER}", f"{self.path} ({cut(str(error), 200)})", remedy, StoreError)
         fresh.pairs, fresh.order_x, fresh.order_y = (arrays[name] for name in ("pairs", "order_x", "order_y"))
         fresh.objectives, fresh.keeps = arrays["objectives"].tolist(), arrays["keeps"].tolist()
-        fresh.best, fresh.stage, fresh.stale = numbers
+        fresh.best, fresh.stage, fresh.stale = told["best"], told["stage"], told["stale"]
         return fresh
 
     def write(self, state: LearningState, *, last: bool = False) -> None:
@@ -95,10 +110,22 @@ class StateFile:
         """
         if self.path is None or not last and time.monotonic() - self._written < _EVERY:
             return
-        arrays = {name: np.ascontiguousarray(getattr(state, name)) for name in _ARRAYS}
+        arrays = {name: np.ascontiguousarray(getattr(state, name)) for name in _AXES}
         facts = {"class": LearningState.__name__, "settings": self.settings, "random": state.random.bit_generator.state}
         write_tensors(self.path, arrays, facts | {"best": state.best, "stage": state.stage, "stale": state.stale})
         self._written = time.monotonic()
+
+
+def _fit(arrays: Mapping[str, np.ndarray], fresh: LearningState) -> bool:
+    """Whether the words that a state names are those of the two vocabularies, each once in the order."""
+    if not all(arrays[name].dtype.kind in "iu" for name in ("pairs", "order_x", "order_y")) or not len(arrays["pairs"]):
+        return False
+    for side, name in enumerate(("order_x", "order_y")):
+        order, here, pairs = arrays[name], getattr(fresh, name), arrays["pairs"][:, side]
+        most = max(len(here), int(fresh.pairs[:, side].max()) + 1)
+        if not np.array_equal(np.sort(order), np.sort(here)) or pairs.min() < 0 or pairs.max() >= most:
+            return False
+    return True
 
 
 def checksum(array: np.ndarray) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
 from jaxtyping import Float
@@ -14,11 +15,19 @@ from crosslens.alignment.procrustes import Procrustes
 from crosslens.alignment.saved import check_columns, pack, read_tensors, unpack, write_tensors
 from crosslens.alignment.seeds import check_pairs
 from crosslens.checks import check_matrix
-from crosslens.errors import InputError, StoreError, refuse
+from crosslens.errors import InputError, StoreError, cut, refuse
+from crosslens.files import check_shape
 
 __all__ = ["PivotMaps", "map_to_pivot"]
 
 _KINDS: dict[str, type[Procrustes] | type[LeastSquares]] = {"LeastSquares": LeastSquares, "Procrustes": Procrustes}
+
+
+class _Facts(TypedDict):
+    """What the metadata of a file say beside the class."""
+
+    pivot: str
+    languages: dict[str, dict[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,16 +105,20 @@ class PivotMaps:
         """
         writer = "PivotMaps.save"
         tensors, facts = read_tensors(path, writer)
+        if facts["class"] == "PivotMaps":
+            check_shape(facts, f"path {path}", _Facts, "fit and save the maps again")
         try:
-            if facts["class"] != "PivotMaps":
+            if facts["class"] != "PivotMaps" or not facts["languages"]:
                 raise KeyError(facts["class"])
             aligners = {}
             for language, told in facts["languages"].items():
                 own = {name.removeprefix(f"{language}/"): value for name, value in tensors.items() if name.startswith(f"{language}/")}
                 aligners[language] = unpack(_KINDS[told["class"]], own, told)
+            if len({len(aligner.mean_y_) for aligner in aligners.values()}) > 1:
+                raise ValueError("maps into different spaces")
             return cls(facts["pivot"], aligners)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            refuse("path", f"a file written by {writer}", f"{path} ({error})", "fit and save the maps again", StoreError)
+        except (KeyError, TypeError, ValueError) as error:
+            refuse("path", f"a file written by {writer}", f"{path} ({cut(str(error), 200)})", "fit and save the maps again", StoreError)
 
     def _aligner(self, language: str) -> Procrustes | LeastSquares | None:
         if language != self.pivot and language not in self.aligners:

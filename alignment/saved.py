@@ -7,7 +7,7 @@ learnt numbers as JSON in the file's metadata. :mod:`crosslens.alignment.pivot` 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,15 +17,24 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from crosslens.checks import check_matrix
-from crosslens.errors import InputError, OutputError, StoreError, refuse
-from crosslens.files import write_whole
+from crosslens.errors import InputError, OutputError, StoreError, cut, refuse
+from crosslens.files import parse_json, write_whole
 
-__all__ = ["FittedEstimator", "NotYetFittedError", "check_columns", "pack", "read_tensors", "unpack", "write_tensors"]
+__all__ = ["FittedEstimator", "NotYetFittedError", "check_axes", "check_columns", "pack", "read_tensors", "unpack", "write_tensors"]
 
 
 class NotYetFittedError(InputError, NotFittedError):
     """A fitted estimator is needed; an InputError that scikit-learn, too, knows for what it is."""
 
+
+_Facts = TypedDict("_Facts", {"class": str})  # what the metadata say at least
+
+
+_AXES = {
+    "rotation_": "de", "matrix_": "de", "mean_x_": "d", "mean_y_": "e", "map_x_": "dp", "map_y_": "dp", "singular_values_": "s",
+    "means_": "rd",
+}  # fmt: skip
+"""The axes of what estimators learn: d and e dimensions of the two sides."""
 
 _Estimator = TypeVar("_Estimator", bound="FittedEstimator")
 
@@ -66,7 +75,7 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
         try:
             return unpack(cls, tensors, facts)
         except (KeyError, TypeError, ValueError) as error:
-            refuse("path", f"a file written by {writer}", f"{path} ({error})", "fit and save the aligner again", StoreError)
+            refuse("path", f"a file written by {writer}", f"{path} ({cut(str(error), 200)})", "fit and save the aligner again", StoreError)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, self._learnt[0]):
@@ -115,15 +124,42 @@ def unpack(kind: type[_Estimator], tensors: Mapping[str, np.ndarray], facts: Map
 
     Raises
     ------
-    KeyError, TypeError: it was another class's, or something is missing or unknown.
+    KeyError, TypeError, ValueError: it was another class's, or something is missing, unknown, or of no such shape.
     """
     if facts["class"] != kind.__name__:
         raise KeyError(facts["class"])
+    check_axes(tensors, {name: _AXES[name] for name in kind._learnt if name in _AXES}, {"d": facts["n_features_in_"]})
+    if wrong := [name for name, value in facts.items() if value is not None and not isinstance(value, str | float | int)]:
+        raise TypeError(f"{wrong[0]} is no number")
+    if wrong := [name for name in kind._learnt if name in facts and not isinstance(facts[name], float | int)]:
+        raise TypeError(f"{wrong[0]} is no number")
     learnt = {**tensors, **{name: value for name, value in facts.items() if name.endswith("_")}}
     estimator = kind(**{name: value for name, value in facts.items() if name not in ("class", *learnt)})
     for name in kind._learnt:
         setattr(estimator, name, learnt[name])
     return estimator
+
+
+def check_axes(tensors: Mapping[str, np.ndarray], axes: Mapping[str, str], sizes: Mapping[str, int] | None = None) -> None:
+    """Pass if arrays of finite numbers have the axes that they should: one letter each, the same letter for the same size.
+
+    Parameters
+    ----------
+    axes: name of an array -> its axes: letters, or digits for a fixed size. sizes: letters whose sizes are known.
+
+    Raises
+    ------
+    KeyError, ValueError: an array is missing, or is another one.
+
+    >>> check_axes({"map": np.eye(3), "mean": np.zeros(3)}, {"map": "dd", "mean": "d"})
+    """
+    known = {digit: int(digit) for digit in "0123456789"} | dict(sizes or {})
+    for name, letters in axes.items():
+        array = tensors[name]
+        if array.ndim != len(letters) or any(known.setdefault(letter, n) != n for letter, n in zip(letters, array.shape, strict=True)):
+            raise ValueError(f"{name} of shape {array.shape}")
+        if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            raise ValueError(f"{name} with something else than numbers")
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
@@ -153,10 +189,8 @@ def read_tensors(
         refuse("path", f"a file written by {writer}", f"{path}, which is no file", "check the path")
     try:
         with safe_open(path, framework="numpy") as file:
-            facts = json.loads((file.metadata() or {})["crosslens"])
+            facts = (file.metadata() or {})["crosslens"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
-        if not isinstance(facts, dict):
-            raise TypeError("no facts in it")
-    except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
-        refuse("path", f"a file written by {writer}", f"{path} ({error})", remedy, StoreError)
-    return tensors, facts
+    except (SafetensorError, KeyError, ValueError, TypeError, OSError, AttributeError) as error:
+        refuse("path", f"a file written by {writer}", f"{path} ({cut(str(error), 200)})", remedy, StoreError)
+    return tensors, parse_json(facts, f"path {path}", _Facts, remedy)

@@ -21,7 +21,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -32,13 +32,20 @@ from crosslens.activation_plan import Block, Plan, on_disk
 from crosslens.activations import DTYPES, FORMAT, HEADER, Activations, array_header, check_arrays, checksum_records
 from crosslens.block_files import block_checksums, flush_file, take_space, write_at
 from crosslens.errors import InputError, StoreError, refuse
-from crosslens.files import lock_file, need_space, same_settings, sha256_file, write_json, write_whole
+from crosslens.files import lock_file, need_space, parse_json, same_settings, sha256_file, write_json, write_whole
 from crosslens.progress import Progress
 
 __all__ = ["ActivationsWriter", "Block", "Plan"]
 
 _FLUSH = 1 << 25  # bytes after which what is written goes to the disk: at the end little is left to wait for
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80}  # the bits of infinity, sign aside: numpy's isinf takes seven times as long
+
+
+class _Written(TypedDict):
+    """A line of a journal."""
+
+    block: int
+    sha256: dict[str, str]
 
 
 class ActivationsWriter:
@@ -404,11 +411,11 @@ class ActivationsWriter:
         """Blocks and checksums that a journal names, in order; torn lines are left out."""
         with open(path, "rb") as lines:
             for line in lines:
-                with contextlib.suppress(ValueError, KeyError, TypeError):
-                    entry = json.loads(line)
+                with contextlib.suppress(StoreError, KeyError, ValueError):
+                    entry: _Written = parse_json(line, str(path), _Written)
                     checksums = {name: bytes.fromhex(entry["sha256"][name]).hex() for name in self.arrays}
-                    if 0 <= int(entry["block"]) < len(self.blocks):
-                        yield int(entry["block"]), checksums
+                    if 0 <= entry["block"] < len(self.blocks):
+                        yield entry["block"], checksums
 
     def _gather(self) -> None:
         """Put the journals of earlier runs together: their lines are claims until they are compared with what is there."""

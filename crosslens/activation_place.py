@@ -38,8 +38,15 @@ class _Planned(TypedDict):
     dtype: str
 
 
+class _Block(TypedDict):
+    number: int
+    start: int
+    stop: int
+    facts: dict[str, Any]
+
+
 class _Blocks(TypedDict):
-    blocks: list[dict[str, Any]]
+    blocks: list[_Block]
     index_sha256: str
 
 
@@ -80,12 +87,9 @@ def read_blocks(aside: Path) -> tuple[list[Block], str]:
     StoreError: the file is damaged.
     """
     found = read_json(aside / "blocks.json", _Blocks, _REMEDY)
-    try:
-        blocks = [Block(**block) for block in found["blocks"]]
-        whole = all(block.number == i and 0 <= block.start <= block.stop for i, block in enumerate(blocks))
-    except TypeError:
-        whole = False
-    if not whole:
+    blocks = [Block(**{name: block[name] for name in _Block.__annotations__}) for block in found["blocks"]]
+    starts = [0, *(block.stop for block in blocks)]
+    if any((block.number, block.start) != (i, starts[i]) or block.stop < block.start for i, block in enumerate(blocks)):
         refuse_damaged(aside, "blocks.json")
     return blocks, found["index_sha256"]
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 import ml_dtypes
 import numpy as np
@@ -25,8 +25,8 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from crosslens.block_files import block_checksums
-from crosslens.errors import StoreError, cut, refuse
-from crosslens.files import fingerprint, read_json, sha256_file
+from crosslens.errors import StoreError, cut, quote, refuse
+from crosslens.files import check_shape, fingerprint, read_json, sha256_file
 from crosslens.progress import Progress
 
 __all__ = ["DTYPES", "FORMAT", "HEADER", "OUTPUTS", "Activations", "Joined", "array_header", "check_arrays", "checksum_records", "join"]
@@ -66,12 +66,41 @@ def check_arrays(arrays: Any) -> bool:
     return bool(arrays) and named == arrays and len(set(arrays)) == len(arrays)
 
 
+class _Block(TypedDict):
+    start: int
+    stop: int
+    sha256: dict[str, str]
+
+
+class _AnyManifest(TypedDict):
+    """What manifest.json must hold; further keys say what else the extraction noted."""
+
+    n: int
+    d: int
+    dtype: Literal["float32", "float16", "bfloat16"]
+    arrays: list[str]
+    settings: dict[str, Any]
+    index_sha256: str
+    language: NotRequired[str]
+    unit: NotRequired[str]
+    encoder: NotRequired[str]
+    truncated: NotRequired[int]
+
+
+class _Manifest(_AnyManifest):
+    checksums_sha256: str
+
+
+class _OlderManifest(_AnyManifest):
+    blocks: list[_Block]
+
+
 class Activations:
     """An open store. Opening reads the manifest and the files' sizes; arrays are mapped when they are asked for.
 
     Attributes: ``n`` items of ``d`` dimensions; ``dtype`` of the numbers on disk; ``arrays``, the names of the arrays in
     order; ``layer_numbers``, the hidden layers among them, and ``layers``, how many these are; ``language`` and ``unit``
-    (empty where the manifest names none); ``manifest``, all that it says.
+    (empty where the manifest names none), and so ``encoder``; ``manifest``, all that it says.
 
     Parameters
     ----------
@@ -93,12 +122,13 @@ class Activations:
         self.arrays: list[str] = self.manifest["arrays"]
         self.layer_numbers = self._numbers("hidden")
         self.layers = len(self.layer_numbers)
-        self.language = str(self.manifest.get("language", ""))
-        self.unit = str(self.manifest.get("unit", ""))
+        self.language: str = self.manifest.get("language", "")
+        self.unit: str = self.manifest.get("unit", "")
+        self.encoder: str = self.manifest.get("encoder", "")
         self._row = self.d * self.dtype.itemsize  # bytes
         size = HEADER + self.n * self._row
         for path in map(self._path, self.arrays):
-            there = path.stat().st_size if path.exists() else 0
+            there = path.stat().st_size if path.is_file() else 0
             if there != size:
                 refuse(str(path), f"a file of {size} bytes", f"{there} bytes", _AGAIN, StoreError)
 
@@ -247,7 +277,7 @@ class Activations:
         expected = array_header(name, self.n, self.d, self.manifest["dtype"])
         path = self._path(name)
         got = b""
-        if path.exists():
+        if path.is_file():
             with open(path, "rb") as file:
                 got = file.read(HEADER)
         if got != expected:
@@ -378,19 +408,13 @@ def _told(numbers: Sequence[int]) -> str:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     """The manifest, after a look at everything that the reader builds on."""
-    manifest = read_json(path)
-    there = manifest.get("format") if isinstance(manifest, dict) else None
+    manifest: dict[str, Any] = read_json(path, dict, _AGAIN)
+    there = manifest.get("format")
     if there not in (FORMAT, _OLDER):
-        refuse(str(path.parent), f"format {FORMAT} or {_OLDER}", repr(there), "extract the activations again", StoreError)
-    whole = {
-        "n": lambda n: type(n) is int and n >= 0,
-        "d": lambda d: type(d) is int and d > 0,
-        "dtype": lambda dtype: isinstance(dtype, str) and dtype in DTYPES,
-        "arrays": check_arrays,
-        "blocks" if there == _OLDER else "checksums_sha256": lambda value: isinstance(value, list if there == _OLDER else str),
-        "index_sha256": lambda digits: isinstance(digits, str),
-    }
-    for key, is_whole in whole.items():
-        if not is_whole(manifest.get(key)):
-            refuse(str(path), f"a manifest with {key}", repr(manifest.get(key))[:80], _AGAIN, StoreError)
+        refuse(str(path.parent), f"format {FORMAT} or {_OLDER}", quote(there), "extract the activations again", StoreError)
+    check_shape(manifest, str(path), _OlderManifest if there == _OLDER else _Manifest, _AGAIN)
+    whole = {"n": manifest["n"] >= 0, "d": manifest["d"] > 0, "arrays": check_arrays(manifest["arrays"])}
+    for key in (key for key, is_whole in whole.items() if not is_whole):
+        wanted = "names such as layer_00, each once" if key == "arrays" else "a size"
+        refuse(f"{path}, key {key}", wanted, quote(manifest[key]), _AGAIN, StoreError)
     return manifest

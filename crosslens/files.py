@@ -23,6 +23,7 @@ from crosslens.errors import CrosslensError, OutputError, StoreError, cut, quote
 
 __all__ = [
     "check_folder",
+    "check_shape",
     "claim_folder",
     "fingerprint",
     "lock_file",
@@ -114,8 +115,20 @@ def parse_json(
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         refuse(where, "JSON", "brackets nested too deeply", remedy, error)
+    except UnicodeEncodeError as fault:
+        refuse(where, "JSON", f"a lone surrogate (U+{ord(fault.object[fault.start]):04X}) in it", remedy, error)
     except ValueError as fault:
-        refuse(where, "JSON", f"something else ({cut(str(fault), 160)})", remedy, error)
+        got = f"something else ({cut(str(fault), 160)})" if content.strip() else "nothing"
+        refuse(where, "JSON", got, remedy, error)
+    return check_shape(value, where, shape, remedy, error)
+
+
+def check_shape(value: Any, where: str, shape: Any, remedy: str = _RESTORE, error: type[CrosslensError] = StoreError) -> Any:
+    """Return a value of JSON types that is of a shape; all as for :func:`parse_json`.
+
+    >>> check_shape([1, 2.5], "sizes", list[float])
+    [1, 2.5]
+    """
     if wrong := _misfit(value, shape, ""):
         key, expected, got = wrong
         refuse(f"{where}, key {cut(key)}" if key else where, expected, got, remedy, error)
@@ -131,10 +144,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _integer(text: str) -> int:
-    if len(text) > _LONGEST_NUMBER:
-        raise ValueError(f"a number of {len(text):,} digits")
-    return int(text)
+def _integer(text: str) -> int | float:
+    """A whole number; infinite where it is beyond all floats, as JSON's 1e999 is."""
+    return int(text) if len(text) <= _LONGEST_NUMBER else float(text)
 
 
 def _check_depth(value: Any) -> None:
@@ -152,17 +164,19 @@ def _misfit(value: Any, shape: Any, key: str) -> tuple[str, str, str] | None:
     origin, parts = typing.get_origin(shape), typing.get_args(shape)
     if origin in (types.UnionType, typing.Union):
         misfits = [_misfit(value, part, key) for part in parts]
-        inner = [one for one in misfits if one and one[0] != key]  # of the right kind, with something wrong in it
-        return None if None in misfits else inner[0] if inner else (key, _expected(shape), _there(value))
+        within = [one for one in misfits if one and one[0] != key]  # of the right kind, with something wrong in it
+        return None if None in misfits else within[0] if within else (key, _expected(shape), _there(value))
     kind = origin or (dict if typing.is_typeddict(shape) else shape)
     if not _is(value, kind, parts):
         return key, _expected(shape), _there(value)
     items: Iterator[tuple[str, Any, Any]] = iter(())
     if typing.is_typeddict(shape):
-        hints = typing.get_type_hints(shape)
-        if missing := sorted(shape.__required_keys__ - value.keys()):
-            return f"{key}.{missing[0]}".lstrip("."), _expected(hints[missing[0]]), "nothing"
-        items = ((f"{key}.{name}".lstrip("."), value[name], hint) for name, hint in hints.items() if name in value)
+        for name, hint in typing.get_type_hints(shape).items():  # in the order in which they are declared
+            inner = f"{key}.{name}".lstrip(".")
+            if name in shape.__required_keys__ and name not in value:
+                return inner, _expected(hint), "nothing"
+            if name in value and (wrong := _misfit(value[name], hint, inner)):
+                return wrong
     elif origin is dict:
         items = ((f"{key}.{name}".lstrip("."), item, parts[1]) for name, item in value.items())
     elif origin is list:

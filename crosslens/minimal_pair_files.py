@@ -7,13 +7,13 @@
 ``.gz`` is read as it is. Nothing is dropped without being asked for: what cannot be read is refused with its line.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from crosslens.corpus import file_name, read_lines
-from crosslens.errors import refuse
+from crosslens.errors import InputError, cut, quote, refuse
+from crosslens.files import parse_json
 
 __all__ = ["MARVIN_LINZEN_CATEGORIES", "MinimalPair", "read_minimal_pairs"]
 
@@ -112,7 +112,9 @@ def _marvin_linzen(lines: list[str], path: Path, npi: bool) -> list[MinimalPair]
         category = MARVIN_LINZEN_CATEGORIES.get(template) or _NPI_CATEGORIES.get(template)
         if category is None:
             known = ", ".join([*MARVIN_LINZEN_CATEGORIES, *_NPI_CATEGORIES])
-            refuse(where, f"one of the templates {known}", repr(template), "correct it, or give good TAB bad TAB category without a header")
+            refuse(
+                where, f"one of the templates {known}", quote(template), "correct it, or give good TAB bad TAB category without a header"
+            )
         pairs.append(_pair(good, bad, category, f"{template}/{case}/{number}", where))
     if not pairs:
         refuse(str(path), "at least one pair", "none" if npi else "none but NPI", "give another file" if npi else "set npi=True")
@@ -129,20 +131,16 @@ def _from_columns(line: str, path: Path, number: int) -> MinimalPair:
 
 def _from_json(line: str, path: Path, number: int) -> MinimalPair:
     where = f"{path}:{number}"
-    try:
-        found: Any = json.loads(line)
-    except ValueError as error:
-        refuse(where, "a JSON object", f"something else ({error})", "repair the line")
+    found = parse_json(line, where, dict, "repair the line", InputError)
     for keys in _KEYS:
-        if isinstance(found, dict) and keys[0] in found and keys[1] in found:
+        if keys[0] in found and keys[1] in found:
             good, bad, category, name = (found.get(key) for key in keys)
             if not isinstance(good, str) or not isinstance(bad, str):
                 refuse(where, "two sentences", f"{type(good).__name__} and {type(bad).__name__}", "give text")
             category, name = _stem(path) if category is None else category, number if name is None else name
             return _pair(good, bad, str(category), str(name), where)
     wanted = " or ".join(f"{good} and {bad}" for good, bad, *_ in _KEYS)
-    got = f"the keys {', '.join(map(str, found)) or 'none'}" if isinstance(found, dict) else type(found).__name__
-    refuse(where, f"a JSON object with {wanted}", got, "repair the line")
+    refuse(where, f"a JSON object with {wanted}", f"the keys {cut(', '.join(found)) or 'none'}", "repair the line")
 
 
 def _pair(good: str, bad: str, category: str, name: str, where: str) -> MinimalPair:

@@ -11,10 +11,10 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-from crosslens.errors import StoreError, refuse
-from crosslens.files import write_whole
+from crosslens.errors import InputError, StoreError, quote, refuse
+from crosslens.files import parse_json, write_whole
 
 __all__ = ["QUANTITIES", "Quantity", "Score", "read_scores", "set_aside", "write_scores"]
 
@@ -110,7 +110,7 @@ class Score:
 
     def __post_init__(self) -> None:
         if self.quantity not in QUANTITIES:
-            refuse("quantity", f"one of {', '.join(sorted(QUANTITIES))}", repr(self.quantity), "use a declared quantity")
+            refuse("quantity", f"one of {', '.join(sorted(QUANTITIES))}", quote(self.quantity), "use a declared quantity")
 
     def as_dict(self) -> dict[str, Any]:
         """The measurement as a flat dictionary, keys in their fixed order."""
@@ -132,6 +132,25 @@ class Score:
             return json.dumps({**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
             refuse(f"score {self.quantity}", "finite numbers and details made of JSON types", str(error), "repair the measurement")
+
+
+class _Row(TypedDict):
+    """A line of scores.jsonl."""
+
+    quantity: str
+    value: float | None
+    n: int
+    low: NotRequired[float | None]
+    high: NotRequired[float | None]
+    layer: NotRequired[int | None]
+    other_layer: NotRequired[int | None]
+    source: NotRequired[str | None]
+    target: NotRequired[str | None]
+    condition: NotRequired[str | None]
+    task: NotRequired[str | None]
+    encoder: NotRequired[str | None]
+    seed: NotRequired[int | None]
+    details: NotRequired[dict[str, Any] | None]
 
 
 def set_aside(score: Score) -> dict[str, int]:
@@ -172,13 +191,16 @@ def read_scores(path: str | Path) -> Iterator[Score]:
     ------
     StoreError: a line is not a measurement; the message names it.
     """
+    remedy = "run the study again"
+    if not Path(path).is_file():
+        got = "a folder" if Path(path).is_dir() else "no such file"
+        refuse(str(path), "a file of measurements", got, remedy, StoreError)
     with open(path, "rb") as lines:  # decoded line by line, so that a damaged one can be named
         for number, line in enumerate(lines, 1):
+            row: dict[str, Any] = parse_json(line, f"{path}:{number}", _Row, remedy)
+            if unknown := sorted(row.keys() - _Row.__annotations__.keys()):
+                refuse(f"{path}:{number}", "the keys of a measurement", f"{quote(unknown[0])} as well", remedy, StoreError)
             try:
-                row = json.loads(line)
-                if row["value"] is None:
-                    row["value"] = math.nan
-                score = Score(**row)
-            except (ValueError, TypeError, KeyError) as error:
-                refuse(f"{path}:{number}", "one measurement as JSON", str(error), "run the study again", StoreError)
-            yield score
+                yield Score(**{**row, "value": math.nan if row["value"] is None else row["value"]})
+            except InputError:
+                refuse(f"{path}:{number}", "a declared quantity", quote(row["quantity"]), remedy, StoreError)

@@ -8,7 +8,6 @@ right, and only white space may stand between two of them; no word is ever searc
 
 import dataclasses
 import functools
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.corpus import Corpus, Lazy, check_sentence, check_spans, file_name, read_lines
-from crosslens.errors import refuse
+from crosslens.errors import InputError, cut, quote, refuse
+from crosslens.files import parse_json
 
 __all__ = ["SEGMENTERS", "locate_words", "read_conllu", "read_words", "segment", "split_words", "whitespace_spans"]
 
@@ -24,7 +24,7 @@ Span = tuple[int, int]
 Segmenter = Callable[[str], Iterable[str] | Iterable[Span]]
 
 _WORD = re.compile(r"\S+")  # what \s means for text is what str.split() splits at
-_WORD_ID = re.compile(r"([0-9]+)(?:([-.])([0-9]+))?")
+_WORD_ID = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
 _COLUMNS = {"form": 1, "lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "head": 6, "deprel": 7}
 
 
@@ -111,7 +111,7 @@ class _Sentence:
         found = _WORD_ID.fullmatch(cells[0])
         following = len(self.rows) + 1
         if found is None:
-            refuse(f"{path}:{number}", "a word's number, or 3-4, or 3.1, in the first column", repr(cells[0]), "repair the line")
+            refuse(f"{path}:{number}", "a word's number, or 3-4, or 3.1, in the first column", quote(cells[0]), "repair the line")
         first, kind, second = found.groups()
         if kind == ".":
             return  # an empty node of the enhanced dependencies stands for nothing in the text
@@ -213,18 +213,15 @@ def read_words(path: str | Path, language: str) -> Corpus:
     words: list[list[Span]] = []
     for number, line in enumerate(read_lines(path), 1):
         where = f"{path}:{number}"
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict) or not isinstance(record.get("text"), str) or ("words" in record) == ("spans" in record):
-            told = f"the keys {', '.join(map(repr, record))}" if isinstance(record, dict) else _there(line, 0)
+        record = parse_json(line, where, dict, "repair the line", InputError)
+        if not isinstance(record.get("text"), str) or ("words" in record) == ("spans" in record):
+            told = f"the keys {cut(', '.join(map(repr, record)))}"
             refuse(where, 'an object {"text": …, "words": […]}, or with "spans" for "words"', told, "repair the line")
         if not record["text"].strip():
             refuse(where, "a sentence", "a blank text", "remove the line, or fill it")
         name = record.get("id", number - 1)
         if isinstance(name, bool) or not isinstance(name, (str, int)):
-            refuse(where, "text or a whole number as id", repr(name), "repair the line")
+            refuse(where, "text or a whole number as id", quote(name), "repair the line")
         _new_id(ids, check_sentence(str(name), f"{where} (id)"), path, number)
         sentences.append(check_sentence(record["text"], where))
         words.append(_listed(record, where))

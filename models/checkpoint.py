@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError
@@ -25,6 +25,14 @@ __all__ = ["latest_checkpoint", "load_best", "load_checkpoint", "save_best", "sa
 
 _MODEL, _OPTIMISER = "model.safetensors", "optimiser.safetensors"
 _ALONE = World(0, 1, torch.device("cpu"))
+_DELETE = "delete this checkpoint folder"
+
+
+class _State(TypedDict):
+    step: int
+    settings: dict[str, Any]
+    extra: dict[str, Any]
+    sha256: dict[str, str]
 
 
 def save_checkpoint(
@@ -75,7 +83,7 @@ def load_best(folder: Path, model: nn.Module) -> int:
         refuse(str(path), "the best checkpoint", "none", "validate at least once, or take the last weights", StoreError)
     state = _checked(path, [_MODEL])
     _load_weights(model, _read(path / _MODEL))
-    return int(state["step"])
+    return state["step"]
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
@@ -91,9 +99,9 @@ def load_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimiz
     ------
     StoreError: a file is damaged, or the checkpoint belongs to other settings or another plan (the message says which differ).
     """
-    state = read_json(path / "state.json")
-    same_settings(str(path), state["settings"], settings, "use another folder, or the settings of this run", StoreError)
-    _checked(path, [_MODEL, _OPTIMISER])
+    told: _State = read_json(path / "state.json", _State, _DELETE)
+    same_settings(str(path), told["settings"], settings, "use another folder, or the settings of this run", StoreError)
+    state = _checked(path, [_MODEL, _OPTIMISER])
     _load_weights(model, _read(path / _MODEL))
     tensors = _read(path / _OPTIMISER)
     fused = bool(optimiser.defaults.get("fused"))  # such an optimiser counts its steps on the device
@@ -117,12 +125,14 @@ def _write(final: Path, files: dict[str, dict[str, Tensor]], state: dict[str, An
     os.replace(aside, final)
 
 
-def _checked(path: Path, files: Sequence[str]) -> dict[str, Any]:
+def _checked(path: Path, files: Sequence[str]) -> _State:
     """The state of a checkpoint whose files, each of them, are those that were written."""
-    state: dict[str, Any] = read_json(path / "state.json")
+    state: _State = read_json(path / "state.json", _State, _DELETE)
+    if state["step"] < 0:
+        refuse(f"{path / 'state.json'}, key step", "a number of updates", str(state["step"]), _DELETE, StoreError)
     for name in files:
-        if not (path / name).is_file() or sha256_file(path / name) != state.get("sha256", {}).get(name):
-            refuse(str(path / name), "the file that was written", "another checksum", "delete this checkpoint folder", StoreError)
+        if not (path / name).is_file() or sha256_file(path / name) != state["sha256"].get(name):
+            refuse(str(path / name), "the file that was written", "another checksum", _DELETE, StoreError)
     return state
 
 
@@ -130,7 +140,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError) as error:
-        refuse(str(path), "a file of tensors", f"something else ({error})", "delete this checkpoint folder", StoreError)
+        refuse(str(path), "a file of tensors", f"something else ({error})", _DELETE, StoreError)
 
 
 @torch.no_grad()

@@ -11,12 +11,12 @@ import contextlib
 import copy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import torch
 from torch import Tensor
 
-from crosslens.errors import refuse
+from crosslens.errors import InputError, refuse
 from crosslens.files import read_json
 from crosslens.models.loading import PretrainedEncoder, call_by_folder, encoder_fingerprint, opened, resolve_encoder
 from crosslens.models.threads import same_weights
@@ -26,6 +26,11 @@ __all__ = ["LanguageModel", "load_language_model"]
 _SCORES = 1 << 24  # numbers of a table of scores: 64 MB in float32
 _SAMPLE = ("The cat sat on the mat.", "A dog ran.")
 _ROUNDING = 1e-4  # relative to the largest score; products of other shapes are rounded otherwise
+
+
+class _Config(TypedDict):
+    model_type: NotRequired[str | None]
+    languages: NotRequired[list[str]]
 
 
 class LanguageModel:
@@ -158,9 +163,11 @@ def load_language_model(
 def _refuse_ours(name: str) -> None:
     """Refuse a folder with the parts of several languages, in which no single model can be read."""
     config = Path(name) / "config.json"
-    found = read_json(config) if config.is_file() else {}
-    if isinstance(found, dict) and found.get("model_type") == "crosslens":
-        languages = ", ".join(map(str, found.get("languages", [])))
+    if not config.is_file():
+        return
+    found: _Config = read_json(config, _Config, "restore the folder", InputError)
+    if found.get("model_type") == "crosslens":
+        languages = ", ".join(found.get("languages", []))
         remedy = "give one language's view of it: the folder views/LANGUAGE of its run, or what export_view writes"
         refuse(f"encoder {name}", "the model of one language", f"the parts of several ({languages})", remedy)
 

@@ -5,12 +5,18 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from crosslens.errors import refuse
-from crosslens.files import write_whole
+from crosslens.files import parse_json, write_whole
 
 __all__ = ["Events", "cut_log", "need_tensorboard"]
+
+
+class _Line(TypedDict):
+    """A line of the log."""
+
+    step: int
 
 
 class Events:
@@ -86,5 +92,6 @@ def _numbers(prefix: str, line: Mapping[str, Any]) -> Iterator[tuple[str, float]
 def cut_log(path: Path, step: int) -> None:
     """Drop lines after ``step``, and a half-written last one."""
     if path.exists():
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        write_whole(path, "".join(line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step))
+        lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        told = (parse_json(line, f"{path}:{number}", _Line, "delete the line") for number, line in enumerate(lines, 1))
+        write_whole(path, b"".join(line for line, row in zip(lines, told, strict=True) if row["step"] <= step))

@@ -9,20 +9,23 @@ A model whose languages share everything is written as an ordinary transformers 
 
 import dataclasses
 from pathlib import Path
+from typing import Any, TypedDict
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 
-from crosslens.errors import StoreError, refuse
-from crosslens.files import read_json, write_json, write_whole
+from crosslens.errors import InputError, StoreError, quote, refuse
+from crosslens.files import check_shape, read_json, write_json, write_whole
 from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.interop import export_model
+from crosslens.models.interop import export_model, filled_model, read_weights
 from crosslens.models.model_files import check_file
+from crosslens.models.settings import from_dict
 from crosslens.models.sharing import SharingPlan
 from crosslens.models.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
 
 __all__ = ["export_run", "export_view", "load_model", "save_model"]
+
+_RESTORE = "restore the folder"
 
 
 def save_model(model: MaskedLM, vocabularies: Vocabularies, folder: str | Path, *, half: bool = False) -> None:
@@ -48,6 +51,15 @@ def save_model(model: MaskedLM, vocabularies: Vocabularies, folder: str | Path, 
     write_json(folder / "config.json", described)  # last: who finds it finds a whole model
 
 
+class _Config(TypedDict):
+    """config.json of a model that :func:`save_model` wrote."""
+
+    encoder: dict[str, Any]
+    languages: list[str]
+    sharing: str
+    sizes: dict[str, int]
+
+
 def load_model(folder: str | Path) -> tuple[MaskedLM, Vocabularies]:
     """Read what :func:`save_model` wrote.
 
@@ -58,24 +70,20 @@ def load_model(folder: str | Path) -> tuple[MaskedLM, Vocabularies]:
     """
     folder = Path(folder)
     path = folder / "config.json"
-    found = read_json(path) if path.exists() else {}
+    found: dict[str, Any] = read_json(path, dict, _RESTORE) if path.exists() else {}
     if found.get("model_type") != "crosslens":
-        got = f"one of type {found['model_type']!r}" if "model_type" in found else "none"
+        got = f"one of type {quote(found['model_type'])}" if "model_type" in found else "none"
         refuse(str(folder), "a model that save_model wrote", got, "read transformers' folders with import_model")
-    try:
-        config = EncoderConfig(**found["encoder"])
-        plan = SharingPlan.parse(found["sharing"], config.layers, tied=config.tied)
-        model = MaskedLM(config, languages=found["languages"], plan=plan, sizes=found["sizes"])
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        refuse(str(path), "the shape of a model", f"something else ({error!r:.80})", "restore the folder", StoreError)
+    told: _Config = check_shape(found, str(path), _Config, _RESTORE)
     if (folder / "model.safetensors").exists():
         check_file(str(folder), folder, "model.safetensors")
+    weights = read_weights(folder / "model.safetensors", _RESTORE, StoreError)
     try:
-        weights = load_file(folder / "model.safetensors")
-        model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
-    except (SafetensorError, OSError, RuntimeError) as error:
-        told = " ".join(str(error).split())
-        refuse(str(folder / "model.safetensors"), "the weights of this plan", told, "restore the folder", StoreError)
+        config = from_dict(EncoderConfig, told["encoder"], "encoder.")
+        plan = SharingPlan.parse(told["sharing"], config.layers, tied=config.tied)
+    except InputError as error:
+        refuse(str(path), "the shape and plan of a model", str(error), _RESTORE, StoreError)
+    model = filled_model(folder, weights, config, languages=told["languages"], plan=plan, sizes=told["sizes"])
     return model, load_vocabularies(folder / "tokenizer")
 
 

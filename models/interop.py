@@ -16,7 +16,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -25,14 +25,52 @@ from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from crosslens.errors import refuse
-from crosslens.files import read_json, write_json, write_whole
+from crosslens.errors import CrosslensError, InputError, StoreError, cut, quote, refuse
+from crosslens.files import check_shape, read_json, write_json, write_whole
 from crosslens.models.encoder import EncoderConfig, MaskedLM
 from crosslens.models.model_files import check_file
 from crosslens.models.tokenisation import save_tokenizer
 from crosslens.progress import say
 
-__all__ = ["check_exportable", "export_model", "import_model", "view_weights"]
+__all__ = ["check_exportable", "export_model", "filled_model", "import_model", "read_weights", "unfilled_model", "view_weights"]
+
+_WHOLE, _RESTORE = "give a whole folder", "restore the folder"
+
+
+class _Bert(TypedDict):
+    """What is read of the config.json of BERT, RoBERTa and their kin."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    hidden_act: NotRequired[str]
+    position_embedding_type: NotRequired[str]
+    is_decoder: NotRequired[bool]
+    pad_token_id: NotRequired[int]
+    hidden_dropout_prob: NotRequired[float]
+    attention_probs_dropout_prob: NotRequired[float]
+    layer_norm_eps: NotRequired[float]
+    initializer_range: NotRequired[float]
+    type_vocab_size: NotRequired[int]
+    tie_word_embeddings: NotRequired[bool]
+
+
+class _Xlm(TypedDict):
+    """The same of XLM."""
+
+    emb_dim: int
+    n_layers: int
+    n_heads: int
+    n_langs: NotRequired[int]
+    max_position_embeddings: NotRequired[int]
+    dropout: NotRequired[float]
+    layer_norm_eps: NotRequired[float]
+    gelu_activation: NotRequired[bool]
+    tie_word_embeddings: NotRequired[bool]
+    pad_index: NotRequired[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,24 +326,21 @@ def import_model(folder: str | Path, *, language: str = "und") -> MaskedLM:
         if not (folder / name).exists():
             refuse(str(folder), f"a model folder with {name}", "none in it", "give the folder that save_pretrained wrote")
         check_file(str(folder), folder, name)
-    theirs = read_json(folder / "config.json")
-    family = _FAMILIES.get(theirs.get("model_type", ""))
+    theirs = read_json(folder / "config.json", dict, _WHOLE, InputError)
+    family = _FAMILIES.get(str(theirs.get("model_type")))
     if family is None:
         known = ", ".join(_FAMILIES)
-        refuse(str(folder), f"a model of type {known}", repr(theirs.get("model_type")), "only these can be imported")
-    try:
-        weights = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
-    except (SafetensorError, OSError) as error:
-        refuse(str(folder / "model.safetensors"), "a file of tensors", f"something else ({error})", "restore it, or give another folder")
+        refuse(str(folder), f"a model of type {known}", quote(theirs.get("model_type")), "only these can be imported")
+    check_shape(theirs, str(folder / "config.json"), _Xlm if family is _XLM else _Bert, _WHOLE, InputError)
+    weights = read_weights(folder / "model.safetensors", "restore it, or give another folder")
     config = _shape_of(str(folder), theirs, family, weights)
     segments = weights.get(family.rest.get("encoder.segment", "") + ".weight")
     if segments is not None and len(segments) == 1 and not segments.any():
         config = dataclasses.replace(config, segments=0)  # one embedding of zeros is what transformers asks for where there is none
-    model = MaskedLM(config, languages=(language,))
     if family is _XLM and "transformer.lang_embeddings.weight" in weights and theirs.get("n_langs", 1) > 1:
         refuse(str(folder), "a model without language embeddings", f"{theirs['n_langs']} languages", "fold one in, and export it first")
     state = {}
-    for name in model.state_dict():
+    for name in unfilled_model(folder, weights, config, languages=(language,)).state_dict():
         names = _their_names(name.replace(".shared", ""), family)
         if name == "output_bias.shared.value" and not config.tied:
             names = [f"{family.rest['output']}.bias"]  # the one that transformers adds where the head is not tied
@@ -314,7 +349,55 @@ def import_model(folder: str | Path, *, language: str = "und") -> MaskedLM:
                 str(folder), f"the weights of a masked language model ({family.model_type})", f"none called {missing}", "give a whole one"
             )
         state[name] = torch.cat([weights[n] for n in names])
-    model.load_state_dict(state)
+    return filled_model(folder, state, config, languages=(language,))
+
+
+def read_weights(path: Path, remedy: str, error: type[CrosslensError] = InputError) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, as float32.
+
+    Raises
+    ------
+    InputError (``error``): it is no such file.
+    """
+    try:
+        return {name: tensor.float() for name, tensor in load_file(path).items()}
+    except (SafetensorError, OSError, ValueError, RuntimeError) as fault:
+        refuse(str(path), "a file of weights", cut(" ".join(str(fault).split()), 300), remedy, error)
+
+
+def unfilled_model(where: Path, weights: Mapping[str, Tensor], config: EncoderConfig, **told: Any) -> MaskedLM:
+    """A model that takes no memory, to be filled with weights: sizes that a file only claims cost nothing.
+
+    Parameters
+    ----------
+    where: the folder, for the message. told: further arguments of :class:`crosslens.models.encoder.MaskedLM`.
+
+    Raises
+    ------
+    StoreError: the sizes are of no model that these weights could fill.
+    """
+    try:
+        if config.layers > len(weights):
+            raise ValueError(f"{config.layers} layers, and {len(weights)} tensors to fill them")
+        with torch.device("meta"):
+            return MaskedLM(config, **told)
+    except (ValueError, RuntimeError, OverflowError) as fault:
+        refuse(str(where / "config.json"), "the sizes of the weights", cut(" ".join(str(fault).split()), 300), _RESTORE, StoreError)
+
+
+def filled_model(where: Path, weights: Mapping[str, Tensor], config: EncoderConfig, **told: Any) -> MaskedLM:
+    """A model with these weights, which its state then is.
+
+    Raises
+    ------
+    StoreError: the model has other tensors, or tensors of other shapes.
+    """
+    model = unfilled_model(where, weights, config, **told)
+    try:
+        model.load_state_dict(dict(weights), assign=True)
+    except RuntimeError as fault:
+        told_by_torch = cut(" ".join(str(fault).split()), 500)
+        refuse(str(where / "model.safetensors"), "the weights of this plan", told_by_torch, _RESTORE, StoreError)
     return model
 
 
@@ -324,6 +407,8 @@ def _shape_of(where: str, theirs: Mapping[str, Any], family: Family, weights: Ma
         d = theirs["emb_dim"]
         if theirs.get("causal"):
             refuse(where, "an encoder", "a decoder (causal)", "only encoders can be imported")
+        if "transformer.embeddings.weight" not in weights:
+            refuse(where, "the weights of XLM", "none called transformer.embeddings.weight", _WHOLE)
         return EncoderConfig(
             vocab_size=weights["transformer.embeddings.weight"].shape[0], hidden_size=d, layers=theirs["n_layers"], heads=theirs["n_heads"],
             ffn_size=4 * d, max_positions=theirs.get("max_position_embeddings", 512), dropout=theirs.get("dropout", 0.1),

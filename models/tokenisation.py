@@ -16,7 +16,7 @@ import numpy as np
 import sentencepiece
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from crosslens.errors import InputError, panics_as_errors, refuse
+from crosslens.errors import cut, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
 from crosslens.models.limits import LIMITS, check_numbers, shown
 
@@ -218,4 +218,4 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
         with panics_as_errors():
             return Tokenizer.from_buffer(path.read_bytes())  # from_file takes names in UTF-8 only
     except Exception as error:  # the library raises bare Exception
-        raise InputError(f"{folder}: expected a tokenizer.json, got {error}; give a folder with a tokeniser") from error
+        refuse(str(path), "a tokeniser", cut(str(error), 300), "give a folder with a tokeniser")

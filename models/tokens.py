@@ -11,7 +11,7 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -22,8 +22,15 @@ from crosslens.progress import Progress
 
 __all__ = ["TokenFile", "encode_text", "open_tokens"]
 
+_AGAIN = "delete the folder and run the same command again"
 _FILES = {"ids.npy", "offsets.npy", "manifest.json"}
 _CHUNK = 10_000  # sentences tokenised at a time
+
+
+class _Manifest(TypedDict):
+    key: dict[str, Any]
+    sentences: int
+    tokens: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +75,7 @@ def encode_text(
     OutputError: the folder holds something else.
     """
     folder = Path(folder)
-    if (folder / "manifest.json").exists() and read_json(folder / "manifest.json")["key"] == key:
+    if (folder / "manifest.json").exists() and _manifest(folder)["key"] == key:
         return open_tokens(folder)
     dtype = _token_type(size)
     aside = folder.with_name(f"{folder.name}.partial")
@@ -118,12 +125,28 @@ def open_tokens(folder: str | Path) -> TokenFile:
     StoreError: the folder is not a whole token file.
     """
     folder = Path(folder)
-    try:
-        manifest = read_json(folder / "manifest.json")
-        ids = np.load(folder / "ids.npy", mmap_mode="r")
-        offsets = np.load(folder / "offsets.npy")
-    except (OSError, ValueError, EOFError) as error:  # an empty file is an EOFError to numpy
-        refuse(str(folder), "a token file", str(error), "delete the folder and run the same command again", StoreError)
-    if len(ids) != manifest["tokens"] or len(offsets) != manifest["sentences"] + 1 or offsets[-1] != len(ids):
-        refuse(str(folder), f"{manifest['tokens']} tokens", f"{len(ids)}", "delete the folder and run the same command again", StoreError)
+    manifest = _manifest(folder)
+    ids, offsets = _mapped(folder / "ids.npy", ("uint16", "uint32")), np.array(_mapped(folder / "offsets.npy", ("int64",)))
+    if len(ids) != manifest["tokens"] or len(offsets) != manifest["sentences"] + 1:
+        got = f"{len(ids)} of {len(offsets) - 1}"
+        refuse(str(folder), f"{manifest['tokens']} tokens of {manifest['sentences']} sentences", got, _AGAIN, StoreError)
+    if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
+        refuse(str(folder / "offsets.npy"), "where each sentence begins", "numbers that are no such places", _AGAIN, StoreError)
     return TokenFile(ids, offsets)
+
+
+def _manifest(folder: Path) -> _Manifest:
+    found: _Manifest = read_json(folder / "manifest.json", _Manifest, _AGAIN)
+    return found
+
+
+def _mapped(path: Path, types: tuple[str, ...]) -> np.ndarray:
+    """An array of one dimension, mapped: a header that promises more numbers than the file holds takes no memory."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, OverflowError) as error:  # an empty file is an EOFError to numpy
+        refuse(str(path), "an array of numbers", f"something else ({error})", _AGAIN, StoreError)
+    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.name not in types:
+        told = f"one of {array.dtype}, of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        refuse(str(path), f"a list of {' or '.join(types)}", told, _AGAIN, StoreError)
+    return array

@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from crosslens.corpus import Corpus, read_text
 from crosslens.errors import InputError, OutputError, refuse
-from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, write_json
+from crosslens.files import check_folder, check_shape, claim_folder, lock_folder, make_folder, write_json
 from crosslens.models.checkpoint import latest_checkpoint, load_best, load_checkpoint, save_best, save_checkpoint
 from crosslens.models.costs import peak_flops, step_flops
 from crosslens.models.data import TrainingData, build_streams, fit_to_text, held_out_size, read_source, split_rows
@@ -148,6 +148,7 @@ def _train(
     checkpoint = latest_checkpoint(folder / "checkpoints")
     if checkpoint is not None:
         done, memory = load_checkpoint(checkpoint, model, optimiser, settings)
+        check_shape(memory, f"{checkpoint / 'state.json'}, extra", _Memory, "delete this checkpoint folder")
     with world.together():
         feed = Feed(recipe, data, vocabularies, world.rank, world.size)
         events = Events(folder, done, tensorboard=recipe.tensorboard, silent=not world.first)
@@ -164,6 +165,16 @@ def _train(
             finished.load_state_dict(weights)
             export_run(finished, vocabularies, folder, half=recipe.half)
     return folder / "model"
+
+
+class _Memory(TypedDict):
+    """What a checkpoint remembers beside the weights."""
+
+    tokens: int
+    seconds: float
+    best: float
+    worse: int
+    stopped: bool
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ decides what the languages share there: one id (the anchors of Conneau et al. 20
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from tokenizers import Tokenizer, pre_tokenizers
@@ -22,6 +22,17 @@ __all__ = ["Overlap", "Vocabularies", "learn_vocabularies", "load_vocabularies",
 
 _SPECIAL = len(SPECIAL_TOKENS)
 _INDEX = "vocabulary.json"
+
+
+class _Told(TypedDict):
+    sha256: str
+
+
+class _Index(TypedDict):
+    """vocabulary.json."""
+
+    mode: Literal["joint", "union", "disjoint", "separate"]
+    languages: dict[str, _Told]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,14 +232,12 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
     path = folder / _INDEX
     if not path.exists():
         refuse(str(folder), f"a folder with {_INDEX}", "none there", "give a folder of saved vocabularies, or learn them again")
-    index = read_json(path)
-    try:
-        mode, sums = str(index["mode"]), {str(name): str(told["sha256"]) for name, told in index["languages"].items()}
-        Vocabulary(mode=mode)
-        if not sums or (mode != "joint" and not all(map(_names_a_folder, sums))):
-            raise ValueError("no languages" if not sums else "a language that is no folder's name")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        refuse(str(path), "mode and languages", f"something else ({error!r})", "restore it, or learn the vocabularies again", StoreError)
+    remedy = "restore it, or learn the vocabularies again"
+    index: _Index = read_json(path, _Index, remedy)
+    mode, sums = index["mode"], {name: told["sha256"] for name, told in index["languages"].items()}
+    if not sums or (mode != "joint" and not all(map(_names_a_folder, sums))):
+        got = "a language that is no folder's name" if sums else "none"
+        refuse(f"{path}, key languages", "languages, each with a folder", got, remedy, StoreError)
     loaded: dict[str, Tokenizer] = {}
     for language, expected in sums.items():
         where = folder if mode == "joint" else folder / language
@@ -237,7 +246,6 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
             continue
         loaded[language] = load_tokenizer(where)
         if sha256_file(where / "tokenizer.json") != expected:
-            remedy = "restore it, or learn the vocabularies again"
             refuse(str(where / "tokenizer.json"), "the tokeniser that was saved", "another", remedy, StoreError)
     return _number(mode, loaded)
 

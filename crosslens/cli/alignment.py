@@ -211,7 +211,7 @@ def _names(stores: list[Any]) -> list[str]:
     """What each store is called: by its language; where two share it, by the encoder too; else by the folder."""
     for name in (
         lambda store: store.language,
-        lambda store: f"{store.language} {store.manifest['encoder']}",
+        lambda store: f"{store.language} {store.encoder}",
         lambda store: str(store.folder),
     ):
         names = [name(store) for store in stores]
@@ -227,7 +227,7 @@ def _plan(
     named = dict(zip(names or [store.language for store in stores], stores, strict=True))
     told = {
         "languages": list(named),
-        "encoders": {name: store.manifest["encoder"] for name, store in named.items()},
+        "encoders": {name: store.encoder for name, store in named.items()},
         "stores": {name: store.fingerprint for name, store in named.items()},
         **settings,
         "seed": arguments.seed,

@@ -59,7 +59,7 @@ def _items(store: Any) -> list[Any]:
 
 def common_fields(stores: list[Any], seed: int) -> dict[str, Any]:
     """Encoder and seed, for the scores."""
-    return {"encoder": " / ".join(dict.fromkeys(store.manifest["encoder"] for store in stores)), "seed": seed}
+    return {"encoder": " / ".join(dict.fromkeys(store.encoder for store in stores)), "seed": seed}
 
 
 def few_pairs(pairs: int, d: int) -> str:

@@ -133,7 +133,7 @@ def load_emergence(folder: str | Path) -> Emergence:
     StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
+    config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
     if not isinstance(config, dict) or config.get("kind") != "emergence":
         refuse("folder", "a run of crosslens train emergence", f"{folder} without one", "name a folder that it has written")
     path = folder / "scores.jsonl"

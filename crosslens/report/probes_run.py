@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import StoreError, refuse
+from crosslens.errors import refuse
 from crosslens.files import read_json
 from crosslens.report.study import Curve, best_layer
 from crosslens.score import QUANTITIES, Score, read_scores
@@ -263,9 +263,7 @@ def _config(path: Path) -> dict[str, Any]:
     for name in ("config.json", "scores.jsonl"):
         if not (path / name).is_file():
             refuse("folder", f"a finished probe run with {name}", f"{path} without it", "finish the run: the same command goes on")
-    config = read_json(path / "config.json")
-    if not isinstance(config, dict):
-        refuse(str(path / "config.json"), "a JSON object", type(config).__name__, "run the probes again", StoreError)
+    config: dict[str, Any] = read_json(path / "config.json", dict, "run the probes again")
     if config.get("kind") != "probe":
         kind = config.get("kind", "study")
         refuse("folder", "a run of crosslens probe", f"{path} of kind {kind!r}", "name runs that crosslens probe --battery has written")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import StoreError, refuse
+from crosslens.errors import refuse
 from crosslens.files import read_json
 from crosslens.score import Score, read_scores
 
@@ -131,9 +131,7 @@ def load_study(folder: str | Path) -> Study:
     for name in ("config.json", "scores.jsonl"):
         if not (folder / name).is_file():
             refuse("folder", f"a run folder with {name}", f"{folder} without it", "name a folder that crosslens study has written")
-    config = read_json(folder / "config.json")
-    if not isinstance(config, dict):
-        refuse(str(folder / "config.json"), "a JSON object", type(config).__name__, "run the study again", StoreError)
+    config = read_json(folder / "config.json", dict, "run the study again")
     scores = list(read_scores(folder / "scores.jsonl"))
     index: dict[_Key, dict[tuple[int, int], Score]] = {}
     repeated, undrawn = 0, Counter[str]()

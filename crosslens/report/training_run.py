@@ -5,14 +5,13 @@ written is passed over.
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from crosslens.errors import StoreError, refuse
-from crosslens.files import read_json
+from crosslens.files import parse_json, read_json
 from crosslens.report.study import Best, Curve, best_layer
 from crosslens.report.wording import language
 from crosslens.score import Score
@@ -49,6 +48,12 @@ class Validation:
         if not values or not all(0 < value < math.inf for value in values):
             return math.nan
         return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+class _Tensor(TypedDict):
+    """A tensor in the header of a safetensors file."""
+
+    shape: list[int]
 
 
 @dataclasses.dataclass
@@ -190,7 +195,7 @@ def load_training(folder: str | Path) -> Training:
     StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else None
+    config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
     if not isinstance(config, dict) or config.get("kind") != "train":
         refuse("folder", "a run of crosslens train", f"{folder} without one", "name a folder that crosslens train has written")
     data = read_json(folder / "data.json") if (folder / "data.json").is_file() else {}
@@ -236,14 +241,11 @@ def log_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError(f"it holds {type(row).__name__}")
-        except ValueError as error:
+            rows.append(parse_json(line, f"{path}:{number}", dict, "delete the line"))
+        except StoreError:
             if number > len(whole):  # there is no line break after it: it is being written, or its writer was killed
                 return rows, True
-            refuse(f"{path}:{number}", "one JSON object", str(error), "delete the line", StoreError)
-        rows.append(row)
+            raise
     return rows, False
 
 
@@ -264,9 +266,10 @@ def _parameters(path: Path) -> int | None:
     try:
         with open(path, "rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header = _table(json.loads(file.read(length))) if length < _LONGEST_HEADER else {}
+            content = file.read(min(length, _LONGEST_HEADER))
+        header = parse_json(content, str(path), dict[str, _Tensor | dict[str, str]])
         return sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__") or None
-    except (ValueError, KeyError, TypeError):
+    except (OSError, KeyError, StoreError):
         return None
 
 

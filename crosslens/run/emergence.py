@@ -16,12 +16,12 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from crosslens.errors import OutputError, refuse
-from crosslens.files import check_folder, claim_folder, fingerprint, lock_folder, make_folder, write_whole
+from crosslens.errors import OutputError, StoreError, refuse
+from crosslens.files import check_folder, claim_folder, fingerprint, lock_folder, make_folder, parse_json, write_whole
 from crosslens.models.settings import TrainRecipe
 from crosslens.run.study import Study, run_study
 from crosslens.score import Score, read_scores, write_scores
@@ -31,6 +31,19 @@ __all__ = ["run_emergence", "split_text", "summary"]
 
 _KEPT, _WORDS = 500, (5, 25)  # sentences for the end, and how long they may be
 _AT_THE_END = {"precision_at_1": None, "linear_cka": None, "debiased_linear_cka": None}
+
+
+class _Aligned(TypedDict):
+    value: float
+    n: int
+
+
+class _Line(TypedDict):
+    """A line of the log of a training."""
+
+    tokens: int
+    seconds: float
+    alignment: NotRequired[dict[str, _Aligned]]
 
 
 def run_emergence(
@@ -114,7 +127,9 @@ def _study(recipe: TrainRecipe, run: Path, text: Path) -> Study:
 
 def _scores(run: Path, condition: str) -> list[Score]:
     """A condition's measurements at the end, under its name: alignment of tokens, and per layer those of its study, unaligned."""
-    last = next(line for line in reversed(_log(run)) if "alignment" in line)
+    last = next((line for line in reversed(_log(run)) if "alignment" in line), None)
+    if last is None:
+        refuse(str(run / "log.jsonl"), "a line with the alignment of tokens", "none", "delete the folder and train again", StoreError)
     found = []
     for direction, told in last["alignment"].items():
         source, target = direction.split(">")
@@ -133,8 +148,12 @@ def _scores(run: Path, condition: str) -> list[Score]:
     return found
 
 
-def _log(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+def _log(run: Path) -> list[_Line]:
+    path = run / "log.jsonl"
+    return [
+        parse_json(line, f"{path}:{number}", _Line, "delete the folder and train again")
+        for number, line in enumerate(path.read_bytes().splitlines(), 1)
+    ]
 
 
 def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:

@@ -55,7 +55,7 @@ class WicTask(Task):
         """Accuracy on dev and test of each representation and layer, with its controls."""
         parts = self._vectors(given, random=False)
         random = self._vectors(given, random=True) if given.random is not None else None
-        seed, pairs = int(given.common["seed"]), given.stores["wic-pairs"].manifest["truncated"]
+        seed, pairs = int(given.common["seed"]), given.stores["wic-pairs"].manifest.get("truncated", 0)
         results = {name: wic(parts, name, random_encoder=random, seed=seed) for name in REPRESENTATIONS}
         fields = {**given.common, "task": self.name}
         scores, outcomes = [], []

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from crosslens.files import read_json
 from crosslens.score import Score, set_aside
@@ -55,6 +55,21 @@ def summary_table(scores: Sequence[Score], encoder: str) -> _Rows:
     return rows
 
 
+class _Task(TypedDict):
+    left_out: NotRequired[list[str]]
+
+
+class _Data(TypedDict):
+    tasks: dict[str, _Task]
+
+
+class _Config(TypedDict):
+    """What the summary takes from config.json."""
+
+    data: _Data
+    not_measured: NotRequired[dict[str, str]]
+
+
 def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
     """How the summary is read, what characters alone say, which items were left out, and what was not measured."""
     text = [
@@ -65,7 +80,7 @@ def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
     for s in scores:
         if s.condition in _SURFACE and s.quantity == "accuracy":
             text.append(f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
-    config = read_json(folder / "config.json")
+    config: _Config = read_json(folder / "config.json", _Config, "run the probes again")
     text += _set_aside(scores, config["data"]["tasks"])
     return "\n".join([*text, *(f"Not measured: {task} ({reason})." for task, reason in config.get("not_measured", {}).items())])
 

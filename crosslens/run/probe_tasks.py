@@ -165,7 +165,7 @@ class SentenceTask(Task):
             probe=None if self.settings is None else self.settings.probe(given.seeds[0]),
             mdl=given.mdl and self.settings is None,  # a code length is that of the usual probe
         )
-        told = {"truncated": given.stores[text].manifest["truncated"]}
+        told = {"truncated": given.stores[text].manifest.get("truncated", 0)}
         items = self.test_items(names)
         return Measured(probe_scores(result, given, self.name, told), probe_outcomes(result, items, given.common, self.name))
 

@@ -70,7 +70,7 @@ def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: i
 
 def _fields(stores: Mapping[str, Activations], pair: tuple[str, str], seed: int) -> dict[str, Any]:
     """What all scores of a pair of stores have in common."""
-    encoder = " / ".join(dict.fromkeys(stores[name].manifest["encoder"] for name in pair))
+    encoder = " / ".join(dict.fromkeys(stores[name].encoder for name in pair))
     return {"task": "similarity", "n": stores[pair[0]].n, "source": pair[0], "target": pair[1], "encoder": encoder, "seed": seed}
 
 

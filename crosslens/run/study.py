@@ -172,7 +172,7 @@ def _extract_all(
 
 
 def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
-    cut = {language: {"truncated": store.manifest["truncated"]} for language, store in stores["encoder"].items()}
+    cut = {language: {"truncated": store.manifest.get("truncated", 0)} for language, store in stores["encoder"].items()}
     notes = []
     if not study.shared:
         notes.append(

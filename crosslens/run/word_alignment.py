@@ -103,8 +103,8 @@ def gold_of_dictionaries(x: Activations, y: Activations, train: Dictionary, test
     InputError: the stores are of another unit, a dictionary has no pair that both have, or the dictionaries share source words.
     """
     for store in (x, y):
-        if store.manifest["unit"] not in ("type", "embedding"):
-            refuse(str(store.folder), "a store of word types, for a dictionary", f"one of {store.manifest['unit']}s", "extract --unit type")
+        if store.unit not in ("type", "embedding"):
+            refuse(str(store.folder), "a store of word types, for a dictionary", f"one of {store.unit}s", "extract --unit type")
     both = {source for source, _ in train} & {source for source, _ in test}
     if both:
         got = f"{len(both)} source words in both, {sorted(both)[0]!r} among them"
@@ -130,8 +130,8 @@ def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Spli
     InputError: the stores are of another unit, or a link names a word that a sentence does not have.
     """
     for store in (x, y):
-        if store.manifest["unit"] != "word":
-            refuse(str(store.folder), "a store of words, for links", f"one of {store.manifest['unit']}s", "extract --unit word")
+        if store.unit != "word":
+            refuse(str(store.folder), "a store of words, for links", f"one of {store.unit}s", "extract --unit word")
     sentences = len(split.train) + len(split.held_out)
     texts = [np.asarray(store.index(["text"])["text"]) for store in (x, y)]
     begins = [sentence_offsets(text, sentences) for text in texts]

@@ -438,13 +438,18 @@ def test_no_store_and_another_format_are_refused(tmp_path, store):
         ("arrays", ["layer_005"]),
         ("arrays", [3]),
         ("checksums_sha256", None),
+        ("settings", []),
+        ("language", 3),
+        ("encoder", ["x"]),
+        ("truncated", "3"),
+        ("n", 1 << 80),
         ("index_sha256", None),
     ],
 )
 def test_a_manifest_that_cannot_be_is_refused_at_the_door(store, key, value):
     manifest = json.loads((store / "manifest.json").read_text())
     (store / "manifest.json").write_text(json.dumps({**manifest, key: value}))
-    with pytest.raises(StoreError, match=rf"manifest\.json: expected a manifest with {key}, got .+; delete the store"):
+    with pytest.raises(StoreError, match=rf"manifest\.json, key {key}\S*: expected .+, got .+; delete the store"):
         Activations(store)
 
 

@@ -231,7 +231,7 @@ def test_a_scores_file_that_is_damaged_is_named_with_its_line(refused, place):
     (place / "run").mkdir()
     (place / "run" / "config.json").write_text(json.dumps({"kind": "study", "settings": {}}))
     (place / "run" / "scores.jsonl").write_text('{"quantity": "loss", "val')
-    assert refused("report", "run").startswith("run/scores.jsonl:1: expected one measurement as JSON, got ")
+    assert refused("report", "run").startswith("run/scores.jsonl:1: expected JSON, got ")
 
 
 def test_as_a_process_it_is_the_same_and_interrupts_and_faults_are_one_line(place, monkeypatch, capsys):

@@ -33,6 +33,7 @@ def test_what_fits_is_given_as_it_is():
     assert parse_json("\ufeff[1]".encode(), "m", list[int]) == [1]
     assert parse_json('"\\ud83d\\ude42"', "m", str) == "🙂"
     assert parse_json("1" * 308, "m", float) == int("1" * 308)
+    assert parse_json("-" + "1" * 5000, "m", float) == -float("inf")
     assert parse_json("[NaN, -Infinity]", "m", list[float])[1] == -float("inf")
 
 
@@ -43,6 +44,7 @@ def test_what_fits_is_given_as_it_is():
         ({"n": True}, "key n: expected a whole number, got True"),
         ({"n": 1.0}, "key n: expected a whole number, got 1.0"),
         ({"n": 1 << 63}, "key n: expected a whole number, got 9223372036854775808"),
+        ({"n": 10**400}, "key n: expected a whole number, got inf"),
         ({"share": "1"}, "key share: expected a number, got '1'"),
         ({"share": False}, "key share: expected a number, got False"),
         ({"blocks": {}}, "key blocks: expected a list, got an object"),
@@ -73,8 +75,6 @@ DAMAGED = {
     "NULs": b"\0" * 1000,
     "latin": b'{"a": "\xff"}',
     "utf-16": '{"a": 1}'.encode("utf-16"),
-    "huge number": b'{"a": ' + b"1" * 309 + b"}",
-    "huger number": b'{"a": ' + b"1" * 5000 + b"}",
     "twice": b'{"a": 1, "b": {"c": 1, "c": 2}}',
     "half of a pair": b'{"a": "\\ud83d"}',
     "half of a pair as a key": b'{"\\udc00": 1}',

@@ -79,13 +79,13 @@ def test_other_refusals(file, tmp_path):
         read_minimal_pairs(file(f"{HEADER}\nnew\tx\ta b\ta c\t\n"))
     with pytest.raises(InputError, match=r"pairs\.tsv: expected at least one pair, got none but NPI; set npi=True"):
         read_minimal_pairs(file(f"{HEADER}\nsimple_npi_anim\tx\ta b\ta c\t\n"))
-    with pytest.raises(InputError, match=r"a\.jsonl:1: expected a JSON object, got something else"):
+    with pytest.raises(InputError, match=r"a\.jsonl:1: expected JSON, got something else"):
         read_minimal_pairs(file("{", "a.jsonl"))
     with pytest.raises(
         InputError, match=r"a\.jsonl:1: expected a JSON object with sentence_good .* or good and bad, got the keys bad; repair"
     ):
         read_minimal_pairs(file('{"bad": "a"}', "a.jsonl"))
-    with pytest.raises(InputError, match=r"a\.jsonl:1: expected a JSON object with .*, got list"):
+    with pytest.raises(InputError, match=r"a\.jsonl:1: expected an object, got a list"):
         read_minimal_pairs(file("[]", "a.jsonl"))
     with pytest.raises(InputError, match=r"a\.jsonl:1: expected two sentences, got str and int; give text"):
         read_minimal_pairs(file('{"good": "a", "bad": 1}', "a.jsonl"))

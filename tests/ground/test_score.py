@@ -114,6 +114,11 @@ def test_an_unknown_quantity_is_refused_with_the_known_ones():
         b'{"quantity": "loss", "value": 1.0, "n": 1, "colour": "red"}',
         b'{"quantity": "goodness", "value": 1.0, "n": 1}',
         b'{"quantity": "loss", "value": 1.0, "n": 1, "source": "\xff"}',
+        b'{"quantity": ["loss"], "value": 1.0, "n": 1}',
+        b'{"quantity": "loss", "value": "1.0", "n": 1}',
+        b'{"quantity": "loss", "value": 1.0, "n": 1.5}',
+        b'{"quantity": "loss", "value": 1.0, "n": 1, "layer": [3]}'.replace(b"layer", b"value"),
+        b"[" * 100_000,
     ],
 )
 def test_a_damaged_line_is_named_and_what_is_before_it_was_read(damaged, tmp_path):
@@ -121,7 +126,7 @@ def test_a_damaged_line_is_named_and_what_is_before_it_was_read(damaged, tmp_pat
     (tmp_path / "scores.jsonl").write_bytes(good + b"\n" + good + b"\n" + damaged + b"\n" + good + b"\n")
     rows = read_scores(tmp_path / "scores.jsonl")
     assert same(next(rows), FULL) and same(next(rows), FULL)
-    with pytest.raises(StoreError, match=r"scores\.jsonl:3: expected one measurement as JSON, got .+; run the study again"):
+    with pytest.raises(StoreError, match=r"scores\.jsonl:3(, key (n|quantity|value))?: expected .+, got .+; run the study again"):
         next(rows)
 
 

@@ -266,5 +266,5 @@ def test_every_parameter_has_a_name_over_there(toy_model, originals):
 def test_damaged_weights_are_refused_by_name(copy_of):
     path = copy_of("bert") / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(InputError, match="model.safetensors: expected a file of tensors, got something else .*; restore it, or give"):
+    with pytest.raises(InputError, match="model.safetensors: expected a file of weights, got .*; restore it, or give"):
         import_model(path.parent)

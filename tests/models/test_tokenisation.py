@@ -199,5 +199,5 @@ def test_what_cannot_be_learnt_from_is_refused(make, told):
 def test_a_missing_or_damaged_tokeniser_is_refused(tmp_path, content):
     if content:
         (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(InputError, match=r"expected a tokenizer.json, got .+; give a folder with a tokeniser"):
+    with pytest.raises(InputError, match=r"tokenizer.json: expected a tokeniser, got .+; give a folder with a tokeniser"):
         load_tokenizer(tmp_path)

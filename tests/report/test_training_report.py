@@ -178,7 +178,7 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     lines = (folder / "log.jsonl").read_text().splitlines(keepends=True)
     for damage in ('{"step": 4\n', "[]\n", "\0\0\n"):
         (folder / "log.jsonl").write_text("".join([*lines[:3], damage, *lines[3:]]))
-        with pytest.raises(StoreError, match=r"log\.jsonl:4: expected one JSON object, got .*; delete the line"):
+        with pytest.raises(StoreError, match=r"log\.jsonl:4: expected (JSON|an object), got .*; delete the line"):
             render_report(folder)
 
 
