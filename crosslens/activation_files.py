@@ -195,7 +195,7 @@ class ActivationsWriter:
 
     def index(self, columns: Sequence[str] | None = None) -> dict[str, list[Any]]:
         """The planned items' columns, or some of them, as lists of n values."""
-        return parquet.read_table(self.aside / "index.parquet", columns=columns).to_pydict()
+        return parquet.read_table(pa.OSFile(os.fsencode(self.aside / "index.parquet")), columns=columns).to_pydict()
 
     @contextlib.contextmanager
     def plan(self, schema: pa.Schema | None = None) -> Iterator["Plan"]:

@@ -44,6 +44,7 @@ class Plan:
         self.n = 0
         self._path, self._folder, self._schema = path, folder, schema
         self._file: parquet.ParquetWriter | None = None
+        self._sink: pa.OSFile | None = None
         self._waiting: dict[str, list[Any]] = {}
         self._blocks: list[Block] = []
         if schema is not None:
@@ -79,7 +80,8 @@ class Plan:
     def _open(self, schema: pa.Schema) -> None:
         self._schema, self._waiting = schema, {name: [] for name in schema.names}
         with on_disk(self._folder):
-            self._file = parquet.ParquetWriter(self._path, schema)
+            self._sink = pa.OSFile(os.fsencode(self._path), "wb")  # as bytes: a name need not be UTF-8
+            self._file = parquet.ParquetWriter(self._sink, schema)
 
     def _write_group(self) -> None:
         """Write the first rows that wait. Groups are of one size, so that the file does not depend on how the rows came."""
@@ -106,6 +108,8 @@ class Plan:
             file, self._file = self._file, None
             with on_disk(self._folder):
                 file.close()
+                if self._sink is not None:
+                    self._sink.close()
 
 
 def _array(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.Array:

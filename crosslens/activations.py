@@ -13,6 +13,7 @@ Rows are in the order of the text. This module reads; ``crosslens.activation_fil
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -287,7 +288,7 @@ class Activations:
     def _open_index(self) -> parquet.ParquetFile:
         path = self.folder / "index.parquet"
         try:
-            file = parquet.ParquetFile(path)
+            file = parquet.ParquetFile(pa.OSFile(os.fsencode(path)))  # as bytes: a name need not be UTF-8
         except (OSError, pa.ArrowException) as error:
             refuse(str(path), "a table of the items", str(error), _AGAIN, StoreError)
         if file.metadata.num_rows != self.n:

@@ -53,7 +53,7 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write ``content`` beside ``path``, flush it to disk, and rename it into place."""
     path = Path(path)
     aside = path.with_name(f".{path.name}.partial")  # one name: what a killed run leaves, the next one writes over
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="replace") if isinstance(content, str) else content  # a file's name may be no Unicode
     try:
         with open(aside, "wb") as file:
             file.write(data)
@@ -66,7 +66,7 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write ``value`` as indented JSON, whole or not at all."""
+    """Write ``value`` as indented JSON, whole or not at all; what is no Unicode (part of a file's name, say) becomes "?"."""
     write_whole(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
@@ -290,7 +290,8 @@ def same_settings(
     ...
     crosslens.errors.OutputError: runs/a: expected the same settings, got other ones (seed: 0 there, 1 here); choose another folder
     """
-    first, second = _flat(json.loads(json.dumps(there))), _flat(json.loads(json.dumps(here)))
+    written = (json.dumps(one, ensure_ascii=False).encode(errors="replace") for one in (there, here))  # as write_json would
+    first, second = (_flat(json.loads(one)) for one in written)
     differing = [key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key)]
     if differing:
         told = "; ".join(f"{key}: {quote(first.get(key))} there, {quote(second.get(key))} here" for key in differing)

@@ -9,6 +9,7 @@ are, so that two runs can be compared on the items that both have, and groups, s
 
 import dataclasses
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -213,7 +214,7 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
         if name not in _KEY:
             refuse("wanted", f"fields among {', '.join(_KEY)}", repr(name), "choose among these")
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with pq.ParquetFile(pa.OSFile(os.fsencode(path)), page_checksum_verification=True) as file:
             names = file.schema_arrow.names
             if names != list(COLUMNS):
                 refuse(str(path), f"the columns {', '.join(COLUMNS)}", ", ".join(names)[:80], "name the file of a run", StoreError)

@@ -2,15 +2,17 @@
 
 import math
 import warnings
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import torch
+from safetensors.torch import load, load_file
 from torch import Tensor
 
 from crosslens.errors import refuse
 
-__all__ = ["DTYPES", "as_tensor", "extremes", "stored"]
+__all__ = ["DTYPES", "as_tensor", "extremes", "load_tensors", "stored"]
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -57,3 +59,17 @@ def as_tensor(array: np.ndarray) -> Tensor:
         if array.dtype == ml_dtypes.bfloat16:
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(array)
+
+
+def load_tensors(path: str | Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, whatever bytes its name is made of.
+
+    Raises
+    ------
+    SafetensorError: the file is damaged. OSError: it cannot be read.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # torch maps files whose names are UTF-8 only
+        return load(Path(path).read_bytes())
+    return load_file(path)

@@ -14,11 +14,12 @@ from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import read_json, same_settings, sha256_file, write_json
+from crosslens.models.arrays import load_tensors
 from crosslens.models.distributed import World, like, whole
 
 __all__ = ["latest_checkpoint", "load_best", "load_checkpoint", "save_best", "save_checkpoint"]
@@ -138,7 +139,7 @@ def _checked(path: Path, files: Sequence[str]) -> _State:
 
 def _read(path: Path) -> dict[str, Tensor]:
     try:
-        return load_file(path)
+        return load_tensors(path)
     except (SafetensorError, OSError) as error:
         refuse(str(path), "a file of tensors", f"something else ({error})", _DELETE, StoreError)
 

@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 from crosslens.errors import refuse
 from crosslens.models.cloze_model import LanguageModel, load_language_model
 from crosslens.models.threads import in_order
+from crosslens.models.tokenisation import tokenised
 from crosslens.progress import Progress
 from crosslens.words import whitespace_spans
 
@@ -110,7 +111,6 @@ class ClozeScorer:
             if self.start_id is None:
                 remedy = "name one in tokenizer_config.json (bos_token)"
                 refuse(f"encoder {model.name}", "a token that begins or ends a text, to condition the first piece on", "none", remedy)
-        self._rows = int(model.model.get_input_embeddings().weight.shape[0])
         self._batch_tokens = _BATCH_TOKENS.get(model.device.type, _BATCH_TOKENS["cpu"])
 
     def tokenise(self, sentences: Sequence[str]) -> list[Pieces]:
@@ -209,10 +209,10 @@ class ClozeScorer:
         if not len(sentences):
             return
         tokenizer = self.model.tokenizer
-        found = tokenizer(list(sentences), verbose=False)
+        found = tokenised(self.model.name, tokenizer, list(sentences), verbose=False)
         special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
         for i, sentence in enumerate(sentences):
-            encoding = found.encodings[i]
+            encoding = found[i]
             yield self._checked(sentence, f"sentence {first + i}", encoding, special)
 
     def _checked(self, sentence: str, where: str, encoding: Any, special: set[int]) -> Pieces:
@@ -235,9 +235,7 @@ class ClozeScorer:
         for place in np.flatnonzero(~added).tolist():
             if int(ids[place]) in special:
                 refuse(where, "text", f"the special token {sentence[slice(*spans[place])]!r} in it", "remove it")
-        if ids.max() >= self._rows:
-            remedy = "give the tokeniser that belongs to the model"
-            refuse(f"encoder {self.model.name}", f"token ids below {self._rows}", str(ids.max()), remedy)
+        self.model.encoder.check_ids(ids)
         unknown = (ids == self.model.tokenizer.unk_token_id) & ~added
         return Pieces(ids, spans, unknown, _word_numbers(sentence, spans, numbers, added))
 

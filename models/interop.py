@@ -21,12 +21,13 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from crosslens.errors import CrosslensError, InputError, StoreError, cut, quote, refuse
 from crosslens.files import check_shape, read_json, write_json, write_whole
+from crosslens.models.arrays import load_tensors
 from crosslens.models.encoder import EncoderConfig, MaskedLM
 from crosslens.models.model_files import check_file
 from crosslens.models.tokenisation import save_tokenizer
@@ -360,7 +361,7 @@ def read_weights(path: Path, remedy: str, error: type[CrosslensError] = InputErr
     InputError (``error``): it is no such file.
     """
     try:
-        return {name: tensor.float() for name, tensor in load_file(path).items()}
+        return {name: tensor.float() for name, tensor in load_tensors(path).items()}
     except (SafetensorError, OSError, ValueError, RuntimeError) as fault:
         refuse(str(path), "a file of weights", cut(" ".join(str(fault).split()), 300), remedy, error)
 

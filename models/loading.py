@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,7 @@ from crosslens.errors import CrosslensError, panics_as_errors, refuse
 from crosslens.models.model_files import HUB_PATTERNS, ModelFiles, find_model_files
 from crosslens.models.outputs import captured, output_names
 from crosslens.models.threads import same_weights
+from crosslens.models.tokenisation import tokenised
 from crosslens.progress import is_quiet, say
 
 __all__ = ["PretrainedEncoder", "call_by_folder", "encoder_fingerprint", "load_encoder", "opened", "resolve_encoder"]
@@ -76,6 +78,7 @@ class PretrainedEncoder:
         self.max_length, self.pad_id = _max_length(model, tokenizer), _pad_id(model, tokenizer)
         tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
         self._segments = any(getattr(table, "num_embeddings", 0) > 1 for table in tables)
+        self._rows = _embeddings(model)
         self.layers, self.d, self.padding_difference = _try_out(self)
         self.padding_free = self.padding_difference > _rounding(precision)
         if self.padding_free:
@@ -127,6 +130,17 @@ class PretrainedEncoder:
         # some families flatten the batch for their MLP
         sublayers = {name: [one.float().reshape(*ids.shape, -1) for one in tensors] for name, tensors in collected.items()}
         return {name: list(hidden) if name == "hidden" else sublayers[name] for name in outputs}
+
+    def check_ids(self, ids: np.ndarray) -> None:
+        """Refuse token ids that the model has no embedding for.
+
+        Raises
+        ------
+        InputError: its tokeniser is another model's.
+        """
+        if len(ids) and ids.max() >= self._rows:
+            got, remedy = f"{ids.max()} for {self.tokenizer.convert_ids_to_tokens(int(ids.max()))!r}", "give the model its own tokeniser"
+            refuse(f"encoder {self.name}", f"token ids below {self._rows}", got, remedy)
 
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
         """Names of the arrays that :meth:`states` gives, in order: layer_00 ... for hidden, attention_01 ..., mlp_01 ..."""
@@ -352,6 +366,14 @@ def _pad_id(model: Any, tokenizer: Any) -> int:
     return 0
 
 
+def _embeddings(model: Any) -> int:
+    """The number of token ids that a model embeds; without limit where it does not say."""
+    try:
+        return int(model.get_input_embeddings().weight.shape[0])
+    except (AttributeError, NotImplementedError):
+        return _NO_LIMIT
+
+
 @torch.inference_mode()
 def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float]:
     """Number and width of an encoder's hidden states, and the largest difference that padding makes to them.
@@ -360,7 +382,9 @@ def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float]:
     ------
     InputError: the states are not finite, or depend on other texts of the same length.
     """
-    found = encoder.tokenizer(list(_PROBES))["input_ids"]
+    found = [one.ids for one in tokenised(encoder.name, encoder.tokenizer, list(_PROBES))]
+    for ids in found:
+        encoder.check_ids(np.array(ids))
     short, long = sorted(([ids[: encoder.max_length] or [encoder.pad_id] for ids in found]), key=len)
     if len(short) == len(long):  # to a tokeniser that splits nothing, say
         long = (8 * long)[: encoder.max_length]

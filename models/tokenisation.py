@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -20,7 +21,16 @@ from crosslens.errors import cut, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
 from crosslens.models.limits import LIMITS, check_numbers, shown
 
-__all__ = ["SPECIAL_TOKENS", "Vocabulary", "balanced_sample", "load_tokenizer", "sampling_weights", "save_tokenizer", "train_tokenizer"]
+__all__ = [
+    "SPECIAL_TOKENS",
+    "Vocabulary",
+    "balanced_sample",
+    "load_tokenizer",
+    "sampling_weights",
+    "save_tokenizer",
+    "tokenised",
+    "train_tokenizer",
+]
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4 in every vocabulary
 
@@ -219,3 +229,23 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
             return Tokenizer.from_buffer(path.read_bytes())  # from_file takes names in UTF-8 only
     except Exception as error:  # the library raises bare Exception
         refuse(str(path), "a tokeniser", cut(str(error), 300), "give a folder with a tokeniser")
+
+
+def tokenised(name: str, tokenizer: Any, *texts: Sequence[str], **settings: Any) -> list[Any]:
+    """The encodings of some texts, or of pairs of them, by the fast tokeniser of an encoder.
+
+    Parameters
+    ----------
+    name: of the encoder, for messages.
+    tokenizer: transformers' tokeniser. settings: what it is called with.
+
+    Raises
+    ------
+    InputError: the tokeniser fails, because it lacks a token that it adds, say.
+    """
+    try:
+        with panics_as_errors():
+            encodings: list[Any] = tokenizer(*texts, **settings).encodings
+            return encodings
+    except Exception as error:  # the library raises bare Exception
+        refuse(f"encoder {name}", "a tokeniser that takes every text", str(error)[:200], "check its tokenizer.json")

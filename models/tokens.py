@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import numpy as np
 from tokenizers import Tokenizer
 
-from crosslens.errors import StoreError, refuse
+from crosslens.errors import StoreError, panics_as_errors, refuse
 from crosslens.files import read_json, remove_folder, write_json
 from crosslens.progress import Progress
 
@@ -86,7 +86,8 @@ def encode_text(
     with Progress(len(sentences), f"tokenising {folder.name}", "sentences") as progress, open(aside / "ids.npy", "wb") as out:
         out.write(_npy_header(dtype, 0))
         for start in range(0, len(sentences), _CHUNK):
-            encoded = tokenizer.encode_batch(list(sentences[start : start + _CHUNK]), add_special_tokens=False)
+            with panics_as_errors():
+                encoded = tokenizer.encode_batch(list(sentences[start : start + _CHUNK]), add_special_tokens=False)
             lengths.append(np.array([len(e.ids) for e in encoded], np.int64))
             local = np.fromiter((i for e in encoded for i in e.ids), np.int64, int(lengths[-1].sum()))
             out.write(table[local].astype(dtype).tobytes())

@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from crosslens.activation_files import ActivationsWriter
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.models.arrays import stored
+from crosslens.models.arrays import load_tensors, stored
 from crosslens.models.distributed import World
 from crosslens.models.encode import Encoded
 from crosslens.models.loading import PretrainedEncoder
+from crosslens.models.tokenisation import tokenised
 from crosslens.models.units import Located, Reading, locate, space_markers
 from crosslens.progress import Progress
 
@@ -141,7 +142,7 @@ class _Sums:
             got = f"{types:,} types x {len(self._arrays)} arrays x {writer.d} need {need / 1e9:.1f} GB"
             refuse("min_count", f"sums that fit into memory ({there / 1e9:.1f} GB)", got, "raise min_count, or choose fewer layers")
         if self._path.exists():
-            self.sums = load_file(self._path)
+            self.sums = load_tensors(self._path)
         else:
             self.sums = {name: torch.zeros((types, writer.d), dtype=torch.int64) for name in self._arrays}
             self.sums["done"] = torch.zeros(len(ranges), dtype=torch.bool)
@@ -177,17 +178,17 @@ class _Sums:
         """Blocks that are in the sums of some process, this one's or one of an earlier run."""
         done: set[int] = set(self.sums["done"].nonzero().flatten().tolist())
         for path in self._files():
-            with safe_open(path, "pt") as file:
-                done.update(file.get_tensor("done").nonzero().flatten().tolist())
+            with safe_open(path, "numpy") as file:
+                done.update(np.flatnonzero(file.get_tensor("done")).tolist())
         return done
 
     def of_all(self) -> dict[str, Tensor]:
         """The sums over all processes; whole numbers, so in any order."""
         totals = {name: torch.zeros_like(self.sums[name]) for name in self._arrays}
         for path in self._files():
-            with safe_open(path, "pt") as file:
+            with safe_open(path, "numpy") as file:
                 for name, total in totals.items():
-                    total += file.get_tensor(name)
+                    total += torch.from_numpy(file.get_tensor(name))
         return totals
 
     def remove_all(self) -> None:
@@ -212,7 +213,8 @@ def _single_pieces(encoder: PretrainedEncoder, types: Sequence[str]) -> dict[str
     found: dict[str, int] = {}
     for start in range(0, len(types), 10_000):
         some = list(types[start : start + 10_000])
-        for word, ids in zip(some, encoder.tokenizer(some, add_special_tokens=False)["input_ids"], strict=True):
+        encodings = tokenised(encoder.name, encoder.tokenizer, some, add_special_tokens=False)
+        for word, ids in zip(some, [one.ids for one in encodings], strict=True):
             real = [number for number in ids if number not in markers] or ids
             if len(real) == 1 and real[0] != encoder.tokenizer.unk_token_id:
                 found[word] = real[0]

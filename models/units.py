@@ -20,6 +20,7 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.loading import PretrainedEncoder
+from crosslens.models.tokenisation import tokenised
 from crosslens.words import whitespace_spans
 
 __all__ = ["LONG_INPUTS", "POOLS", "UNITS", "Located", "Reading", "locate"]
@@ -144,7 +145,7 @@ def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Rea
 def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range, second: Corpus | None, *, cut_pairs: bool) -> _Tokens:
     texts = list(corpus.sentences[rows.start : rows.stop])
     if second is None:
-        encodings = encoder.tokenizer(texts, **_BARE).encodings
+        encodings = tokenised(encoder.name, encoder.tokenizer, texts, **_BARE)
     else:
         encodings = _encode_pairs(encoder, texts, list(second.sentences[rows.start : rows.stop]), cut_pairs)
     ids, kinds = [encoding.ids for encoding in encodings], [encoding.type_ids for encoding in encodings] if second is not None else []
@@ -154,9 +155,11 @@ def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range, second: C
         got, remedy = f"{counts[place]} at {corpus.name}:{rows.start + place + 1}", 'shorten it, or set long_input="truncate"'
         refuse("pair", f"at most {encoder.max_length} tokens", got, remedy)
     total, chain = sum(counts), itertools.chain.from_iterable
+    numbers = np.fromiter(chain(ids), np.int64, total)
+    encoder.check_ids(numbers)
     offsets = np.fromiter(chain(chain(encoding.offsets for encoding in encodings)), np.int64, 2 * total).reshape(-1, 2)
     return _Tokens(
-        np.fromiter(chain(ids), np.int64, total),
+        numbers,
         np.fromiter(chain(kinds), np.int64, total) if second is not None else np.zeros(total, np.int64),
         np.fromiter(chain(encoding.special_tokens_mask for encoding in encodings), bool, total),
         offsets[:, 0],
@@ -174,8 +177,8 @@ def _encode_pairs(encoder: PretrainedEncoder, firsts: list[str], seconds: list[s
         mine = [i for i, sentence in enumerate(seconds) if (not sentence) == alone]
         if mine:
             sides = (firsts,) if alone else (firsts, seconds)
-            some = encoder.tokenizer(*([side[i] for i in mine] for side in sides), **_BARE, **settings)
-            encodings |= dict(zip(mine, some.encodings, strict=True))
+            some = tokenised(encoder.name, encoder.tokenizer, *([side[i] for i in mine] for side in sides), **_BARE, **settings)
+            encodings |= dict(zip(mine, some, strict=True))
     return [encodings[i] for i in range(len(firsts))]
 
 

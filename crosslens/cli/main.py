@@ -13,7 +13,7 @@ from typing import NoReturn
 from crosslens import __version__
 from crosslens.cli import alignment, extraction, probes
 from crosslens.cli.arguments import fraction, whole_number
-from crosslens.errors import CrosslensError
+from crosslens.errors import CrosslensError, panics_as_errors
 
 __all__ = ["build_parser", "main"]
 
@@ -136,7 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
     try:
-        getattr(verbs, parsed.verb)(parsed)
+        with panics_as_errors():
+            getattr(verbs, parsed.verb)(parsed)
     except CrosslensError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
