@@ -16,7 +16,7 @@ from typing import Any, NotRequired, TypedDict
 from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import parse_json, write_whole
 
-__all__ = ["QUANTITIES", "Quantity", "Score", "read_scores", "set_aside", "write_scores"]
+__all__ = ["QUANTITIES", "Quantity", "Score", "SharedTexts", "read_scores", "set_aside", "shared_texts", "write_scores"]
 
 _LABELS_TOLD = 6
 
@@ -153,6 +153,44 @@ class _Row(TypedDict):
     details: NotRequired[dict[str, Any] | None]
 
 
+@dataclasses.dataclass(frozen=True)
+class SharedTexts:
+    """Items of one part whose text is in another one, too, as a score's details tell them under ``shared_texts``.
+
+    Attributes
+    ----------
+    train: test items whose text is in train. same_label: those of them that have the same label there.
+    dev: test items whose text is in dev. dev_train: dev items whose text is in train.
+    """
+
+    train: int
+    same_label: int
+    dev: int
+    dev_train: int
+
+
+def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
+    """What a score's parts have in common, and the score without these items; None where they share no text.
+
+    The second is None where no item is left, or where the score does not say it.
+
+    >>> told = {"train": 2, "same_label": 1, "dev": 0, "dev_train": 0}
+    >>> details = {"shared_texts": told, "without_shared": {"value": 0.5, "low": 0.2, "high": 0.8, "n": 8}}
+    >>> shared, without = shared_texts(Score(quantity="accuracy", value=0.6, n=10, details=details))
+    >>> shared.train, without.value, without.n
+    (2, 0.5, 8)
+    """
+    details = score.details or {}
+    told, without = details.get("shared_texts"), details.get("without_shared")
+    if not isinstance(told, dict):
+        return None
+    shared = SharedTexts(**{field.name: int(told.get(field.name, 0)) for field in dataclasses.fields(SharedTexts)})
+    if not isinstance(without, dict) or without.get("value") is None:
+        return shared, None
+    ends: dict[str, Any] = {name: without.get(name) for name in ("value", "low", "high", "n")}
+    return shared, dataclasses.replace(score, **ends, details=None)
+
+
 def set_aside(score: Score) -> dict[str, int]:
     """What happened to items that a measurement does not take as they are -> how many; from its ``details``.
 
@@ -163,9 +201,14 @@ def set_aside(score: Score) -> dict[str, int]:
     {'left out: no such label': 2, 'in test with a label that training lacks (fr), counted as wrong': 1}
     """
     details = score.details or {}
+    both = shared_texts(score)
     dropped, unseen = details.get("dropped"), details.get("unseen_in_training")
     found = {f"left out: {reason}": count for reason, count in dropped.items()} if isinstance(dropped, dict) else {}
     found["cut to fit the encoder"] = details.get("truncated")
+    if both is not None and details.get("part") != "dev":
+        found["in test whose text is in train, too (with the same label: " + f"{both[0].same_label:,})"] = both[0].train
+        found["in test whose text is in dev, too"] = both[0].dev
+        found["in dev whose text is in train, too"] = both[0].dev_train
     for part, labels in unseen.items() if isinstance(unseen, dict) else ():
         if isinstance(labels, dict) and labels:
             names = list(labels)

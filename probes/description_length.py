@@ -68,8 +68,7 @@ def description_length(
 
     Raises
     ------
-    InputError: a single label, other portions, a probability of 0 (a probe that is too sure of itself: lower C), or as
-        :class:`crosslens.probes.layer_probe.LayerProbe` refuses.
+    InputError: a single label, other portions, or as :class:`crosslens.probes.layer_probe.LayerProbe` refuses.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(400) % 2
@@ -121,9 +120,6 @@ def _block_bits(
     bits = np.full(len(layers), float(-np.log2(t / (t + unseen)) * (~new).sum() + np.log2(t + unseen) * new.sum()))
     if len(known) > 1 and not new.all():
         probes = LayerProbes(strengths).fit([TakenRows(layer, seen) for layer in layers], codes[seen])
-        probabilities = probes.predict_proba([TakenRows(layer, rows[~new]) for layer in layers])
-        chosen = np.take_along_axis(probabilities, place[~new][None, :, None], axis=2)[..., 0].astype(np.float64)
-        if not chosen.all():
-            refuse("C", "a penalty that leaves every label a probability", "a probability of 0", "lower C")
-        bits -= np.log2(chosen).sum(axis=1)
+        told = probes.predict_log_proba([TakenRows(layer, rows[~new]) for layer in layers])
+        bits -= np.take_along_axis(told, place[~new][None, :, None], axis=2)[..., 0].sum(axis=1) / np.log(2)
     return bits

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
@@ -149,6 +149,19 @@ class LayerProbe(BaseEstimator):
         InputError: not fitted, not finite, or layers of another number or width than in ``fit``.
         """
         return np.stack([softmax(scores, axis=1) for scores in self._scores(layers)])
+
+    def predict_log_proba(self, layers: Any) -> Float[np.ndarray, "L n c"]:
+        """Natural logarithm of :meth:`predict_proba`, in float64: finite where the probability is too small for a number above 0.
+
+        Parameters
+        ----------
+        layers: as in ``fit``, n rows.
+
+        Raises
+        ------
+        InputError: as for :meth:`predict_proba`.
+        """
+        return np.stack([log_softmax(scores.astype(np.float64), axis=1) for scores in self._scores(layers)])
 
     def predict(self, layers: Any) -> Shaped[np.ndarray, "L n"]:
         """The most probable label of each row by each layer's probe; of equally probable ones the first in ``classes_``.

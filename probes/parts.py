@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_fraction, check_seed
+from crosslens.checks import check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
 
@@ -85,7 +85,9 @@ def _check_rows(rows: ArrayLike, name: str) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def stratified_parts(y: ArrayLike, fractions: tuple[float, float, float] = (0.7, 0.1, 0.2), seed: int = 0) -> Parts:
+def stratified_parts(
+    y: ArrayLike, fractions: tuple[float, float, float] = (0.7, 0.1, 0.2), seed: int = 0, *, groups: ArrayLike | None = None
+) -> Parts:
     """Divide items at random into train, dev and test, each label by itself.
 
     Of every label the same share goes to each part, rounded to whole items; a label with a single item is in train. Labels with
@@ -96,6 +98,7 @@ def stratified_parts(y: ArrayLike, fractions: tuple[float, float, float] = (0.7,
     y: shape (n,), labels.
     fractions: of train, dev and test; they sum to 1. dev may be 0.
     seed: the same seed gives the same parts, and a label's do not depend on the other labels.
+    groups: shape (n,), the text of each item, say: items of one group stay in one part. A group is drawn with the label of its first item.
 
     Raises
     ------
@@ -109,8 +112,19 @@ def stratified_parts(y: ArrayLike, fractions: tuple[float, float, float] = (0.7,
     told = " / ".join(f"{100 * fraction:g}" for fraction in fractions)
     if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
         refuse("fractions", "shares of train, dev and test that sum to 1", repr(fractions), "0.7, 0.1, 0.2 is a usual choice")
-    train, dev, test = _draw(labels, np.cumsum(fractions)[:2], seed)
+    train, dev, test = _draw_groups(labels, groups, np.cumsum(fractions)[:2], seed)
     return Parts(train, test, dev, f"a random {told} % of each label, seed {seed}")
+
+
+def _draw_groups(labels: np.ndarray, groups: ArrayLike | None, ends: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Rows of each part: whole groups, drawn by the labels of their first items; without repeats as if there were no groups."""
+    if groups is None:
+        return _draw(labels, ends, seed)
+    names = check_labels(groups, "groups", len(labels))
+    _, first, codes = np.unique(names, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # groups as they are met, so that single items are drawn as if there were no groups
+    rank = np.argsort(order)
+    return [np.flatnonzero(np.isin(rank[codes], part)) for part in _draw(labels[first[order]], ends, seed)]
 
 
 def _draw(labels: np.ndarray, ends: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -125,7 +139,7 @@ def _draw(labels: np.ndarray, ends: np.ndarray, seed: int) -> list[np.ndarray]:
     return [np.sort(np.concatenate(part)) for part in found]
 
 
-def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 0) -> Parts:
+def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 0, *, groups: ArrayLike | None = None) -> Parts:
     """Take a share of the training part, each label by itself, as the development part that it has none of.
 
     Parameters
@@ -133,6 +147,7 @@ def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 
     parts: without a development part.
     y: shape (n,), labels of all items.
     fraction: of each label's training items.
+    groups: shape (n,), as in :func:`stratified_parts`.
 
     Raises
     ------
@@ -146,7 +161,8 @@ def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 
         refuse("parts", "parts without dev", f"{len(parts.dev)} items in dev", "use them as they are")
     labels, fraction = check_classes(y, "y"), check_fraction(fraction, "fraction")
     parts.check(len(labels))
-    train, dev = _draw(labels[parts.train], np.array([1 - fraction]), check_seed(seed))
+    names = None if groups is None else check_labels(groups, "groups", len(labels))[parts.train]
+    train, dev = _draw_groups(labels[parts.train], names, np.array([1 - fraction]), check_seed(seed))
     if not len(dev):
         refuse(
             "fraction",

@@ -60,15 +60,15 @@ class LayerProbes:
         """
         return self._gather([probe.predict([layers[i] for i in rows]) for rows, probe in self._groups])
 
-    def predict_proba(self, layers: Any) -> Float[np.ndarray, "L n c"]:
-        """Probability of each class of training, in sorted order.
+    def predict_log_proba(self, layers: Any) -> Float[np.ndarray, "L n c"]:
+        """Natural logarithm of the probability of each class of training, in sorted order.
 
         Parameters
         ----------
         layers: L layers of shape (n, d).
         """
         # only of LayerProbe
-        return self._gather([probe.predict_proba([layers[i] for i in rows]) for rows, probe in self._groups])
+        return self._gather([probe.predict_log_proba([layers[i] for i in rows]) for rows, probe in self._groups])
 
     def _gather(self, parts: list[np.ndarray]) -> np.ndarray:
         """What the groups found, in the order of the layers."""

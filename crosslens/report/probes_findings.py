@@ -7,6 +7,7 @@ from crosslens.report.probes_overview import LABEL_CONTROLS, control_at, selecti
 from crosslens.report.probes_pairs import pair_sentences
 from crosslens.report.probes_run import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
 from crosslens.report.wording import decimal, estimate, join, missing_reason, named, plural, tag, text
+from crosslens.score import shared_texts
 
 __all__ = ["layer_findings", "probe_sentences"]
 
@@ -99,7 +100,19 @@ def _told(runs: ProbeRuns, task: str, subject: Subject) -> str:
     with_ = f" ({text(chosen.representation.replace('_', ' '))})" if chosen.representation else ""
     n = f"{runs.part(subject, task)}, " if runs.part(subject, task) else ""
     lead = f"{who}{tag('strong', f'{quantity} {text(estimate(chosen.score))}{where}')}{with_}{of}{how} ({n}n = {chosen.score.n:,})."
+    lead += _without_shared(chosen)
     return f"{lead} {_verdict(runs, task, subject, chosen)}{_selective(runs, task, subject, chosen)}{_surface(runs, task, subject, chosen)}"
+
+
+def _without_shared(chosen: Chosen) -> str:
+    """How many test items have a text that training has, too, and the score without them."""
+    told = shared_texts(chosen.score)
+    if told is None or not told[0].train:
+        return ""
+    shared, without = told
+    same = f", {shared.same_label:,} with the same label" if shared.same_label else ""
+    rest = "no other test item is left" if without is None else f"without them it is {text(estimate(without))} (n = {without.n:,})"
+    return f" {tag('strong', f'{shared.train:,} of {chosen.score.n:,} test items have a text that is in train, too')}{same}: {rest}."
 
 
 def _verdict(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> str:

@@ -125,10 +125,15 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
     with lock_folder(out):
         claim_folder(out, "probe", settings)
         run.note(**_facts(found, plan, not_measured))
-        scores = []
+        scores, failed = list[Score](), dict[tuple[str, str], str]()
         for subject in subjects:
-            scores += _measure(battery, subject, found, plan, run)
-        scores += _surface(battery, found, run)
+            scores += _measure(battery, subject, found, plan, run, failed)
+        scores += _surface(battery, found, run, failed)
+        not_measured = _with_failed(not_measured, failed, several=len(subjects) > 1)
+        if not scores:
+            told = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items())
+            refuse("--battery", "a task that can be measured", told, "choose other tasks, or other data")
+        run.note(not_measured=not_measured)
         outcomes = read_outcomes(run.finish_outcomes(), condition=None)
         run.finish([*scores, *paired_tests(scores, outcomes, battery.seed)])
     return run.path
@@ -172,8 +177,31 @@ def _facts(found: Found, plan: Plan, not_measured: Mapping[str, str]) -> dict[st
     return {"data": data, "activations": {"dtype": plan.dtype}, "not_measured": not_measured, "versions": versions()}
 
 
-def _measure(battery: Battery, subject: Subject, found: Found, plan: Plan, run: RunFolder) -> list[Score]:
-    """All tasks of one encoder."""
+def _with_failed(not_measured: Mapping[str, str], failed: Mapping[tuple[str, str], str], several: bool) -> dict[str, str]:
+    """Why tasks are not measured, those that failed while the others went on among them; of several encoders it says which."""
+    told = dict(not_measured)
+    for (name, who), reason in failed.items():
+        reason = f"{who}: {reason}" if several and who else reason
+        told[name] = f"{told[name]}; {reason}" if name in told else reason
+    return told
+
+
+def _or_failed(
+    name: str, who: str, run: RunFolder, part: str, job: Callable[[], Measured], failed: dict[tuple[str, str], str]
+) -> list[Score]:
+    """A task's measurements, or none, with the reason kept: one task that cannot be measured is no reason to lose the others."""
+    try:
+        return run.measured_part(part, functools.partial(_told_warnings, name, job))
+    except InputError as error:
+        failed[name, who] = str(error)
+        say(f"not measured: {name} ({error})")
+        return []
+
+
+def _measure(
+    battery: Battery, subject: Subject, found: Found, plan: Plan, run: RunFolder, failed: dict[tuple[str, str], str]
+) -> list[Score]:
+    """All tasks of one encoder; ``failed`` is added to."""
     tasks = {name: task for name, task in found.tasks.items() if (subject.name, name) not in plan.cannot}
     loading, random = battery.loading, battery.random_control
     place = run.path / "activations"
@@ -188,31 +216,27 @@ def _measure(battery: Battery, subject: Subject, found: Found, plan: Plan, run: 
     scores = []
     with Progress(len(tasks), f"probing {subject.name}", "tasks") as progress:
         for name, task in tasks.items():
-            scores += run.measured_part(
-                f"{name}.{subject.folder}", functools.partial(_told_warnings, name, functools.partial(task.measure, given))
-            )
+            job = functools.partial(task.measure, given)
+            scores += _or_failed(name, subject.name, run, f"{name}.{subject.folder}", job, failed)
             progress.add(1, name)
     return scores
 
 
-def _surface(battery: Battery, found: Found, run: RunFolder) -> list[Score]:
+def _surface(battery: Battery, found: Found, run: RunFolder, failed: dict[tuple[str, str], str]) -> list[Score]:
     """What characters alone say, of tasks that ask for it."""
     scores = []
     for name, task in found.tasks.items():
         if isinstance(task, SentenceTask) and task.surface:
             job = functools.partial(surface_scores, task, battery.seed)
-            scores += run.measured_part(f"surface.{name}", functools.partial(_told_warnings, name, job))
+            scores += _or_failed(f"{name}, from characters alone", "", run, f"surface.{name}", job, failed)
     return scores
 
 
 def _told_warnings(name: str, job: Callable[[], Measured]) -> Measured:
-    """A task's measurements; its name stands in front of refusals, and warnings (no convergence, say) are kept in the details."""
+    """A task's measurements; warnings (no convergence, say) are kept in the details."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
-            scores, outcomes = job()
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from error
+        scores, outcomes = job()
     messages = sorted({str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)})
     for message in messages:
         say(f"{name}: {message}")

@@ -58,8 +58,9 @@ class RunFolder:
 
         if not beside.exists():  # the scores are written behind the outcomes: these may be there alone, but not the reverse
             (self._parts / f"{name}.jsonl").unlink(missing_ok=True)
+        scores = self.part(name, both)
         self._measured.append(name)
-        return self.part(name, both)
+        return scores
 
     def finish_outcomes(self) -> Path:
         """Write the outcomes of all measured parts as one file, in the order of the parts."""

@@ -28,6 +28,7 @@ from crosslens.probes.marvin_linzen import GROUPS, marvin_linzen_pairs
 from crosslens.probes.parts import Parts, hold_out_dev, stratified_parts
 from crosslens.run.probe_cloze import PairsTask
 from crosslens.run.probe_meaning import ScwsTask, WicTask
+from crosslens.run.probe_splits import PARTS, SHARES, choose, normal_texts, ranges, some, treebank_parts
 from crosslens.run.probe_tasks import SentenceTask, Task, Text, WordTask
 from crosslens.run.probe_trees import StructuralTask
 from crosslens.scws import read_scws
@@ -47,8 +48,6 @@ _PAPER = "language_id_paper"  # the settings of Wu & Dredze 2019, for those who 
 
 _FEATURE = "feature_"
 _OF_WORDS = ("upos", "xpos", "deprel")
-_PARTS = ("train", "dev", "test")
-_SHARES = (0.7, 0.1, 0.2)
 _LANGUAGES = "mul"  # the language of a text in several ones (ISO 639-2)
 _ENGLISH = "eng_Latn"  # as SIB-200 writes it
 
@@ -211,22 +210,28 @@ class _Reader:
             if not all(treebank) or not (name in _OF_WORDS or name.startswith(_FEATURE)):
                 told = f"{', '.join(_OF_WORDS)} or {_FEATURE}NAME, which say what to predict for the words of a treebank"
                 refuse("--labels", told, repr(name), f"write upos={','.join(paths)}, say")
-            return WordTask(name, *self._read_treebank(paths))
+            return WordTask(name, *self._read_treebank(dict(zip(PARTS if len(paths) > 1 else ("test",), paths, strict=True))))
+        if name in _OF_WORDS or name.startswith((_FEATURE, "structural_")) or name in ("wic", "scws", "minimal_pairs", "blimp"):
+            told = f"{Path(paths[0]).name}, whose labels are of whole texts"
+            wanted = "pairs (.jsonl)" if name in ("minimal_pairs", "blimp") else "the official files in --data"
+            wanted = wanted if name in ("wic", "scws", "minimal_pairs", "blimp") else "a treebank (.conllu), whose words have labels"
+            refuse("--labels", f"{wanted} for {name}", told, f"call the task otherwise, as in my_{name}={paths[0]}")
         return self._sentences(name, _joined([read_labelled_text(path) for path in paths], name), surface=name == "language_id")
 
     def _wic(self) -> WicTask:
-        paths = self.find(*(f"wic/{part}.{kind}.txt" for part in _PARTS for kind in ("data", "gold")))
+        paths = self.find(*(f"wic/{part}.{kind}.txt" for part in PARTS for kind in ("data", "gold")))
         self.note(paths)
         parts = [read_wic(paths[i], paths[i + 1]) for i in (0, 2, 4)]
-        rows, chosen = self._choose(Parts(*_ranges([len(part) for part in parts])))
-        items = [item for part in parts for item in part.items]
+        items, labels = [item for part in parts for item in part.items], np.concatenate([part.labels for part in parts])
+        where = ranges([len(part) for part in parts])
+        rows, chosen = self._choose(Parts(where["train"], where["test"], where["dev"]), labels)
         return WicTask("wic", Wic([items[row] for row in rows], "eng", "wic"), chosen)
 
     def _scws(self) -> ScwsTask:
         (path,) = self.find("scws/ratings.txt")
         self.note([path])
         scws = read_scws(path)
-        rows = _some(np.arange(len(scws)), self.sources.limit, self.sources.seed)
+        rows = some(np.arange(len(scws)), self.sources.limit, self.sources.seed)
         return ScwsTask("scws", dataclasses.replace(scws, items=[scws.items[row] for row in rows]))
 
     def _topic(self) -> SentenceTask:
@@ -294,48 +299,44 @@ class _Reader:
     def treebank(self) -> tuple[Text, np.ndarray, str]:
         """The treebank's text, the part of each sentence, and how the parts came about."""
         if self._treebank is None:
-            names = [f"ud/{self.sources.treebank}-ud-{part}.conllu" for part in _PARTS]
-            there = [path for name in names if (path := self._path(name)) is not None]
+            names = {part: f"ud/{self.sources.treebank}-ud-{part}.conllu" for part in PARTS}
+            there = {part: path for part, name in names.items() if (path := self._path(name)) is not None}
             if not there:
-                raise _Absent(f"no {', '.join(names)} (nor .gz) in the data folder")
-            self.note(there)
+                raise _Absent(f"no {', '.join(names.values())} (nor .gz) in the data folder")
+            self.note(list(there.values()))
             self._treebank = self._read_treebank(there)
         return self._treebank
 
-    def _read_treebank(self, paths: Sequence[str | Path]) -> tuple[Text, np.ndarray, str]:
-        language = Path(paths[0]).name.split("_")[0].split(".")[0] or "und"
-        corpora = [read_conllu(path, language) for path in paths]
-        if len(corpora) == 3:
-            parts = Parts(*_ranges([len(corpus) for corpus in corpora]))
-        else:  # no training part of its own: the sentences that there are, are divided
-            with _refusals_of(Path(paths[0]).name):
-                parts = stratified_parts(np.zeros(sum(map(len, corpora)), int), _SHARES, self.sources.seed)
-            parts = Parts(parts.train, parts.test, parts.dev, parts.drawn.replace(" of each label", " of the sentences"))
+    def _read_treebank(self, paths: Mapping[str, str | Path]) -> tuple[Text, np.ndarray, str]:
+        """The files of some parts, by their names; of a single file the name does not matter."""
+        first = Path(next(iter(paths.values()))).name
+        language = first.split("_")[0].split(".")[0] or "und"
+        corpora = {part: read_conllu(path, language) for part, path in paths.items()}
+        with _refusals_of(first):
+            parts = treebank_parts(corpora, self.sources.seed)
         rows, chosen = self._choose(parts)
         names = np.empty(len(rows), dtype="<U5")
-        for part in _PARTS:
+        for part in PARTS:
             names[getattr(chosen, part)] = part
-        return Text(_sentences_of(_on_end(corpora), rows), "word"), names, chosen.drawn
+        return Text(_sentences_of(_on_end(list(corpora.values())), rows), "word"), names, chosen.drawn
 
     def _sentences(self, name: str, texts: LabelledText, language: str = _LANGUAGES, *, surface: bool = False) -> SentenceTask:
         labels = np.array(texts.labels)
         with _refusals_of(name):
-            parts = stratified_parts(labels, _SHARES, self.sources.seed) if texts.parts is None else Parts.of_names(texts.parts)
+            same = np.unique(np.array(normal_texts(texts.texts), object).astype(str), return_inverse=True)[1]
+            if texts.parts is None:
+                parts = stratified_parts(labels, SHARES, self.sources.seed, groups=same)
+            else:
+                parts = Parts.of_names(texts.parts)
             if not len(parts.dev):
-                parts = hold_out_dev(parts, labels, seed=self.sources.seed)
-        rows, chosen = self._choose(parts)
-        some = Text(texts.corpus(language, rows.tolist()))
+                parts = hold_out_dev(parts, labels, seed=self.sources.seed, groups=same)
+        rows, chosen = self._choose(parts, labels)
+        text = Text(texts.corpus(language, rows.tolist()))
         places = [texts.places[row] for row in rows]
-        return SentenceTask(name, (name, some), np.arange(len(rows)), labels[rows], chosen, some.corpus.sentences, places, surface)
+        return SentenceTask(name, (name, text), np.arange(len(rows)), labels[rows], chosen, text.corpus.sentences, places, surface)
 
-    def _choose(self, parts: Parts) -> tuple[np.ndarray, Parts]:
-        """Which items of the parts are taken, rising, and the parts as places among these."""
-        some = {part: _some(getattr(parts, part), self.sources.limit, self.sources.seed) for part in _PARTS}
-        rows = np.sort(np.concatenate(list(some.values())))
-        limit = self.sources.limit
-        told = parts.drawn if limit is None else f"{parts.drawn}; at most {limit} of each part, seed {self.sources.seed}"
-        places = {part: np.searchsorted(rows, mine) for part, mine in some.items()}
-        return rows, Parts(places["train"], places["test"], places["dev"], told)
+    def _choose(self, parts: Parts, labels: np.ndarray | None = None) -> tuple[np.ndarray, Parts]:
+        return choose(parts, self.sources.limit, self.sources.seed, labels)
 
     def _some_pairs(self, pairs: Sequence[MinimalPair]) -> list[MinimalPair]:
         if self.sources.limit is None:
@@ -343,8 +344,8 @@ class _Reader:
         categories: dict[str, list[int]] = {}
         for number, pair in enumerate(pairs):
             categories.setdefault(pair.category, []).append(number)
-        some = [_some(np.array(mine), self.sources.limit, self.sources.seed) for mine in categories.values()]
-        return [pairs[number] for number in np.sort(np.concatenate(some))]
+        taken = [some(np.array(mine), self.sources.limit, self.sources.seed) for mine in categories.values()]
+        return [pairs[number] for number in np.sort(np.concatenate(taken))]
 
 
 @contextlib.contextmanager
@@ -356,25 +357,12 @@ def _refusals_of(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {error}") from None
 
 
-def _some(rows: np.ndarray, limit: int | None, seed: int) -> np.ndarray:
-    """At most so many of the rows, drawn at random, rising."""
-    if limit is None or len(rows) <= limit:
-        return np.sort(rows)
-    return np.sort(np.random.default_rng([seed, 0x11F7]).permutation(rows)[:limit])
-
-
-def _ranges(counts: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of train, test and dev, of which there are so many one behind the other in the order train, dev, test."""
-    train, dev, test = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
-    return train, test, dev
-
-
 def _joined(texts: Sequence[LabelledText], name: str) -> LabelledText:
     """One text, or three as the parts of one."""
     if len(texts) == 1:
         return texts[0]
     labels, sentences, places = ([v for some in texts for v in getattr(some, column)] for column in ("labels", "texts", "places"))
-    return LabelledText(labels, sentences, places, name, [part for part, some in zip(_PARTS, texts, strict=True) for _ in some.texts])
+    return LabelledText(labels, sentences, places, name, [part for part, some in zip(PARTS, texts, strict=True) for _ in some.texts])
 
 
 def _on_end(corpora: Sequence[Corpus]) -> Corpus:

@@ -9,9 +9,10 @@ import numpy as np
 
 from crosslens.outcomes import Outcomes, item_ids
 from crosslens.probes.evaluation import Answers, ProbeResult
-from crosslens.score import Score
+from crosslens.probes.parts import Parts
+from crosslens.score import Score, SharedTexts
 
-__all__ = ["Measured", "TestItems", "control_name", "probe_outcomes", "text_names"]
+__all__ = ["Measured", "Shared", "TestItems", "control_name", "probe_outcomes", "shared_texts", "text_names"]
 
 
 class Measured(NamedTuple):
@@ -63,6 +64,37 @@ class TestItems:
         item = np.arange(len(self.ids))
         columns: dict[str, Any] = {"item": item, "item_id": self.ids, "group": self.groups, "gold": self.gold, "predicted": answers}
         return Outcomes(**fields, **columns, outcome=outcome)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shared:
+    """Which test items have a text that training has, too: what a probe may remember is no knowledge.
+
+    Attributes
+    ----------
+    rows: shape (m,), True for these. counts: how many, for the details of scores.
+    """
+
+    rows: np.ndarray
+    counts: SharedTexts
+
+    def details(self) -> dict[str, Any]:
+        """What is told beside a score; nothing where no text is shared."""
+        return {"shared_texts": dataclasses.asdict(self.counts)} if self.counts.train or self.counts.dev or self.counts.dev_train else {}
+
+
+def shared_texts(names: np.ndarray, labels: np.ndarray, parts: Parts) -> Shared:
+    """Test items whose text is in train or in dev.
+
+    Parameters
+    ----------
+    names: shape (n,), the text of each item of all parts. labels: shape (n,), its label (of a word its place, too).
+    """
+    train, dev, test = names[parts.train], names[parts.dev], names[parts.test]
+    rows = np.isin(test, train)
+    trained = set(zip(train.tolist(), labels[parts.train].tolist(), strict=True))
+    same = sum(one in trained for one in zip(test.tolist(), labels[parts.test].tolist(), strict=True))
+    return Shared(rows, SharedTexts(int(rows.sum()), same, int(np.isin(test, dev).sum()), int(np.isin(dev, train).sum())))
 
 
 def probe_outcomes(result: ProbeResult, items: TestItems, common: Mapping[str, Any], task: str) -> list[Outcomes]:

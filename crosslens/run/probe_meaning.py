@@ -12,7 +12,8 @@ from crosslens.probes.controls import Accuracy
 from crosslens.probes.parts import Parts
 from crosslens.probes.scws import ScwsResult, cosines, missing_rows, scws
 from crosslens.probes.wic import REPRESENTATIONS, WicPart, WicVectors, wic
-from crosslens.run.probe_items import Measured, TestItems
+from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
+from crosslens.run.probe_splits import normal_texts
 from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
 from crosslens.scws import Scws
@@ -58,6 +59,7 @@ class WicTask(Task):
         seed, pairs = int(given.common["seed"]), given.stores["wic-pairs"].manifest.get("truncated", 0)
         results = {name: wic(parts, name, random_encoder=random, seed=seed) for name in REPRESENTATIONS}
         fields = {**given.common, "task": self.name}
+        shared = self._shared()
         scores, outcomes = [], []
         for name, result in results.items():
             for part, found in result.parts.items():
@@ -66,6 +68,7 @@ class WicTask(Task):
                     common["dropped"] = {"no piece of a target in the encoder": found.left_out}
                 if name == "pair_cls" and pairs:
                     common["truncated"] = pairs
+                common |= shared.details()
                 scores += _wic_scores(found, fields, common, result.chosen)
             outcomes += self._outcomes(result.parts["test"], {**fields, "representation": name})
         return Measured(scores, outcomes)
@@ -82,6 +85,11 @@ class WicTask(Task):
             for condition, correct in measured.items()
             for layer, right in enumerate(() if correct is None else correct)
         ]
+
+    def _shared(self) -> Shared:
+        """Test items of which training has the two sentences with these targets, too."""
+        items = [(*normal_texts(one.sentences), *one.spans) for one in self.items.items]
+        return shared_texts(text_names([repr(one) for one in items]), self.items.labels.astype(str), self.parts)
 
     def _groups(self, rows: np.ndarray) -> list[str]:
         return [f"{self.items.items[row].word} {self.items.items[row].pos}" for row in rows]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from crosslens.files import read_json
-from crosslens.score import Score, set_aside
+from crosslens.score import Score, set_aside, shared_texts
 
 __all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
 
@@ -80,9 +80,27 @@ def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
     for s in scores:
         if s.condition in _SURFACE and s.quantity == "accuracy":
             text.append(f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
+    text += _without_shared(scores)
     config: _Config = read_json(folder / "config.json", _Config, "run the probes again")
     text += _set_aside(scores, config["data"]["tasks"])
     return "\n".join([*text, *(f"Not measured: {task} ({reason})." for task, reason in config.get("not_measured", {}).items())])
+
+
+def _without_shared(scores: Sequence[Score]) -> list[str]:
+    """Of tasks whose test items have texts that training has, too: the score without them, at the layer of the summary."""
+    found = []
+    for encoder, task in dict.fromkeys((s.encoder, s.task) for s in scores if s.condition is None and s.quantity in _MAIN):
+        mine = [s for s in scores if (s.encoder, s.task, s.condition) == (encoder, task, None) and s.quantity in _MAIN]
+        best = _best(mine)[0]
+        told = None if best is None else shared_texts(best)
+        if best is None or told is None or not told[0].train:
+            continue
+        counted = f"{task}, {encoder}: {told[0].train:,} of {best.n:,} test items have a text that is in train, too"
+        if told[1] is None:
+            found.append(f"{counted}: the score says what was remembered, and none is left without them.")
+        else:
+            found.append(f"{counted}; without them {_percent(told[1])} ({_interval(told[1])}), n = {told[1].n:,}, at layer {best.layer}.")
+    return found
 
 
 def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:

@@ -33,11 +33,11 @@ def surface_scores(task: SentenceTask, seed: int) -> Measured:
     scores, outcomes, items = [], [], task.test_items(text_names(task.sentences))
     for condition, result in results.items():
         answers = dataclasses.replace(result.answers, groups=items.groups)
-        (reached,) = answers.accuracy
+        (reached,), ends = answers.accuracy, answers.macro_f1_interval(0) or (None, None)
         fields: dict[str, Any] = {"task": task.name, "condition": condition, "seed": seed, "n": reached.n}
         told = {"part": "test", "n_train": len(train), "classes": len(answers.labels), "trained": result.name}
         scores.append(Score(**fields, quantity="accuracy", value=reached.value, low=reached.low, high=reached.high, details=told))
-        scores.append(Score(**fields, quantity="macro_f1", value=float(answers.macro_f1[0]), details=told))
+        scores.append(Score(**fields, quantity="macro_f1", value=float(answers.macro_f1[0]), low=ends[0], high=ends[1], details=told))
         place: dict[str, Any] = {"task": task.name, "part": "test", "condition": condition, "seed": seed, "quantity": "accuracy"}
         outcomes.append(items.outcomes(answers.correct[0].astype(np.float64), answers.labels[answers.given[0]], **place))
     return Measured(scores, outcomes)

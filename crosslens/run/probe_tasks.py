@@ -21,16 +21,16 @@ import numpy as np
 from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.probes.evaluation import Answers, ProbeResult, probe_layers
+from crosslens.probes.evaluation import probe_layers
 from crosslens.probes.language_id import LanguageIdSettings
 from crosslens.probes.parts import Parts
 from crosslens.probes.rows import TakenRows
-from crosslens.run.probe_items import Measured, TestItems, control_name, probe_outcomes, text_names
-from crosslens.score import Score
-from crosslens.stats import cluster_sums, paired_interval, share_interval
+from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts, text_names
+from crosslens.run.probe_scores import probe_scores
+from crosslens.run.probe_splits import normal_texts
 from crosslens.word_labels import WordLabels, word_labels
 
-__all__ = ["Given", "SentenceTask", "Task", "Text", "TreebankTask", "WordTask", "probe_scores"]
+__all__ = ["Given", "SentenceTask", "Task", "Text", "TreebankTask", "WordTask"]
 
 _MOST_CLASSES = 300  # whose F1 and confusion are kept
 _COLUMNS = ("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "deprel")
@@ -138,7 +138,7 @@ class SentenceTask(Task):
     settings: LanguageIdSettings | None = None
 
     def __post_init__(self) -> None:
-        _check_classes(self.labels[self.parts.train], self.name)
+        _check_classes(self.labels[self.parts.train], self.labels[self.parts.test], self.name)
 
     @property
     def texts(self) -> Mapping[str, Text]:
@@ -154,11 +154,12 @@ class SentenceTask(Task):
         """Accuracy and macro F1 of each layer, with every control."""
         text = self.source[0]
         layers = functools.partial(given.layers, text, self.rows)
-        names = text_names(self.sentences)
+        names = text_names(normal_texts(self.sentences))
         result = probe_layers(
             layers(),
             self.labels,
             self.parts,
+            texts=names,
             groups=names,
             random_layers=layers(random=True) if given.random is not None else None,
             seeds=given.seeds,
@@ -167,7 +168,10 @@ class SentenceTask(Task):
         )
         told = {"truncated": given.stores[text].manifest.get("truncated", 0)}
         items = self.test_items(names)
-        return Measured(probe_scores(result, given, self.name, told), probe_outcomes(result, items, given.common, self.name))
+        shared = shared_texts(names, self.labels, self.parts)
+        return Measured(
+            probe_scores(result, given.common, self.name, told, shared, given.seeds), probe_outcomes(result, items, given.common, self.name)
+        )
 
     def test_items(self, names: np.ndarray) -> TestItems:
         """Texts with their labels; equal texts are of one group."""
@@ -215,7 +219,7 @@ class WordTask(TreebankTask):
         for name in ("train", "dev", "test"):
             if not (part == name).any():
                 refuse(self.name, f"labelled words in {name}", "none", "give a treebank that has them, or more of its sentences")
-        _check_classes(found.labels[part == "train"], self.name)
+        _check_classes(found.labels[part == "train"], found.labels[part == "test"], self.name)
 
     @property
     def what(self) -> str:
@@ -237,7 +241,8 @@ class WordTask(TreebankTask):
         sentence = np.asarray(columns["text"])
         names = self.part_of[sentence]
         parts = dataclasses.replace(Parts.of_names(names[found.rows]), drawn=self.drawn)
-        groups = text_names(self.text.corpus.sentences)[sentence]
+        groups = text_names(normal_texts(self.text.corpus.sentences))[sentence]
+        position = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)  # of a word in its sentence
         result = probe_layers(
             given.layers(name, found.rows),
             found.labels,
@@ -248,16 +253,18 @@ class WordTask(TreebankTask):
             seeds=given.seeds,
             mdl=given.mdl,
         )
-        items = self._test_items(columns, groups, found.rows[parts.test])
-        return Measured(probe_scores(result, given, self.name, _left_out(found)), probe_outcomes(result, items, given.common, self.name))
+        items = self._test_items(columns, groups, position, found.rows[parts.test])
+        same = np.array([f"{place} {label}" for place, label in zip(position[found.rows].tolist(), found.labels.tolist(), strict=True)])
+        shared = shared_texts(groups[found.rows], same, parts)
+        scores = probe_scores(result, given.common, self.name, _left_out(found), shared, given.seeds)
+        return Measured(scores, probe_outcomes(result, items, given.common, self.name))
 
-    def _test_items(self, columns: Mapping[str, Any], groups: np.ndarray, measured: np.ndarray) -> TestItems:
+    def _test_items(self, columns: Mapping[str, Any], groups: np.ndarray, position: np.ndarray, measured: np.ndarray) -> TestItems:
         """The labelled words of test sentences, those without a vector among them; those of one sentence are of one group."""
         labelled = word_labels({name: column for name, column in columns.items() if name != "pieces"}, self.what)
         sentence = np.asarray(columns["text"])
         test = self.part_of[sentence[labelled.rows]] == "test"
         rows, labels = labelled.rows[test], labelled.labels[test]
-        position = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)  # of a word in its sentence
         texts = [self.text.corpus.sentences[number] for number in sentence[rows]]
         items = list(zip(texts, position[rows].tolist(), labels.tolist(), strict=True))
         return TestItems.of(items, groups[rows], labels, np.searchsorted(rows, measured))
@@ -268,103 +275,15 @@ def _left_out(found: WordLabels) -> dict[str, Any]:
     return {"dropped": {reason: count for reason, count in dropped.items() if count}, "parts_of_multiword_tokens": found.sharing}
 
 
-def _check_classes(labels: np.ndarray, name: str) -> None:
-    if len(np.unique(labels)) < 2:
+def _check_classes(labels: np.ndarray, tested: np.ndarray, name: str) -> None:
+    trained = np.unique(labels)
+    if len(trained) < 2:
         told = f"only {labels[0]!s}" if len(labels) else "no items"
         refuse(name, "at least two classes in training", told, "give items of another class: there is nothing to tell apart")
+    if not np.isin(tested, trained).any():
+        told, there = (", ".join(map(str, some[:6])) for some in (np.unique(tested), trained))
+        refuse(name, f"a test part with labels of training ({there})", told, "check the files: no answer could be right")
 
 
 def _sizes(parts: Parts) -> dict[str, Any]:
     return {"train": len(parts.train), "dev": len(parts.dev), "test": len(parts.test), "drawn": parts.drawn}
-
-
-def probe_scores(result: ProbeResult, given: Given, task: str, told: Mapping[str, Any]) -> list[Score]:
-    """The measurements of a probe of every layer and of its controls.
-
-    Parameters
-    ----------
-    told: details of every row of the encoder.
-    """
-    fields = {**given.common, "task": task}
-    n, dev = len(result.answers.true), None if result.dev is None else result.dev.accuracy
-    common = {**told, "part": "test", "n_train": result.sizes["train"], "classes": len(result.answers.labels), "parts": result.drawn}
-    unseen = {part: {str(label): count for label, count in labels.items()} for part, labels in result.unseen.items() if labels}
-    common |= {"unseen_in_training": unseen} if unseen else {}
-    if result.answers.groups is not None and (groups := len(np.unique(result.answers.groups))) < n:
-        common["groups"] = groups  # of items that stand and fall together
-    majority = result.majority
-    scores = [
-        Score(
-            **fields, quantity="accuracy", value=majority.value, n=n, low=majority.low, high=majority.high, condition="majority",
-            details=common,
-        )
-    ]  # fmt: skip
-    kept = {0} if dev is None else {0, int(np.argmax([reached.value for reached in dev]))}
-    for layer in range(len(result.answers.given)):
-        more = {**common, "penalty": None if result.C is None else float(result.C[layer]), "seeds": list(given.seeds)}
-        if dev is not None:
-            place: dict[str, Any] = {"layer": layer, "n": dev[layer].n, "low": dev[layer].low, "high": dev[layer].high}
-            scores.append(Score(**fields, **place, quantity="accuracy", value=dev[layer].value, details={**common, "part": "dev"}))
-        scores += _layer_scores(result, fields, layer, more, layer in kept)
-    return scores
-
-
-def _layer_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, details: dict[str, Any], whole: bool) -> list[Score]:
-    """One layer's test scores: the encoder's, and those of its controls."""
-    answers, random = result.answers, result.random_encoder
-    spread = result.resampled[:, layer]
-    mine = {**details, "spread": [float(spread.min()), float(spread.max())]} if len(spread) else dict(details)
-    if random is not None:
-        ends = ("difference", "low", "high")
-        mine["above_control"] = dict(zip(ends, paired_interval(answers.correct[layer], random.correct[layer], answers.groups), strict=True))
-    scores = _answer_scores(answers, {**fields, "layer": layer}, layer, mine, whole)
-    shared = details
-    if random is not None:
-        scores += _answer_scores(random, {**fields, "layer": layer, "condition": "random_encoder"}, layer, shared, False)
-    if result.control is not None:
-        scores += _control_scores(result, {**fields, "layer": layer, "n": len(answers.true)}, layer, shared)
-    if result.code is not None:
-        code = result.code
-        place = {**fields, "layer": layer, "n": int(code.ends[-1]), "details": {**shared, "part": "train", "uniform_bits": code.uniform}}
-        scores.append(Score(**place, quantity="codelength", value=float(code.bits[layer])))
-        scores.append(Score(**place, quantity="compression", value=float(code.compression[layer])))
-    return scores
-
-
-def _answer_scores(answers: Answers, fields: Mapping[str, Any], layer: int, details: dict[str, Any], whole: bool) -> list[Score]:
-    reached, n = answers.accuracy[layer], len(answers.true)
-    shared = {key: value for key, value in details.items() if key not in ("above_control", "spread")}
-    if len(answers.labels) <= _MOST_CLASSES and "condition" not in fields:
-        labels = [str(label) for label in answers.labels]
-        details = details | {"f1": {label: _rounded(f1) for label, f1 in zip(labels, answers.f1[layer], strict=True)}}
-        if whole:
-            details["confusion"] = {"labels": labels, "counts": answers.confusion(layer).tolist()}
-    return [
-        Score(**fields, n=n, quantity="accuracy", value=reached.value, low=reached.low, high=reached.high, details=details),
-        Score(**fields, n=n, quantity="macro_f1", value=float(answers.macro_f1[layer]), details=shared),
-    ]
-
-
-def _control_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, details: dict[str, Any]) -> list[Score]:
-    control = result.control
-    assert control is not None
-    condition = control_name(result)
-    outcome, accuracy = control.correct[:, layer].mean(axis=0), control.accuracy[:, layer]
-    ends = _mean_ends(outcome, result.answers.groups)
-    told = {**details, "spread": [float(accuracy.min()), float(accuracy.max())]}
-    value = float(control.selectivity[layer])
-    low, high = float(control.low[layer]), float(control.high[layer])
-    return [
-        Score(**fields, quantity="accuracy", value=float(accuracy.mean()), low=ends[0], high=ends[1], condition=condition, details=told),
-        Score(**fields, quantity="selectivity", value=value, low=low, high=high, details={**details, "control": condition}),
-    ]
-
-
-def _mean_ends(outcome: np.ndarray, groups: np.ndarray | None) -> tuple[float | None, float | None]:
-    """95 % interval of the mean of outcomes from 0 to 1, each a mean over control tasks."""
-    found, of = (outcome, np.ones(len(outcome))) if groups is None else cluster_sums(outcome, groups)
-    return share_interval(found, of)[1:] if len(of) > 1 else (None, None)
-
-
-def _rounded(value: float) -> float | None:
-    return None if np.isnan(value) else round(float(value), 4)

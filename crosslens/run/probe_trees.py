@@ -8,11 +8,14 @@ import numpy as np
 
 from crosslens.errors import refuse
 from crosslens.outcomes import Outcomes
+from crosslens.probes.parts import Parts
 from crosslens.probes.rows import TakenRows
 from crosslens.probes.structural import StructuralProbe
 from crosslens.probes.structural_scores import StructuralScore, StructuralScores, structural_scores
 from crosslens.progress import Progress
-from crosslens.run.probe_items import Measured, TestItems, text_names
+from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
+from crosslens.run.probe_scores import without_shared
+from crosslens.run.probe_splits import normal_texts
 from crosslens.run.probe_tasks import Given, TreebankTask
 from crosslens.score import Score
 from crosslens.word_labels import Trees, trees
@@ -65,6 +68,8 @@ class StructuralTask(TreebankTask):
         parts = {part: self._part(found, sentence_of, part, seed) for part in _MOST}
         told = {"part": "test", "n_train": len(parts["train"].lengths), "unit": "sentences", "parts": self.drawn, "seeds": [seed]}
         told |= {"dropped": {"sentences with a word that has no piece": found.left_out}} if found.left_out else {}
+        shared = self._shared(parts)
+        told |= shared.details()
         scores, outcomes = list[Score](), list[Outcomes]()
         with Progress(store.layers * (1 + (given.random is not None)), f"{self.name} of {given.common['encoder']}", "layers") as progress:
             for layer in range(store.layers):
@@ -73,11 +78,27 @@ class StructuralTask(TreebankTask):
                     fields = {**given.common, "task": self.name, "layer": layer, **condition}
                     vectors = {p: given.layers(name, part.rows, random)[layer] for p, part in parts.items()}
                     more, items = self._layer(vectors, parts, fields, told, seed, first=not scores)
-                    scores += more
+                    scores += [self._beside(more[0], items, shared), *more[1:]]
                     quantity = "uuas" if self.kind == "distance" else "root_accuracy"
                     outcomes.append(self._outcomes(items, parts["test"], {**fields, "part": "test", "quantity": quantity}))
                     progress.add(1)
         return Measured(scores, outcomes)
+
+    def _shared(self, parts: Mapping[str, _Part]) -> Shared:
+        """Test sentences that are in training, too: they have the same trees, or others."""
+        names = text_names(normal_texts(self.text.corpus.sentences))
+        of = [names[parts[part].sentences] for part in ("train", "dev", "test")]
+        heads = [np.split(parts[p].heads, np.cumsum(parts[p].lengths)[:-1]) for p in ("train", "dev", "test")]
+        labels = np.array([" ".join(map(str, one.tolist())) for some in heads for one in some])
+        ends = np.cumsum([len(some) for some in of])
+        train, dev, test = np.split(np.arange(ends[-1]), ends[:-1])
+        return shared_texts(np.concatenate(of), labels, Parts(train, test, dev))
+
+    def _beside(self, score: Score, items: np.ndarray, shared: Shared) -> Score:
+        """The score with what it is without the sentences that training has, too."""
+        sentence = items[:, 0]
+        without = without_shared(items[:, 2] == 1, sentence, dataclasses.replace(shared, rows=shared.rows[sentence]))
+        return dataclasses.replace(score, details={**(score.details or {}), **without})
 
     def _outcomes(self, found: np.ndarray, part: _Part, fields: Mapping[str, Any]) -> Outcomes:
         """Which edges of the trees (or which roots) were found: an item is the dependent of an edge, or a root."""
@@ -86,7 +107,7 @@ class StructuralTask(TreebankTask):
         begin = np.cumsum(part.lengths) - part.lengths
         heads = part.heads[begin[found[:, 0]] + word].tolist()
         told = [(corpus.sentences[i], j, head) for i, j, head in zip(number.tolist(), word.tolist(), heads, strict=True)]
-        items = TestItems.of(told, text_names(corpus.sentences)[number], [str(head) for head in heads])
+        items = TestItems.of(told, text_names(normal_texts(corpus.sentences))[number], [str(head) for head in heads])
         return items.outcomes(found[:, 2].astype(np.float64), **fields)
 
     def _part(self, found: Trees, sentence_of: np.ndarray, part: str, seed: int) -> _Part:

@@ -139,3 +139,14 @@ def test_refusals():
     for strength in ([1.0, 2.0], 0, -1.0, float("nan"), "1"):
         with pytest.raises(InputError, match=r"C: expected a number above 0, or 1, one per layer, got"):
             description_length([x], y, strength)
+
+
+def test_a_probability_too_small_for_a_number_has_a_length_all_the_same():
+    """Far outliers with the other label: the probe of the first half is surer than float64 can say."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x = rng.normal(size=(60, 2)) + 8 * y[:, None]
+    last = np.random.default_rng([1, 0x3D1]).permutation(60)[-5:]
+    x[last] = 1e4 * (1 - 2 * y[last, None])
+    length = description_length([x, x.astype(np.float32)], y, 1000.0, seed=1)
+    assert np.isfinite(length.bits).all() and (length.bits > 10 * length.uniform).all() and (length.compression < 0.1).all()

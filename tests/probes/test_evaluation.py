@@ -242,3 +242,17 @@ def test_refusals(rng):
         probe_layers(layers, y, PARTS, seeds=(-1,))
     with pytest.raises(InputError, match=r"layers: expected layers of shape \(L, n, d\), got an array of shape \(500, 6\)"):
         probe_layers(layers[0], y, PARTS)
+
+
+def test_a_probe_that_remembers_its_texts_does_as_well_on_the_control():
+    """Labels by the toss of a coin, and a test part that is in training: equal texts keep their control labels, too."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 80)).astype(np.float32)
+    y = np.array(["a", "b"])[rng.integers(0, 2, 60)]
+    rows, texts = np.r_[np.arange(60), np.arange(20)], np.r_[np.arange(60), np.arange(20)].astype(str)
+    parts = Parts(range(60), range(60, 80))
+    result = probe_layers([x[rows]], y[rows], parts, texts=texts, penalties=(1.0,))
+    assert result.accuracy[0].value == 1 and result.control.accuracy.tolist() == [[1.0]] * 3 and result.control.selectivity[0] == 0
+    apart = np.arange(80).astype(str)
+    same = [probe_layers([x[rows]], y[rows], parts, texts=t, penalties=(1.0,)).control.correct for t in (apart, None)]
+    assert np.array_equal(*same)  # where no text is repeated labels are shuffled as ever

@@ -83,3 +83,17 @@ def test_refusals():
         Parts([], [1])
     with pytest.raises(InputError, match=r"parts: expected rows of 3 items, 0 to 2, got row 5; give parts of these items"):
         Parts([0], [5]).check(3)
+
+
+def test_items_of_one_group_stay_in_one_part():
+    """Texts that are repeated; without repeats the parts are those that are drawn without groups."""
+    labels = np.array(["a", "b"] * 60)
+    texts = np.array([f"text {i % 45}" for i in range(120)])
+    parts = stratified_parts(labels, groups=texts)
+    sides = [{*texts[rows]} for rows in (parts.train, parts.dev, parts.test)]
+    assert sum(map(len, sides)) == 45 and len({*sides[0]} | sides[1] | sides[2]) == 45 and all(sides)
+    assert sorted(np.concatenate([parts.train, parts.dev, parts.test])) == list(range(120))
+    alone, plain = stratified_parts(labels, seed=3, groups=np.arange(120)[::-1]), stratified_parts(labels, seed=3)
+    assert all(np.array_equal(getattr(alone, part), getattr(plain, part)) for part in ("train", "dev", "test"))
+    held = hold_out_dev(Parts(range(100), range(100, 120)), labels, 0.2, groups=texts)
+    assert not {*texts[held.train]} & {*texts[held.dev]} and len(held.dev)

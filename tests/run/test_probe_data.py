@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -105,11 +106,59 @@ def test_a_limit_draws_items_of_each_part_alike_every_time(data):
 
 def test_a_treebank_without_three_parts_is_divided_by_sentences(data, tmp_path):
     (tmp_path / "ud").mkdir()
-    write(tmp_path / "ud" / "fra_pud-ud-test.conllu", [tree(str(i), i) for i in range(40)])
+    write(tmp_path / "ud" / "fra_pud-ud-test.conllu", [tree(str(i), i).replace("old", f"old{i}") for i in range(40)])
     task = read(tmp_path, "upos", treebank="fra_pud").tasks["upos"]
     counts = {part: int((task.part_of == part).sum()) for part in PARTS}
     assert counts == {"train": 28, "dev": 4, "test": 8}
     assert task.drawn == "a random 70 / 10 / 20 % of the sentences, seed 0" and task.text.corpus.language == "fra"
+    write(tmp_path / "ud" / "fra_pud-ud-test.conllu", [tree(str(i), i) for i in range(40)])  # twelve sentences, again and again
+    task = read(tmp_path, "upos", treebank="fra_pud").tasks["upos"]
+    sides = [{s for s, p in zip(task.text.corpus.sentences, task.part_of, strict=True) if p == part} for part in PARTS]
+    assert sum(map(len, sides)) == 12 and all(sides)
+
+
+def test_an_official_test_part_stays_what_it_is(data, tmp_path):
+    (tmp_path / "ud").mkdir()
+    for there, trained in ((("train", "test"), "train"), (("dev", "test"), "dev")):
+        for part in PARTS:
+            (tmp_path / "ud" / f"en_ewt-ud-{part}.conllu").unlink(missing_ok=True)
+        for part in there:
+            write(tmp_path / "ud" / f"en_ewt-ud-{part}.conllu", [tree(f"{part}-{i}", i).replace("old", f"{part}{i}") for i in range(30)])
+        task = read(tmp_path, "upos").tasks["upos"]
+        sides = {part: [s for s, p in zip(task.text.corpus.sentences, task.part_of, strict=True) if p == part] for part in PARTS}
+        assert {part: len(side) for part, side in sides.items()} == {"train": 27, "dev": 3, "test": 30}
+        assert all("test" in s for s in sides["test"]) and all(trained in s for s in sides["train"] + sides["dev"])
+        assert f"the files of {trained} to train on, of test to test on; dev is a random 10 %" in task.drawn
+
+
+def test_equal_texts_stay_on_one_side_of_what_is_drawn(tmp_path):
+    own = str(write(tmp_path / "own.tsv", [f"{'ab'[i % 30 % 2]}\ttext  {i % 30} " for i in range(90)]))
+    task = read(None, labels={"mine": [own]}).tasks["mine"]
+    sides = [{task.sentences[row] for row in getattr(task.parts, part)} for part in PARTS]
+    assert sum(map(len, sides)) == 30 and all(sides)
+
+
+def test_a_limit_keeps_the_labels_shares(tmp_path):
+    own = str(write(tmp_path / "own.tsv", [f"{'a' if i % 10 else 'b'}\ttext {i}" for i in range(1000)]))
+    for limit in (20, 7):
+        task = read(None, labels={"mine": [own]}, limit=limit).tasks["mine"]
+        for part in PARTS:
+            counts = Counter(task.labels[getattr(task.parts, part)].tolist())
+            assert counts == {"a": limit - limit // 10 - (limit < 10), "b": limit // 10 + (limit < 10)}
+    rare = str(write(tmp_path / "rare.tsv", [f"{'a' if i > 4 else 'c'}\ttext {i}" for i in range(1000)]))
+    assert {*read(None, labels={"mine": [rare, rare, rare]}, limit=10).tasks["mine"].labels} == {"a", "c"}
+
+
+def test_labels_of_texts_are_none_of_words_and_a_test_part_has_labels_of_training(tmp_path):
+    own = str(write(tmp_path / "ok.tsv", [f"{'ab'[i % 2]}\ttext {i}" for i in range(40)]))
+    other = str(write(tmp_path / "other.tsv", [f"{'cd'[i % 2]}\ttext {i}" for i in range(40)]))
+    told = r"--labels: expected a treebank \(.conllu\), whose words have labels for upos, got ok.tsv, whose labels"
+    with pytest.raises(InputError, match=told):
+        read(None, labels={"upos": [own]})
+    with pytest.raises(InputError, match=r"--labels: expected the official files in --data for wic, got ok.tsv"):
+        read(None, labels={"wic": [own]})
+    with pytest.raises(InputError, match=r"mine: expected a test part with labels of training \(a, b\), got c, d; check the files"):
+        read(None, labels={"mine": [own, own, other]})
 
 
 def test_wili_is_read_where_there_is_no_sib(tmp_path):
