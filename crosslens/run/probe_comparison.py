@@ -39,7 +39,7 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
     scores: all measurements; they say which layer is best on dev.
     outcomes: those of the encoders themselves.
     """
-    tests = [test for *pair, choices in _pairs(scores, outcomes) if (test := _test(*pair, choices, seed)) is not None]
+    tests = [test for one, other, choices in _pairs(scores, outcomes) if (test := _test(one, other, choices, seed)) is not None]
     made = [test for test in tests if "p" in (test.details or {})]
     corrected: list[float] = holm([(test.details or {})["p"] for test in made]).tolist() if made else []
     rows = []
