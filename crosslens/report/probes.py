@@ -5,10 +5,12 @@ from pathlib import Path
 
 from crosslens.report.drawing import plain_style
 from crosslens.report.layout import Numbering, document, files_table, headline, section, settings_table
+from crosslens.report.probes_comparison import RunComparison, compare_runs
 from crosslens.report.probes_findings import layer_findings, probe_sentences
 from crosslens.report.probes_layers import task_section
 from crosslens.report.probes_overview import overview_figure, overview_section, paired_section
 from crosslens.report.probes_pairs import pair_findings, pair_section, pair_tasks
+from crosslens.report.probes_ranking import comparison_section, settings_differ
 from crosslens.report.probes_run import ProbeRuns, load_probe_runs, task_title
 from crosslens.report.wording import join, named, paragraph, plural, tag, text
 
@@ -50,8 +52,13 @@ def probe_runs_page(folders: Sequence[str | Path]) -> str:
     StoreError: one of the files is damaged.
     """
     runs, numbering = load_probe_runs(folders), Numbering()
+    comparison = compare_runs(runs) if len(runs.folders) > 1 else RunComparison({}, {})
     with plain_style():
-        parts = [_headline(runs, numbering), overview_section(runs, numbering) if runs.tasks() or runs.not_measured() else ""]
+        parts = [
+            _headline(runs, numbering, comparison),
+            comparison_section(comparison),
+            overview_section(runs, numbering) if runs.tasks() or runs.not_measured() else "",
+        ]
         parts += [task_section(runs, task, numbering, key) for key, task in _layer_keys(runs).items()]
         parts += [pair_section(runs, task, numbering, key) for key, task in _pair_keys(runs).items()]
         parts += [paired_section(runs), _made(runs)]
@@ -74,9 +81,9 @@ def _title(runs: ProbeRuns) -> str:
     return f"Probes of {runs.subjects[0].label.rstrip('/').rsplit('/', 1)[-1]}"
 
 
-def _headline(runs: ProbeRuns, numbering: Numbering) -> str:
-    findings = [*layer_findings(runs), *pair_findings(runs)]
-    lead, told = overview_figure(runs, numbering), probe_sentences(runs)
+def _headline(runs: ProbeRuns, numbering: Numbering, comparison: RunComparison) -> str:
+    findings = [*layer_findings(runs, comparison), *pair_findings(runs)]
+    lead, told = overview_figure(runs, numbering), probe_sentences(runs, comparison)
     return headline(_title(runs), lead, told, _facts(runs), _notes(runs), findings, "Nothing was measured.")
 
 
@@ -104,7 +111,7 @@ def _notes(runs: ProbeRuns) -> list[str]:
     for run, config in enumerate(runs.configs):
         given = config.get("notes")
         notes += [f"{names[run]}{note}" for note in (given if isinstance(given, list) else [given] if given else [])]
-    return notes
+    return [*settings_differ(runs), *notes]
 
 
 def _made(runs: ProbeRuns) -> str:

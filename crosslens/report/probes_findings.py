@@ -2,9 +2,11 @@
 
 import math
 
+from crosslens.report.probes_comparison import RunComparison
 from crosslens.report.probes_drawing import one_each
 from crosslens.report.probes_overview import LABEL_CONTROLS, control_at, selectivity
 from crosslens.report.probes_pairs import pair_sentences
+from crosslens.report.probes_ranking import comparison_sentences, ranked
 from crosslens.report.probes_run import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
 from crosslens.report.wording import decimal, estimate, join, missing_reason, named, plural, tag, text
 from crosslens.score import shared_texts
@@ -22,10 +24,10 @@ _CALLED = {
 }
 
 
-def probe_sentences(runs: ProbeRuns) -> list[str]:
+def probe_sentences(runs: ProbeRuns, comparison: RunComparison) -> list[str]:
     """What came out of all tasks together, in at most three sentences (HTML)."""
     if len(runs.subjects) > 1:
-        return _encoders_together(runs)
+        return _encoders_together(runs, comparison)
     subject = runs.subjects[0]
     found = {task: chosen for task in runs.tasks() if (chosen := runs.chosen(subject, task)) is not None}
     told = []
@@ -55,29 +57,29 @@ def _stands(runs: ProbeRuns, subject: Subject, found: dict[str, Chosen], conditi
     return f"The encoder is clearly above {what} in {lead}{f', but not in {join(behind, most=4)}' if behind else ''}."
 
 
-def _encoders_together(runs: ProbeRuns) -> list[str]:
+def _encoders_together(runs: ProbeRuns, found: RunComparison) -> list[str]:
     """Which encoder is the highest, and of how many tasks that can be told."""
-    tops = {task: top for task in runs.tasks() if (top := _top(runs, task)) is not None}
-    if not tops:
-        return pair_sentences(runs)
+    if found.pairs:
+        return comparison_sentences(found)
     apart: dict[str, int] = {}
+    tops = {task: top for task in runs.tasks() if (top := _top(runs, task)) is not None}
     for label, near in tops.values():
         apart[label] = apart.get(label, 0) + (not near)
+    if not tops:
+        return pair_sentences(runs) or ["No two encoders were measured on one task."]
     clear = [f"{named(label)} in {count}" for label, count in apart.items() if count]
     lead = tag("strong", f"{sum(apart.values())} of {plural(len(tops), 'task')}")
-    who = f": {join(clear)}" if clear else ""
-    return [f"One encoder is clearly above all others in {lead}{who}."]
+    return [f"One encoder is clearly above all others in {lead}{f': {join(clear)}' if clear else ''}."]
 
 
-def layer_findings(runs: ProbeRuns) -> list[str]:
+def layer_findings(runs: ProbeRuns, comparison: RunComparison) -> list[str]:
     """One entry (HTML) for each task: where each encoder is best, how that compares with its controls, and on how many items."""
     found = []
     for task in runs.tasks():
         told = [_told(runs, task, subject) for subject in runs.subjects if any(key[0] == task for key in runs.cells[subject])]
         if any(told):
-            found.append(
-                f"{tag('strong', text(task_title(task)) + ':')} {_highest(runs, task)} {one_each([part for part in told if part])}"
-            )
+            lead = ranked(comparison, task) if len(runs.folders) > 1 else _highest(runs, task)
+            found.append(f"{tag('strong', text(task_title(task)) + ':')} {lead} {one_each([part for part in told if part])}")
     optimistic = [s for s in runs.subjects for task in runs.tasks() if (c := runs.chosen(s, task)) and c.layers > 1 and not c.on_dev]
     if optimistic:
         found.append(

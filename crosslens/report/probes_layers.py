@@ -52,9 +52,8 @@ def _told(runs: ProbeRuns, task: str) -> str:
     found = [chosen for subject in runs.subjects if (chosen := runs.chosen(subject, task)) is not None]
     if not found:
         return ""
-    best = max(found, key=lambda chosen: chosen.score.value)
-    where = "" if best.layer is None else f" at layer {best.layer}"
-    return f"{'up to ' if len(found) > 1 else ''}{in_words(runs.main_quantity(task))} {decimal(best.score.value)}{where}"
+    values = [decimal(chosen.score.value) + ("" if chosen.layer is None else f" at layer {chosen.layer}") for chosen in found]
+    return f"{in_words(runs.main_quantity(task))} {join(values, most=3)}"
 
 
 def _details(runs: ProbeRuns, task: str) -> Iterable[tuple[Subject, Score]]:

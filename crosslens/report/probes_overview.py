@@ -237,7 +237,7 @@ def paired_section(runs: ProbeRuns) -> str:
     if any("chosen_from" in test for _, _, test in runs.paired_tests):
         intro += " Where a task has no dev part, the best layer was chosen on the items tested: p is multiplied by the number of choices."
     if len(runs.folders) > 1:
-        intro += " Encoders of different runs were not compared item by item: for that, probe them in one run (--encoder A --encoder B)."
+        intro += " These are the tests that each run made on its own."
     return section("paired", "Paired tests", paragraph(text(intro)), table("Paired tests.", head, rows))
 
 

@@ -39,7 +39,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder, tasks = tmp_path_factory.mktemp("two"), ("upos", "wic", "minimal_pairs")
     shapes = {"small": (13, 0.9), "large": (25, 0.97)}
     scores = {name: [without(s, "confusion") for s in battery_scores(name, *shape) if s.task in tasks] for name, shape in shapes.items()}
-    return [make_probe_run(folder / f"{name}-run", rows) for name, rows in scores.items()]
+    return [make_probe_run(folder / f"{name}-run", rows, data={"files": {"test": "hash"}}) for name, rows in scores.items()]
 
 
 @pytest.fixture(scope="module")
@@ -446,10 +446,9 @@ def test_runs_stand_side_by_side_with_a_line_each(both: str, two: list[Path]) ->
     beside = figures["Part of speech by layer, beside its controls."]
     assert beside.count('class="panel"') == 2
     assert re.search(r"small, by layer.*large, by layer", page.text)
-    assert "highest is large: its interval lies wholly above that of small." in page.text
-    assert "by the intervals it is not told apart from" in page.text
+    assert "highest is large on the n = 1,000 test items that all share: clearly above small." in page.text
+    assert "On the test items that all share, one encoder is clearly above all others in 2 of 3 tasks: large in 2." in page.text
     assert "Part of speech (small)" in page.text and "Part of speech (large)" in page.text  # paired tests of layers within each
-    assert "Encoders of different runs were not compared item by item" in page.text
     assert [row[1] for row in cells(both, "Each task at the layer") if row[0].startswith("Part of speech")] == ["small", "large"]
     assert [subject.run for subject in load_probe_runs(two).subjects] == [0, 1]
 
@@ -477,7 +476,7 @@ def test_several_encoders_in_one_run_are_several_lines(tmp_path: Path) -> None:
     assert [subject.label for subject in runs.subjects] == ["e", "f"]
     assert all(len(runs.curve(subject, "upos", "accuracy", "fasttext")) == 3 for subject in runs.subjects)
     words = Page(probe_page(folder)).text
-    assert "Probes of 2 encoders" in words and "Encoders of different runs" not in words
+    assert "Probes of 2 encoders" in words and "highest is e: its interval lies wholly above that of f." in words
 
 
 # ---------------------------------------------------------------- odd and broken folders
