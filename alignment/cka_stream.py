@@ -1,7 +1,7 @@
 """Linear CKA of all layers of many encoders at once: from arrays of any size, or from blocks of rows that pass by once.
 
 :func:`linear_cka_encoders` takes arrays, in memory or mapped from disk. It chooses the cheaper of two forms
-(:mod:`crosslens.alignment.cka_products`), keeps memory bounded by tiles, and can give bootstrap intervals for every pair.
+(:mod:`crosslens.alignment.cka_products`), keeps memory bounded by tiles, and can give intervals for every pair.
 
 :class:`LinearCKAStream` takes blocks of rows, each seen once and then forgotten, as an encoder makes them. Its results are
 exact, too: nothing is averaged over batches. What it keeps does not grow with the number of items, but with that of pairs:
@@ -15,18 +15,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.cka_products import Layer, hsic, products, ratios
-from crosslens.alignment.resampling import bootstrap_cka
-from crosslens.alignment.similarity import LayerCKA
-from crosslens.checks import check_matrix, check_seed
+from crosslens.alignment.resampling import cka_intervals
+from crosslens.alignment.similarity import GROUPS, LayerCKA
+from crosslens.checks import check_matrix
 from crosslens.errors import refuse
 
 __all__ = ["LinearCKAStream", "linear_cka_encoders"]
 
-_GROUPS = 20  # of the bootstrap
 _DRIFT = 30.0  # standard deviations that the mean may lie from that of the first block: float32 keeps 4 digits there
 
 
-def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, resamples: int = 0, seed: int = 0) -> dict[tuple[str, str], LayerCKA]:
+def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, intervals: bool = False) -> dict[tuple[str, str], LayerCKA]:
     """Biased and debiased linear CKA of every layer of each encoder with every layer of each other one.
 
     The formulas are those of :func:`crosslens.alignment.similarity.linear_cka`. All products are computed once for all pairs, in
@@ -37,9 +36,8 @@ def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, resamples: int
     ----------
     encoders: name -> layers; a layer has shape (n, d), and row i belongs to row i of every other. Arrays, memory-mapped
         arrays, or what has ``shape`` and ``dtype`` and is sliced by rows; d may differ. Read in blocks, several times.
-    resamples: of the bootstrap over items, for 95 % intervals of all pairs; 0: none, and the intervals are NaN. Item i is
-        in group i mod 20, and groups are drawn. 1,000 is usual; beyond n = 14 d they cost a few per cent, below next to nothing.
-    seed: of the bootstrap. The same seed gives the same intervals.
+    intervals: also give 95 % intervals of the debiased values, of all pairs (item i is in group i mod 20, below 20 items
+        each is a group); without, they are NaN. Beyond n = 14 d they cost a few per cent, below next to nothing.
 
     Returns
     -------
@@ -47,36 +45,31 @@ def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, resamples: int
 
     Raises
     ------
-    InputError: fewer than two encoders; one without layers; not finite, different numbers of rows, fewer than 5 rows
-        (20 with ``resamples``), all rows equal, or too little variation for the debiased estimate: named ``en[3]``,
-        layer 3 of the encoder ``en``.
+    InputError: fewer than two encoders; one without layers; not finite, different numbers of rows, fewer than 5 rows,
+        all rows equal, or too little variation for the debiased estimate: named ``en[3]``, layer 3 of the encoder ``en``.
 
     References
     ----------
     Kornblith et al. 2019, equation 4; Song et al. 2012, equation 5; for the intervals, see
-    :func:`crosslens.alignment.resampling.bootstrap_cka`.
+    :func:`crosslens.alignment.resampling.cka_intervals`.
 
     >>> rng = np.random.default_rng(0)
     >>> first = rng.normal(size=(200, 3)).astype(np.float32)
-    >>> found = linear_cka_encoders({"a": [first, first**3], "b": [2 * first], "c": [first[:, :1]]}, resamples=100)
+    >>> found = linear_cka_encoders({"a": [first, first**3], "b": [2 * first], "c": [first[:, :1]]}, intervals=True)
     >>> list(found), found["a", "b"].biased.shape
     ([('a', 'b'), ('a', 'c'), ('b', 'c')], (2, 1))
     >>> cka = found["b", "c"]
-    >>> bool(cka.low[0, 0] < cka.biased[0, 0] < cka.high[0, 0])
+    >>> bool(cka.debiased_low[0, 0] < cka.debiased[0, 0] < cka.debiased_high[0, 0])
     True
     """
-    if isinstance(resamples, bool) or not isinstance(resamples, (int, np.integer)) or resamples < 0:
-        refuse("resamples", "a whole number from 0 up", repr(resamples), "give 0 for no intervals, 1000 for usual ones")
-    seed = check_seed(seed)
     _check_encoders(encoders)
-    min_rows = _GROUPS if resamples else 5
-    layers = [Layer.of(layer, f"{name}[{i}]", min_rows=min_rows) for name, side in encoders.items() for i, layer in enumerate(side)]
+    layers = [Layer.of(layer, f"{name}[{i}]", min_rows=5) for name, side in encoders.items() for i, layer in enumerate(side)]
     _check_same_items([(layer.name, len(layer)) for layer in layers])
     sides = _sides([(name, len(side)) for name, side in encoders.items()])
-    found = products(layers, list(sides.values()), _GROUPS if resamples else 1)
+    found = products(layers, list(sides.values()), min(GROUPS, len(layers[0])) if intervals else 1)
     values = found.cka(layers)
-    intervals = bootstrap_cka(found, int(resamples), seed) if resamples else np.full((2, 2, len(layers), len(layers)), np.nan)
-    return _by_pair(sides, values, intervals, len(layers[0]))
+    bounds = cka_intervals(found, values[1]) if intervals else np.full((2, len(layers), len(layers)), np.nan)
+    return _by_pair(sides, values, bounds, len(layers[0]))
 
 
 class LinearCKAStream:
@@ -181,7 +174,7 @@ class LinearCKAStream:
             refuse("stream", "at least 5 rows", f"{self.n}", "update it with more blocks")
         m = len(self._names)
         values = ratios(self._estimates(), [(name, self._dtype) for name in self._names])
-        return _by_pair(self._sides, values, np.full((2, 2, m, m), np.nan), self.n)
+        return _by_pair(self._sides, values, np.full((2, m, m), np.nan), self.n)
 
     def _estimates(self) -> tuple[np.ndarray, np.ndarray]:
         """HSIC of rows centred at their mean δ, from sums over rows that were not: ``K_ii = |x_i|² - 2 x_i·δ + |δ|²`` and so on."""
@@ -237,8 +230,7 @@ def _by_pair(sides: dict[str, slice], values: np.ndarray, intervals: np.ndarray,
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
             part = sides[first], sides[second]
-            bounds = [bound[part] for kind in intervals for bound in kind]
-            found[first, second] = LayerCKA(values[0][part], values[1][part], bounds[0], bounds[1], bounds[2], bounds[3], n)
+            found[first, second] = LayerCKA(values[0][part], values[1][part], intervals[0][part], intervals[1][part], n)
     return found
 
 

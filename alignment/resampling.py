@@ -1,7 +1,6 @@
-"""How far a similarity could have come out otherwise: bootstrap intervals without new products, and a permutation baseline."""
+"""How far a similarity could have come out otherwise: intervals of debiased CKA without new products, and a permutation baseline."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +10,9 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.cka_products import Products, hsic
 from crosslens.checks import check_paired, check_positive_int, check_seed
 
-__all__ = ["PermutationBaseline", "bootstrap_cka", "permutation_baseline"]
+__all__ = ["PermutationBaseline", "cka_intervals", "permutation_baseline"]
+
+_Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,56 +75,103 @@ def permutation_baseline(
     )
 
 
-def bootstrap_cka(found: Products, resamples: int, seed: int) -> Float[np.ndarray, "2 2 m m"]:
-    """95 % intervals of biased and debiased CKA from the sums of products of pairs of groups of items.
+def cka_intervals(found: Products, debiased: Float[np.ndarray, "m m"]) -> Float[np.ndarray, "2 m m"]:
+    """95 % intervals of the true CKA around its debiased estimates, from the sums of products of pairs of groups of items.
 
-    Groups are drawn with replacement; a group that is drawn c times counts c times. Pairs of items of different groups
-    then count as the product of their groups' counts, times a factor that makes up for the pairs of one group with its
-    own copies, which are left out: an item is no evidence for itself, and counting such pairs would push the biased CKA up.
-    Every resample is an exact weighted sum of what was computed. Rows stay centred at the mean of all items: a difference
-    of order 1 / n. Quantiles are moved outwards for the number of groups (the "expanded percentile interval").
+    To first order the estimate is off by the mean over pairs of items of ``g_ij = h_xy / sqrt(B C) - v/2 (h_xx / B + h_yy / C)``
+    (h the products of a pair, B and C each side's HSIC with itself, v the estimate). Its variance has two parts: ``4 ζ / n``, which
+    comes from items, and ``2 ω / n²``, which comes from pairs and is all there is where two sides have nothing in common. Both
+    are estimated from the means of groups and of pairs of groups. As the first grows with the true value θ, and both vanish where
+    θ is 1, the interval holds all θ with ``(v - θ)² <= (z² 2 ω / n² + t² 4 ζ / n · θ / v) (1 - θ) / (1 - v)``, t with a degree of
+    freedom less than groups.
+
+    There is none for the biased value: it is off by about d / n from what it estimates, and no interval around it says by how much.
 
     Parameters
     ----------
-    found: with G >= 5 groups.
-    resamples: how many times groups are drawn.
-    seed: of the drawing.
+    found: with G >= 5 groups. debiased: shape (M, M), debiased CKA of the same products.
 
     Returns
     -------
-    shape (2, 2, M, M): first the biased CKA, then the debiased one, and of each low and high; NaN for pairs without products or where
-    a resample leaves nothing that varies. Not cut at 1.
+    shape (2, M, M): low and high; NaN for pairs without products, and where one group holds nine tenths of what a
+    layer varies (an item far from all others): nothing is known then of how it would vary.
+
+    Notes
+    -----
+    Simulated coverage (tests/alignment/test_interval_coverage.py): with n = 200 and 2,000 items 93 to 98 %, from independent sides,
+    whose interval ends at 0 on one side, to a true value of .98; with heavy-tailed rows (t with 5 degrees of freedom) of a spectrum
+    of 1 / k, and with a weak relation of such a spectrum, 90 to 93 % at n = 200 and 94 to 96 % from n = 2,000.
 
     References
     ----------
-    Hesterberg 2015, What teachers should know about the bootstrap, section 4.3.3 (expanded percentiles).
+    Hoeffding 1948, A class of statistics with asymptotically normal distribution, section 5 (the variance); Song et al. 2012.
 
     >>> rows = np.random.default_rng(0).normal(size=(40, 3))
     >>> rows -= rows.mean(axis=0)
-    >>> parts = rows.reshape(10, 4, 3)
+    >>> parts = rows.reshape(4, 10, 3).swapaxes(0, 1)
     >>> gram = np.einsum("gid,hjd->gihj", parts, parts)
     >>> cross = np.einsum("gihj,gihj->gh", gram, gram)[:, :, None, None]
-    >>> bootstrap_cka(Products(cross, np.square(rows).sum(axis=1, keepdims=True)), 20, 0)[0].ravel()
+    >>> cka_intervals(Products(cross, np.square(rows).sum(axis=1, keepdims=True)), np.ones((1, 1))).ravel()
     array([1., 1.])
     """
-    from scipy.special import ndtr, stdtrit
+    from scipy.special import stdtrit
 
     n, groups = len(found.squares), len(found.cross)
-    counts = np.random.default_rng(seed).multinomial(groups, np.full(groups, 1 / groups), size=resamples).astype(float)
-    within = np.einsum("gg...->g...", found.cross)
-    pairs = np.einsum("bg,gh...->bh...", counts, found.cross, optimize=True)
-    between = np.einsum("bh,bh...->b...", counts, pairs) - np.einsum("bg,g...->b...", counts**2, within, optimize=True)
-    different = groups**2 - np.square(counts).sum(axis=1)  # ordered pairs of draws of different groups
-    between *= (groups * (groups - 1) / different)[:, None, None]
-    parts = [found.squares[group::groups] for group in range(groups)]
-    squares = counts @ np.array([part.sum(axis=0) for part in parts])
-    squares_product = np.einsum("bg,g...->b...", counts, np.array([part.T @ part for part in parts]), optimize=True)
-    both = hsic(n, between + np.einsum("bg,g...->b...", counts, within, optimize=True), squares, squares_product)
-    tail = float(ndtr(-math.sqrt(groups / (groups - 1)) * stdtrit(groups - 1, 0.975)))
-    return np.stack([np.quantile(_ratios(estimate), (tail, 1 - tail), axis=0) for estimate in both])
+    sizes = np.array([len(range(group, n, groups)) for group in range(groups)], dtype=float)
+    squares = found.squares.sum(axis=0)
+    total = found.cross.sum(axis=(0, 1))
+    own = np.diag(hsic(n, total, squares, found.squares.T @ found.squares)[1]) / (n * (n - 3))
+    scale = np.sqrt(own[:, None] * own)
+    means = found.cross / (sizes[:, None] * sizes)[:, :, None, None]
+    selves = np.einsum("ghii->ghi", means) / own
+    effect = means / scale - debiased / 2 * (selves[..., :, None] + selves[..., None, :])
+    items, pairs = _variance_parts(effect)
+    pairs *= 2 / groups**2
+    items *= 4 / groups
+    beside = np.maximum(items - 2 * groups / (groups - 2) * pairs, 0)  # without what pairs put into the means of groups
+    with np.errstate(divide="ignore", invalid="ignore"):
+        clear = debiased > _Z * np.sqrt(pairs)
+        slope = np.where(clear, beside / debiased, items * n**2 * scale / total)  # by the biased value, which is off alike
+    left_out = np.einsum("ghii->gi", found.cross) * 2 - np.einsum("ggii->gi", found.cross)
+    alone = (np.diag(total) - left_out < 0.1 * np.diag(total)).any(axis=0)  # one group holds nearly all that varies
+    debiased = np.where(alone[:, None] | alone, np.nan, debiased)
+    return _score_interval(debiased, _Z**2 * pairs, float(stdtrit(groups - 1, 0.975)) ** 2 * slope)
 
 
-def _ratios(estimate: Float[np.ndarray, "b m m"]) -> Float[np.ndarray, "b m m"]:
-    own = np.einsum("bii->bi", estimate)
-    own = np.where(own > 0, own, np.nan)
-    return estimate / np.sqrt(own[:, :, None] * own[:, None, :])
+def _variance_parts(effect: Float[np.ndarray, "g g m m"]) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
+    """The variance of groups' own part of pairs' means, and of what is left in pairs; a group's pairs with itself are left out."""
+    groups = len(effect)
+    apart = effect * ~np.eye(groups, dtype=bool)[:, :, None, None]
+    rows = apart.sum(axis=1) / (groups - 1)
+    mean = rows.mean(axis=0)
+    rows = (rows - mean) * (groups - 1) / (groups - 2)
+    rest = apart - (rows[:, None] + rows + mean) * ~np.eye(groups, dtype=bool)[:, :, None, None]
+    return rows.var(axis=0, ddof=1), np.square(rest).sum(axis=(0, 1)) / (groups * (groups - 3))
+
+
+def _score_interval(
+    value: Float[np.ndarray, "m m"], fixed: Float[np.ndarray, "m m"], slope: Float[np.ndarray, "m m"]
+) -> Float[np.ndarray, "2 m m"]:
+    """The ends of all θ with ``(value - θ)² <= (fixed + slope max(θ, 0)) (1 - θ) / (1 - value)``, by halving."""
+    inside = value < 1
+
+    def beyond(at: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far: np.ndarray = np.square(value - at) * (1 - value) > (fixed + slope * np.maximum(at, 0)) * (1 - at)
+        return far
+
+    centre = np.maximum(value, 0)
+    ends = []
+    for outer in (np.zeros_like(value), np.ones_like(value)):
+        near, far = centre.copy(), outer
+        for _ in range(60):
+            middle = (near + far) / 2
+            out = beyond(middle)
+            near, far = np.where(out, near, middle), np.where(out, middle, far)
+        ends.append((near + far) / 2)
+    low, high = ends
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = value - np.sqrt(fixed / (1 - value))
+    low = np.where((value <= 0) | ~beyond(np.zeros_like(value)), np.minimum(below, centre), low)
+    bounds = np.where(inside, np.stack([low, high]), value)
+    return np.where(np.isnan(value + fixed + slope), np.nan, bounds)

@@ -15,11 +15,11 @@ With rows x_i that are centred up to rounding, X their matrix, s = Σ x_i, and
     debiased    n (n-3) HSIC_u = ||XᵀY||² - Σ k_i k'_i + Σ a_i Σ a'_i / ((n-1)(n-2)) - 2/(n-2) Σ a_i a'_i,   a_i = r_i - k_i
 
 The first makes the centring exact; the second is equation 5 of Song et al. 2012, which
-does not change when rows are shifted. Leaving out a group of items changes every term
-by sums over items, so that the jackknife costs two more products instead of twenty.
+does not change when rows are shifted.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -28,14 +28,14 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.cka_products import Layer, products
 from crosslens.alignment.normalisation import check_varies
+from crosslens.alignment.resampling import cka_intervals
 from crosslens.checks import check_matrix, check_paired
 from crosslens.errors import refuse
-from crosslens.stats import jackknife_interval
 
-__all__ = ["LayerCKA", "linear_cka", "linear_cka_layers"]
+__all__ = ["GROUPS", "LayerCKA", "linear_cka", "linear_cka_layers"]
 
 _BLOCK = 4096  # rows centred and multiplied at a time
-_GROUPS = 20  # of the jackknife
+GROUPS = 20  # of items, for intervals
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,15 +46,14 @@ class LayerCKA:
     ----------
     biased, debiased: shape (Lx, Ly), as :func:`linear_cka` gives them. The biased one
         is close to 1 for any two encoders when n is small beside d: read the debiased one then.
-    low, high: shape (Lx, Ly), 95 % interval of ``biased``; NaN off the diagonal.
-    debiased_low, debiased_high: the same of ``debiased``.
+    debiased_low, debiased_high: shape (Lx, Ly), 95 % interval of the true value, around ``debiased``; NaN where none was asked for, and
+        where nearly all that varies is in one of the groups of items. There is none of ``biased``, which is off by about d / n from
+        what it estimates.
     n: number of items.
     """
 
     biased: Float[np.ndarray, "lx ly"]
     debiased: Float[np.ndarray, "lx ly"]
-    low: Float[np.ndarray, "lx ly"]
-    high: Float[np.ndarray, "lx ly"]
     debiased_low: Float[np.ndarray, "lx ly"]
     debiased_high: Float[np.ndarray, "lx ly"]
     n: int
@@ -97,23 +96,18 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = False) -> float:
     (0.439, -0.124)
     """
     x, y = check_paired(x, y, min_rows=4 if debiased else 2)
-    layers = _Layer.of(x, "x", 0), _Layer.of(y, "y", 0)
+    layers = _Layer.of(x, "x"), _Layer.of(y, "y")
     kind = 1 if debiased else 0
-    own = [_own(layer, 0) for layer in layers]
-    for layer, values in zip(layers, own, strict=True):
-        _check_measurable(values[kind], layer)
-    return float(_ratio(_hsic(*layers, 0)[kind], own[0][kind], own[1][kind])[0])
+    own = [_own(layer, kind) for layer in layers]
+    return float(_hsic(*layers)[kind] / math.sqrt(own[0] * own[1]))
 
 
 def linear_cka_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> LayerCKA:
-    """Biased and debiased linear CKA of every pair of layers, with intervals on the diagonal.
+    """Biased and debiased linear CKA of every pair of layers, with intervals of the debiased values.
 
-    The formulas are those of :func:`linear_cka`. The intervals come from the delete-a-group
-    jackknife over the items (:func:`crosslens.stats.jackknife_interval`): item i is in group
-    i mod 20 (i mod n below 20 items). To keep the cost down they are computed for layer i
-    against layer i only and are NaN elsewhere (for all pairs, and for more encoders, see
-    :func:`crosslens.alignment.cka_stream.linear_cka_encoders`); they are also NaN where leaving out some group
-    leaves a layer without variation. Centring is exact for the items that remain.
+    The formulas are those of :func:`linear_cka`, the intervals those of :func:`crosslens.alignment.resampling.cka_intervals`:
+    item i is in group i mod 20 (below 20 items each is a group). For more encoders, see
+    :func:`crosslens.alignment.cka_stream.linear_cka_encoders`.
 
     Parameters
     ----------
@@ -127,30 +121,24 @@ def linear_cka_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> Layer
 
     References
     ----------
-    As for :func:`linear_cka`; Efron & Stein 1981, The jackknife estimate of variance.
+    As for :func:`linear_cka`.
 
     >>> rng = np.random.default_rng(0)
     >>> first = rng.normal(size=(40, 3)).astype(np.float32)
     >>> cka = linear_cka_layers([first, first**3], [2 * first])
     >>> cka.biased.shape, bool(abs(cka.biased[0, 0] - 1) < 1e-6), bool(cka.biased[1, 0] < 0.9)
     ((2, 1), True, True)
-    >>> np.isnan(cka.low).tolist()
-    [[False], [True]]
+    >>> (cka.debiased_low < cka.debiased + 1e-6).tolist(), (cka.debiased < cka.debiased_high + 1e-6).tolist()
+    ([[True], [True]], [[True], [True]])
     """
     sides = _check_layers(xs, ys)
     layers = [Layer.of(x, name, min_rows=5) for side in sides for name, x in side]
     split = len(sides[0])
     part = slice(0, split), slice(split, len(layers))
-    values = products(layers, part, 1).cka(layers)[:, part[0], part[1]]
-    lows, highs = np.full_like(values, np.nan), np.full_like(values, np.nan)
-    for i, pair in enumerate(zip(*sides, strict=False)):
-        x, y = (_Layer.of(matrix, name, _GROUPS) for name, matrix in pair)
-        own, hsic = (_own(x, x.groups), _own(y, y.groups)), _hsic(x, y, x.groups)
-        for kind in range(2):  # biased, debiased
-            ratio = _ratio(hsic[kind], own[0][kind], own[1][kind])
-            if not np.isnan(ratio).any():
-                lows[kind, i, i], highs[kind, i, i] = jackknife_interval(float(ratio[0]), ratio[1:])
-    return LayerCKA(values[0], values[1], lows[0], highs[0], lows[1], highs[1], len(layers[0]))
+    found = products(layers, part, min(GROUPS, len(layers[0])))
+    values = found.cka(layers)
+    bounds = cka_intervals(found, values[1])[:, part[0], part[1]]
+    return LayerCKA(values[0][part], values[1][part], bounds[0], bounds[1], len(layers[0]))
 
 
 def _check_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> list[list[tuple[str, np.ndarray]]]:
@@ -168,41 +156,35 @@ def _check_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> list[list
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Layer:
-    """A matrix with what centring it takes, and what is needed of each row. Column 0 of
-    ``sums`` belongs to all items, column 1 + g to the items outside group g."""
+    """A matrix with what centring it takes, and what is needed of each row."""
 
     name: str
     rows: np.ndarray
     mean: np.ndarray
     scale: float  # a power of two: exact, and no product over- or underflows
     squares: Float[np.ndarray, " n"]  # k_i
-    sums: Float[np.ndarray, "n scenarios"]  # r_i, 0 where item i is left out
+    sums: Float[np.ndarray, " n"]  # r_i
 
     @classmethod
-    def of(cls, x: np.ndarray, name: str, groups: int) -> "_Layer":
+    def of(cls, x: np.ndarray, name: str) -> "_Layer":
         check_varies(x, name)
-        n, groups = len(x), min(groups, len(x))
+        n = len(x)
         with np.errstate(over="ignore"):  # refused in the next lines
             mean = x.mean(axis=0, dtype=np.float64).astype(x.dtype)
-            peak = max(float(np.abs(x[rows] - mean).max()) for _, rows in _blocks(n, 0))
+            peak = max(float(np.abs(x[rows] - mean).max()) for rows in _blocks(n))
         if not np.isfinite(peak):
             refuse(name, f"values whose differences fit in {x.dtype}", "an overflow", "scale them down")
         limit = np.finfo(x.dtype).maxexp - 2
         scale = 2.0 ** float(np.clip(-np.floor(np.log2(peak)), -limit, limit))
-        bare = cls(name, x, mean, scale, np.empty(n), np.empty((n, 1)))
-        group_sums = np.zeros((max(groups, 1), x.shape[1]))
-        for group, rows in _blocks(n, groups):
+        bare = cls(name, x, mean, scale, np.empty(n), np.empty(n))
+        total = np.zeros(x.shape[1])
+        for rows in _blocks(n):
             centred = bare.centred(rows)
             bare.squares[rows] = np.square(centred, dtype=np.float64).sum(axis=1)
-            group_sums[group] += centred.sum(axis=0, dtype=np.float64)
-        parts = np.concatenate([bare.centred(rows) @ group_sums.T for _, rows in _blocks(n, 0)])
-        total = parts.sum(axis=1, keepdims=True)
-        sums = np.concatenate([total, total - parts], axis=1) * _kept(n, groups) if groups else total
-        return dataclasses.replace(bare, sums=sums)
-
-    @property
-    def groups(self) -> int:
-        return self.sums.shape[1] - 1
+            total += centred.sum(axis=0, dtype=np.float64)
+        for rows in _blocks(n):
+            bare.sums[rows] = bare.centred(rows) @ total
+        return bare
 
     def centred(self, rows: slice) -> np.ndarray:
         block = self.rows[rows] - self.mean
@@ -210,73 +192,30 @@ class _Layer:
         return block
 
 
-def _blocks(n: int, groups: int) -> Iterator[tuple[int, slice]]:
-    """All rows in bounded blocks, group by group (item i is in group i mod groups; 0 groups: one)."""
-    step = max(groups, 1)
-    for group in range(step):
-        for start in range(group, n, _BLOCK * step):
-            yield group, slice(start, start + _BLOCK * step, step)
+def _blocks(n: int) -> Iterator[slice]:
+    """All rows in bounded blocks."""
+    for start in range(0, n, _BLOCK):
+        yield slice(start, start + _BLOCK)
 
 
-def _kept(n: int, groups: int) -> Float[np.ndarray, "n scenarios"]:
-    """1 where item i is present: column 0 with all groups, column 1 + g without group g."""
-    kept = np.ones((n, 1 + groups))
-    if groups:
-        kept[np.arange(n), 1 + np.arange(n) % groups] = 0
-    return kept
-
-
-def _cross(x: _Layer, y: _Layer, groups: int) -> Float[np.ndarray, " scenarios"]:
-    """``||XᵀY||_F²`` with all items, then without each group.
-
-    With ``C = XᵀY`` and ``C_g`` the part of group g, ``||C - C_g||² = ||C||² - 2 <C, C_g> + ||C_g||²``,
-    and ``<C, C_g> = Σ x_i C y_i`` over the items of the group: no part needs to be kept.
-    """
-    step, n = max(groups, 1), len(x.rows)
+def _hsic(x: _Layer, y: _Layer) -> tuple[float, float]:
+    """Biased and debiased HSIC, up to factors that cancel."""
     total = np.zeros((x.rows.shape[1], y.rows.shape[1]))
-    shared, own = np.zeros(step), np.zeros(step)
-    for group in range(step):
-        part = np.zeros_like(total) if groups else total
-        for _, rows in (block for block in _blocks(n, groups) if block[0] == group):
-            left = x.centred(rows)
-            part += left.T @ (left if y is x else y.centred(rows))
-        if groups:
-            own[group] = np.vdot(part, part)
-            total += part
-    everything = np.vdot(total, total)
-    if not groups:
-        return np.array([everything])
-    weights = total.astype(np.result_type(x.rows, y.rows))
-    for group, rows in _blocks(n, groups):
-        shared[group] += np.multiply(x.centred(rows) @ weights, y.centred(rows), dtype=np.float64).sum()
-    return np.concatenate([[everything], everything - 2 * shared + own])
+    for rows in _blocks(len(x.rows)):
+        left = x.centred(rows)
+        total += left.T @ (left if y is x else y.centred(rows))
+    n, cross = len(x.rows), float(np.vdot(total, total))
+    biased = cross - 2 / n * float(x.sums @ y.sums) + float(x.sums.sum() * y.sums.sum()) / n**2
+    if n < 4:
+        return biased, math.nan
+    a_x, a_y = x.sums - x.squares, y.sums - y.squares
+    debiased = cross - float(x.squares @ y.squares) + float(a_x.sum() * a_y.sum()) / ((n - 1) * (n - 2))
+    return biased, debiased - 2 / (n - 2) * float(a_x @ a_y)
 
 
-def _hsic(x: _Layer, y: _Layer, groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """Biased and debiased HSIC, up to factors that cancel, with all items and without each group."""
-    cross, kept = _cross(x, y, groups), _kept(len(x.rows), groups)
-    n = kept.sum(axis=0)
-    r_x, r_y = x.sums[:, : 1 + groups], y.sums[:, : 1 + groups]
-    biased = cross - 2 / n * (r_x * r_y).sum(axis=0) + r_x.sum(axis=0) * r_y.sum(axis=0) / n**2
-    if n.min() < 4:
-        return biased, np.full_like(biased, np.nan)
-    k_x, k_y = x.squares[:, None] * kept, y.squares[:, None] * kept
-    a_x, a_y = r_x - k_x, r_y - k_y
-    debiased = cross - (k_x * k_y).sum(axis=0) + a_x.sum(axis=0) * a_y.sum(axis=0) / ((n - 1) * (n - 2))
-    return biased, debiased - 2 / (n - 2) * (a_x * a_y).sum(axis=0)
-
-
-def _own(layer: _Layer, groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """HSIC of a layer with itself; NaN where nothing but rounding is left of it."""
-    biased, debiased = _hsic(layer, layer, groups)
-    rounding = 32 * np.finfo(layer.rows.dtype).eps * biased[0]
-    return np.where(biased > rounding, biased, np.nan), np.where(debiased > rounding, debiased, np.nan)
-
-
-def _check_measurable(own: np.ndarray, layer: _Layer) -> None:
-    if np.isnan(own[0]):
+def _own(layer: _Layer, kind: int) -> float:
+    """HSIC of a layer with itself: more than what rounding leaves of it."""
+    found = _hsic(layer, layer)
+    if not found[kind] > 32 * np.finfo(layer.rows.dtype).eps * found[0]:
         refuse(layer.name, "rows that vary enough for debiased CKA", "a debiased variance of zero", "give more items that differ")
-
-
-def _ratio(hsic: np.ndarray, x_own: np.ndarray, y_own: np.ndarray) -> np.ndarray:
-    return hsic / np.sqrt(x_own * y_own)
+    return found[kind]

@@ -7,7 +7,7 @@ Contestants, each in a process of its own, on two encoders of 13 layers with d =
     bare Gram       the Gram matrix of every layer, its upper half by tiles of 1,000 × 1,000, and nothing else: a floor
     bare cross      XᵀY of every pair of layers and XᵀX of every layer, and nothing else: the other floor
     crosslens       linear_cka_encoders: checks, centring, biased and debiased CKA of all pairs
-    intervals       the same with bootstrap intervals of all pairs, 1,000 resamples
+    intervals       the same with 95 % intervals of all pairs
     stream          LinearCKAStream on blocks of 2,048 rows, each given once
     Gram cached     centred Gram matrices of all layers in memory, one inner product per pair (biased; up to n = 5,000)
     per pair        ||XᵀY||² / (||XᵀX|| ||YᵀY||) of centred layers, pair by pair (biased)
@@ -99,7 +99,7 @@ def _crosslens(layers: list[Any]) -> Any:
 def _intervals(layers: list[Any]) -> Any:
     from crosslens.alignment.cka_stream import linear_cka_encoders
 
-    return linear_cka_encoders(_encoders(layers), resamples=1_000)["a", "b"].biased
+    return linear_cka_encoders(_encoders(layers), intervals=True)["a", "b"].biased
 
 
 def _stream(layers: list[Any]) -> Any:

@@ -37,7 +37,6 @@ def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentPars
         "--train-fraction", type=fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
     )
     compare.add_argument("stores", nargs="+", metavar="STORE", help="two or more stores of the same items: of languages, or of encoders")
-    compare.add_argument("--resamples", type=whole_number, default=0, metavar="N", help="bootstrap intervals for all pairs of layers")
     compare.add_argument("--also", default="", metavar="LIST", help="other measures of the same layers, such as svcca,rsa")
     for verb in (align, compare):
         verb.add_argument("--out", metavar="DIR", help="write scores.jsonl and a report with figures to this folder")
@@ -179,10 +178,10 @@ def compare(arguments: argparse.Namespace) -> None:
     check_measures(also)
     stores = parallel_stores(arguments.stores, same_language=True)
     named = dict(zip(_names(stores), stores, strict=True))
-    run = _plan("compare", arguments, stores, {"resamples": arguments.resamples, "also": arguments.also}, list(named))
+    run = _plan("compare", arguments, stores, {"also": arguments.also}, list(named))
     others = measure_layers(named, also, arguments.seed)  # first: they refuse what CKA does not
-    scores = compare_stores(named, arguments.seed, resamples=arguments.resamples) + others
-    rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "95 % interval", "biased, shuffled rows", "n", *also)]
+    scores = compare_stores(named, arguments.seed) + others
+    rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "its 95 % interval", "biased, shuffled rows", "n", *also)]
     for pair in dict.fromkeys((score.source, score.target) for score in scores):
         rows += _similarity_rows([score for score in scores if (score.source, score.target) == pair], pair, also)
     n, d = stores[0].n, max(store.d for store in stores)

@@ -193,8 +193,8 @@ def _panels(study: Study, numbering: Numbering) -> str:
     entries = _conditions(study, _QUANTITIES) + [(Style("#3a3f45"), "debiased"), (Style("#3a3f45", dash="dashed"), "biased")]
     reading = (
         "each panel compares the same layer in two languages; colour and marker tell the encoder from its controls, solid lines are the "
-        "debiased and dashed lines the biased estimate, and the bands are 95 % intervals. Shuffled sentences show what the estimate "
-        "gives when there is no relation."
+        "debiased and dashed lines the biased estimate, and the bands are 95 % intervals of the former. Shuffled sentences show what the "
+        "estimate gives when there is no relation."
     )
     return figure(numbering, "Linear CKA by layer.", reading, legend(entries), [part for part in panels if part])
 

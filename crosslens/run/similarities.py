@@ -44,7 +44,7 @@ def read_layer(store: Activations, number: int) -> np.ndarray:
     return np.asarray(store.layer(number), np.float32)
 
 
-def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: int = 0) -> list[Score]:
+def compare_stores(stores: Mapping[str, Activations], seed: int) -> list[Score]:
     """Linear CKA, biased and debiased, of every layer of each store with every layer of each other, and of shuffled rows.
 
     Widths and numbers of layers may differ. The vectors are read block by block, and all products are computed once for all pairs.
@@ -52,7 +52,6 @@ def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: i
     Parameters
     ----------
     stores: name -> store; row i of all is the same item.
-    resamples: of the bootstrap that gives every pair of layers a 95 % interval; 0: none.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def compare_stores(stores: Mapping[str, Activations], seed: int, *, resamples: i
     """
     layers = {name: [store.layer(number) for number in store.layer_numbers] for name, store in stores.items()}
     scores = []
-    for pair, found in linear_cka_encoders(layers, resamples=resamples, seed=seed).items():
+    for pair, found in linear_cka_encoders(layers, intervals=True).items():
         x, y = (stores[name] for name in pair)
         common = _fields(stores, pair, seed)
         scores += cka_scores(found, x.layer_numbers, y.layer_numbers, common)
@@ -75,7 +74,7 @@ def _fields(stores: Mapping[str, Activations], pair: tuple[str, str], seed: int)
 
 
 def cka_scores(found: LayerCKA, rows: Sequence[int], columns: Sequence[int], common: Mapping[str, Any]) -> list[Score]:
-    """Biased and debiased CKA of every pair of layers as scores, with intervals where there are any.
+    """Biased and debiased CKA of every pair of layers as scores, the debiased with intervals where there are any.
 
     Parameters
     ----------
@@ -83,11 +82,11 @@ def cka_scores(found: LayerCKA, rows: Sequence[int], columns: Sequence[int], com
     common: everything else that the scores say, the number of items among it.
     """
     scores = []
-    biased, debiased = (found.biased, found.low, found.high), (found.debiased, found.debiased_low, found.debiased_high)
-    for quantity, (values, low, high) in (("linear_cka", biased), ("debiased_linear_cka", debiased)):
+    for quantity, values in (("linear_cka", found.biased), ("debiased_linear_cka", found.debiased)):
         for i, j in np.ndindex(values.shape):
-            interval = (float(low[i, j]), float(high[i, j])) if np.isfinite(low[i, j]) else (None, None)
-            place: dict[str, Any] = {"layer": rows[i], "other_layer": columns[j], "low": interval[0], "high": interval[1]}
+            place: dict[str, Any] = {"layer": rows[i], "other_layer": columns[j]}
+            if quantity == "debiased_linear_cka" and np.isfinite(found.debiased_low[i, j]):
+                place |= {"low": float(found.debiased_low[i, j]), "high": float(found.debiased_high[i, j])}
             scores.append(Score(**common, quantity=quantity, value=float(values[i, j]), **place))
     return scores
 

@@ -13,7 +13,6 @@ from crosslens.alignment import (
     alignment_error_interval,
     approximate_neighbours,
     linear_cka,
-    linear_cka_encoders,
     permutation_baseline,
     self_learning,
     token_embedding_alignment,
@@ -46,7 +45,6 @@ LINKS = [[0, 0, 0], [1, 0, 0]]
 DRAWS = {  # None would draw anew every time, and the result could not be had again
     "alignment_error_interval": lambda seed: alignment_error_interval(LINKS, LINKS, seed=seed),
     "approximate_neighbours": lambda seed: approximate_neighbours(X, X, seed=seed),
-    "linear_cka_encoders": lambda seed: linear_cka_encoders({"a": [X], "b": [X]}, resamples=2, seed=seed),
     "permutation_baseline": lambda seed: permutation_baseline(linear_cka, X, X, permutations=2, seed=seed),
     "self_learning": lambda seed: self_learning(X, X, [[i, i] for i in range(9)], keep_probability=1, seed=seed),
     "token_embedding_alignment": lambda seed: token_embedding_alignment(X, X, seed=seed),

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from crosslens.alignment.links import (
     aligned_rows,
@@ -179,7 +180,8 @@ def by_drawing(found, sure, possible, resamples):
         drawn = rng.choice(30, 30)
         right = sum(len(a[i] & s[i]) + len(a[i] & p[i]) for i in drawn)
         rates.append(1 - right / sum(len(a[i]) + len(s[i]) for i in drawn))
-    return np.quantile(rates, (0.025, 0.975))
+    tail = norm.cdf(-np.sqrt(30 / 29) * t.ppf(0.975, 29))
+    return np.quantile(rates, (tail, 1 - tail))
 
 
 def test_the_interval_is_that_of_drawing_sentences(rng):

@@ -1,14 +1,15 @@
-"""Bootstrap over groups against a loop and in a simulation; the permutation baseline against its definition."""
+"""Intervals of CKA against loops, whose coverage is in test_interval_coverage; the permutation baseline against its definition."""
 
 import functools
 
 import numpy as np
 import pytest
-from scipy.special import ndtr, stdtrit
+from scipy.optimize import brentq
+from scipy.special import stdtrit
 
-from crosslens.alignment.cka_products import Layer, Products, hsic, products
+from crosslens.alignment.cka_products import Layer, hsic, products
 from crosslens.alignment.geometry import rsa
-from crosslens.alignment.resampling import bootstrap_cka, permutation_baseline
+from crosslens.alignment.resampling import cka_intervals, permutation_baseline
 from crosslens.alignment.similarity import linear_cka
 from crosslens.errors import InputError
 
@@ -24,78 +25,78 @@ def group_products(layers, groups):
     return products(read, [slice(i, i + 1) for i in range(len(read))], groups)
 
 
-def resampled_cka(x, y, counts):
-    """A resample's biased and debiased CKA, pair of items by pair of items, from the definition in the docstring."""
-    n, groups = len(x), len(counts)
-    group = np.arange(n) % groups
+def intervals(x, y, groups=20):
+    found = group_products([x, y], groups)
+    squares = found.squares.sum(axis=0), found.squares.T @ found.squares
+    own = hsic(len(x), found.cross.sum(axis=(0, 1)), *squares)[1]
+    return cka_intervals(found, own / np.sqrt(np.outer(np.diag(own), np.diag(own))))
+
+
+def by_loops(x, y, groups):
+    """The two parts of the variance and the ends of the interval, pair of groups by pair of groups, as the docstring has it."""
+    n, value = len(x), linear_cka(x, y, debiased=True)
     grams = [side @ side.T for side in (x - x.mean(axis=0), y - y.mean(axis=0))]
-    factor = groups * (groups - 1) / (groups**2 - (counts**2).sum())
-    weight = np.empty((n, n))
-    for i, j in np.ndindex(n, n):
-        same = group[i] == group[j]
-        weight[i, j] = counts[group[i]] if same else factor * counts[group[i]] * counts[group[j]]
+    of = np.arange(n) % groups
 
-    def both(k, m):
-        diagonals, one = (np.diag(k), np.diag(m)), counts[group]
-        cross = (weight * k * m).sum()
-        debiased = cross - (1 + 2 / (n - 2)) * (one * diagonals[0] * diagonals[1]).sum()
-        return np.array([cross, debiased + (one @ diagonals[0]) * (one @ diagonals[1]) / ((n - 1) * (n - 2))])
+    def unbiased(a, b):
+        k, m = np.diag(a), np.diag(b)
+        return ((a * b).sum() - k @ m * (1 + 2 / (n - 2)) + k.sum() * m.sum() / ((n - 1) * (n - 2))) / (n * (n - 3))
 
-    return both(*grams) / np.sqrt(both(grams[0], grams[0]) * both(grams[1], grams[1]))
-
-
-def test_it_is_the_loop_over_resamples(rng):
-    x = rng.normal(size=(23, 4))
-    y = x[:, :3] + rng.normal(size=(23, 3))
-    found = bootstrap_cka(group_products([x, y], 7), 40, seed=5)
-    counts = np.random.default_rng(5).multinomial(7, np.full(7, 1 / 7), size=40).astype(float)
-    values = np.array([resampled_cka(x, y, count) for count in counts])
-    tail = ndtr(-np.sqrt(7 / 6) * stdtrit(6, 0.975))
-    for kind in range(2):
-        expected = np.quantile(values[:, kind], [tail, 1 - tail])
-        assert found[kind, :, 0, 1] == pytest.approx(expected, abs=1e-10)
-        assert found[kind, :, 1, 0] == pytest.approx(expected, abs=1e-10)
-        assert found[kind, :, 0, 0] == pytest.approx([1, 1], abs=1e-12)
-
-
-def test_every_group_once_is_the_value_itself(rng):
-    x, y = rng.normal(size=(30, 4)), rng.normal(size=(30, 6))
-    assert resampled_cka(x, y, np.ones(6)) == pytest.approx([linear_cka(x, y), linear_cka(x, y, debiased=True)], abs=1e-10)
+    b, c = (unbiased(gram, gram) for gram in grams)
+    g = grams[0] * grams[1] / np.sqrt(b * c) - value / 2 * (grams[0] ** 2 / b + grams[1] ** 2 / c)
+    means = np.array([[g[np.ix_(of == i, of == j)].mean() for j in range(groups)] for i in range(groups)])
+    row = np.array([means[i, np.arange(groups) != i].mean() for i in range(groups)])
+    own = (row - row.mean()) * (groups - 1) / (groups - 2)
+    left = [means[i, j] - own[i] - own[j] - row.mean() for i in range(groups) for j in range(i)]
+    pairs = 2 / groups**2 * np.square(left).sum() / (groups * (groups - 3) / 2)
+    items = 4 / groups * own.var(ddof=1)
+    slope = max(items - 2 * groups / (groups - 2) * pairs, 0) / value
+    if value <= 1.959964 * np.sqrt(pairs):
+        slope = items / ((grams[0] * grams[1]).sum() / n**2 / np.sqrt(b * c))
+    fixed, slope = 1.959964**2 * pairs, stdtrit(groups - 1, 0.975) ** 2 * slope
+    ends = (
+        [
+            brentq(lambda at: (value - at) ** 2 * (1 - value) - (fixed + slope * max(at, 0)) * (1 - at), *where)
+            for where in ((0, value), (value, 1))
+        ]
+        if value > 0 and value**2 * (1 - value) > fixed
+        else None
+    )
+    return pairs, items, ends
 
 
-def test_the_seed_decides_and_nothing_else(rng):
-    found = group_products([rng.normal(size=(40, 4)), rng.normal(size=(40, 3))], 20)
-    first, again, other = (bootstrap_cka(found, 50, seed) for seed in (1, 1, 2))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+@pytest.mark.parametrize("groups", [20, 7])
+def test_the_interval_is_its_definition(rng, groups):
+    x = rng.normal(size=(83, 4))
+    y = x[:, :3] + rng.normal(size=(83, 3))
+    _, _, ends = by_loops(x, y, groups)
+    found = intervals(x, y, groups)
+    assert found[:, 0, 1] == pytest.approx(ends, abs=1e-6)
+    assert found[:, 1, 0] == pytest.approx(ends, abs=1e-6)
+    assert found[:, 0, 0] == pytest.approx([1, 1], abs=1e-6)
 
 
-@pytest.mark.parametrize(("n", "d", "least", "most"), [(100, 5, 0.9, 0.985), (80, 40, 0.95, 1.0)])
-def test_intervals_hold_the_expected_value_about_as_often_as_they_say_and_more_often_with_many_dimensions(n, d, least, most):
-    """200 samples of one population; the truth is the mean over samples. The count alone has a standard error of 1.5 %."""
-    rng = np.random.default_rng(0)
-    scale = np.linspace(0.3, 2, d)
-    values, bounds = [], []
-    for _ in range(200):
-        x = rng.normal(size=(n, d)) * scale
-        y = 0.7 * x + rng.normal(size=(n, d))
-        found = group_products([x, y], 20)
-        squares = found.squares.sum(axis=0), found.squares.T @ found.squares
-        values.append([k[0, 1] / np.sqrt(k[0, 0] * k[1, 1]) for k in hsic(n, found.cross.sum(axis=(0, 1)), *squares)])
-        bounds.append(bootstrap_cka(found, 200, seed=0)[:, :, 0, 1])
-    truth, spread, bounds = np.mean(values, axis=0), np.std(values, axis=0), np.array(bounds)
-    covered = ((bounds[:, :, 0] <= truth) & (truth <= bounds[:, :, 1])).mean(axis=0)
-    assert (covered >= least).all() and (covered <= most).all(), covered
-    width = (bounds[:, :, 1] - bounds[:, :, 0]).mean(axis=0) / (2 * 1.96 * spread)
-    assert (width > 0.9).all() and (width < 1.6).all(), width
+def test_of_unrelated_sides_it_holds_0_and_of_nearly_equal_ones_it_ends_below_1(rng):
+    low, high = intervals(*rng.normal(size=(2, 200, 10)))[:, 0, 1]
+    assert low < 0 <= high < 0.1
+    x = rng.normal(size=(200, 10))
+    low, high = intervals(x, x + 0.05 * rng.normal(size=x.shape))[:, 0, 1]
+    assert 0.98 < low < high < 1
 
 
-def test_pairs_without_products_and_layers_without_variance_have_no_interval(rng):
-    found = group_products([rng.normal(size=(40, 2)), rng.normal(size=(40, 3))], 20)
-    for where in ((0, 1), (0, 0)):
-        cross = found.cross.copy()
-        cross[:, :, where[0], where[1]] = np.nan if where == (0, 1) else 0
-        assert np.isnan(bootstrap_cka(Products(cross, found.squares), 100, 0)[:, :, 0, 1]).all()
+def test_scale_and_order_of_the_sides_change_nothing(rng):
+    x, y = rng.normal(size=(2, 60, 4))
+    first, second = intervals(x, x + y), intervals(1e3 * (x + y), x)
+    assert first[:, 0, 1] == pytest.approx(second[:, 0, 1], abs=1e-9)
+
+
+def test_pairs_without_products_and_layers_of_which_one_group_holds_all_have_no_interval(rng):
+    x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 3))
+    found = group_products([x, y], 20)
+    found.cross[:, :, 0, 1] = np.nan
+    assert np.isnan(cka_intervals(found, np.ones((2, 2)))[:, 0, 1]).all()
+    x[np.arange(40) % 20 != 3] = 0
+    assert np.isnan(intervals(x, y)[:, 0, 1]).all()
 
 
 def test_the_baseline_is_its_definition(rng):

@@ -5,7 +5,6 @@ import pytest
 
 from crosslens.alignment import linear_cka, linear_cka_layers, similarity
 from crosslens.errors import InputError
-from crosslens.stats import jackknife_interval
 
 
 def gram_cka(x, y):
@@ -106,34 +105,29 @@ def test_outlier_dimensions_leave_float32_exact_to_1e_4(rng, debiased):
 def test_blocks_of_rows_change_nothing(pair, monkeypatch):
     x, y = pair
     whole = linear_cka_layers([x, x**2], [y, y**2])
+    alone = linear_cka(x, y), linear_cka(x, y, debiased=True)
     monkeypatch.setattr(similarity, "_BLOCK", 7)
+    assert (linear_cka(x, y), linear_cka(x, y, debiased=True)) == pytest.approx(alone, abs=1e-12)
     parts = linear_cka_layers([x, x**2], [y, y**2])
-    for name in ("biased", "debiased", "low", "high", "debiased_low", "debiased_high"):
+    for name in ("biased", "debiased", "debiased_low", "debiased_high"):
         assert np.allclose(getattr(parts, name), getattr(whole, name), atol=1e-12, equal_nan=True), name
 
 
 @pytest.mark.parametrize(
     ("n", "dtype", "tolerance"), [(60, np.float64, 1e-9), (47, np.float64, 1e-9), (7, np.float64, 1e-9), (200, np.float32, 1e-4)]
 )
-def test_layers_are_single_calls_and_intervals_are_the_brute_force_jackknife(rng, n, dtype, tolerance):
+def test_layers_are_single_calls_and_have_intervals_around_them(rng, n, dtype, tolerance):
     xs = [(rng.normal(size=(n, d)) * rng.uniform(0.2, 3, size=d) + 5).astype(dtype) for d in (8, 5, 6)]
     ys = [(x[:, :4] + rng.normal(size=(n, 4))).astype(dtype) for x in xs[:2]]
     if dtype == np.float32:
         xs[0][:, 2] += 300  # the references multiply before they centre: in float64 they are good to 1e-7 here, no better
     result = linear_cka_layers(xs, ys)
     assert result.n == n
-    assert result.biased.shape == result.debiased.shape == result.low.shape == result.debiased_high.shape == (3, 2)
-    group = np.arange(n) % min(20, n)
+    assert result.biased.shape == result.debiased.shape == result.debiased_low.shape == result.debiased_high.shape == (3, 2)
     for i, j in np.ndindex(3, 2):
         assert result.biased[i, j] == pytest.approx(gram_cka(xs[i], ys[j]), abs=tolerance)
         assert result.debiased[i, j] == pytest.approx(gram_debiased_cka(xs[i], ys[j]), abs=tolerance)
-        for reference, low, high in ((gram_cka, result.low, result.high), (gram_debiased_cka, result.debiased_low, result.debiased_high)):
-            if i != j:
-                assert np.isnan(low[i, j]) and np.isnan(high[i, j])
-                continue
-            left_out = np.array([reference(xs[i][group != g], ys[j][group != g]) for g in range(group.max() + 1)])
-            expected = jackknife_interval(reference(xs[i], ys[j]), left_out)
-            assert (low[i, j], high[i, j]) == pytest.approx(expected, abs=10 * tolerance)
+        assert result.debiased_low[i, j] < result.debiased[i, j] < result.debiased_high[i, j] <= 1
 
 
 def test_an_interval_that_cannot_be_computed_is_nan_and_the_value_stays(rng):
@@ -142,7 +136,7 @@ def test_an_interval_that_cannot_be_computed_is_nan_and_the_value_stays(rng):
     y = rng.normal(size=(40, 3))
     result = linear_cka_layers([x], [y])
     assert result.biased[0, 0] == pytest.approx(gram_cka(x, y), abs=1e-10)
-    assert np.isnan([result.low[0, 0], result.high[0, 0], result.debiased_low[0, 0], result.debiased_high[0, 0]]).all()
+    assert np.isnan([result.debiased_low[0, 0], result.debiased_high[0, 0]]).all()
 
 
 def test_layers_may_come_from_a_generator_an_array_or_a_memory_map(rng, tmp_path):

@@ -183,9 +183,7 @@ def test_other_measures_are_columns(sentences, capsys):
 
 
 def test_other_measures_are_drawn_over_layers(sentences, capsys):
-    assert (
-        main(["compare", "eng", "fra", "rus", "--also", "svcca,procrustes_distance", "--resamples", "30", "--quiet", "--out", "run"]) == 0
-    )
+    assert main(["compare", "eng", "fra", "rus", "--also", "svcca,procrustes_distance", "--quiet", "--out", "run"]) == 0
     page = render_report("run")
     for label, direction in (("SVCCA", "higher"), ("Procrustes distance", "lower")):
         assert page.count(f"{label} by layer.</strong>") == 1
@@ -224,7 +222,6 @@ def refused(tmp_path, types, sentences):
 
 WORDS = ["--dictionary", "train.txt", "--test", "test.txt"]
 REFUSED_LATE = {
-    "few items for intervals": (["compare", "few-deu", "few-spa", "--resamples", "9"], "deu[0]: expected at least 20 row(s) "),
     "few items for a measure": (
         ["compare", "few-deu", "few-spa", "--also", "mean_cca"],
         "mean_cca of layer 0, deu: expected more items than ",
@@ -251,9 +248,9 @@ def test_a_measure_refuses_before_cka_is_computed(refused, monkeypatch, capsys):
     assert main(["compare", "few-deu", "few-spa", "--also", "mean_cca", "--quiet"]) == 2
 
 
-def test_a_negative_number_of_resamples_is_refused_and_leaves_no_folder(sentences, tmp_path, capsys):
+def test_a_negative_seed_is_refused_and_leaves_no_folder(sentences, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["compare", "eng", "fra", "--resamples", "-1", "--quiet", "--out", "run"])
+        main(["compare", "eng", "fra", "--seed", "-1", "--quiet", "--out", "run"])
     assert stopped.value.code == 2
     err = capsys.readouterr().err
     assert err.startswith("crosslens: arguments: ") and "a whole number from 0 to 4294967295 is needed, not '-1'" in err
