@@ -2,7 +2,7 @@
 
 Intervals are made of debiased linear CKA, of precision at k, and of the alignment error rate; the other measures have none.
 
-The count of 1,000 samples has a standard error of 0.7 %, that of 150 one of 1.8 %.
+The count of 500 samples has a standard error of 1 %, that of 200 one of 1.5 %.
 """
 
 import numpy as np
@@ -44,12 +44,12 @@ HARD = {(0.15, "decaying", "normal"), (0.6, "decaying", "heavy"), (0.99, "decayi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "d"), [(200, 10), (200, 100), (200, 400), (2000, 10), (2000, 50)])
+@pytest.mark.parametrize(("n", "d"), [(200, 10), (200, 100), (2000, 20)])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
 def test_the_interval_of_cka_holds_the_truth_about_as_often_as_it_says(kind, n, d):
-    covered = coverage_of_cka(1000 if n == 200 else 400, n, d, *kind)
-    least = 0.88 if n == 200 and kind in HARD else 0.92 if n == 200 else 0.915  # 93 % less the error of the count, or as the docstring says
-    assert least <= covered <= 0.99, covered  # of unrelated sides it ends at 0: 97.5 % are due
+    covered = coverage_of_cka(500 if n == 200 else 200, n, d, *kind)
+    least = 0.87 if n == 200 and kind in HARD else 0.9  # 93 %, or 90 % as the docstring says, less thrice the count's error
+    assert least <= covered <= 0.995, covered  # of unrelated sides it ends at 0: 97.5 % are due
 
 
 @pytest.mark.slow
