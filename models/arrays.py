@@ -2,19 +2,35 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import torch
-from safetensors.torch import load, load_file
+from safetensors import SafetensorError
+from safetensors.torch import load, load_file, save_file
 from torch import Tensor
 
-from crosslens.errors import refuse
+from crosslens.errors import OutputError, refuse
 
-__all__ = ["DTYPES", "as_tensor", "extremes", "load_tensors", "stored"]
+__all__ = ["DTYPES", "as_tensor", "extremes", "load_tensors", "save_tensors", "stored"]
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: str | Path) -> None:
+    """Write a file of tensors (safetensors).
+
+    Raises
+    ------
+    OutputError: it cannot be written; the disk is full, say.
+    """
+    try:
+        save_file(dict(tensors), path)
+    except SafetensorError as error:  # of another library, which would be shown as a fault of this one
+        remedy = "free some space and go on with the same run; what is finished is kept"
+        refuse(str(path), "a file that can be written", f"an error ({error})", remedy, OutputError)
 
 
 def stored(state: Tensor, dtype: str, name: str) -> np.ndarray:

@@ -14,12 +14,11 @@ from typing import Any, TypedDict
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import read_json, same_settings, sha256_file, write_json
-from crosslens.models.arrays import load_tensors
+from crosslens.models.arrays import load_tensors, save_tensors
 from crosslens.models.distributed import World, like, whole
 
 __all__ = ["latest_checkpoint", "load_best", "load_checkpoint", "save_best", "save_checkpoint"]
@@ -120,7 +119,7 @@ def _write(final: Path, files: dict[str, dict[str, Tensor]], state: dict[str, An
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     for name, tensors in files.items():
-        save_file(tensors, aside / name)
+        save_tensors(tensors, aside / name)
     write_json(aside / "state.json", {**state, "sha256": {name: sha256_file(aside / name) for name in files}})
     shutil.rmtree(final, ignore_errors=True)
     os.replace(aside, final)

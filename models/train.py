@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -144,11 +144,13 @@ def _train(
         model = build_model(recipe, vocabularies).to(world.device)
     runner = spread(model, world, one_language=recipe.batch_languages == "one")
     optimiser = build_optimiser(model, recipe.optimisation)
-    done, memory = 0, {"tokens": 0, "seconds": 0.0, "best": math.inf, "worse": 0, "stopped": False}
+    done = 0
+    memory: dict[str, Any] = {"tokens": 0, "seconds": 0.0, "best": math.inf, "worse": 0, "stopped": False, "loss": 0.0, "predicted": 0}
     checkpoint = latest_checkpoint(folder / "checkpoints")
     if checkpoint is not None:
-        done, memory = load_checkpoint(checkpoint, model, optimiser, settings)
-        check_shape(memory, f"{checkpoint / 'state.json'}, extra", _Memory, "delete this checkpoint folder")
+        done, found = load_checkpoint(checkpoint, model, optimiser, settings)
+        check_shape(found, f"{checkpoint / 'state.json'}, extra", _Memory, "delete this checkpoint folder")
+        memory |= found
     with world.together():
         feed = Feed(recipe, data, vocabularies, world.rank, world.size)
         events = Events(folder, done, tensorboard=recipe.tensorboard, silent=not world.first)
@@ -175,6 +177,8 @@ class _Memory(TypedDict):
     best: float
     worse: int
     stopped: bool
+    loss: NotRequired[float]  # since the last line of the log; older checkpoints have neither
+    predicted: NotRequired[int]
 
 
 @dataclasses.dataclass
@@ -213,7 +217,7 @@ def _loop(run: _Run, runner: torch.nn.Module, done: int) -> None:
             if now % recipe.log_every == 0 or now == recipe.steps:
                 meter.log(now)
             if now % recipe.validate_every == 0 or now == recipe.steps:
-                meter.log(now) if meter.pending or meter.predicted else None
+                meter.log(now) if meter.pending or memory["predicted"] else None
                 _validate(run, now)
                 meter.restart()
             if now % recipe.save_every == 0 or now == recipe.steps or memory["stopped"]:
@@ -284,7 +288,10 @@ def _validate(run: _Run, now: int) -> None:
 
 
 class _Meter:
-    """Adds up losses between log lines; on a GPU it looks at them only then, so that the queue of work never runs dry."""
+    """Adds up losses between log lines; on a GPU it looks at them only then, so that the queue of work never runs dry.
+
+    What has been added up since the last line is remembered with the checkpoint: a resumed run logs the mean of the whole interval.
+    """
 
     def __init__(self, run: _Run) -> None:
         self.run, self.note, self.started = run, "", time.monotonic()
@@ -294,7 +301,7 @@ class _Meter:
 
     def _clear(self) -> None:
         self.pending: list[tuple[int, torch.Tensor, torch.Tensor, int]] = []
-        self.loss, self.predicted, self.tokens, self.work = 0.0, 0, 0, 0.0
+        self.tokens, self.work = 0, 0.0
 
     def add(self, step: int, loss: Any, norm: torch.Tensor, batch: Step) -> None:
         self.pending.append((step, loss, norm, batch.predicted))
@@ -313,7 +320,9 @@ class _Meter:
         for (step, _, _, predicted), (loss, norm) in zip(self.pending, self.run.world.total(values).tolist(), strict=True):
             need_number(f"loss at step {step}", loss)
             need_number(f"gradient norm at step {step}", norm)
-            self.loss, self.predicted, self.note = self.loss + loss * predicted, self.predicted + predicted, f"loss {loss:.2f}"
+            self.run.memory["loss"] += loss * predicted
+            self.run.memory["predicted"] += predicted
+            self.note = f"loss {loss:.2f}"
         self.pending = []
 
     def log(self, now: int) -> None:
@@ -321,11 +330,12 @@ class _Meter:
         passed = time.monotonic() - self.started
         memory, rate = self.run.memory, self.tokens / passed
         memory["seconds"] += passed
-        line = {"step": now, "tokens": memory["tokens"], "loss": self.loss / self.predicted, "tokens_per_second": round(rate)}
+        line = {"step": now, "tokens": memory["tokens"], "loss": memory["loss"] / memory["predicted"], "tokens_per_second": round(rate)}
         line["seconds"] = round(memory["seconds"], 3)
         if self.peak is not None:
             line["utilisation"] = round(self.work / passed / (self.peak * self.run.world.size), 4)
         self.run.events.write(line)
+        memory.update(loss=0.0, predicted=0)
         self._clear()
         self.restart()
 

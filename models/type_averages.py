@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from crosslens.activation_files import ActivationsWriter
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.models.arrays import load_tensors, stored
+from crosslens.models.arrays import load_tensors, save_tensors, stored
 from crosslens.models.distributed import World
 from crosslens.models.encode import Encoded
 from crosslens.models.loading import PretrainedEncoder
@@ -167,7 +166,7 @@ class _Sums:
 
     def save(self) -> None:
         aside = self._path.with_suffix(".partial")
-        save_file(self.sums, aside)
+        save_tensors(self.sums, aside)
         os.replace(aside, self._path)
         self._saved = time.monotonic()
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import interrupted_runs
 import pytest
+from safetensors import SafetensorError
 from toy_texts import log, toy_recipe, weights, without_times
 
 from crosslens.errors import OutputError, StoreError
 from crosslens.files import lock_folder
+from crosslens.models import arrays
 from crosslens.models.checkpoint import latest_checkpoint
 from crosslens.models.settings import with_overrides
 from crosslens.models.train import train
@@ -138,3 +140,27 @@ def test_a_damaged_checkpoint_is_refused_by_name(undisturbed, toy, tmp_path, nam
         path.unlink()
     with pytest.raises(StoreError, match=f"step-00000030/{name}: expected the file that was written, got another checksum; delete this"):
         train(toy, folder, resume=True)
+
+
+def test_a_line_of_the_log_that_a_kill_has_cut_in_two_is_about_all_its_steps(stopped_at, toy, undisturbed):
+    """The checkpoint after step 16 is between the lines of steps 15 and 20: the second is the mean of five steps, not of four."""
+    recipe = with_overrides(toy, {"save_every": 4})
+    folder = stopped_at(recipe, 18)
+    train(recipe, folder, resume=True)
+    assert without_times(log(folder)) == without_times(log(undisturbed))
+
+
+def test_a_disk_that_is_full_at_a_checkpoint_is_said_to_be_so(toy, undisturbed, tmp_path, monkeypatch):
+    """The library that writes tensors has errors of its own, which would be shown as a fault of this one."""
+
+    def full(*_):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(arrays, "save_file", full)
+        with pytest.raises(
+            OutputError, match=r"model.safetensors: expected a file that can be written, got an error \(I/O .*\); free some"
+        ):
+            train(toy, tmp_path / "run")
+    train(toy, tmp_path / "run", resume=True)
+    assert weights(tmp_path / "run") == weights(undisturbed)
