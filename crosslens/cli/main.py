@@ -3,17 +3,26 @@
 Nothing heavy is imported before a verb runs, so help is immediate.
 """
 
+from crosslens.cli.process import end_at_once, run
+
+if __name__ == "__main__":
+    run()  # before anything is imported that takes time
+
 import argparse
+import contextlib
 import errno
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import NoReturn
 
 from crosslens import __version__
 from crosslens.cli import alignment, extraction, probes
 from crosslens.cli.arguments import fraction, whole_number
-from crosslens.errors import CrosslensError, panics_as_errors
+from crosslens.errors import CrosslensError, cut, panics_as_errors
 
 __all__ = ["build_parser", "main"]
 
@@ -135,21 +144,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
+    with _interrupts() as interrupted:
+        try:
+            with panics_as_errors():
+                getattr(verbs, parsed.verb)(parsed)
+        except BaseException as error:  # whatever an interrupt has become in the hands of others, it is one
+            return _stopped(parsed) if interrupted else _failed(parsed, error)
+    return 0
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Make Ctrl-C an exception, which lets what is being written be tidied away; the list has an item once that has happened."""
+    seen: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = before in (end_at_once, signal.default_int_handler) and threading.current_thread() is threading.main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, interrupt)
     try:
-        with panics_as_errors():
-            getattr(verbs, parsed.verb)(parsed)
-    except CrosslensError as error:
+        yield seen
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+def _stopped(parsed: argparse.Namespace) -> int:
+    again = "the same command with --resume goes on" if parsed.verb == "train" else "the same command goes on"
+    resumed = parsed.verb in _RESUMED and not (parsed.verb == "probe" and parsed.out is None)
+    kept = f"; what is finished is kept, {again}" if resumed else ""
+    print(f"crosslens: stopped{kept}", file=sys.stderr)
+    return 130
+
+
+def _failed(parsed: argparse.Namespace, error: BaseException) -> int:
+    """Say what went wrong in one line; returns the exit status."""
+    if isinstance(error, CrosslensError):
         return _fail(str(error))
-    except KeyboardInterrupt:
-        again = "the same command with --resume goes on" if parsed.verb == "train" else "the same command goes on"
-        resumed = parsed.verb in _RESUMED and not (parsed.verb == "probe" and parsed.out is None)
-        kept = f"; what is finished is kept, {again}" if resumed else ""
-        print(f"crosslens: stopped{kept}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
+    if isinstance(error, KeyboardInterrupt):
+        return _stopped(parsed)
+    if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
+    if isinstance(error, OSError):
         where = error.filename or getattr(parsed, "out", None) or "output"
         remedy = (
             "free some space and run the same command again; what is finished is kept"
@@ -157,21 +198,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else "check the path and its rights"
         )
         return _fail(f"{where}: expected a file that can be read or written, got an error ({error.strerror or error}); {remedy}")
-    except MemoryError:
+    if isinstance(error, MemoryError):
         return _fail("memory: expected enough for the work, got none left; give less text at a time, or a smaller encoder")
-    except Exception as error:  # a fault of ours: said in one line, with the way to its traceback
-        if os.environ.get("CROSSLENS_TRACEBACK"):
-            raise
-        _fail(f"internal error: {type(error).__name__}: {error}; set CROSSLENS_TRACEBACK=1 to see where, and report it")
-        return 1
-    return 0
+    if not isinstance(error, Exception) or os.environ.get("CROSSLENS_TRACEBACK"):
+        raise error
+    told = cut(str(error), 1000)  # a fault of ours: said in one line, with the way to its traceback
+    _fail(f"internal error: {type(error).__name__}: {told}; set CROSSLENS_TRACEBACK=1 to see where, and report it")
+    return 1
 
 
 def _fail(message: str) -> int:
     if os.environ.get("RANK", "0") == "0":  # under torchrun all processes fail alike, and the first one says it
         print("crosslens: " + " ".join(message.split()), file=sys.stderr)
     return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())
