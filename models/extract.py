@@ -150,7 +150,7 @@ def store_settings(
         "unit": reading.unit,
         "pooling": reading.pool,
         "special_tokens": reading.special_tokens,
-        "long_input": reading.long_input,
+        "long_input": "window, context from the left" if encoder.causal and reading.long_input == "window" else reading.long_input,
         "arrays": arrays,
         "dtype": dtype,
         "precision": encoder.precision,

@@ -32,6 +32,7 @@ _PROBES = ("a", "The cat sat on the mat, and the dog lay there.")
 # Largest difference, relative to the largest state of its layer, that rounding explains. float32 gives some 5e-7 and bfloat16, which
 # has 8 bits, 2e-3 to 6e-3 in encoders of 6 and 12 layers; an ignored mask gives more than a tenth.
 _ROUNDING = {"float32": 1e-4, "bfloat16": 5e-2}
+_SAME = 1e-5  # of products of the same shape, as here, rounding is the same, too: what a causal encoder sees gives the same bits
 _NO_LIMIT = 10**9  # tokenisers without a longest input say 1e30
 _SHORTEST_LIMIT = 512  # taken where neither the model nor its tokeniser names a longest input
 
@@ -53,6 +54,7 @@ class PretrainedEncoder:
     fingerprint: 16 hexadecimal digits over configuration, weights and tokeniser (and the seed of a random copy).
     padding_difference: largest difference that padding made to the states of some short texts, relative to the largest state of the
         layer that it was found in; 0 or rounding for an encoder that honours its mask.
+    causal: whether a token changes no state before it, as has been tried: the encoder sees the text to the left only.
     padding_free: whether that is more than rounding, so that only inputs of equal length may share a batch.
     revision: for an encoder from the hub, the commit that was loaded, as far as that is known; otherwise "".
 
@@ -79,7 +81,7 @@ class PretrainedEncoder:
         tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
         self._segments = any(getattr(table, "num_embeddings", 0) > 1 for table in tables)
         self._rows = _embeddings(model)
-        self.layers, self.d, self.padding_difference = _try_out(self)
+        self.layers, self.d, self.padding_difference, self.causal = _try_out(self)
         self.padding_free = self.padding_difference > _rounding(precision)
         if self.padding_free:
             say(
@@ -375,8 +377,8 @@ def _embeddings(model: Any) -> int:
 
 
 @torch.inference_mode()
-def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float]:
-    """Number and width of an encoder's hidden states, and the largest difference that padding makes to them.
+def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float, bool]:
+    """Number and width of an encoder's hidden states, the largest difference that padding makes to them, and whether it is causal.
 
     Raises
     ------
@@ -401,7 +403,9 @@ def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float]:
             f"a difference of {beside:.2g} of the largest state beside a text of the same length",
             "choose another encoder, or switch off what mixes texts (a normalisation over the batch, say)",
         )
-    return len(alone[0]), int(alone[0][0].shape[-1]), difference
+    other = _real_states(encoder, [[*long[:-1], mate[-1]]])[0]  # another last token
+    before = _difference([state[:-1] for state in alone[1]], [state[:-1] for state in other]) if len(long) > 1 else 0.0
+    return len(alone[0]), int(alone[0][0].shape[-1]), difference, before <= _SAME
 
 
 def _real_states(encoder: PretrainedEncoder, rows: list[list[int]]) -> list[list[Tensor]]:

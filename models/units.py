@@ -8,7 +8,11 @@ searching: a piece belongs to every word whose characters it covers. A piece tha
 out of a word that has others.
 
 Text longer than the encoder's longest input is read through windows that overlap by half, and each piece is taken from the window
-in which it stands farthest from an edge that cuts the text (Wu & Dredze 2019, § 3, shift windows by half, too); or it is cut, and counted.
+with the most context that the encoder can see: the one in which the piece stands farthest from an edge that cuts the text (Wu & Dredze
+2019, § 3, shift windows by half, too), or, in an encoder that sees nothing behind a piece, the one in which it stands farthest from the
+left edge. So a causal encoder's pieces have all the text before them in the first window, and at least half a window in the others.
+Where attention slides, and a layer sees w pieces to the left, more context never takes any away, so the same window is the right one;
+beyond w for each layer it changes nothing. Or the text is cut, and counted.
 """
 
 import dataclasses
@@ -116,7 +120,7 @@ def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Rea
     InputError: a sentence has no token at all, or a pair is too long and may not be cut.
     """
     tokens = _tokenise(encoder, corpus, rows, second, cut_pairs=reading.long_input == "truncate")
-    inputs, owner, column = _windows(tokens, encoder.max_length, reading.long_input)
+    inputs, owner, column = _windows(tokens, encoder, reading.long_input)
     rows_of = np.repeat(np.arange(len(rows)), np.diff(tokens.base))
     if reading.unit in ("sentence", "pair"):
         token, item, columns = _sentences(encoder, corpus, rows, tokens, rows_of, reading)
@@ -182,9 +186,9 @@ def _encode_pairs(encoder: PretrainedEncoder, firsts: list[str], seconds: list[s
     return [encodings[i] for i in range(len(firsts))]
 
 
-def _windows(tokens: _Tokens, longest: int, long_input: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+def _windows(tokens: _Tokens, encoder: PretrainedEncoder, long_input: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """The inputs of the encoder, from which of them each token's vector is taken, and where it stands there."""
-    owner, column = np.full(len(tokens.ids), -1), np.full(len(tokens.ids), -1)
+    owner, column, longest = np.full(len(tokens.ids), -1), np.full(len(tokens.ids), -1), encoder.max_length
     inputs: list[np.ndarray] = []
     for begin, end in zip(tokens.base[:-1].tolist(), tokens.base[1:].tolist(), strict=True):
         if begin == end:  # a blank line, of a tokeniser without special tokens
@@ -202,7 +206,7 @@ def _windows(tokens: _Tokens, longest: int, long_input: str) -> tuple[list[np.nd
         if long_input == "truncate":
             windows = whose = [body[:room]]
         else:
-            windows, whose = _overlapping(body, room)
+            windows, whose = _overlapping(body, room, causal=encoder.causal)
         for number, (window, mine) in enumerate(zip(windows, whose, strict=True)):
             taken = np.r_[front, window, back]
             mine = np.r_[front if number == 0 else front[:0], mine, back if number == len(windows) - 1 else back[:0]]
@@ -212,10 +216,13 @@ def _windows(tokens: _Tokens, longest: int, long_input: str) -> tuple[list[np.nd
     return inputs, owner, column
 
 
-def _overlapping(body: np.ndarray, room: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _overlapping(body: np.ndarray, room: int, *, causal: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Windows of ``room`` tokens, each half a window after the one before, the last one full; and the tokens each is asked for."""
     starts = [*range(0, len(body) - room, room - room // 2), len(body) - room]
-    edges = [0, *((before + room + after) // 2 for before, after in zip(starts[:-1], starts[1:], strict=True)), len(body)]
+    if causal:  # only the left edge cuts something off
+        edges = [0, *(start + room for start in starts)]
+    else:
+        edges = [0, *((before + room + after) // 2 for before, after in zip(starts[:-1], starts[1:], strict=True)), len(body)]
     return [body[start : start + room] for start in starts], [body[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
 
 

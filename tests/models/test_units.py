@@ -115,15 +115,15 @@ def test_windows_hold_every_token_once_and_the_special_ones_always(encoder):
 
 
 @settings(deadline=None)
-@given(st.integers(2, 40), st.integers(1, 200))
-def test_a_token_is_taken_where_it_has_most_context(room, more):
+@given(st.integers(2, 40), st.integers(1, 200), st.booleans())
+def test_a_token_is_taken_where_it_has_most_context(room, more, causal):
     length = room + more
-    windows, whose = units._overlapping(np.arange(length), room)
+    windows, whose = units._overlapping(np.arange(length), room, causal=causal)
     assert all(len(window) == room for window in windows) and np.array_equal(np.concatenate(whose), np.arange(length))
 
     def context(window, token):
         left = token - window[0] if window[0] else length
-        return min(left, window[-1] - token if window[-1] < length - 1 else length)
+        return left if causal else min(left, window[-1] - token if window[-1] < length - 1 else length)
 
     for window, mine in zip(windows, whose, strict=True):
         for token in mine:
