@@ -58,7 +58,8 @@ def aside_of(folder: Path) -> Path:
 def check_place(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any], restart: bool) -> None:
     """Refuse a place that is taken: by files, by a store with other settings, by somebody's folder that is called like ours."""
     aside = aside_of(folder)
-    if folder.is_dir() and any(folder.glob("*.safetensors")) and all(map(_OURS.fullmatch, os.listdir(folder))):
+    names = os.listdir(folder) if folder.is_dir() else []
+    if "manifest.json" not in names and any(name.endswith(".safetensors") for name in names) and all(map(_OURS.fullmatch, names)):
         refuse(str(folder), "a store", "one without manifest.json", "restore it, or delete the store and extract it again", StoreError)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)

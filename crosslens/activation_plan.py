@@ -45,7 +45,8 @@ class Plan:
         self._path, self._folder, self._schema = path, folder, schema
         self._file: parquet.ParquetWriter | None = None
         self._sink: pa.OSFile | None = None
-        self._waiting: dict[str, list[Any]] = {}
+        self._waiting: dict[str, list[pa.Array]] = {}
+        self._written = 0
         self._blocks: list[Block] = []
         if schema is not None:
             self._open(schema)
@@ -67,9 +68,9 @@ class Plan:
         if rows.keys() != self._waiting.keys():
             refuse("columns", ", ".join(self._waiting), ", ".join(rows), "give the same columns each time")
         for name, column in rows.items():
-            self._waiting[name] += column
+            self._waiting[name].append(_array(name, column, self._schema.field(name).type))  # a tenth of what the list takes
         self.n += next(iter(lengths.values()))
-        while len(next(iter(self._waiting.values()))) >= _GROUP:
+        while self.n - self._written >= _GROUP:
             self._write_group()
 
     def end_block(self, **facts: Any) -> None:
@@ -78,7 +79,7 @@ class Plan:
         self._blocks.append(Block(len(self._blocks), start, self.n, json.loads(json.dumps(facts))))
 
     def _open(self, schema: pa.Schema) -> None:
-        self._schema, self._waiting = schema, {name: [] for name in schema.names}
+        self._schema, self._waiting = schema, {name: [pa.array([], schema.field(name).type)] for name in schema.names}
         with on_disk(self._folder):
             self._sink = pa.OSFile(os.fsencode(self._path), "wb")  # as bytes: a name need not be UTF-8
             self._file = parquet.ParquetWriter(self._sink, schema)
@@ -86,11 +87,12 @@ class Plan:
     def _write_group(self) -> None:
         """Write the first rows that wait. Groups are of one size, so that the file does not depend on how the rows came."""
         assert self._schema is not None and self._file is not None
-        arrays = [_array(field.name, self._waiting[field.name][:_GROUP], field.type) for field in self._schema]
+        waiting = {name: pa.concat_arrays(arrays) for name, arrays in self._waiting.items()}
+        rest = np.arange(_GROUP, len(next(iter(waiting.values()))))  # taken: a slice would hold the whole group
+        self._waiting = {name: [array.take(rest)] for name, array in waiting.items()}
         with on_disk(self._folder):
-            self._file.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
-        for column in self._waiting.values():
-            del column[:_GROUP]
+            self._file.write_table(pa.Table.from_arrays([array[:_GROUP] for array in waiting.values()], schema=self._schema))
+        self._written += min(_GROUP, self.n - self._written)
 
     def end(self) -> list[Block]:
         blocked = self._blocks[-1].stop if self._blocks else 0
@@ -98,7 +100,7 @@ class Plan:
             refuse("plan", "every row in a block", f"{self.n - blocked} rows behind the last one", "call end_block after them")
         if self._file is None:
             refuse("plan", "an index with columns", "none", "add rows, or give a schema")
-        if any(self._waiting.values()):
+        if self.n > self._written:
             self._write_group()
         self.close()
         return self._blocks

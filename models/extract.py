@@ -34,7 +34,7 @@ __all__ = ["check_text", "extract", "store_settings"]
 # Bytes of text in a block: some 32,000 tokens, so many that nearly all batches can be full and yet hold inputs of like length; a run
 # that is killed has to encode its last block again. A GPU's batches are larger.
 _BLOCK_TEXT = {"cpu": 1 << 17, "cuda": 1 << 20}
-_KEPT = 1 << 21  # bytes of text that are remembered between the two passes: a short text is tokenised once
+_KEPT = 1 << 19  # bytes of text that are remembered between the two passes: a short text is tokenised once
 
 
 def extract(
