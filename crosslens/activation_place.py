@@ -98,7 +98,7 @@ def read_blocks(aside: Path) -> tuple[list[Block], str]:
 def _rows(index: Path) -> int:
     """Rows of the index by its last bytes, which a file that was cut does not have; -1 where there is no index."""
     try:
-        return int(parquet.read_metadata(index).num_rows)
+        return int(parquet.read_metadata(pa.OSFile(os.fsencode(index))).num_rows)  # as bytes: a name need not be UTF-8
     except (OSError, pa.ArrowException):
         return -1
 

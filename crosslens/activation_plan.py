@@ -65,6 +65,7 @@ class Plan:
             refuse("columns", "columns of one length", str(lengths or "none"), "give each item a value in each column")
         if self._schema is None:
             self._open(pa.schema([pa.field(name, _array(name, column).type) for name, column in rows.items()]))
+        assert self._schema is not None
         if rows.keys() != self._waiting.keys():
             refuse("columns", ", ".join(self._waiting), ", ".join(rows), "give the same columns each time")
         for name, column in rows.items():

@@ -140,14 +140,14 @@ def main() -> int:
     log, chance = scratch / "log", random.Random(f"{seed} {job} {how}")
     torch.set_num_threads(1)  # a fork of several would hang
     shrink()
-    if status := cli.main([*command, "--out", str(scratch / "first"), "--quiet"]):
+    if status := cli.main([*command, "--out", str(scratch / "first" / "run"), "--quiet"]):
         return status
     started = time.monotonic()
-    if status := run(command, scratch / "undisturbed", log):
+    if status := run(command, scratch / "undisturbed" / "run", log):
         print(log.read_text())
         return status
-    seconds, whole = time.monotonic() - started, files(scratch / "undisturbed")
-    if names := differing(files(scratch / "first"), whole):
+    seconds, whole = time.monotonic() - started, files(scratch / "undisturbed" / "run")
+    if names := differing(files(scratch / "first" / "run"), whole):
         print("two undisturbed runs differ:", names)
         return 1
     shutil.rmtree(scratch / "undisturbed")
