@@ -66,7 +66,7 @@ def disturbed(recipe: str, folder: Path, how: str, usual: float, largest: int, d
     for turn in range(draw.randint(1, 3) if how != "full" else 1):
         after = most = None
         if how == "full":
-            most = int(largest ** draw.uniform(0.3, 1.0))
+            most = max(1000, int(largest ** draw.uniform(0.3, 1.0)))  # room for what is said, which goes to a file as well
         else:
             after = draw.uniform(0, 1.05 * usual)
         status = ended(start(recipe, folder, resume=turn > 0, most=most), after, signal.SIGINT if how == "interrupt" else signal.SIGKILL)
