@@ -17,7 +17,7 @@ from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
 from crosslens.stats import cluster_sums, difference_interval
 
-__all__ = ["control_labels", "selectivity"]
+__all__ = ["control_labels", "mean_difference", "selectivity"]
 
 _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
@@ -84,15 +84,31 @@ def selectivity(correct: np.ndarray, control: np.ndarray, groups: np.ndarray | N
     """
     if control.ndim != 2 or control.shape[1:] != correct.shape or control.size == 0:
         refuse("control", f"outcomes of {len(correct)} items, at least one", f"shape {control.shape}", "score the same items")
-    n = len(correct)
-    differences = correct - control.mean(axis=0)
-    more, squares = float(differences.sum()), float(np.square(differences).sum())
-    half = _Z * math.sqrt(squares + 1 - more**2 / (n + 2)) / (n + 2)
-    centre = more / (n + 2)
+    low, high = mean_difference(correct.astype(np.float64), control.mean(axis=0), groups)[1:]
     # of whole counts, so that 0.9 - 0.3 is 0.6
-    difference = (int(correct.sum()) * len(control) - int(control.sum())) / (n * len(control))
+    return (int(correct.sum()) * len(control) - int(control.sum())) / (len(correct) * len(control)), low, high
+
+
+def mean_difference(first: np.ndarray, second: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
+    """Mean difference of outcomes from 0 to 1 (means over repetitions need not be whole) of the same items, and its 95 % interval.
+
+    Parameters
+    ----------
+    first, second: shape (n,). groups: shape (n,), which items stand and fall together.
+
+    Returns
+    -------
+    first minus second, low, high: each from -1 to 1.
+
+    >>> mean_difference(np.array([1.0, 0.5]), np.array([0.0, 0.5]))[0]
+    0.5
+    """
+    n, differences = len(first), first - second
+    more, squares = float(differences.sum()), float(np.square(differences).sum())
     if groups is not None:
         balance, of = cluster_sums(differences, groups)
         if len(of) < n:
-            return (difference, *difference_interval(balance, of)[1:]) if len(of) > 1 else (difference, -1.0, 1.0)
-    return difference, max(-1.0, centre - half), min(1.0, centre + half)
+            return (more / n, *difference_interval(balance, of)[1:]) if len(of) > 1 else (more / n, -1.0, 1.0)
+    half = _Z * math.sqrt(squares + 1 - more**2 / (n + 2)) / (n + 2)
+    centre = more / (n + 2)
+    return more / n, max(-1.0, centre - half), min(1.0, centre + half)

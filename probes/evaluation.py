@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.control_tasks import control_labels, selectivity
+from crosslens.probes.control_tasks import control_labels, mean_difference, selectivity
 from crosslens.probes.controls import (
     Accuracy,
     check_classes,
@@ -115,6 +115,8 @@ class ControlTask:
     accuracy: shape (s, L).
     selectivity: per layer accuracy minus mean control accuracy, from -1 to 1; higher is better.
     low, high: shape (L,), its 95 % interval over items.
+    chance: accuracy of always naming the most frequent control label of training, mean over control tasks.
+    above_chance: shape (L, 3), mean control accuracy minus chance, and its 95 % interval: above 0 the probe learns labels that say nothing.
     """
 
     kind: str
@@ -123,6 +125,8 @@ class ControlTask:
     selectivity: Float[np.ndarray, " L"]
     low: Float[np.ndarray, " L"]
     high: Float[np.ndarray, " L"]
+    chance: float
+    above_chance: Float[np.ndarray, "L 3"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -324,7 +328,7 @@ class _Again:
 
 
 def _control(again: _Again, types: ArrayLike | None, texts: ArrayLike | None, seeds: list[int], answers: Answers) -> ControlTask:
-    task, correct = again.task, []
+    task, correct, always = again.task, [], []
     names = None if types is None else check_labels(types, "types", len(task.codes))
     same = None if texts is None else check_labels(texts, "texts", len(task.codes))
     for seed in seeds:
@@ -333,11 +337,13 @@ def _control(again: _Again, types: ArrayLike | None, texts: ArrayLike | None, se
             told = f"one label for all {len(task.parts.train)} items with seed {seed}"
             refuse("types", "types whose control labels differ", told, "give more types, other seeds, or leave types out")
         correct.append(again.answers(codes, task.parts.train) == codes[task.parts.test])
-    outcomes = np.stack(correct)
+        always.append(codes[task.parts.test] == np.bincount(codes[task.parts.train]).argmax())
+    outcomes, constant = np.stack(correct), np.stack(always).mean(axis=0)
+    above = [mean_difference(outcomes[:, layer].mean(axis=0), constant, answers.groups) for layer in range(len(task.layers))]
     chosen = [selectivity(answers.correct[layer], outcomes[:, layer], answers.groups) for layer in range(len(task.layers))]
     value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
     kind = "shuffled_labels" if names is None else "word_types"
-    return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high)
+    return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high, float(constant.mean()), np.array(above))
 
 
 def _shuffled(task: _Task, seed: int, texts: np.ndarray | None) -> np.ndarray:

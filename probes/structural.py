@@ -4,8 +4,9 @@
     depth       ||B h_i||^2 against the number of edges between word i and the root      the same, section 2.3
 
 B has ``rank`` rows. It minimises the mean over sentences of ``Σ_ij |d_ij - predicted_ij| / s²`` or ``Σ_i |d_i - predicted_i| / s``,
-s being the sentence's number of words, by L-BFGS on all sentences, a batch at a time. What it then predicts is measured in
-:mod:`crosslens.probes.structural_scores`.
+s being the sentence's number of words, by L-BFGS on all sentences, a batch at a time. On the corners of ``|x|`` L-BFGS stops short: what it
+minimises is ``sqrt(x² + w²) - w``, for widths w that shrink to a hundredth of an edge, each from where the last one ended. What it then
+predicts is measured in :mod:`crosslens.probes.structural_scores`.
 """
 
 import warnings
@@ -29,7 +30,8 @@ __all__ = ["KINDS", "StructuralProbe", "structural_loss"]
 
 KINDS = ("distance", "depth")
 _START = 2.0  # mean of ||B h||² before training, about a tree's depths
-_TOLERANCE = 1e-5  # of the loss: a step that lowers it by a smaller share is the last
+_TOLERANCE = 1e-5  # of the loss: a step that lowers it by a smaller share is the last of its stage
+_WIDTHS = (1.0, 0.3, 0.1, 0.03, 0.01)  # edges: the corner of |x| is rounded off over these, one stage after the other
 _PATIENCE = 10  # steps that may pass without a lower loss of the development sentences
 _PAIRS = 1 << 18  # pairs of words that are compared at a time
 _ROWS = 2048  # words that are read at a time
@@ -41,14 +43,15 @@ class StructuralProbe(BaseEstimator):
     """A linear map of word vectors under which squared distances (or norms) are those of dependency trees.
 
     Vectors are divided by one number, learnt from the training words, so that the start suits any encoder; for distances their mean is
-    subtracted first, which changes no distance. Training ends where a step lowers the loss by less than a hundred-thousandth; or, where
-    development sentences are given, when ten steps have not lowered theirs, and the projection with the lowest one is kept.
+    subtracted first, which changes no distance. Training ends where, at the smallest width, a step lowers the loss by less than a
+    hundred-thousandth; or, where development sentences are given, when ten steps have not lowered theirs, and the projection with the
+    lowest one is kept.
 
     Parameters
     ----------
     kind: "distance" or "depth".
     rank: rows of B, at most d; the paper finds no gain above 64 or 128.
-    max_iter: most steps of the optimiser.
+    max_iter: most steps of the optimiser, over all widths.
     seed: draws the B that training begins with.
 
     Attributes
@@ -56,6 +59,7 @@ class StructuralProbe(BaseEstimator):
     projection_: shape (rank, d), B for the vectors as they are given.
     loss_: its mean loss per sentence on the development sentences, or the training sentences without them; from 0, lower is better.
     n_iter_: steps that were made.
+    converged_: whether training ended as it should: False where the optimiser gave up, or ``max_iter`` steps did not suffice.
     n_features_in_: d.
 
     References
@@ -72,7 +76,7 @@ class StructuralProbe(BaseEstimator):
     [0.0, 1.0, 2.0, 3.0]
     """
 
-    def __init__(self, kind: str = "distance", rank: int = 64, max_iter: int = 500, seed: int = 0) -> None:
+    def __init__(self, kind: str = "distance", rank: int = 64, max_iter: int = 1000, seed: int = 0) -> None:
         self.kind = kind
         self.rank = rank
         self.max_iter = max_iter
@@ -91,7 +95,7 @@ class StructuralProbe(BaseEstimator):
 
         Warns
         -----
-        ConvergenceWarning: ``max_iter`` steps were made while the loss still fell.
+        ConvergenceWarning: ``max_iter`` steps were made while the loss still fell, or the optimiser says that it could not go on.
 
         Raises
         ------
@@ -110,9 +114,10 @@ class StructuralProbe(BaseEstimator):
         for part in (train, watched or train):
             part.mean, part.scale = mean, scale
         first = np.random.default_rng(seed).normal(0, np.sqrt(_START / (rank * train.d)), (rank, train.d))
-        best, self.loss_, self.n_iter_, converged = _descend(first, train, watched, max_iter)
-        if not converged:
-            message = f"max_iter: expected convergence, got none in {max_iter} step(s); raise max_iter"
+        best, self.loss_, self.n_iter_, why = _descend(first, train, watched, max_iter)
+        self.converged_ = not why
+        if why:
+            message = f"max_iter: expected convergence, got none in {self.n_iter_} step(s) ({why}); raise max_iter"
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self.projection_ = (best / scale).astype(train.dtype)
         self.n_features_in_ = train.d
@@ -225,6 +230,7 @@ def structural_loss(
     vectors: Float[np.ndarray, "m d"],
     gold: Float[np.ndarray, "b ..."],
     weights: Float[np.ndarray, "b ..."],
+    width: float = 0.0,
 ) -> tuple[float, Float[np.ndarray, "k d"]]:
     """The loss of a batch of sentences, summed over them, and its gradient.
 
@@ -233,6 +239,7 @@ def structural_loss(
     projection: B. vectors: the words of b sentences on end.
     gold: shape (b, t, t) distances or (b, t) depths, t being the longest sentence's length; shorter ones fill the front.
     weights: of the same shape: 1 / s² or 1 / s for the pairs or words of a sentence of s words, 0 behind them.
+    width: in edges; above 0 ``|x|`` is ``sqrt(x² + width²) - width``.
 
     Returns
     -------
@@ -251,47 +258,68 @@ def structural_loss(
     squares = np.square(padded).sum(axis=-1)
     if gold.ndim == 2:
         off = squares - gold
-        by_mapped = 2 * (np.sign(off) * weights)[..., None] * padded
+        size, sign = _rounded(off, width)
+        by_mapped = 2 * (sign * weights)[..., None] * padded
     else:
         off = squares[:, :, None] + squares[:, None, :] - 2 * (padded @ padded.swapaxes(1, 2)) - gold
-        signs = np.sign(off) * weights  # symmetric
+        size, sign = _rounded(off, width)
+        signs = sign * weights  # symmetric
         by_mapped = 4 * (signs.sum(axis=2)[..., None] * padded - signs @ padded)
-    loss = float((np.abs(off) * weights).sum(dtype=np.float64))
+    loss = float((size * weights).sum(dtype=np.float64))
     return loss, by_mapped[there].T @ vectors
 
 
-def _descend(first: np.ndarray, train: _Treebank, watched: _Treebank | None, max_iter: int) -> tuple[np.ndarray, float, int, bool]:
-    """The best projection, its loss, the number of steps, and whether the loss had stopped falling."""
-    best: tuple[float, int, np.ndarray] = (np.inf, 0, first)
-    steps, shape = 0, first.shape
+def _rounded(off: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
+    """``|x|`` and its derivative, the corner rounded off over a width."""
+    if width == 0:
+        return np.abs(off), np.sign(off)
+    root = np.sqrt(np.square(off) + off.dtype.type(width**2))
+    return root - off.dtype.type(width), off / root
 
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        loss, gradient = _mean_loss(flat.reshape(shape), train)
-        return loss, gradient.ravel()
+
+def _descend(first: np.ndarray, train: _Treebank, watched: _Treebank | None, max_iter: int) -> tuple[np.ndarray, float, int, str]:
+    """The best projection, its loss, the number of steps, and why it is no minimum ("" where it is one, or dev said when to stop)."""
+    best: tuple[float, int, np.ndarray] = (np.inf, 0, first)
+    steps, shape, why, enough, at = 0, first.shape, "", False, first.ravel()
 
     def watch(flat: np.ndarray) -> None:
-        nonlocal best, steps
+        nonlocal best, steps, enough
         steps += 1
         if watched is not None:
             loss = _mean_loss(flat.reshape(shape), watched)[0]
             if loss < best[0]:
                 best = loss, steps, flat.reshape(shape).copy()
             elif steps - best[1] >= _PATIENCE:
+                enough = True
                 raise StopIteration  # which is how scipy is told to end
 
-    options = {"maxiter": max_iter, "maxfun": 4 * max_iter, "ftol": _TOLERANCE, "gtol": 0.0}
-    found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", callback=watch, options=options)
-    converged = steps < max_iter
+    for width in _WIDTHS:
+
+        def objective(flat: np.ndarray, width: float = width) -> tuple[float, np.ndarray]:
+            loss, gradient = _mean_loss(flat.reshape(shape), train, width)
+            return loss, gradient.ravel()
+
+        left = max_iter - steps
+        if not left:
+            why = "the loss still fell"
+            break
+        options = {"maxiter": left, "maxfun": 4 * left, "ftol": _TOLERANCE, "gtol": 0.0}
+        found = minimize(objective, at, jac=True, method="L-BFGS-B", callback=watch, options=options)
+        at = found.x
+        why = "" if found.success else "the loss still fell" if steps >= max_iter else str(found.message)
+        if enough:
+            why = ""
+            break
     if watched is None:
-        return found.x.reshape(shape), float(found.fun), steps, converged
-    return best[2], best[0], steps, converged
+        return at.reshape(shape), _mean_loss(at.reshape(shape), train)[0], steps, why
+    return best[2], best[0], steps, why
 
 
-def _mean_loss(projection: np.ndarray, treebank: _Treebank) -> tuple[float, np.ndarray]:
+def _mean_loss(projection: np.ndarray, treebank: _Treebank, width: float = 0.0) -> tuple[float, np.ndarray]:
     """Loss per sentence, and its gradient in float64."""
     loss, gradient = 0.0, np.zeros(projection.shape)
     for batch in treebank.batches():
-        some, by_projection = structural_loss(projection.astype(treebank.dtype), *batch)
+        some, by_projection = structural_loss(projection.astype(treebank.dtype), *batch, width)
         loss += some
         gradient += by_projection
     return loss / len(treebank.lengths), gradient / len(treebank.lengths)

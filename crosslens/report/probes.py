@@ -26,7 +26,8 @@ _DEFINITIONS = (
     ("Majority class", "Always giving the label that is most frequent in training."),
     ("Intervals", "95 %, over test items: Wilson’s (1927) for shares, Agresti & Min’s (2005) for differences on the same items; others are "
      "named in the details of scores.jsonl. They do not include the choice of the layer."),
-    ("Over seeds", "Lowest and highest accuracy after training on bootstrap samples of the training items, one for each seed."),
+    ("Retrained on resampled items", "Lowest and highest accuracy after training on bootstrap samples of the training items. Such a sample "
+     "repeats items and lacks others, so that the probe is usually a little worse: it is no interval of the value."),
     ("Clearly above", "Where encoder and random encoder were compared item by item, the 95 % interval of the difference lies above 0. "
      "Elsewhere the whole interval lies above the control’s, which is stricter. Neither is corrected for the number of comparisons."),
 )  # fmt: skip

@@ -178,8 +178,21 @@ def _selective(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> 
     if score is None or math.isnan(score.value):
         return ""
     weak = score.low is not None and score.low <= 0
-    remark = ": " + tag("strong", "the probe learns labels without meaning as well") if weak else ""
+    remark = f": {tag('strong', _weak(runs, task, subject, chosen))}" if weak else ""
     return f"Selectivity is {text(estimate(score))}{remark}. "
+
+
+def _weak(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> str:
+    """What a selectivity that may be 0 says: that labels without meaning are learnt as well, or that neither are learnt."""
+    controls = [control for name in LABEL_CONTROLS if (control := control_at(runs, subject, task, name, chosen)) is not None]
+    details = (controls[0].details or {}) if controls else {}
+    above, chance = details.get("above_chance"), details.get("chance")
+    if not isinstance(above, dict) or not isinstance(chance, float):
+        return "the score is not clearly above that on labels without meaning"
+    if above["low"] > 0:
+        return "the probe learns labels without meaning as well"
+    at = f"{decimal(controls[0].value)}, where always the same answer gives {decimal(chance)}"
+    return f"no more is learnt than of labels without meaning, and of these nothing: they are at chance ({at})"
 
 
 def _surface(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> str:

@@ -254,7 +254,7 @@ def _cell(score: Score | None, n: int | None) -> str:
     return value_cell(score) + ("" if score is None or score.n == n else tag("small", f"n = {score.n:,}"))
 
 
-_TOLD = {"spread": "Over seeds", "penalty": "C, chosen on dev"}
+_TOLD = {"resampled": "Retrained on resampled items", "penalty": "C, chosen on dev"}
 
 
 def _quiet(words: str) -> str:

@@ -72,11 +72,18 @@ class Shared:
 
     Attributes
     ----------
-    rows: shape (m,), True for these. counts: how many, for the details of scores.
+    rows: shape (m,), True for these. same: shape (m,), True for those of them that have the same label there.
+    counts: how many, for the details of scores.
     """
 
     rows: np.ndarray
+    same: np.ndarray
     counts: SharedTexts
+
+    def of(self, places: np.ndarray) -> "Shared":
+        """The same of items that stand at these places: edges of sentences, say."""
+        rows, same = self.rows[places], self.same[places]
+        return Shared(rows, same, dataclasses.replace(self.counts, train=int(rows.sum()), same_label=int(same.sum())))
 
     def details(self) -> dict[str, Any]:
         """What is told beside a score; nothing where no text is shared."""
@@ -93,8 +100,8 @@ def shared_texts(names: np.ndarray, labels: np.ndarray, parts: Parts) -> Shared:
     train, dev, test = names[parts.train], names[parts.dev], names[parts.test]
     rows = np.isin(test, train)
     trained = set(zip(train.tolist(), labels[parts.train].tolist(), strict=True))
-    same = sum(one in trained for one in zip(test.tolist(), labels[parts.test].tolist(), strict=True))
-    return Shared(rows, SharedTexts(int(rows.sum()), same, int(np.isin(test, dev).sum()), int(np.isin(dev, train).sum())))
+    same = np.array([one in trained for one in zip(test.tolist(), labels[parts.test].tolist(), strict=True)], bool)
+    return Shared(rows, same, SharedTexts(int(rows.sum()), int(same.sum()), int(np.isin(test, dev).sum()), int(np.isin(dev, train).sum())))
 
 
 def probe_outcomes(result: ProbeResult, items: TestItems, common: Mapping[str, Any], task: str) -> list[Outcomes]:

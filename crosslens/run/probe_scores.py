@@ -54,7 +54,7 @@ def _layer_scores(
     """One layer's test scores: the encoder's, and those of its controls."""
     answers, random = result.answers, result.random_encoder
     spread = result.resampled[:, layer]
-    mine = {**details, "spread": [float(spread.min()), float(spread.max())]} if len(spread) else dict(details)
+    mine = {**details, "resampled": [float(spread.min()), float(spread.max())]} if len(spread) else dict(details)
     if random is not None:
         ends = ("difference", "low", "high")
         mine["above_control"] = dict(zip(ends, paired_interval(answers.correct[layer], random.correct[layer], answers.groups), strict=True))
@@ -75,7 +75,7 @@ def _answer_scores(
     answers: Answers, fields: Mapping[str, Any], layer: int, details: dict[str, Any], shared: Shared, whole: bool
 ) -> list[Score]:
     reached, n = answers.accuracy[layer], len(answers.true)
-    common = {key: value for key, value in details.items() if key not in ("above_control", "spread")}
+    common = {key: value for key, value in details.items() if key not in ("above_control", "resampled")}
     if len(answers.labels) <= _MOST_CLASSES and "condition" not in fields:
         labels = [str(label) for label in answers.labels]
         details = details | {"f1": {label: _rounded(f1) for label, f1 in zip(labels, answers.f1[layer], strict=True)}}
@@ -96,7 +96,8 @@ def _control_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, 
     outcome, accuracy = control.correct[:, layer].mean(axis=0), control.accuracy[:, layer]
     groups, left = result.answers.groups, ~shared.rows
     ends = _mean_ends(outcome, groups)
-    told = {**details, "spread": [float(accuracy.min()), float(accuracy.max())]}
+    above = dict(zip(("difference", "low", "high"), control.above_chance[layer].tolist(), strict=True))
+    told = {**details, "over_seeds": [float(accuracy.min()), float(accuracy.max())], "chance": control.chance, "above_chance": above}
     without: dict[str, Any] = {}
     if shared.rows.any() and left.any():
         some = None if groups is None else groups[left]

@@ -4,7 +4,7 @@ A task says which texts it needs and measures their stored activations. Its meas
 
     condition      None (the encoder), random_encoder, majority, control_task or shuffled_labels, character_ngrams, fasttext
     layer          None where a measurement belongs to none
-    details        part ("test", or "dev", by which layers are chosen), penalty, spread over seeds, sizes, f1 and so on
+    details        part ("test", or "dev", by which layers are chosen), penalty, sizes, f1 and so on
 
 The outcome of each test item stands beside them (:mod:`crosslens.run.probe_items`); from these :mod:`crosslens.run.probe_comparison`
 makes paired tests.

@@ -96,9 +96,10 @@ class StructuralTask(TreebankTask):
 
     def _beside(self, score: Score, items: np.ndarray, shared: Shared) -> Score:
         """The score with what it is without the sentences that training has, too."""
-        sentence = items[:, 0]
-        without = without_shared(items[:, 2] == 1, sentence, dataclasses.replace(shared, rows=shared.rows[sentence]))
-        return dataclasses.replace(score, details={**(score.details or {}), **without})
+        edges = shared.of(items[:, 0])
+        without = without_shared(items[:, 2] == 1, items[:, 0], edges)
+        kept = {name: value for name, value in (score.details or {}).items() if name != "shared_texts"}
+        return dataclasses.replace(score, details={**kept, **edges.details(), **without})
 
     def _outcomes(self, found: np.ndarray, part: _Part, fields: Mapping[str, Any]) -> Outcomes:
         """Which edges of the trees (or which roots) were found: an item is the dependent of an edge, or a root."""
@@ -134,7 +135,7 @@ class StructuralTask(TreebankTask):
         train, dev = parts["train"], parts["dev"]
         probe = StructuralProbe(self.kind, rank=min(_RANK, vectors["train"].shape[1]), seed=seed)
         probe.fit(vectors["train"], train.heads, train.lengths, (vectors["dev"], dev.heads, dev.lengths))
-        details = {**told, "rank": probe.rank, "steps": probe.n_iter_, "dev_loss": float(probe.loss_)}
+        details = {**told, "rank": probe.rank, "steps": probe.n_iter_, "dev_loss": float(probe.loss_), "converged": probe.converged_}
         measured = {part: self._measured(probe, vectors[part], parts[part]) for part in ("dev", "test")}
         scores = [_score(one, quantity, fields, details) for quantity, one in measured["test"].probe.items()]
         if "condition" not in fields:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.errors import InputError
+from crosslens.probes import structural
 from crosslens.probes.structural import StructuralProbe, structural_loss
 from crosslens.probes.structural_scores import structural_scores
 from crosslens.word_labels import tree_depths, tree_distances
@@ -184,7 +185,9 @@ def test_fit_leaves_parameters_alone_and_forgets():
 
 
 def test_stopping_early_is_said():
-    with pytest.warns(ConvergenceWarning, match=r"max_iter: expected convergence, got none in 1 step\(s\); raise max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"max_iter: expected convergence, got none in 1 step\(s\) \(the loss still fell\); raise max_iter"
+    ):
         StructuralProbe(rank=3, max_iter=1).fit(*treebank(0, 20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -347,3 +350,26 @@ def test_refusals_of_the_measures():
         structural_scores([predicted[0], predicted[1] * np.nan, predicted[2]], flat, lengths)
     with pytest.raises(InputError, match=r"punctuation: expected \d+ values True or False, got int64 of shape"):
         structural_scores(predicted, flat, lengths, np.zeros(len(flat), np.int64))
+
+
+@pytest.mark.parametrize("kind", ["distance", "depth"])
+def test_where_it_stops_plain_adam_finds_hardly_less(kind, monkeypatch):
+    """The loss has corners, on which a quasi-Newton method stops short unless they are rounded off."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(4, 12, 40)
+    heads = np.concatenate([[0, *(rng.integers(1, j + 1) for j in range(1, s))] for s in lengths.tolist()])
+    turn = np.linalg.qr(rng.normal(size=(64, 64)))[0]
+    x = (rng.normal(size=(len(heads), 64)) / np.arange(1, 65) ** 0.8 @ turn).astype(np.float32)  # few directions have most of the variance
+    probe = StructuralProbe(kind, rank=16).fit(x, heads, lengths)
+    treebank = structural._Treebank(x, heads, lengths, kind, "X")
+    at, mean, square = probe.projection_.astype(np.float64), 0.0, 0.0
+    least = structural._mean_loss(at, treebank)[0]
+    assert probe.converged_ and least == pytest.approx(probe.loss_, rel=1e-4)
+    for step in range(1, 151):
+        gradient = structural._mean_loss(at, treebank)[1]
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        at = at - 5e-4 * (1 - step / 151) * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+        least = min(least, structural._mean_loss(at, treebank)[0])
+    assert least > 0.95 * probe.loss_
+    monkeypatch.setattr(structural, "_WIDTHS", (0.0,))
+    assert StructuralProbe(kind, rank=16).fit(x, heads, lengths).loss_ > 1.1 * probe.loss_

@@ -62,7 +62,7 @@ def label_scores(
         place = {**fields, "layer": layer}
         yield share(p, n // 2, details={**told, "part": "dev"}, **place)
         above = {"difference": p - random, "low": p - random - 0.03, "high": p - random + 0.03}
-        mine = {**told, "penalty": 0.1, "spread": [p - 0.01, p], "above_control": above, "dropped": {"no such label": 3}}
+        mine = {**told, "penalty": 0.1, "resampled": [p - 0.01, p], "above_control": above, "dropped": {"no such label": 3}}
         yield share(p, n, details={**mine, **class_details(p, n, labels)}, **place)
         yield Score(quantity="macro_f1", value=p - 0.02, n=n, details=told, **place)
         yield share(random, n, condition="random_encoder", details=told, **place)

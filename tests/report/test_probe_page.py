@@ -225,7 +225,7 @@ def test_without_controls_the_page_says_that_nothing_is_known(tmp_path: Path) ->
 
 def test_selectivity_that_reaches_zero_is_remarked(tmp_path: Path) -> None:
     rows = change(upos(), lambda s: dataclasses.replace(s, value=0.01, low=-0.02, high=0.04) if s.quantity == "selectivity" else s)
-    assert "Selectivity is 0.010 [−0.020, 0.040]: the probe learns labels without meaning as well." in made(tmp_path, rows)
+    assert "Selectivity is 0.010 [−0.020, 0.040]: the score is not clearly above that on labels without meaning." in made(tmp_path, rows)
 
 
 def test_classifiers_of_the_text_are_compared_with_but_are_no_controls(page: Page) -> None:
@@ -320,7 +320,7 @@ def test_every_layer_is_in_the_table_of_its_task_with_dev_spread_and_penalty(sou
     told = dict(zip(table[0], table[9], strict=True))
     assert told["EncoderAccuracy"] == "0.898 [0.878, 0.915]"
     assert told["Encoder, devAccuracy"].startswith("0.8") and told["C, chosen on dev"] == "0.1"
-    assert re.fullmatch(r"0\.8\d+ to 0\.8\d+", told["Over seeds"])
+    assert re.fullmatch(r"0\.8\d+ to 0\.8\d+", told["Retrained on resampled items"])
     assert re.fullmatch(r"[\d,]+", told["EncoderCodelength of the labels"])
 
 
