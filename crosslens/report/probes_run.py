@@ -8,7 +8,8 @@ Besides the keys that every score has, the page reads these of ``details`` (all 
   counts of true label by answer.
 * ``corrected_p``: the row is a paired test, with the fields of ``crosslens.probes.paired_tests.PairedTest``; rows may also carry
   such tests as a list under ``paired_tests``.
-* ``penalty``, ``resampled`` (lowest and highest value after training on bootstrap samples), ``over_seeds`` (of control tasks), ``n_train``, ``classes``, ``dropped`` (reason -> count), ``truncated``.
+* ``penalty``, ``resampled`` (lowest and highest value after training on bootstrap samples), ``n_train``,
+  ``classes``, ``dropped`` (reason -> count), ``truncated``.
 
 ``config.json`` says under ``not_measured`` what the battery lacks: task -> reason.
 """
