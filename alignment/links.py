@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_positive_int, check_seed
 from crosslens.corpus import read_lines
-from crosslens.errors import OutputError, refuse
+from crosslens.errors import OutputError, quote, refuse
 from crosslens.files import write_whole
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "write_pharaoh",
 ]
 
-_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)", re.ASCII)
+_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:
         for piece in line.split():
             link = _LINK.fullmatch(piece)
             if link is None:
-                refuse(f"{path}:{number + 1}", "links such as 0-0 or 0p0", repr(piece), "repair the line")
+                refuse(f"{path}:{number + 1}", "links such as 0-0 or 0p0", quote(piece), "repair the line")
             i, j = int(link[1]) - first, int(link[3]) - first
             if min(i, j) < 0:
                 refuse(f"{path}:{number + 1}", f"words counted from {first}", repr(piece), f"pass first={1 - first} if they are not")

@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from crosslens.block_files import block_checksums
+from crosslens.checks import check_name
 from crosslens.errors import StoreError, cut, quote, refuse
 from crosslens.files import check_shape, fingerprint, read_json, sha256_file
 from crosslens.progress import Progress
@@ -124,6 +125,8 @@ class Activations:
         self.layer_numbers = self._numbers("hidden")
         self.layers = len(self.layer_numbers)
         self.language: str = self.manifest.get("language", "")
+        if self.language:
+            check_name(self.language, f"{self.folder / 'manifest.json'}, key language", StoreError)
         self.unit: str = self.manifest.get("unit", "")
         self.encoder: str = self.manifest.get("encoder", "")
         self._row = self.d * self.dtype.itemsize  # bytes

@@ -4,13 +4,45 @@ Each function takes a value and the name its caller knows it by, and returns the
 same value (as an array where needed) when it is fit for use.
 """
 
+import unicodedata
 from typing import Any
 
 import numpy as np
 
-from crosslens.errors import refuse
+from crosslens.errors import CrosslensError, InputError, quote, refuse
 
-__all__ = ["check_fraction", "check_labels", "check_matrix", "check_paired", "check_positive_int", "check_seed"]
+__all__ = [
+    "as_array",
+    "check_fraction",
+    "check_labels",
+    "check_matrix",
+    "check_name",
+    "check_paired",
+    "check_positive_int",
+    "check_seed",
+]
+
+_LONGEST_NAME = 100  # characters, and twice as many bytes: with what is put behind it, it is a file's name everywhere
+
+
+def as_array(value: Any, name: str) -> np.ndarray:
+    """``value`` as numpy takes it; a tensor of torch without its gradient, from wherever it is.
+
+    Raises
+    ------
+    InputError: a masked array, whose mask would be lost. ValueError, TypeError: it is no array at all.
+
+    >>> as_array([1, 2], "x")
+    array([1, 2])
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        got = f"a masked array ({int(np.ma.getmaskarray(value).sum())} masked)"
+        refuse(name, "an array without a mask", got, "leave out what is masked, or fill it")
+    if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):  # torch is not imported to ask
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            value = value.float()  # every number of it is one of float32
+    return np.asarray(value)
 
 
 def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
@@ -23,13 +55,15 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
     dtype('float32')
     """
     try:
-        array = np.asarray(value)
+        array = as_array(value, name)
         half = array.dtype.name == "bfloat16"  # of ml_dtypes, which numpy does not count among real numbers
         if array.dtype.kind not in "fiubO" and not half:  # complex numbers, dates and text would become numbers without a word
             raise TypeError
         if array.dtype not in (np.float32, np.float64):
             array = array.astype(np.float32, casting="same_kind" if array.dtype.kind == "f" and not half else "unsafe")
-    except (TypeError, ValueError):
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError):
         got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"{type(value).__name__}"
         refuse(name, "a matrix of numbers", got, "pass an array of shape (n, d)")
     if array.ndim != 2:
@@ -75,7 +109,9 @@ def check_labels(value: Any, name: str, n: int) -> np.ndarray:
     ['en', 'fr']
     """
     try:
-        labels = np.asarray(value)
+        labels = as_array(value, name)
+    except InputError:
+        raise
     except ValueError:
         refuse(name, f"{n} labels, one per row", "rows of different lengths", "give one label per row")
     if labels.ndim != 1 or len(labels) != n:
@@ -116,3 +152,28 @@ def check_fraction(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
         refuse(name, "a fraction between 0 and 1 (both excluded)", repr(value), f"choose {name} in this range")
     return float(value)
+
+
+def check_name(value: Any, name: str, error: type[CrosslensError] = InputError) -> str:
+    """Return a name that may become part of a path: letters and digits of any script, ``-``, ``_`` and ``.``.
+
+    It does not begin with a full stop, has no two of them side by side, and has at most 100 characters (200 bytes of UTF-8). Letters
+    of all scripts are letters, with the marks that belong to them: a language may be called by its own name.
+
+    Raises
+    ------
+    InputError (``error``): it is something else.
+
+    >>> check_name("deu_Latn", "language"), check_name("हिन्दी", "language")
+    ('deu_Latn', 'हिन्दी')
+    >>> check_name("../../x", "language")
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: language: expected a name of letters, digits, -, _ and ., got '../../x'; choose a name that a file can have
+    """
+    whole = isinstance(value, str) and all(c in "-_." or unicodedata.category(c)[0] in "LMN" for c in value)
+    if not whole or not value or value.startswith(".") or ".." in value:
+        refuse(name, "a name of letters, digits, -, _ and .", quote(value), "choose a name that a file can have", error)
+    if len(value) > _LONGEST_NAME or len(value.encode()) > 2 * _LONGEST_NAME:
+        refuse(name, f"a name of at most {_LONGEST_NAME} characters", quote(value), "choose a shorter one", error)
+    return str(value)

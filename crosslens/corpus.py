@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, overload
 
+from crosslens.checks import check_name
 from crosslens.errors import CrosslensError, refuse
 
 __all__ = [
@@ -85,7 +86,7 @@ class Corpus:
 
     Attributes
     ----------
-    language: ISO 639-3 code (any short name without "=", "/" or spaces will do).
+    language: ISO 639-3 code (any name of letters, digits, ``-``, ``_`` and ``.`` will do: it becomes part of files' names).
     sentences: the sentences, in the order of the file.
     ids: one id per sentence; equal ids in two corpora mean translations of each other.
     name: where the text is from, for messages and reports.
@@ -113,8 +114,7 @@ class Corpus:
     annotations: Mapping[str, Sequence[Sequence[str]]] | None = None
 
     def __post_init__(self) -> None:
-        if not self.language or any(c in self.language for c in "=/\\ \t\n") or self.language.startswith("."):
-            refuse("language", 'a short code such as "eng"', repr(self.language), "use an ISO 639-3 code")
+        check_name(self.language, "language")
         if len(self.sentences) != len(self.ids):
             refuse("ids", f"{len(self.sentences)} ids, one per sentence", str(len(self.ids)), "give every sentence its id")
         if self.words is not None:
@@ -266,7 +266,7 @@ class _FileLines:
 
     def _scan(self, file: Iterator[bytes]) -> int:
         """Find every 64th line and refuse what :func:`read_text` refuses, in its order: NUL, no UTF-8, no text at all, a blank line."""
-        at, blank, first_wrong, some = 0, 0, None, False
+        at, blank, first_wrong, some, returns, ends = 0, 0, None, False, 0, True
         for line in file:
             mark = 3 if at == 0 and line.startswith(codecs.BOM_UTF8) else 0
             if len(line) == mark:
@@ -277,6 +277,8 @@ class _FileLines:
             self.count += 1
             if b"\0" in line:
                 _refuse_nul(self.path, self.count)
+            returns += line.count(b"\r") - line.endswith((b"\r\n", b"\r"))
+            ends = line.endswith(b"\n")
             try:
                 if line[mark:].decode().strip():
                     some = True
@@ -288,6 +290,8 @@ class _FileLines:
             _refuse_bytes(self.path, *first_wrong)
         if not some:
             _refuse_empty(self.path)
+        if returns > self.count - (not ends):
+            _refuse_old_ends(self.path)
         if blank:
             _refuse_blank(self.path, blank)
         return at
@@ -383,7 +387,7 @@ def _address(address: str) -> tuple[str, str | None, str, str, int | None]:
     values = dict(told)
     limit = values.get("limit")
     known = {"config", "split", "field", "limit"}
-    whole = limit is None or (limit.isdecimal() and int(limit) > 0)
+    whole = limit is None or (limit.isascii() and limit.isdecimal() and len(limit) < 16 and int(limit) > 0)
     filled = all(values.values()) and len(values) == len(told) == len(query.split("&") if query else [])
     if not path or not set(values) <= known or not whole or not filled:
         refuse("hf:", _DATASET, repr(address), "correct the address")
@@ -440,6 +444,8 @@ def read_lines(path: str | Path) -> list[str]:
         _refuse_bytes(path, error.object[: error.start].count(b"\n") + 1, error)
     if not text.strip():
         _refuse_empty(path)
+    if text.count("\r") - text.count("\r\n") > text.count("\n") + text.endswith("\r"):
+        _refuse_old_ends(path)
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
@@ -462,6 +468,11 @@ def _refuse_nul(path: str | Path, line: int) -> NoReturn:
 def _refuse_bytes(path: str | Path, line: int, error: UnicodeDecodeError) -> NoReturn:
     told = f"byte 0x{error.object[error.start]:02x}"
     refuse(f"{path}:{line}", "UTF-8 text", told, "convert the file to UTF-8, with iconv for example")
+
+
+def _refuse_old_ends(path: str | Path) -> NoReturn:
+    got = "carriage returns alone, as on old Macs"
+    refuse(str(path), "lines that end with a line feed", got, "convert the file: tr '\\r' '\\n' < old > new")
 
 
 def _refuse_empty(path: str | Path) -> NoReturn:

@@ -31,6 +31,7 @@ from crosslens.progress import Progress, say
 __all__ = ["StaticVectors", "read_vec", "write_vec"]
 
 _BLOCK = 1 << 24  # bytes of text that are read at a time, and the longest line
+_DIGITS = 16  # of a number in a header
 _WRITTEN = 1024  # rows that are written at a time
 _ERRORS = ("refuse", "replace")
 
@@ -204,10 +205,12 @@ class _Reader:
         """Learn the header, if there is one, and d; what comes after the header is returned."""
         first, _, rest = block.partition(b"\n")
         pieces = first.split()
-        if len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
+        if len(pieces) == 2 and all(piece.isdigit() and len(piece) < _DIGITS for piece in pieces):
             self.promised, self.d, self.line = int(pieces[0]), int(pieces[1]), 1
             if not self.promised or not self.d:
                 refuse(f"{self.path}:1", "how many words and how many numbers each", _shown(first), "repair the header")
+            if rest:
+                self._line(rest.partition(b"\n")[0], f"{self.path}:2")  # what a header says is believed once a line has shown it
             return rest
         pieces = first.rstrip(b"\r ").split(b" ")
         while self.d < len(pieces) - 1 and _numbers([pieces[-1 - self.d]]) is not None:

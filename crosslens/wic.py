@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from crosslens.corpus import Corpus, check_spans, file_name, read_lines
-from crosslens.errors import InputError, refuse
+from crosslens.errors import InputError, quote, refuse
 
 __all__ = ["Wic", "WicItem", "read_wic", "read_wic_spans"]
 
@@ -25,7 +25,7 @@ Span = tuple[int, int]
 _T = TypeVar("_T")
 
 _TOKEN = re.compile("[^ ]+")
-_PLACES = re.compile("([0-9]+)-([0-9]+)")
+_PLACES = re.compile("([0-9]{1,9})-([0-9]{1,9})")
 _SAME = {"T": True, "F": False, "1": True, "0": False}
 _NAMED = 5  # of all wrong lines so many are named, and all are counted
 
@@ -172,7 +172,7 @@ def _official(line: str) -> WicItem:
     cells = _cells(line, 5)
     places = _PLACES.fullmatch(cells[2])
     if places is None:
-        raise ValueError(f"{cells[2]!r} for i-j")
+        raise ValueError(f"{quote(cells[2])} for i-j")
     spans = []
     for side, (place, sentence) in enumerate(zip(map(int, places.groups()), cells[3:], strict=True), 1):
         tokens = [found.span() for found in _TOKEN.finditer(sentence)]
@@ -184,8 +184,8 @@ def _official(line: str) -> WicItem:
 
 def _by_characters(line: str) -> WicItem:
     cells = _cells(line, 8, 9)
-    if not all(cell.isascii() and cell.isdecimal() for cell in cells[2:6]):
-        raise ValueError(f"{' '.join(cells[2:6])!r} for four places")
+    if not all(cell.isascii() and cell.isdecimal() and len(cell) < 10 for cell in cells[2:6]):
+        raise ValueError(f"{quote(' '.join(cells[2:6]))} for four places")
     start1, end1, start2, end2 = map(int, cells[2:6])
     spans = (start1, end1), (start2, end2)
     for side, (span, sentence) in enumerate(zip(spans, cells[6:8], strict=True), 1):
@@ -205,5 +205,5 @@ def _cells(line: str, *counts: int) -> list[str]:
 
 def _answer(line: str) -> bool:
     if line.strip() not in _SAME:
-        raise ValueError(f"{line!r}")
+        raise ValueError(quote(line))
     return _SAME[line.strip()]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
-from crosslens.errors import refuse
+from crosslens.errors import quote, refuse
 
 __all__ = ["Trees", "WordLabels", "check_heads", "tree_depths", "tree_distances", "trees", "word_labels"]
 
@@ -189,8 +189,8 @@ def trees(columns: Mapping[str, Sequence[Any]]) -> Trees:
 
 
 def _head(cell: Any, row: int, sentence: int) -> int:
-    if not (str(cell).isascii() and str(cell).isdecimal()):
-        refuse(f"head of row {row} (sentence {sentence})", "a word's number, or 0 for the root", repr(cell), "give a treebank with heads")
+    if not (str(cell).isascii() and str(cell).isdecimal() and len(str(cell)) < 10):
+        refuse(f"head of row {row} (sentence {sentence})", "a word's number, or 0 for the root", quote(cell), "give a treebank with heads")
     return int(cell)
 
 

@@ -7,6 +7,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from crosslens.checks import check_name
 from crosslens.errors import refuse
 from crosslens.models.limits import check_numbers, shown
 from crosslens.models.masking import Masking
@@ -43,6 +44,9 @@ class Source:
     def __post_init__(self) -> None:
         if not self.texts:
             refuse(f"{self.name}.texts", "at least one language", "none", "name a text file")
+        check_name(self.name, "sources.name")
+        for language in self.texts:
+            check_name(language, f"{self.name}.texts")
         check_numbers(self, f"{self.name}.")
         if self.id_column >= 0 and not self.columns:
             refuse(f"{self.name}.columns", "a column for each text where there is an id column", "none", "name the columns of the texts")
@@ -169,6 +173,7 @@ class TrainRecipe:
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        check_name(self.name, "name")
         choices = {
             "units": ("sentences", "stream", "packed", "nsp"),
             "batch_languages": ("one", "mixed"),

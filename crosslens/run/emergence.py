@@ -20,6 +20,7 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
+from crosslens.checks import check_name
 from crosslens.errors import OutputError, StoreError, refuse
 from crosslens.files import check_folder, claim_folder, fingerprint, lock_folder, make_folder, parse_json, write_whole
 from crosslens.models.settings import TrainRecipe
@@ -163,7 +164,7 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
     rows: list[tuple[str, ...]] = [
         ("condition", "tokens", "minutes", "P@1 of pieces", "95 % interval", "best layer: P@1 of sentences", "CKA")
     ]
-    for name in dict.fromkeys(score.condition for score in scores):
+    for name in dict.fromkeys(check_name(score.condition, f"{folder / 'scores.jsonl'}, condition", StoreError) for score in scores):
         mine = [score for score in scores if score.condition == name]
         last = _log(folder / str(name))[-1]
         pieces = next(score for score in mine if score.quantity == "token_alignment")

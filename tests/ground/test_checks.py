@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int, check_seed
+from crosslens.checks import check_fraction, check_labels, check_matrix, check_name, check_paired, check_positive_int, check_seed
 from crosslens.errors import InputError
 
 
@@ -118,3 +118,75 @@ def test_fractions_pass(value):
 def test_what_is_no_fraction_is_refused(value):
     with pytest.raises(InputError, match=r"^f: expected a fraction between 0 and 1 \(both excluded\), got "):
         check_fraction(value, "f")
+
+
+# ---------------------------------------------------------------- names, masks and tensors
+
+
+@pytest.mark.parametrize("name", ["eng", "deu_Latn", "a.b", "9", "-x", "é", "日本語", "हिन्दी", "x" * 100])
+def test_names_that_files_can_have(name):
+    assert check_name(name, "name") == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ".",
+        "..",
+        "../../evil",
+        "a/b",
+        "a\\b",
+        ".hidden",
+        "a..b",
+        "a b",
+        "a\nb",
+        "a\0b",
+        "C:",
+        "~",
+        "$HOME",
+        "x" * 101,
+        "日" * 80,
+        None,
+        3,
+        "a\ud800",
+    ],
+)
+def test_names_that_lead_elsewhere_are_refused(name):
+    with pytest.raises(InputError, match=r"name: expected a name of .*, got .*; choose a "):
+        check_name(name, "name")
+
+
+def test_a_mask_is_not_lost_but_refused():
+    masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 1], [0, 0]])
+    for check in (lambda: check_matrix(masked, "x"), lambda: check_labels(masked[:, 0], "y", 2)):
+        with pytest.raises(InputError, match=r"expected an array without a mask, got a masked array \([01] masked\); leave out"):
+            check()
+
+
+class Tensor:
+    """What torch's tensors do when numpy asks."""
+
+    def __init__(self, array, dtype="torch.float32", bare=False):
+        self.array, self.dtype, self.bare = array, dtype, bare
+
+    def detach(self):
+        return Tensor(self.array, self.dtype, bare=True)
+
+    def cpu(self):
+        return self
+
+    def float(self):
+        return Tensor(self.array, bare=self.bare)
+
+    def __array__(self, dtype=None, copy=None):
+        if not self.bare:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        if "bfloat16" in self.dtype:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self.array
+
+
+@pytest.mark.parametrize("dtype", ["torch.float32", "torch.bfloat16"])
+def test_tensors_lose_their_gradient_and_bfloat16_is_converted(dtype):
+    assert check_matrix(Tensor(np.eye(2, dtype=np.float32), dtype), "x").tolist() == np.eye(2).tolist()

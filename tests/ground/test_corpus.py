@@ -169,7 +169,9 @@ def test_differing_line_counts_are_named():
 
 @pytest.mark.parametrize("language", ["", "en fr", "a/b", "a\\b", "en=fr", ".", "..", "a\tb", "a\nb"])
 def test_a_language_is_a_word_that_can_name_a_folder(language):
-    assert refusal(Corpus, language, [], [], "x").startswith(f'language: expected a short code such as "eng", got {language!r}; ')
+    assert refusal(Corpus, language, [], [], "x").startswith(
+        f"language: expected a name of letters, digits, -, _ and ., got {language!r}; "
+    )
 
 
 def test_the_fingerprint_is_sha_256_of_ids_and_sentences_and_of_nothing_else():

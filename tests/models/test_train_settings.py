@@ -209,3 +209,14 @@ def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
 def test_settings_that_do_not_go_together_are_refused(recipe, values, told):
     with pytest.raises(InputError, match=told):
         resolve(with_overrides(recipe, {"tlm_share": 0.0, **values}))
+
+
+@pytest.mark.parametrize("name", ["../../evil", "", ".hidden", "a/b", "x" * 101])
+def test_names_that_become_paths_lead_nowhere_else(name):
+    source = Source(name="s", texts={"eng": "e.txt"})
+    with pytest.raises(InputError, match=r"^name: expected a name of"):
+        TrainRecipe(name=name, sources=(source,), steps=10)
+    with pytest.raises(InputError, match=r"^sources.name: expected a name of"):
+        Source(name=name, texts={"eng": "e.txt"})
+    with pytest.raises(InputError, match=r"^s\.texts: expected a name of"):
+        Source(name="s", texts={name: "e.txt"})
