@@ -57,7 +57,7 @@ def some(rows: np.ndarray, limit: int | None, seed: int, labels: np.ndarray | No
 
     >>> labels = np.array(["a"] * 90 + ["b"] * 9 + ["c"])
     >>> np.unique(labels[some(np.arange(100), 20, 0, labels)], return_counts=True)[1].tolist()
-    [17, 2, 1]
+    [18, 1, 1]
     """
     if limit is None or len(rows) <= limit:
         return np.sort(rows)
