@@ -41,7 +41,12 @@ DTYPES = {
     "float16": ("F16", np.dtype(np.float16)),
     "bfloat16": ("BF16", np.dtype(ml_dtypes.bfloat16)),
 }
-OUTPUTS = {"hidden": "layer", "attention": "attention", "mlp": "mlp"}  # what a layer gives -> how its file's name begins
+OUTPUTS = {
+    "hidden": "layer",
+    "attention": "attention",
+    "mlp": "mlp",
+    "residual": "residual",
+}  # what a layer gives -> how its file's name begins
 _ARRAY = re.compile(rf"({'|'.join(OUTPUTS.values())})_(\d{{2,}})")
 _AGAIN = "delete the store and extract it again"
 
@@ -151,7 +156,8 @@ class Activations:
         Parameters
         ----------
         number: of the layer; hidden layer 0 is the embedding layer's output.
-        output: "hidden", the layer's result; "attention" or "mlp", what this part of it adds to the residual.
+        output: "hidden", the layer's result; "attention" or "mlp", what this part of it adds to the residual; "residual", what the last
+            layer gives before the final normalisation.
 
         Raises
         ------

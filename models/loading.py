@@ -20,7 +20,7 @@ from torch import Tensor
 
 from crosslens.errors import CrosslensError, panics_as_errors, refuse
 from crosslens.models.model_files import HUB_PATTERNS, ModelFiles, find_model_files
-from crosslens.models.outputs import captured, output_names
+from crosslens.models.outputs import captured, check_final_norm, find_final_norm, output_names
 from crosslens.models.threads import same_weights
 from crosslens.models.tokenisation import tokenised
 from crosslens.progress import is_quiet, say
@@ -54,6 +54,7 @@ class PretrainedEncoder:
     fingerprint: 16 hexadecimal digits over configuration, weights and tokeniser (and the seed of a random copy).
     padding_difference: largest difference that padding made to the states of some short texts, relative to the largest state of the
         layer that it was found in; 0 or rounding for an encoder that honours its mask.
+    final_norm: name of the module of the model that normalises what the last layer gives; None where there is none.
     causal: whether a token changes no state before it, as has been tried: the encoder sees the text to the left only.
     padding_free: whether that is more than rounding, so that only inputs of equal length may share a batch.
     revision: for an encoder from the hub, the commit that was loaded, as far as that is known; otherwise "".
@@ -82,6 +83,7 @@ class PretrainedEncoder:
         self._segments = any(getattr(table, "num_embeddings", 0) > 1 for table in tables)
         self._rows = _embeddings(model)
         self.layers, self.d, self.padding_difference, self.causal = _try_out(self)
+        self.final_norm = _find_norm(self)
         self.padding_free = self.padding_difference > _rounding(precision)
         if self.padding_free:
             say(
@@ -118,13 +120,13 @@ class PretrainedEncoder:
         ----------
         ids, mask, segments: as for :meth:`hidden_states`.
         outputs: some of "hidden" (layers 0 to L), "attention" and "mlp" (layers 1 to L: the sub-layer's output before the residual
-            is added; see :mod:`crosslens.models.outputs`).
+            is added; see :mod:`crosslens.models.outputs`), and "residual" (what layer L gives before the final normalisation).
 
         Raises
         ------
         InputError: an output that does not exist, or a family whose sub-layers are not known.
         """
-        with captured(self.model, outputs, self.layers) as collected:
+        with captured(self.model, outputs, self.layers, self.final_norm) as collected:
             if "hidden" in outputs:
                 hidden = self.hidden_states(ids, mask, segments=segments)
             else:
@@ -146,6 +148,8 @@ class PretrainedEncoder:
 
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
         """Names of the arrays that :meth:`states` gives, in order: layer_00 ... for hidden, attention_01 ..., mlp_01 ..."""
+        if "residual" in outputs:
+            check_final_norm(f"encoder {self.name}", self.final_norm)
         return output_names(outputs, self.layers)
 
     def twin(self) -> "PretrainedEncoder":
@@ -256,22 +260,25 @@ def call_by_folder(folder: Path, model: Any, tokenizer: Any) -> None:
 
 def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any]:
     """The model, whole and in evaluation mode, and its fast tokeniser."""
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
+    maker: Any = AutoModel
     if config.is_encoder_decoder:
-        raise ValueError("an encoder-decoder; only encoders and decoder-only models can be studied")
+        if type(config) not in MODEL_FOR_TEXT_ENCODING_MAPPING:
+            raise ValueError("an encoder-decoder without an encoder of its own in transformers; T5 and its kin have one")
+        maker = AutoModelForTextEncoding  # the decoder's weights are left in the file
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
     if random_seed is None:
-        model, info = AutoModel.from_pretrained(
+        model, info = maker.from_pretrained(
             folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=trusted, output_loading_info=True
         )
         missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
     else:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(random_seed)
-            model, missing = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=trusted), []
+            model, missing = maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted), []
     if missing:
         refuse(f"encoder {name}", "weights for the whole model", f"{len(missing)} missing ({missing[0]} ...)", "give the whole checkpoint")
     if not tokenizer.is_fast:
@@ -406,6 +413,13 @@ def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float, bool]:
     other = _real_states(encoder, [[*long[:-1], mate[-1]]])[0]  # another last token
     before = _difference([state[:-1] for state in alone[1]], [state[:-1] for state in other]) if len(long) > 1 else 0.0
     return len(alone[0]), int(alone[0][0].shape[-1]), difference, before <= _SAME
+
+
+@torch.inference_mode()
+def _find_norm(encoder: PretrainedEncoder) -> str | None:
+    """The final normalisation, by a text of one token."""
+    ids = torch.tensor([[encoder.pad_id]])
+    return find_final_norm(encoder.model, lambda: encoder.hidden_states(ids, torch.ones_like(ids))[-1])
 
 
 def _real_states(encoder: PretrainedEncoder, rows: list[list[int]]) -> list[list[Tensor]]:

@@ -38,7 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--pool", choices=("mean", "max", "first", "last"), default="mean", help="which pieces stand for it (default: %(default)s)")
     add("--layers", default="all", metavar="LIST", help="hidden states to keep, such as 0,4-8 (default: all; 0 is the embedding layer's)")
-    add("--outputs", default="hidden", metavar="LIST", help="hidden, attention, mlp: the latter two before the residual is added")
+    add(
+        "--outputs",
+        default="hidden",
+        metavar="LIST",
+        help="hidden; attention, mlp: before the residual is added; residual: the last before the norm",
+    )
     add("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="numbers on disk (default: %(default)s)")
     add(
         "--words",
@@ -141,7 +146,10 @@ def _told(store: Any, longest: int) -> str:
     """One line on a finished store."""
     facts = store.manifest
     what = {"type": "types", "embedding": "types"}.get(store.unit, f"{store.unit}s")
-    numbers = [name.replace("layer_", "layer ").replace("attention_", "attention ").replace("mlp_", "mlp ") for name in store.arrays]
+    numbers = [
+        name.replace("layer_", "layer ").replace("attention_", "attention ").replace("mlp_", "mlp ").replace("residual_", "residual ")
+        for name in store.arrays
+    ]
     arrays = f"layers 0-{store.layers - 1}" if store.arrays == [f"layer_{i:02d}" for i in range(store.layers)] else ", ".join(numbers)
     told = f"{store.folder}: {store.n:,} {what}, {arrays}, d = {store.d}, {store.dtype}"
     told += f", {facts['truncated']} sentences cut at {longest} tokens" if facts.get("truncated") else ""

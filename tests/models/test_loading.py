@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_outputs import FAMILIES, VOCABULARY, load_family, save_family
 from toy_models import KINDS, PLACES, change_weights
-from transformers import AutoModel
+from transformers import AutoModel, AutoModelForTextEncoding, BartConfig, BartModel
 from transformers.models.bert.modeling_bert import BertModel
 
 from crosslens import progress
@@ -359,12 +359,14 @@ def test_every_family_is_what_transformers_gives_for_one_text(family, name):
     encoder = family(name)[1]
     ids = torch.tensor([[4, 9, 7, 12]])
     with torch.inference_mode():
-        found = AutoModel.from_pretrained(family(name)[0]).eval()(input_ids=ids, output_hidden_states=True)
+        maker = AutoModelForTextEncoding if "t5" in name else AutoModel  # which T5's decoder is no part of
+        found = maker.from_pretrained(family(name)[0]).eval()(input_ids=ids, output_hidden_states=True)
         states = encoder.hidden_states(ids, torch.ones_like(ids))
     assert len(states) == encoder.layers == (5 if "groups" in name else 4) and encoder.d == 16
     for ours, theirs in zip(states, found.hidden_states, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
-    assert torch.equal(states[-1], encoder.model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state)
+    with torch.inference_mode():
+        assert torch.equal(states[-1], encoder.model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -401,7 +403,7 @@ LEARNED = {
 def test_the_longest_input_of_every_family(family, name):
     encoder = family(name)[1]
     behind = name in ("roberta", "xlm-roberta", "camembert", "mpnet")
-    assert encoder.max_length == (512 if name == "bloom" else 40 - 2 * behind)  # BLOOM names no limit
+    assert encoder.max_length == (512 if name == "bloom" or "t5" in name else 40 - 2 * behind)  # BLOOM and T5 name no limit
     with torch.inference_mode():
         assert encoder.model(input_ids=torch.full((1, encoder.max_length), 7)).last_hidden_state.isfinite().all()
         if name in LEARNED:
@@ -586,3 +588,21 @@ def test_hidden_states_are_not_copied(originals, monkeypatch):
     encoder.model.register_forward_hook(lambda _, __, found: given.extend(found.hidden_states))
     states = encoder.hidden_states(torch.arange(5, 15)[None], None)
     assert [state.data_ptr() for state in states] == [state.data_ptr() for state in given]
+
+
+def test_of_an_encoder_and_decoder_without_an_encoder_of_its_own_is_refused(copy_of):
+    folder = copy_of("bert")
+    config = BartConfig(vocab_size=20, d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=8, decoder_ffn_dim=8)
+    BartModel(config).save_pretrained(folder)
+    with pytest.raises(InputError, match="got an encoder-decoder without an encoder of its own in transformers; T5 and its kin have one"):
+        load_encoder(str(folder))
+
+
+@pytest.mark.parametrize("name", ["t5", "mt5"])
+def test_the_encoder_of_t5_is_the_one_that_reads_for_the_decoder(family, name):
+    folder, encoder = family(name)
+    ids = torch.tensor([[4, 9, 7, 12]])
+    with torch.inference_mode():
+        whole = AutoModel.from_pretrained(folder).eval()(input_ids=ids, decoder_input_ids=ids)
+        assert torch.equal(encoder.hidden_states(ids, None)[-1], whole.encoder_last_hidden_state)
+    assert not any("decoder" in key for key, _ in encoder.model.named_parameters())

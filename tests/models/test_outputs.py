@@ -26,6 +26,7 @@ BEHIND = {**SHAPE, "type_vocab_size": 1, "pad_token_id": 1}  # whose positions a
 SMALL = {"d_model": 16, "ffn_dim": 24, "max_position_embeddings": 40, "vocab_size": VOCABULARY}
 OPT = {**SHAPE, "ffn_dim": 24, "word_embed_proj_dim": 16, "pad_token_id": 1}
 RELATIVE = {**SHAPE, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
+T5 = {"vocab_size": VOCABULARY, "d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 3, "num_heads": 2, "pad_token_id": 0}
 ALBERT = {**SHAPE, "embedding_size": 8}
 
 # Name to the model type, its configuration, and how its layers are put together.
@@ -52,6 +53,9 @@ FAMILIES = {
     "albert in two groups": ("albert", {**ALBERT, "num_hidden_layers": 4, "num_hidden_groups": 2}, "albert"),
     "modernbert": ("modernbert", {**SHAPE, "global_attn_every_n_layers": 2, "local_attention": 8}, "modernbert"),
     "eurobert": ("eurobert", {**SHAPE, "num_key_value_heads": 1}, "llama"),
+    "t5": ("t5", T5, "t5"),
+    "mt5": ("mt5", {**T5, "feed_forward_proj": "gated-gelu"}, "t5"),
+    "umt5": ("umt5", T5, "t5"),
     "gpt2": ("gpt2", {"vocab_size": VOCABULARY, "n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 40}, "gpt2"),
     "gpt_neox": ("gpt_neox", SHAPE, "gpt_neox"),
     "bloom": ("bloom", {"vocab_size": VOCABULARY, "hidden_size": 16, "n_layer": 3, "n_head": 2}, "bloom"),
@@ -87,6 +91,7 @@ def save_family(folder, family, changes=None, limit=None):
     return str(folder)
 
 
+NO_FINAL_NORM = ("bert", "distilbert", "albert", "xlm", "opt, norms last")
 LOADED = {}  # name to the folder and the encoder
 
 
@@ -118,7 +123,7 @@ def layer_of(model, i):
     if hasattr(stack, "albert_layer_groups"):
         groups = stack.albert_layer_groups
         return groups[i * len(groups) // model.config.num_hidden_layers].albert_layers[0]
-    return next(getattr(stack, name) for name in ("layer", "layers", "h") if hasattr(stack, name))[i]
+    return next(getattr(stack, name) for name in ("layer", "layers", "h", "block") if hasattr(stack, name))[i]
 
 
 def bert_mlp(layer, x):
@@ -153,6 +158,7 @@ def composed(style, model, i, h, a):
         "gpt2": lambda x: layer.mlp(layer.ln_2(x)),
         "gpt_neox": lambda x: layer.mlp(layer.post_attention_layernorm(h)),  # beside the attention, not behind it
         "bloom": lambda x: layer.mlp(layer.post_attention_layernorm(x), torch.zeros_like(x)),
+        "t5": lambda x: layer.layer[1].DenseReluDense(layer.layer[1].layer_norm(x)),
         "opt": lambda x: opt_mlp(layer, layer.final_layer_norm(x)),
         "llama": lambda x: layer.mlp(layer.post_attention_layernorm(x)),
         "gemma2": lambda x: layer.post_feedforward_layernorm(layer.mlp(layer.pre_feedforward_layernorm(x))),
@@ -162,7 +168,7 @@ def composed(style, model, i, h, a):
 
 
 def final_norm(model):
-    stack = getattr(model, "decoder", model)
+    stack = getattr(model, "decoder", getattr(model, "encoder", model))
     return next(getattr(stack, name) for name in ("norm", "final_norm", "ln_f", "final_layer_norm", "layer_norm") if hasattr(stack, name))
 
 
@@ -178,12 +184,25 @@ def test_each_hidden_state_is_made_of_the_one_below_and_what_the_sublayers_add(f
     real = batch[1].bool()  # some families set padding to zero afterwards
     for i, (a, m) in enumerate(zip(attention, mlp, strict=True)):
         expected_mlp, expected = composed(style, encoder.model, i, hidden[i], a)
-        if i == len(mlp) - 1 and style not in ("bert", "distilbert", "albert", "xlm", "opt, norms last"):
+        if i == len(mlp) - 1 and style not in NO_FINAL_NORM:
+            before = encoder.states(*batch, ("residual",))["residual"]
+            assert len(before) == 1 and encoder.output_names(["residual"]) == [f"residual_{i + 1:02d}"]
+            scale = float(expected.abs().max())
+            torch.testing.assert_close(before[0][real], expected[real], atol=1e-5 * scale, rtol=0)
             expected = final_norm(encoder.model)(expected)
         scale = max(1.0, float(hidden[i + 1].abs().max()), float(m.abs().max()))
         torch.testing.assert_close(m[real], expected_mlp[real], atol=1e-5 * scale, rtol=0)
         torch.testing.assert_close(hidden[i + 1][real], expected[real], atol=1e-5 * scale, rtol=0)
         assert float(a[real].abs().max()) > 1e-3  # else nothing was tested
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, style) in FAMILIES.items() if style in NO_FINAL_NORM])
+def test_a_family_without_a_final_norm_has_no_residual_before_it(family, batch, name):
+    encoder = family(name)
+    told = "outputs: expected no residual of .*, which has no final normalisation, got residual; leave residual out: the last hidden"
+    for call in (lambda: encoder.output_names(["hidden", "residual"]), lambda: encoder.states(*batch, ("residual",))):
+        with pytest.raises(InputError, match=told):
+            call()
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -246,7 +265,9 @@ def test_an_mlp_that_is_computed_in_chunks_is_refused_and_not_cut(family, batch,
 def test_outputs_that_do_not_exist_are_refused(family, batch, outputs):
     encoder = family("bert")
     for call in (lambda: encoder.states(*batch, outputs), lambda: encoder.output_names(outputs)):
-        with pytest.raises(InputError, match="outputs: expected some of hidden, attention, mlp, each once, got .*; choose among them"):
+        with pytest.raises(
+            InputError, match="outputs: expected some of hidden, attention, mlp, residual, each once, got .*; choose among them"
+        ):
             call()
 
 
