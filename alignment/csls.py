@@ -168,7 +168,7 @@ def scores_of(
     neighbourhood = check_positive_int(neighbourhood, "neighbourhood", most=min(len(x), len(y)))
     cosine = Cosine.of(x, y, names, _first(rows, len(x)))
     plain = cosine.scores()
-    kept = _Kept(len(rows), len(y)) if 4 * len(rows) * len(y) <= _KEPT else None
+    kept = _Kept(len(rows), len(y)) if 4 * len(rows) * len(y) <= _KEPT and cosine.copies == (None, None) else None
     of_x, of_y = find_both(plain if kept is None else dataclasses.replace(plain, adjust=kept.take), neighbourhood, len(rows), None)
     r_x, r_y = of_x.scores.mean(axis=1), of_y.scores.mean(axis=1)
     if by == "margin_ratio":
@@ -257,15 +257,32 @@ def _ratios(cosine: Cosine, r_x: np.ndarray, r_y: np.ndarray) -> Scores:
             "use margin_distance or csls: a ratio to a number that is not positive has no order",
         )
 
-    def adjust(tile: np.ndarray, row: int, column: int) -> None:
-        tile /= (r_x[row : row + len(tile), None].astype(np.float32) + r_y[column : column + tile.shape[1]].astype(np.float32)) / 2
+    def restrict(rows: np.ndarray, columns: np.ndarray) -> Callable[[np.ndarray, int, int], None]:
+        by_row, by_column = r_x[rows].astype(np.float32)[:, None], r_y[columns].astype(np.float32)
+
+        def adjust(tile: np.ndarray, row: int, column: int) -> None:
+            tile /= (by_row[row : row + len(tile)] + by_column[column : column + tile.shape[1]]) / 2
+
+        return adjust
+
+    def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return cosine.closely(rows, columns) / ((r_x[rows, None] + r_y[columns]) / 2)
 
     def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return cosine.exact(rows, columns) / ((r_x[rows] + r_y[columns]) / 2)
 
     plain = cosine.scores()
     margin = 2 * plain.margin / least  # half of it for the cosine's own rounding, and half, generously, for the division's
-    return dataclasses.replace(plain, left=plain.left[: len(r_x)], margin=margin, exact=exact, adjust=adjust)
+    return Scores(
+        plain.left[: len(r_x)],
+        plain.right,
+        margin,
+        exact,
+        closely,
+        adjust=restrict(np.arange(len(r_x)), np.arange(len(r_y))),
+        copies=cosine.copies_of(r_x, r_y),
+        restrict=restrict,
+    )
 
 
 def _log_sums(cosine: Cosine, b: float) -> Float[np.ndarray, " m"]:

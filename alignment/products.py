@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.copies import Copies
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.alignment.tiles import Found, Scores, find_both, rounding
 from crosslens.blas import for_each
@@ -19,13 +20,15 @@ __all__ = ["Cosine", "best_both", "check_same_width", "exact_dots", "nearest_bot
 
 _PAIR_NUMBERS = 2**16  # numbers held while pairs are scored again: few enough for a cache, and threads seldom wait for Python
 _PART = 2048  # rows scaled at a time
+_LONG = 64  # pairs of the same row in a row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cosine:
     """Both sides as they came, their lengths, and float32 copies with rows of length 1, with room for two more columns.
 
-    ``order`` says which rows of x these copies are of: those that look for partners come first.
+    ``order`` says which rows of x these float32 rows are of: those that look for partners come first. ``copies`` has the
+    rows that are equal to the last bit, of x in this order, and of y.
     """
 
     x: np.ndarray
@@ -35,6 +38,7 @@ class Cosine:
     x_units: np.ndarray
     y_units: np.ndarray
     order: np.ndarray
+    copies: tuple[Copies | None, Copies | None]
 
     @classmethod
     def of(cls, x: np.ndarray, y: np.ndarray, names: tuple[str, str] = ("x", "y"), order: np.ndarray | None = None) -> "Cosine":
@@ -48,22 +52,37 @@ class Cosine:
         x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
         orders = np.arange(len(x)) if order is None else order, np.arange(len(y))
 
-        def prepare(side: int) -> tuple[np.ndarray, np.ndarray]:
+        def prepare(side: int) -> tuple[np.ndarray, np.ndarray, Copies | None]:
             lengths = row_lengths((x, y)[side], names[side])
-            return lengths, _units((x, y)[side], lengths, orders[side])
+            rows = (x, y)[side]
+            return lengths, _units(rows, lengths, orders[side]), Copies.among(rows if side or order is None else rows[order])
 
-        (x_lengths, x_units), (y_lengths, y_units) = for_each(prepare, 2)
-        return cls(x, y, x_lengths, y_lengths, x_units, y_units, orders[0])
+        (x_lengths, x_units, x_copies), (y_lengths, y_units, y_copies) = for_each(prepare, 2)
+        return cls(x, y, x_lengths, y_lengths, x_units, y_units, orders[0], (x_copies, y_copies))
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Cosines of single pairs in float64."""
         rows = self.order[rows]
         return exact_dots(self.x, self.y, rows, columns) / (self.x_lengths[rows] * self.y_lengths[columns])
 
+    def copies_of(self, of_x: np.ndarray, of_y: np.ndarray) -> tuple[Copies | None, Copies | None]:
+        """The copies among those that look for partners, and on the other side, where these numbers are equal, too."""
+        if self.copies == (None, None):
+            return self.copies
+        left = self.copies[0] and Copies.among(self.x[self.order[: len(of_x)]], of_x)
+        return left, self.copies[1] and Copies.among(self.y, of_y)
+
+    def closely(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Cosines of all pairs of some rows and columns, by a product in float64."""
+        rows = self.order[rows]
+        left, right = self.x[rows] / self.x_lengths[rows, None], self.y[columns] / self.y_lengths[columns, None]
+        found: np.ndarray = left @ right.T
+        return found
+
     def scores(self) -> Scores:
         """The cosine itself."""
         d = self.x.shape[1]
-        return Scores(self.x_units[:, :d], self.y_units[:, :d], rounding(d), self.exact)
+        return Scores(self.x_units[:, :d], self.y_units[:, :d], rounding(d), self.exact, self.closely, copies=self.copies)
 
     def less(self, of_x: np.ndarray, of_y: np.ndarray, scale: float) -> Scores:
         """``scale (cos - of_x - of_y)``, of as many rows of x as ``of_x`` has, in ``order``."""
@@ -74,8 +93,12 @@ class Cosine:
         def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             return scale * (self.exact(rows, columns) - (of_x[rows] + of_y[columns]))
 
+        def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return scale * (self.closely(rows, columns) - (of_x[rows, None] + of_y[columns]))
+
         size = 1 + float(np.abs(of_x).max() + np.abs(of_y).max())
-        return Scores(self.x_units[:n], self.y_units, rounding(d + 2, size), exact, scale)
+        copies = self.copies_of(of_x, of_y)
+        return Scores(self.x_units[:n], self.y_units, rounding(d + 2, size), exact, closely, scale, copies=copies)
 
 
 def check_same_width(x: np.ndarray, y: np.ndarray, names: tuple[str, str]) -> None:
@@ -87,6 +110,10 @@ def check_same_width(x: np.ndarray, y: np.ndarray, names: tuple[str, str]) -> No
 def exact_dots(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Dot products of single pairs in float64; each depends on its two vectors only, to the last bit."""
     dots = np.empty(len(rows))
+    ends = np.flatnonzero(np.diff(rows, append=-1)) + 1
+    if len(rows) > _LONG * len(ends):  # a row beside many: it need not be copied for each of them
+        _dots_of_runs(x, y, rows, columns, ends, dots)
+        return dots
     step = max(1, min(_PAIR_NUMBERS // x.shape[1], len(rows)))
     left, right, products = (np.empty((step, x.shape[1]), kind) for kind in (x.dtype, y.dtype, np.float64))
     for start in range(0, len(rows), step):
@@ -97,6 +124,19 @@ def exact_dots(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarr
         np.multiply(left[held], right[held], out=products[held], dtype=np.float64)
         products[held].sum(axis=1, out=dots[some])  # along contiguous memory, in the same order for every pair
     return dots
+
+
+def _dots_of_runs(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarray, ends: np.ndarray, dots: np.ndarray) -> None:
+    step = max(1, min(_PAIR_NUMBERS // x.shape[1], len(rows)))
+    products = np.empty((step, x.shape[1]))
+    for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        left = x[rows[begin]]
+        for start in range(begin, end, step):
+            some = columns[start : min(start + step, end)]
+            side_by_side = some[-1] - some[0] == len(some) - 1 and bool((np.diff(some) == 1).all())
+            right = y[some[0] : some[-1] + 1] if side_by_side else y[some]
+            held = np.multiply(left, right, out=products[: len(some)], dtype=np.float64)
+            held.sum(axis=1, out=dots[start : start + len(some)])
 
 
 def neighbourhood_means(x: ArrayLike, y: ArrayLike, k: int = 10) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
@@ -211,11 +251,17 @@ def _dot_scores(x: np.ndarray, y: np.ndarray, r_x: ArrayLike | None, r_y: ArrayL
         def dots(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             return exact_dots(x, y, rows, columns)
 
-        return Scores(x.astype(np.float32, copy=False), y.astype(np.float32, copy=False), rounding(x.shape[1]), dots)
+        def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            products: np.ndarray = x[rows].astype(np.float64) @ y[columns].astype(np.float64).T
+            return products
+
+        quick = x.astype(np.float32, copy=False), y.astype(np.float32, copy=False)
+        return Scores(*quick, rounding(x.shape[1]), dots, closely, copies=(Copies.among(x), Copies.among(y)))
     of_x, of_y = _check_means(r_x, "r_x", len(x)) / 2, _check_means(r_y, "r_y", len(y)) / 2
     left, right = (np.pad(side.astype(np.float32, copy=False), ((0, 0), (0, 2))) for side in (x, y))
     ones = np.ones(len(x)), np.ones(len(y))
-    return Cosine(x, y, *ones, left, right, np.arange(len(x))).less(of_x, of_y, 2.0)
+    copies = Copies.among(x), Copies.among(y)
+    return Cosine(x, y, *ones, left, right, np.arange(len(x)), copies).less(of_x, of_y, 2.0)
 
 
 def _units(x: np.ndarray, lengths: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -6,8 +6,11 @@ of the product; where such a maximum reaches an item's k-th best so far, the mem
 
 Matrix products are fast, but their last bits depend on the tile that they are computed in. So they only narrow the choice: whatever
 lies within rounding of the k-th best is scored again, pair by pair in float64, and equal scores go to the lower index. The
-answers depend on the vectors alone, not on tiles, threads or BLAS. (Very many partners closer together than rounding make this
-slower, never wrong.)
+answers depend on the vectors alone, not on tiles, threads or BLAS.
+
+Rows that are equal to the last bit (crawled text repeats itself, and an encoder that has collapsed gives one vector for all) are looked
+up once, and compete once; what is found is handed out to all of them. Where many partners differ by less than rounding of float32, those
+around the k-th best are narrowed down by a product in float64 first, so that they cost as much as that.
 """
 
 import contextlib
@@ -19,6 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from crosslens.alignment.copies import Copies
 from crosslens.blas import blas_workers
 
 __all__ = ["BLOCK", "Found", "Scores", "find_both", "in_threads", "ranks", "rounding"]
@@ -30,7 +34,9 @@ _GROUP = 8  # scores of which only the largest is looked at
 _SLACK = 2  # partners kept beyond k, so that what rounding has put in the wrong order is among them
 _FEW = 2**22  # pairs that are compared on one thread
 _PART = 512  # items settled at a time
+_HANDED = 2**20  # partners of copies that are put in order together
 _LOWEST = np.finfo(np.float32).min
+_FINER = 4 * float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 _LAST = 2**32 - 1  # no partner has this number
 
 
@@ -46,15 +52,21 @@ class Scores:
     scale: the exact score of a pair is this often its quick score.
     adjust: what is done to a tile of products, in place, to make quick scores of it; called with the tile and its first row and column.
     multiply: what writes a tile of products, where another pass has kept them; called alike. Without it, they are multiplied.
+    closely: row numbers and column numbers -> a tile of exact scores but for rounding of float64.
+    copies: rows of either side that have the same scores, to the last bit; None where there are none.
+    restrict: row numbers and column numbers -> ``adjust`` of these alone.
     """
 
     left: Float[np.ndarray, "n e"]
     right: Float[np.ndarray, "m e"]
     margin: float
     exact: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    closely: Callable[[np.ndarray, np.ndarray], np.ndarray]
     scale: float = 1.0
     adjust: Callable[[np.ndarray, int, int], None] | None = None
     multiply: Callable[[np.ndarray, int, int], None] | None = None
+    copies: tuple[Copies | None, Copies | None] = (None, None)
+    restrict: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray, int, int], None]] | None = None
 
     def turned(self) -> "Scores":
         """The same scores with the sides exchanged."""
@@ -63,7 +75,25 @@ class Scores:
             if self.adjust is not None:
                 self.adjust(tile.T, column, row)
 
-        return Scores(self.right, self.left, self.margin, lambda rows, columns: self.exact(columns, rows), self.scale, adjust)
+        def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return self.exact(columns, rows)
+
+        def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return self.closely(columns, rows).T
+
+        return Scores(self.right, self.left, self.margin, exact, closely, self.scale, adjust)
+
+    def among(self, rows: np.ndarray, columns: np.ndarray) -> "Scores":
+        """The scores of some rows and columns, which are counted anew; none of them a copy of another."""
+
+        def exact(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+            return self.exact(rows[some], columns[others])
+
+        def closely(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+            return self.closely(rows[some], columns[others])
+
+        adjust = None if self.restrict is None else self.restrict(rows, columns)
+        return Scores(self.left[rows], self.right[columns], self.margin, exact, closely, self.scale, adjust)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,8 +135,35 @@ def find_both(
     of the left side, whose indices are rows of the right one; and of the right side.
     """
     n, m = len(scores.left), len(scores.right)
-    of_x = _Shortlist.empty(n if for_x is None else for_x, m, k)
-    of_y = _Shortlist.empty(m if for_y is None else for_y, n, k)
+    for_x, for_y = n if for_x is None else for_x, m if for_y is None else for_y
+    if scores.copies == (None, None):
+        return _find(scores, (k, k), for_x, for_y, block)
+    left, right = (copies or Copies.each(len(side)) for copies, side in zip(scores.copies, (scores.left, scores.right), strict=True))
+    most = min(k, len(right.first)), min(k, len(left.first))
+    looking_x, looking_y = (int(np.searchsorted(side.first, asked)) for side, asked in ((left, for_x), (right, for_y)))
+    of_x, of_y = _find(scores.among(left.first, right.first), most, looking_x, looking_y, block)
+    return _handed_out(of_x, left.of[:for_x], right, k), _handed_out(of_y, right.of[:for_y], left, k)
+
+
+def _handed_out(found: Found, groups: Int[np.ndarray, " n"], others: Copies, k: int) -> Found:
+    """From the k best groups of each group to the k best rows of each row: a row that is among them is of one of these groups."""
+    indices, scores = np.empty((len(found.indices), k), np.int64), np.empty((len(found.indices), k))
+    step = max(1, _HANDED // (k * max(1, found.indices.shape[1])))
+    for start in range(0, len(indices), step):
+        best, score = found.indices[start : start + step], found.scores[start : start + step].ravel()
+        sizes = np.minimum(k, others.counts[best])
+        flat, item = sizes.ravel(), np.repeat(np.arange(len(best)), sizes.sum(axis=1))
+        place = np.arange(len(item)) - np.repeat(np.cumsum(flat) - flat, flat)
+        partner = others.members[np.repeat(others.starts[best].ravel(), flat) + place]
+        order = np.lexsort((partner, -np.repeat(score, flat), item))
+        keep = order[np.searchsorted(item, np.arange(len(best)))[:, None] + np.arange(k)]
+        indices[start : start + step], scores[start : start + step] = partner[keep], np.repeat(score, flat)[keep]
+    return Found(indices[groups], scores[groups])
+
+
+def _find(scores: Scores, k: tuple[int, int], for_x: int, for_y: int, block: int | None) -> tuple[Found, Found]:
+    n, m = len(scores.left), len(scores.right)
+    of_x, of_y = _Shortlist.empty(for_x, m, k[0]), _Shortlist.empty(for_y, n, k[1])
     own = threading.local()  # memory for one tile, kept: fresh memory costs a good part of what the product costs
 
     def look(corner: tuple[int, int], size: tuple[int, int]) -> None:
@@ -154,9 +211,15 @@ def _parts(sides: tuple[int, int], shape: tuple[int, int], threads: int) -> list
 
 def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
     """Which place, counted from 1, a given column takes among all columns, for each row; an equal score of lower index goes before it."""
-    n, m = len(scores.left), len(scores.right)
+    n = len(scores.left)
     own = scores.exact(np.arange(n), columns)
     before = np.zeros(n, np.int64)
+    copies = scores.copies[1]
+    if copies is not None:
+        scores = scores.among(np.arange(n), copies.first)
+    copies = copies or Copies.each(len(scores.right))
+    m, counts = len(scores.right), copies.counts
+    ahead = copies.members + copies.of[copies.members] * len(copies.members)  # rising: how many of a group go before a row is looked up
 
     def look(row: int, column: int) -> None:
         mine = slice(row, row + _PART)
@@ -169,8 +232,9 @@ def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n
         rows, others = np.nonzero(near)
         rows, others = rows + row, others + column
         exact = scores.exact(rows, others)
-        earlier = (exact > own[rows]) | ((exact == own[rows]) & (others < columns[rows]))
-        before[mine] += np.count_nonzero(above, axis=1) + np.bincount(rows[earlier] - row, minlength=len(above))
+        same = np.searchsorted(ahead, columns[rows] + others * len(copies.members)) - copies.starts[others]
+        many = np.where(exact > own[rows], counts[others], np.where(exact == own[rows], same, 0))
+        before[mine] += above @ counts[column : column + BLOCK] + np.bincount(rows - row, many, minlength=len(above)).astype(np.int64)
 
     def look_along(row: int) -> None:
         for column in range(0, m, BLOCK):
@@ -303,6 +367,8 @@ class _Shortlist:
     def _least(self, tile: _Tile, axis: int, mine: slice) -> np.ndarray:
         """The score that each item of the tile must see to take a partner in."""
         worst = self.worst[mine]
+        # A list that is full takes better ones only: where equal ones matter, all that come close are scored again.
+        worst = np.where(np.isfinite(worst), np.nextafter(worst, np.float32(np.inf)), worst)
         if not np.isfinite(worst).all():  # the list is not full: as many groups as it is long have a member of at least this
             size, other = self.packed.shape[1], 1 - axis
             seen = tile.tops[axis] if tile.tops[axis].shape[other] >= size else tile.scores
@@ -354,21 +420,33 @@ class _Shortlist:
 
 
 def _settle_crowded(scores: Scores, found: Found, items: np.ndarray) -> None:
-    """Once more for items around whose k-th partner there are more than the list has held: all that come close are scored exactly."""
+    """Once more for items around whose k-th partner there are more than the list has held: all that come close
+    by a product in float64 are scored exactly."""
     k, m = found.indices.shape[1], len(scores.right)
     for start in range(0, len(items), _PART):
         mine = items[start : start + _PART]
         indices, best = np.full((len(mine), k), _LAST), np.full((len(mine), k), -np.inf)
         for column in range(0, m, BLOCK):
-            tile = scores.left[mine] @ scores.right[column : column + BLOCK].T
-            if scores.adjust is not None:
-                for i, item in enumerate(mine):
-                    scores.adjust(tile[i : i + 1], int(item), column)
+            tile = scores.closely(mine, np.arange(column, min(column + BLOCK, m)))
             place = max(0, tile.shape[1] - k)
-            least = np.partition(tile, place, axis=1)[:, [place]] - scores.margin  # no more than k are above the k-th
+            least = np.partition(tile, place, axis=1)[:, [place]]  # no more than k are above the k-th
+            least = np.maximum(least, best[:, [-1]]) - scores.scale * scores.margin * _FINER
             rows, columns = np.nonzero(tile >= least)
-            _keep_best(indices, best, rows, columns + column, scores.exact(mine[rows], columns + column))
+            exact = np.full(tile.shape, -np.inf)
+            exact[rows, columns] = scores.exact(mine[rows], columns + column)
+            rows, columns = _first_best(exact, k)
+            _keep_best(indices, best, rows, columns + column, exact[rows, columns])
         found.indices[mine], found.scores[mine] = indices, best
+
+
+def _first_best(exact: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the k best of each row stand; of equal ones the first."""
+    place = max(0, exact.shape[1] - k)
+    least = np.maximum(np.partition(exact, place, axis=1)[:, [place]], np.finfo(np.float64).min)
+    above, equal = exact > least, exact == least
+    equal &= np.cumsum(equal, axis=1) <= k - above.sum(axis=1, keepdims=True)
+    rows, columns = np.nonzero(above | equal)
+    return rows, columns
 
 
 def _keep_best(indices: np.ndarray, best: np.ndarray, items: np.ndarray, partners: np.ndarray, scores: np.ndarray) -> None:

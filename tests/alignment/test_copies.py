@@ -1,0 +1,138 @@
+"""Equal and nearly equal rows: what is found is what the rule says, by loops over all pairs in float64."""
+
+import numpy as np
+import pytest
+
+from crosslens.alignment import (
+    adjusted_neighbours,
+    evaluate_lexicon,
+    mutual_knn,
+    nearest_neighbours,
+    neighbours_both,
+    retrieval_both_directions,
+)
+from crosslens.alignment.copies import Copies
+from crosslens.alignment.products import exact_dots
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(23)
+
+
+def cosines(x, y):
+    """By the rule: each pair by itself in float64."""
+    rows, columns = (index.ravel() for index in np.indices((len(x), len(y))))
+    lengths = [np.sqrt(np.square(side, dtype=np.float64).sum(axis=1)) for side in (x, y)]
+    products = (x.astype(np.float64)[rows] * y.astype(np.float64)[columns]).sum(axis=1)
+    return (products / (lengths[0][rows] * lengths[1][columns])).reshape(len(x), len(y))
+
+
+def first(scores, k):
+    return np.lexsort((np.broadcast_to(np.arange(scores.shape[1]), scores.shape), -scores), axis=1)[:, :k]
+
+
+def csls(x, y, neighbourhood):
+    every = cosines(x, y)
+    means = [np.take_along_axis(s, first(s, neighbourhood), axis=1).mean(axis=1) for s in (every, every.T)]
+    return 2.0 * (every - (means[0][:, None] / 2 + means[1] / 2)), every / ((means[0][:, None] + means[1]) / 2)
+
+
+def copied(rng, kind, n, dtype, d=6):
+    """Rows among which many are equal, or nearly."""
+    base = rng.normal(size=(n, d)).astype(dtype)
+    if kind == "all":
+        return np.repeat(base[:1], n, axis=0)
+    if kind == "few":
+        return base[rng.integers(0, 3, n)]
+    if kind == "half":
+        return np.where(rng.random((n, 1)) < 0.5, base[:1], base)
+    if kind == "signed zeros":
+        return np.where(rng.random((n, d)) < 0.5, dtype(0), dtype(-0.0)) + np.eye(d, dtype=dtype)[0]
+    if kind == "ulp":
+        return np.where(rng.random((n, d)) < 0.1, np.nextafter(base[:1], dtype(9)), base[:1])
+    if kind == "mixed":
+        return np.concatenate([np.repeat(base[:2], n // 4, axis=0), base[: n - 2 * (n // 4)]])[rng.permutation(n)]
+    return (base[:1] + dtype(kind) * base).astype(dtype)
+
+
+KINDS = ["all", "few", "half", "signed zeros", "ulp", "mixed", "1e-7", "1e-6"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_neighbours_are_those_of_the_rule(rng, kind, dtype):
+    for n, m in ((40, 30), (7, 60)):
+        x, y = copied(rng, kind, n, dtype), copied(rng, kind, m, dtype)
+        y[: m // 2] = x[rng.integers(0, n, m // 2)]
+        scores = cosines(x, y)
+        for k in (1, 5, m):
+            found, similarities = nearest_neighbours(x, y, k)
+            assert np.array_equal(found, first(scores, k))
+            assert np.array_equal(similarities, np.take_along_axis(scores, found, axis=1).astype(dtype))
+        there, back = retrieval_both_directions(x[: min(n, m)], y[: min(n, m)])
+        own = np.arange(min(n, m))
+        square = scores[: len(own), : len(own)]
+        assert np.array_equal(there.correct, first(square, 1)[:, 0] == own) and np.array_equal(
+            back.correct, first(square.T, 1)[:, 0] == own
+        )
+
+
+@pytest.mark.parametrize("kind", ["all", "few", "half", "mixed", "signed zeros"])
+def test_scores_that_take_hubs_into_account_are_those_of_the_rule(rng, kind):
+    x, y = copied(rng, kind, 40, np.float32), copied(rng, kind, 30, np.float32)
+    y[:12] = x[:12]
+    expected, ratio = csls(x, y, 4)
+    of_x, of_y = neighbours_both(x, y, 6, neighbourhood=4)
+    assert np.array_equal(of_x.indices, first(expected, 6)) and np.array_equal(of_y.indices, first(expected.T, 6))
+    assert of_x.scores == pytest.approx(np.take_along_axis(expected, of_x.indices, axis=1), abs=1e-12)
+    some = np.array([7, 30, 2, 3])
+    found, _ = adjusted_neighbours(x, y, 3, rows=some, neighbourhood=4)
+    assert np.array_equal(found, first(expected[some], 3))
+    if ratio.min() > 0 and kind in ("all", "signed zeros"):
+        found, _ = adjusted_neighbours(x, y, 5, by="margin_ratio", neighbourhood=4)
+        assert np.array_equal(found, first(ratio, 5))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_translation_has_its_place_among_copies(rng, kind):
+    x, y = copied(rng, kind, 30, np.float32), copied(rng, kind, 50, np.float32)
+    pairs = np.stack([np.arange(30), rng.integers(0, 50, 30)], axis=1)
+    result = evaluate_lexicon(x, y, pairs, by="cosine")
+    order = first(cosines(x, y), 50)
+    assert np.array_equal(result.ranks, [1 + np.flatnonzero(order[i] == j)[0] for i, j in pairs])
+
+
+def test_items_that_are_all_alike_have_the_lowest_others_as_neighbours(rng):
+    assert mutual_knn(copied(rng, "all", 30, np.float32), copied(rng, "all", 30, np.float32), k=4) == 1
+
+
+@pytest.mark.parametrize("tile", [8, 64])
+def test_many_near_ties_over_many_tiles(rng, tile, monkeypatch):
+    monkeypatch.setattr("crosslens.alignment.tiles.BLOCK", tile)
+    x = copied(rng, "1e-7", 150, np.float32)
+    for k in (1, 3, 20):
+        assert np.array_equal(nearest_neighbours(x, x, k, block=tile)[0], first(cosines(x, x), k))
+
+
+def test_copies_are_all_equal_rows_and_no_others(rng, monkeypatch):
+    rows = rng.integers(0, 2, size=(90, 3)).astype(np.float32)
+    more = rng.integers(0, 2, size=90).astype(float)
+    for extras in ((), (more,)):
+        table = np.column_stack([rows, *extras])
+        found = Copies.among(rows, *extras)
+        assert np.array_equal(found.of[:, None] == found.of, (table[:, None] == table).all(axis=2))
+        assert np.array_equal(found.first, np.sort(np.unique(table, axis=0, return_index=True)[1]))
+        assert [found.members[a:b].tolist() for a, b in zip(found.starts, found.starts[1:], strict=False)] == [
+            np.flatnonzero(found.of == g).tolist() for g in range(len(found.first))
+        ]
+        exact = Copies._exactly(table)  # what a collision of names would lead to
+        assert np.array_equal(exact.of, found.of)
+
+
+def test_a_dot_product_is_the_same_in_a_long_run_and_alone(rng):
+    x, y = rng.normal(size=(3, 130)).astype(np.float32), rng.normal(size=(2000, 130)).astype(np.float32)
+    rows, columns = np.repeat([2, 0], 700), rng.integers(0, 2000, 1400)
+    columns[:600] = np.arange(600)
+    alone = np.concatenate([exact_dots(x, y, rows[i : i + 1], columns[i : i + 1]) for i in range(1400)])
+    assert np.array_equal(exact_dots(x, y, rows, columns), alone)
