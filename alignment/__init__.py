@@ -16,6 +16,7 @@ It knows nothing of models or of text, and importing it loads no torch.
     lexicon           word translation by MUSE's and VecMap's rules; dictionaries that a map makes
     sentences         sentence retrieval by Tatoeba's and xSIM's rules
     products, tiles   the blocked passes over products that all of these share
+    copies            rows that are equal to the last bit, looked up once
     approximate       faiss indices for vocabularies beyond a million
   words of parallel sentences
     links             which word is linked with which: files, rows, error rate
@@ -27,7 +28,7 @@ It knows nothing of models or of text, and importing it loads no torch.
     kernels           CKA with a Gaussian kernel, without centring, over batches
     canonical         mean CCA, SVCCA, PWCCA
     geometry          RSA, Procrustes distance, mutual neighbours
-    resampling        bootstrap over items, permutation baseline
+    resampling        intervals of CKA, permutation baseline
 
 Rows pair up: row i of one side belongs to row i of the other, unless a function
 takes ``gold`` or ``pairs`` to say otherwise. float32 stays float32.

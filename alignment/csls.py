@@ -27,8 +27,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.copies import Copies
 from crosslens.alignment.products import Cosine, check_same_width
-from crosslens.alignment.tiles import BLOCK, Found, Scores, find_both, in_threads
+from crosslens.alignment.tiles import Found, Scores, find_both, in_threads
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
 
@@ -36,6 +37,7 @@ __all__ = ["By", "adjusted_neighbours", "check_rows", "csls_neighbours", "neighb
 
 By = Literal["cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance"]
 _PART = 512  # rows whose exponentials are held at a time
+_COLUMNS = 1024  # of inverted softmax, summed together
 _KEPT = 2**29  # bytes of products that are kept from the first pass for the second, at most
 
 
@@ -286,23 +288,25 @@ def _ratios(cosine: Cosine, r_x: np.ndarray, r_y: np.ndarray) -> Scores:
 
 
 def _log_sums(cosine: Cosine, b: float) -> Float[np.ndarray, " m"]:
-    """``log sum over rows x' of exp(b cos(x', y))`` for each row y, summed so that nothing overflows or vanishes."""
-    scores = cosine.scores()
-    n, m = len(scores.left), len(scores.right)
-    logs = np.empty(m)
+    """``log sum over rows x' of exp(b cos(x', y))`` for each row y, from cosines in float64.
 
-    def look(column: int) -> None:
-        right = scores.right[column : column + BLOCK]
-        most, total = np.full(len(right), -np.inf, np.float32), np.zeros(len(right))
+    Sums of float32 differ in their last bits for rows that are equal, and decided between them. Here all rows of y of one direction
+    have the same sum, and tiles have one size, whatever else does.
+    """
+    n, units = len(cosine.x_units), cosine.y / cosine.y_lengths[:, None]
+    copies = Copies.among(units) or Copies.each(len(units))
+    logs = np.empty(len(copies.first))
+
+    def look(start: int) -> None:
+        columns = copies.first[start : start + _COLUMNS]
+        most, total = np.full(len(columns), -np.inf), np.zeros(len(columns))
         for row in range(0, n, _PART):
-            tile = scores.left[row : row + _PART] @ right.T
-            tile *= np.float32(b)
-            higher = np.maximum(most, tile.max(axis=0))
-            tile -= higher
-            total = total * np.exp((most - higher).astype(np.float64)) + np.exp(tile, out=tile).sum(axis=0, dtype=np.float64)
+            tile = b * cosine.closely(np.arange(row, min(row + _PART, n)), columns)
+            higher = np.maximum(most, tile.max(axis=0))  # so that nothing overflows or vanishes
+            total = total * np.exp(most - higher) + np.exp(tile - higher).sum(axis=0)
             most = higher
-        logs[column : column + BLOCK] = most + np.log(total)
+        logs[start : start + _COLUMNS] = most + np.log(total)
 
-    with in_threads(n * m) as (run, _):
-        run(look, list(range(0, m, BLOCK)))
-    return logs
+    with in_threads(n * len(logs)) as (run, _):
+        run(look, list(range(0, len(logs), _COLUMNS)))
+    return logs[copies.of]

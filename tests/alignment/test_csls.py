@@ -45,7 +45,7 @@ def test_every_score_is_its_formula_over_the_whole_vocabularies(rng, by, dtype):
     indices, scores = adjusted_neighbours(x, y, 4, by=by, rows=rows)
     assert np.array_equal(indices, np.argsort(-expected[rows], axis=1)[:, :4])
     assert scores.dtype == dtype
-    tolerance = 1e-5 if by == "inverted_softmax" else 3e-7 if dtype == np.float32 else 1e-13  # the sums are made in float32
+    tolerance = 2e-5 if by == "inverted_softmax" and dtype == np.float32 else 3e-7 if dtype == np.float32 else 1e-13  # of 30 times a cosine
     assert np.allclose(scores, np.take_along_axis(expected[rows], indices, axis=1), atol=tolerance)
 
 
@@ -58,7 +58,7 @@ def test_both_sides_at_once_are_each_side_alone(rng, by):
     assert np.array_equal(of_y.indices[:, 0], reference(y, x, by).argmax(axis=1))
 
 
-@pytest.mark.parametrize("by", ["csls", "margin_ratio", "margin_distance", "cosine"])
+@pytest.mark.parametrize("by", SCORES)
 @pytest.mark.parametrize("block", [16, 40])
 def test_equal_targets_go_to_the_lower_index_whatever_the_tiles(rng, by, block, monkeypatch):
     x, y = spaces(rng, n=60, m=20, d=33)
