@@ -21,11 +21,13 @@ _DEFINITIONS = (
     ("Random encoder", "The same architecture and tokeniser with weights drawn anew: what it reaches comes from word identity, length and "
      "architecture, not from training (Zhang & Bowman 2018)."),
     ("Control task and selectivity", "The same probe is trained on random labels, one for each word type: what it reaches it has learnt by "
-     "heart. Selectivity is the accuracy minus that (Hewitt & Liang 2019). Items without types, such as sentences, have their labels "
-     "shuffled instead."),
+     "heart. Selectivity is the accuracy minus that (Hewitt & Liang 2019). Sentences have the labels in another order instead, one for "
+     "each distinct text. It is at chance where it is not clearly above always giving the same answer."),
+    ("Texts that train and test share", "Equal but for white space. A probe may remember them, so the value without these items is shown."),
     ("Majority class", "Always giving the label that is most frequent in training."),
-    ("Intervals", "95 %, over test items: Wilson’s (1927) for shares, Agresti & Min’s (2005) for differences on the same items; others are "
-     "named in the details of scores.jsonl. They do not include the choice of the layer."),
+    ("Intervals", "95 %, over test items, or over groups of items that stand and fall together, such as the words of a sentence: Wilson’s "
+     "(1927) for shares, Agresti & Min’s (2005) for differences on the same items; others are named in the details of scores.jsonl. "
+     "They do not include the choice of the layer."),
     ("Retrained on resampled items", "Lowest and highest accuracy after training on bootstrap samples of the training items. Such a sample "
      "repeats items and lacks others, so that the probe is usually a little worse: it is no interval of the value."),
     ("Clearly above", "Where encoder and random encoder were compared item by item, the 95 % interval of the difference lies above 0. "

@@ -35,12 +35,25 @@ def probe_sentences(runs: ProbeRuns, comparison: RunComparison) -> list[str]:
         told.append(_stands(runs, subject, found, ("random_encoder",), "its copy with random weights"))
         told.append(_stands(runs, subject, found, LABEL_CONTROLS, "the same probe on labels or trees that mean nothing"))
     layered = {task: chosen for task, chosen in found.items() if chosen.layers > 1 and chosen.layer is not None}
-    if layered:
+    if shared := _shared_sentence(found):
+        told.append(shared)
+    elif layered:
         layers = sorted({chosen.layer for chosen in layered.values() if chosen.layer is not None})
         where = f"layer {layers[0]}" if len(layers) == 1 else f"layers {layers[0]} to {layers[-1]}"
         how = "chosen on dev" if all(c.on_dev for c in layered.values()) else "in part chosen on the reported items, which favours it"
         told.append(f"The best layer of a task is at {tag('strong', where)} of {max(c.layers for c in layered.values())}, {how}.")
     return [sentence for sentence in told if sentence] or pair_sentences(runs)
+
+
+def _shared_sentence(found: dict[str, Chosen]) -> str:
+    """In which tasks the test has texts that train has, too; empty where there are none."""
+    parts = []
+    for task, chosen in found.items():
+        told = shared_texts(chosen.score)
+        if told is not None and told[0].train:
+            rest = "no other is left" if told[1] is None else f"{decimal(told[1].value)} without them"
+            parts.append(f"{text(task_title(task))} ({told[0].train:,} of {chosen.score.n:,} items; {decimal(chosen.score.value)}, {rest})")
+    return f"{tag('strong', 'Test texts that are in train, too')}: {join(parts, most=4)}." if parts else ""
 
 
 def _stands(runs: ProbeRuns, subject: Subject, found: dict[str, Chosen], conditions: tuple[str, ...], what: str) -> str:

@@ -72,7 +72,8 @@ def _trained(runs: ProbeRuns, task: str) -> str:
         if len(counts) == 1:
             many = plural(counts.pop(), words, "classes" if words == "class" else None)
             told += f" It was trained on {many}." if field == "n_train" else f" There are {many}."
-    return told
+    seeds = {len(value) for _, s in _details(runs, task) if isinstance(value := (s.details or {}).get("seeds"), list)}
+    return told + (f" Control labels are drawn with {plural(seeds.pop(), 'seed')}, and their mean is shown." if len(seeds) == 1 else "")
 
 
 def _left_out(runs: ProbeRuns, task: str) -> list[str]:

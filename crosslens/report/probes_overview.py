@@ -10,7 +10,7 @@ from crosslens.report.probes_pairs import pair_averages
 from crosslens.report.probes_run import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
 from crosslens.report.study import Curve
 from crosslens.report.wording import count_of, decimal, named, paragraph, plural, tag, text
-from crosslens.score import QUANTITIES, Score
+from crosslens.score import QUANTITIES, Score, shared_texts
 
 __all__ = ["LABEL_CONTROLS", "control_at", "overview_figure", "overview_section", "paired_section", "selectivity"]
 
@@ -124,23 +124,44 @@ def _not_measured(runs: ProbeRuns) -> str:
 def _results(runs: ProbeRuns) -> str:
     many = len(runs.subjects) > 1
     head = ["Task", *(["Encoder"] if many else []), "Value", "Layer", "n", "Random encoder", "Control labels", "Majority class"]
-    head += ["Selectivity", "The text itself"]
+    leaks = any(_without_shared(runs, task, subject) != "–" for task in runs.tasks() for subject in runs.subjects)
+    head += ["Selectivity", "The text itself", *(["Without texts that are in train"] if leaks else [])]
     rows = []
     for task in runs.tasks():
         for subject in runs.subjects:
             if any(key[0] == task for key in runs.cells[subject]):
                 who = [words_cell(subject.label)] if many else []
                 measured, *cells = _result(runs, task, subject)
+                cells += [_without_shared(runs, task, subject)] if leaks else []
                 rows.append([words_cell(task_title(task), measured), *who, *cells])
     for task, subject, method, name, score, random in pair_averages(runs):
         about = f"{QUANTITIES[score.quantity].label}, {method}, {name}".replace("_", " ")
-        cells = [value_cell(score), "–", f"{score.n:,}", value_cell(random), "–", "0.5" + _remark("chance"), "–", "–"]
+        cells = [
+            value_cell(score),
+            "–",
+            f"{score.n:,}",
+            value_cell(random),
+            "–",
+            "0.5" + _remark("chance"),
+            "–",
+            "–",
+            *(["–"] if leaks else []),
+        ]
         rows.append([words_cell(task_title(task), about), *([words_cell(subject.label)] if many else []), *cells])
     caption = (
         "Each task at the layer that is best on the dev part; where there was none, at the layer that is best on the reported items "
         "themselves (marked “same items”), which is slightly optimistic. Values with 95 % intervals over items; controls at the same layer."
     )
     return table(caption, head, rows) if rows else paragraph("Nothing was measured.")
+
+
+def _without_shared(runs: ProbeRuns, task: str, subject: Subject) -> str:
+    """The cell with the value on test items whose text is not in train; "–" where no text is."""
+    chosen = runs.chosen(subject, task)
+    told = None if chosen is None else shared_texts(chosen.score)
+    if told is None or not told[0].train:
+        return "–"
+    return words_cell("no item is left") if told[1] is None else value_cell(told[1], n=-1)
 
 
 def _remark(words: str) -> str:
@@ -157,10 +178,21 @@ def _result(runs: ProbeRuns, task: str, subject: Subject) -> list[str]:
     part = runs.part(subject, task)
     measured = ", ".join(filter(None, (QUANTITIES[main].label, chosen.representation.replace("_", " "), part)))
     select = selectivity(runs, subject, task, chosen.representation).get(chosen.layer) if chosen.layer is not None else None
-    cells = [measured, value_cell(chosen.score), ("–" if chosen.layer is None else str(chosen.layer)) + how, f"{chosen.score.n:,}"]
+    cells = [
+        measured,
+        value_cell(chosen.score),
+        ("–" if chosen.layer is None else str(chosen.layer)) + how,
+        f"{chosen.score.n:,}{_groups(chosen.score)}",
+    ]
     for conditions in (("random_encoder",), LABEL_CONTROLS, ("majority",)):
         cells.append(_controls(runs, task, subject, chosen, conditions))
     return [*cells, value_cell(select), _controls(runs, task, subject, chosen, SURFACE)]
+
+
+def _groups(score: Score) -> str:
+    """How many groups of items that stand and fall together there are, where it is told."""
+    many = (score.details or {}).get("groups")
+    return tag("small", f"in {many:,} groups", class_="within") if isinstance(many, int) and many < score.n else ""
 
 
 def _controls(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen, conditions: Sequence[str]) -> str:

@@ -228,6 +228,32 @@ def test_selectivity_that_reaches_zero_is_remarked(tmp_path: Path) -> None:
     assert "Selectivity is 0.010 [−0.020, 0.040]: the score is not clearly above that on labels without meaning." in made(tmp_path, rows)
 
 
+@pytest.mark.parametrize(
+    ("low", "told"), [(0.02, "the probe learns labels without meaning as well."), (-0.02, "and of these nothing: they are at chance (0.")]
+)
+def test_it_is_said_whether_the_control_task_is_at_chance(tmp_path: Path, low: float, told: str) -> None:
+    def edit(score: Score) -> Score:
+        if score.quantity == "selectivity":
+            return dataclasses.replace(score, low=-0.02, high=0.04)
+        chance = {"chance": 0.3, "above_chance": {"difference": low + 0.03, "low": low, "high": low + 0.06}}
+        return dataclasses.replace(score, details={**(score.details or {}), **chance}) if score.condition == "control_task" else score
+
+    assert told in finding(made(tmp_path, change(upos(2), edit)), "Part of speech")
+
+
+def test_texts_that_train_and_test_share_are_told_first_with_the_value_without_them(tmp_path: Path) -> None:
+    told = {"shared_texts": {"train": 40, "same_label": 30, "dev": 0, "dev_train": 0}, "groups": 90, "seeds": [0, 1, 2]}
+    told["without_shared"] = {"value": 0.77, "low": 0.7, "high": 0.83, "n": 460}
+    rows = [dataclasses.replace(s, details={**(s.details or {}), **told}) for s in upos(3)]
+    source = probe_page(make_probe_run(tmp_path / "run", rows))
+    first = re.sub(r"<[^>]+>", "", source[source.index('class="told"') : source.index("</ul>", source.index('class="told"'))])
+    assert re.search(r"Test texts that are in train, too: Part of speech \(40 of 500 items; 0\.\d+, 0\.770 without them\)\.", first)
+    table = cells(source, "Each task at the layer")
+    row = dict(zip(table[0], table[1], strict=True))
+    assert row["Without texts that are in train"] == "0.770 [0.700, 0.830]n = 460" and row["n"] == "500in 90 groups"
+    assert "Control labels are drawn with 3 seeds, and their mean is shown." in Page(source).text
+
+
 def test_classifiers_of_the_text_are_compared_with_but_are_no_controls(page: Page) -> None:
     words = finding(page.text, "Language identification")
     assert "On the text itself, without an encoder: character n-grams 0.930" in words
