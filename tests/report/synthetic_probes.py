@@ -3,6 +3,7 @@
 ``python tests/report/synthetic_probes.py FOLDER [LAYERS]`` makes two with a page for each and one for both.
 """
 
+import dataclasses
 import json
 import math
 import sys
@@ -168,6 +169,23 @@ def make_probe_run(folder: Path, scores: list[Score], **config: Any) -> Path:
     }))  # fmt: skip
     write_scores(scores, folder / "scores.jsonl")
     return folder
+
+
+def small_run(folder: Path) -> Path:
+    """A run with all kinds of tasks on 13 layers."""
+    return make_probe_run(folder / "small-run", battery_scores("small", 13))
+
+
+def two_runs(folder: Path) -> list[Path]:
+    """Two runs of fewer tasks, on 13 and on 25 layers."""
+    shapes, tasks = {"small": (13, 0.9), "large": (25, 0.97)}, ("upos", "wic", "minimal_pairs")
+    scores = {name: [without(s, "confusion") for s in battery_scores(name, *shape) if s.task in tasks] for name, shape in shapes.items()}
+    return [make_probe_run(folder / f"{name}-run", rows, data={"files": {"test": "hash"}}) for name, rows in scores.items()]
+
+
+def without(score: Score, *names: str) -> Score:
+    """A score that lacks some details."""
+    return dataclasses.replace(score, details={name: value for name, value in (score.details or {}).items() if name not in names})
 
 
 if __name__ == "__main__":

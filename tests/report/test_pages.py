@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pages import Page
 from synthetic_emergence import make_emergence
-from synthetic_probes import battery_scores, label_scores, make_probe_run, pair_scores
+from synthetic_probes import label_scores, make_probe_run, pair_scores, small_run, two_runs
 from synthetic_study import make_study
 from synthetic_training import make_training
 
@@ -56,17 +56,16 @@ def _compare(folder: Path) -> Path:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A page of each kind."""
     top = tmp_path_factory.mktemp("pages")
-    runs = [make_probe_run(top / name, battery_scores(name, n, p)) for name, n, p in (("small", 4, 0.9), ("large", 5, 0.95))]
     folders = {
         "study": make_study(top / "study", 3, 4),
         "compare": _compare(top / "compare"),
         "words": _words(top / "words"),
         "train": make_training(top / "train"),
         "emergence": make_emergence(top / "emergence"),
-        "probe": runs[0],
+        "probe": small_run(top),
         "pairs": make_probe_run(top / "pairs", list(pair_scores("e"))),
     }
-    return {**{kind: render_report(folder) for kind, folder in folders.items()}, "runs": probe_runs_page(runs)}
+    return {**{kind: render_report(folder) for kind, folder in folders.items()}, "runs": probe_runs_page(two_runs(top / "two"))}
 
 
 @pytest.fixture(params=KINDS)
@@ -136,7 +135,7 @@ def test_a_language_has_one_name(source: str) -> None:
 def test_names_from_right_to_left_leave_their_surroundings_as_they_are(tmp_path: Path) -> None:
     name, label = "מקודד קטן", "اسم"
     rows = list(label_scores("משימה", 2, 100, 0.9, 0.5, (label, "other"), control="shuffled_labels", encoder=name))
-    source = probe_runs_page([make_probe_run(tmp_path / "a", rows), make_probe_run(tmp_path / "b", battery_scores("b", 2))])
+    source = probe_runs_page([make_probe_run(tmp_path / "a", rows), make_probe_run(tmp_path / "b", list(pair_scores("b")))])
     assert f"<bdi>{name}</bdi>" in source
     table = source[source.index("The commonest confusions") :]
     assert re.search(rf'<th scope="row" dir="auto"><span class="words" dir="auto">{label}</span>', table)

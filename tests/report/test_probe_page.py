@@ -14,7 +14,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pages import Page
-from synthetic_probes import battery_scores, label_scores, make_probe_run, pair_scores, paired_row, share, tree_scores, wic_scores
+from synthetic_probes import (
+    label_scores,
+    make_probe_run,
+    pair_scores,
+    paired_row,
+    share,
+    small_run,
+    tree_scores,
+    two_runs,
+    wic_scores,
+    without,
+)
 
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, write_report
@@ -30,16 +41,13 @@ from crosslens.score import Score, read_scores, write_scores
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with all kinds of tasks on 13 layers."""
-    return make_probe_run(tmp_path_factory.mktemp("small") / "small-run", battery_scores("small", 13))
+    return small_run(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two runs of fewer tasks, on 13 and on 25 layers."""
-    folder, tasks = tmp_path_factory.mktemp("two"), ("upos", "wic", "minimal_pairs")
-    shapes = {"small": (13, 0.9), "large": (25, 0.97)}
-    scores = {name: [without(s, "confusion") for s in battery_scores(name, *shape) if s.task in tasks] for name, shape in shapes.items()}
-    return [make_probe_run(folder / f"{name}-run", rows, data={"files": {"test": "hash"}}) for name, rows in scores.items()]
+    return two_runs(tmp_path_factory.mktemp("two"))
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +86,6 @@ def upos(layers: int = 4, level: float = 0.9, n: int = 500) -> list[Score]:
 def upos_with_classes(layers: int = 2, level: float = 0.9, n: int = 500) -> list[Score]:
     """The same with F1 and confusions."""
     return list(label_scores("upos", layers, n, level, 0.3, ("ADJ", "NOUN"), control="control_task", encoder="e"))
-
-
-def without(score: Score, *names: str) -> Score:
-    """A score that lacks some details."""
-    return dataclasses.replace(score, details={name: value for name, value in (score.details or {}).items() if name not in names})
 
 
 TITLES = (
