@@ -23,7 +23,6 @@ from crosslens.score import Score
 
 __all__ = ["Compared", "Ranking", "RunComparison", "Task", "compare_runs", "part_of"]
 
-_SAMPLES = 1000  # of a permutation test
 _DECIDE = ("limit", "seed", "treebank", "languages", "tasks")  # settings that decide on the test items
 
 
@@ -182,24 +181,15 @@ def _share_test(one: np.ndarray, other: np.ndarray, groups: np.ndarray) -> _Test
 
 
 def _rank_test(mine: Outcomes, theirs: Outcomes) -> _Tested:
-    """A permutation test of Spearman's correlation with the ratings."""
-    from scipy.stats import rankdata
+    """The difference of two Spearman correlations with the ratings."""
+    from crosslens.stats import spearman_difference, spearman_interval
 
-    from crosslens.probes.paired_tests import permutation_test
-
-    one, other, _ = pair_outcomes(mine, theirs)
+    one, other, groups = pair_outcomes(mine, theirs)
     there = set(theirs.item_id[theirs.measured].tolist())
     both = mine.measured & np.array([name in there for name in mine.item_id.tolist()])
-    ratings = rankdata(np.asarray(mine.gold)[both].astype(np.float64))
-
-    def correlation(true: np.ndarray, given: np.ndarray) -> float:
-        a, b = (ranks - ranks.mean() for ranks in (rankdata(true), rankdata(given)))
-        size = float(np.sqrt((a @ a) * (b @ b)))
-        return float(a @ b) / size if size else float("nan")
-
-    first, second = rankdata(one), rankdata(other)
-    test = permutation_test(first, second, ratings, correlation, samples=_SAMPLES)
-    return (correlation(ratings, first), correlation(ratings, second)), test.difference, test.low, test.high, test.p
+    ratings = np.asarray(mine.gold)[both].astype(np.float64)
+    first, second = (spearman_interval(values, ratings, groups)[0] for values in (one, other))
+    return (first, second), *spearman_difference(one, other, ratings, groups)
 
 
 def _by_files(runs: ProbeRuns, scores: Mapping[Subject, tuple[Score, int]], first: Subject, second: Subject) -> Compared:

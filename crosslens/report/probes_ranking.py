@@ -75,7 +75,7 @@ def comparison_section(found: RunComparison) -> str:
     head = ["Task", "First", "Second", "Difference", "Items of both", "First on them", "Second on them", "p, corrected"]
     intro = (
         "Two encoders are compared on the test items that both have, each at the layer where the task is reported, by a paired test "
-        "(McNemar’s, mid-p, over groups of items such as the words of a sentence; a permutation test for correlations), corrected by "
+        "(McNemar’s, mid-p, over groups of items such as the words of a sentence; the jackknife for correlations), corrected by "
         "Holm’s procedure for all comparisons of this table. Where a layer was chosen on the reported items, p is multiplied by the "
         "number of layers, and there is no interval. Runs that kept no outcomes per item are compared by their intervals, and only if "
         "their files and settings are the same."

@@ -12,16 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from crosslens.errors import InputError
 from crosslens.outcomes import Outcomes, pair_outcomes
-from crosslens.probes.paired_tests import holm, mcnemar, permutation_test
+from crosslens.probes.paired_tests import holm, mcnemar
 from crosslens.score import Score
+from crosslens.stats import spearman_difference
 
 __all__ = ["paired_tests"]
 
-SAMPLES = 1000  # of a permutation test
 _CENTRED = "centred_cosine"  # encoders and layers are compared by cosines as they are
 _PLACE = ("part", "suite", "method", "representation")
 
@@ -30,7 +29,7 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
     """A row for each paired test.
 
     What is right or wrong is compared by McNemar's test, with groups of items (words of a sentence, say) that stand and fall together;
-    cosines by a permutation test of Spearman's correlation with the ratings, on ranks. A row has the condition "paired_test", and in its
+    cosines by the difference of their Spearman correlations with the ratings. A row has the condition "paired_test", and in its
     details the fields of :class:`crosslens.probes.paired_tests.PairedTest` that fit. Where a test cannot be made (too few items) the value
     is NaN, with the reason; two that share no items are not compared.
 
@@ -93,12 +92,12 @@ def _test(first: Outcomes, second: Outcomes, choices: int, seed: int) -> Score |
     if not len(one):
         return None
     if first.quantity == "spearman":
-        told["test"] = "permutation of ranks, bootstrap interval"
+        told["test"] = "difference of rank correlations, infinitesimal jackknife"
         try:
-            ranks = permutation_test(rankdata(one), rankdata(other), _ratings(first, second), _spearman, samples=SAMPLES, seed=seed)
-        except InputError as error:  # too few items for a number on every sample
+            value, low, high, p = spearman_difference(one, other, _ratings(first, second), groups)
+        except InputError as error:  # too few items, or the same number for all of them
             return Score(**fields, value=float("nan"), n=0, details={**told, "reason": str(error)})
-        return Score(**fields, value=ranks.difference, n=ranks.n, **_corrected(ranks.p, ranks.low, ranks.high, choices, told))
+        return Score(**fields, value=value, n=len(one), **_corrected(p, low, high, choices, told))
     test = mcnemar(one == 1, other == 1, names, groups=groups)
     told |= {"only_first": test.only_first, "only_second": test.only_second, "test": "McNemar, mid-p"}
     if test.groups < test.n:
@@ -119,13 +118,6 @@ def _ratings(first: Outcomes, second: Outcomes) -> np.ndarray:
     theirs = set(second.item_id[second.measured].tolist())
     both = [name in theirs for name in first.item_id.tolist()]
     return first.gold[first.measured & np.array(both)].astype(np.float64)
-
-
-def _spearman(true: np.ndarray, given: np.ndarray) -> float:
-    """Pearson's correlation of ranks; NaN where one side does not vary."""
-    a, b = (ranks - ranks.mean() for ranks in (rankdata(true), rankdata(given)))
-    size = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / size if size else float("nan")
 
 
 def _name(one: Outcomes, other: Outcomes) -> str:

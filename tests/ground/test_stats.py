@@ -16,6 +16,7 @@ from crosslens.stats import (
     paired_interval,
     pearson_interval,
     share_interval,
+    spearman_difference,
     spearman_interval,
     wilson_interval,
 )
@@ -245,3 +246,20 @@ def test_spearman_refuses_few_clusters_and_constants():
         spearman_interval(x, x % 3, np.arange(8) % 2)
     with pytest.raises(InputError, match="x, y: expected numbers that vary"):
         spearman_interval(x, np.ones(8))
+
+
+def test_a_difference_of_rank_correlations_is_that_of_leaving_out_one_in_turn():
+    y, luck, one, other = np.random.default_rng(7).normal(size=(4, 300))
+    first, second = y + luck + one, np.round(y + 2 * luck + other)
+    difference, low, high, p = spearman_difference(first, second, y)
+
+    def gap(kept):
+        return reference.spearmanr(first[kept], y[kept]).statistic - reference.spearmanr(second[kept], y[kept]).statistic
+
+    left_out = np.array([gap(np.arange(300) != i) for i in range(300)])
+    error = math.sqrt(299 / 300 * np.sum((left_out - left_out.mean()) ** 2))
+    assert difference == pytest.approx(gap(np.ones(300, bool)), abs=1e-12)
+    assert (high - low) / 2 / reference.t.ppf(0.975, 299) == pytest.approx(error, rel=0.02)
+    assert p == pytest.approx(2 * reference.t.sf(difference / ((high - low) / 2 / reference.t.ppf(0.975, 299)), 299))
+    assert spearman_difference(second, first, y) == pytest.approx((-difference, -high, -low, p))
+    assert spearman_difference(first, np.exp(first / 4), y) == pytest.approx((0, 0, 0, 1), abs=1e-9)

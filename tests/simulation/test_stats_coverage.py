@@ -18,6 +18,7 @@ from crosslens.stats import (
     paired_interval,
     pearson_interval,
     share_interval,
+    spearman_difference,
     spearman_interval,
     wilson_interval,
 )
@@ -224,3 +225,21 @@ def test_rank_correlations_over_clusters_are_covered():
         return truth, *spearman_interval(*pairs(rng, 200), np.repeat(np.arange(200), 8))[1:]
 
     assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1]
+
+
+@pytest.mark.parametrize("n", [30, 200, 2000])
+@pytest.mark.parametrize(("better", "worse"), [(0.5, 0.5), (0.0, 0.0), (0.9, 0.3), (2.0, 1.5)])
+def test_differences_of_rank_correlations_are_covered_and_tested(n, better, worse):
+    """Two layers' similarities of pairs whose ratings have ties."""
+
+    def answers(rng, count):
+        meaning, luck, one, other = rng.normal(size=(4, count))
+        return better * meaning + 0.5 * luck + 0.7 * one, worse * meaning + 0.5 * luck + 0.7 * other, np.round(5 + 2 * meaning)
+
+    first, second, y = answers(np.random.default_rng(1), 1_000_000)
+    truth = 0.0 if better == worse else spearmanr(first, y).statistic - spearmanr(second, y).statistic
+    rng = np.random.default_rng(0)
+    found = [spearman_difference(*answers(rng, n)) for _ in range(2000)]
+    assert COVERS[0] <= np.mean([low <= truth <= high for _, low, high, _ in found]) <= COVERS[1] + 0.005
+    if better == worse:
+        assert REJECTS[0] <= np.mean([p <= 0.05 for *_, p in found]) <= REJECTS[1]
