@@ -16,6 +16,7 @@ from crosslens.errors import refuse
 __all__ = ["LabelledText", "first_two_sentences", "read_labelled_text", "read_table", "read_wili"]
 
 _PARTS = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
+_SENTEVAL = {"tr": "train", "va": "dev", "te": "test"}
 # A full stop and its like end a sentence where white space follows; those of writing without spaces end it anywhere.
 _SENTENCE = re.compile(r"(?<=[.!?؟।॥։።])[\"'»”’)\]]*\s+|(?<=[。！？])(?=[^。！？」』”])")
 
@@ -92,6 +93,9 @@ class LabelledText:
 def read_labelled_text(path: str | Path) -> LabelledText:
     """Read ``label TAB text``, one item a line (or a file with ``.gz`` behind its name). Such a file has no parts.
 
+    A file whose lines are ``tr``, ``va`` or ``te``, label and text is read with its parts: those of SentEval's probing tasks (Conneau
+    et al. 2018, What you can cram into a single vector) are such.
+
     Raises
     ------
     InputError: no such file, not UTF-8, a NUL byte, a line that is not two columns, or a blank label or text; with file and line.
@@ -103,7 +107,11 @@ def read_labelled_text(path: str | Path) -> LabelledText:
     ['eng', 'fra']
     """
     labels, texts, places = [], [], []
-    for number, line in enumerate(read_lines(path), 1):
+    lines = read_lines(path)
+    first = lines[0].split("\t")
+    if len(first) == 3 and first[0] in _SENTEVAL:
+        return _read_senteval(path, lines)
+    for number, line in enumerate(lines, 1):
         cells = line.split("\t")
         if len(cells) != 2:
             refuse(f"{path}:{number}", "2 tab-separated columns (label and text)", str(len(cells)), "repair the line")
@@ -111,6 +119,18 @@ def read_labelled_text(path: str | Path) -> LabelledText:
         texts.append(cells[1])
         places.append(f"{path}:{number}")
     return LabelledText(labels, texts, places, file_name(path))
+
+
+def _read_senteval(path: str | Path, lines: Sequence[str]) -> LabelledText:
+    rows = []
+    for number, line in enumerate(lines, 1):
+        cells = line.split("\t")
+        if len(cells) != 3 or cells[0] not in _SENTEVAL:
+            wanted = "3 tab-separated columns (tr, va or te; label; text)"
+            refuse(f"{path}:{number}", wanted, repr(line[:80]), "repair the line")
+        rows.append((cells[1], cells[2], f"{path}:{number}", _SENTEVAL[cells[0]]))
+    labels, texts, places, parts = (list(column) for column in zip(*rows, strict=True))
+    return LabelledText(labels, texts, places, file_name(path), parts)
 
 
 def read_wili(folder: str | Path) -> LabelledText:

@@ -1,12 +1,15 @@
 """Files of minimal pairs: two sentences that differ in what makes one of them ungrammatical.
 
     Marvin & Linzen     template TAB case TAB grammatical TAB ungrammatical TAB extra, with a header: the file of Goldberg's bert-syntax
+    Gulordava et al.    ``generated.tab`` of Colorless green recurrent networks dream hierarchically (2018): a row for the right form of a
+                        verb and one for the wrong form, and the sentence in which they stand for the word behind the prefix
     BLiMP               a JSON object a line with sentence_good, sentence_bad, UID and pairID (Warstadt et al. 2020)
     any other           good TAB bad [TAB category], or a JSON object a line with good, bad and, optionally, category and id
 
 ``.gz`` is read as it is. Nothing is dropped without being asked for: what cannot be read is refused with its line.
 """
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +20,10 @@ from crosslens.files import parse_json
 
 __all__ = ["MARVIN_LINZEN_CATEGORIES", "MinimalPair", "read_minimal_pairs"]
 
+_COLORLESS = "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq len_context len_prefix sent".split()
 _HEADER = ["template", "case", "grammatical", "ungrammatical", "extra"]
 _KEYS = (("sentence_good", "sentence_bad", "UID", "pairID"), ("good", "bad", "category", "id"))
-_SUFFIXES = (".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz")
+_SUFFIXES = (".tsv", ".jsonl", ".tab", ".tsv.gz", ".jsonl.gz", ".tab.gz")
 
 MARVIN_LINZEN_CATEGORIES: Mapping[str, str] = {
     "simple_agrmt": "simple agreement",
@@ -97,6 +101,8 @@ def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPa
         return [_from_json(line, path, number) for number, line in enumerate(lines, 1)]
     if lines[0].split("\t") == _HEADER:
         return _marvin_linzen(lines, path, npi)
+    if lines[0].split("\t") == _COLORLESS:
+        return _colorless(lines, path)
     return [_from_columns(line, path, number) for number, line in enumerate(lines, 1)]
 
 
@@ -118,6 +124,27 @@ def _marvin_linzen(lines: list[str], path: Path, npi: bool) -> list[MinimalPair]
         pairs.append(_pair(good, bad, category, f"{template}/{case}/{number}", where))
     if not pairs:
         refuse(str(path), "at least one pair", "none" if npi else "none but NPI", "give another file" if npi else "set npi=True")
+    return pairs
+
+
+def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
+    """The pairs of a ``generated.tab``: rows of one construction and sentence, the right form first; cells may be quoted as in CSV."""
+    rows = list(csv.reader(lines[1:], delimiter="\t"))
+    pairs = []
+    for number in range(0, len(rows), 2):
+        where = f"{path}:{number + 2}"
+        two = [dict(zip(_COLORLESS, row, strict=True)) for row in rows[number : number + 2] if len(row) == len(_COLORLESS)]
+        same = len(two) == 2 and all(two[0][name] == two[1][name] for name in ("pattern", "constr_id", "sent_id", "sent", "len_prefix"))
+        if not same or [row["class"] for row in two] != ["correct", "wrong"]:
+            refuse(where, "two rows of one sentence, correct and wrong", "others", "fetch the file again: this is no generated.tab")
+        words = [word for word in two[0]["sent"].split() if word != "<eos>"]
+        if not two[0]["len_prefix"].isdecimal() or int(two[0]["len_prefix"]) >= len(words):
+            refuse(where, "a prefix shorter than its sentence", repr(two[0]["len_prefix"][:80]), "fetch the file again")
+        place = int(two[0]["len_prefix"])
+        good, bad = (" ".join([*words[:place], row["form"], *words[place + 1 :]]) for row in two)
+        pairs.append(_pair(good, bad, two[0]["pattern"], f"{two[0]['constr_id']}_{two[0]['sent_id']}/{number + 2}", where))
+    if not pairs:
+        refuse(str(path), "at least one pair", "none", "give another file")
     return pairs
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "majority_accuracy",
     "number_labels",
     "shuffled_labels",
+    "type_majority",
     "unseen_labels",
 ]
 
@@ -81,6 +82,27 @@ def majority_accuracy(y_train: ArrayLike, y_test: ArrayLike, groups: Shaped[np.n
     train, test = check_classes(y_train, "y_train"), check_classes(y_test, "y_test")
     labels, counts = np.unique(train, return_counts=True)
     return Accuracy.of(np.asarray(test == labels[counts.argmax()]), groups)
+
+
+def type_majority(
+    train_types: Shaped[np.ndarray, " n"], y_train: Int[np.ndarray, " n"], types: Shaped[np.ndarray, " m"]
+) -> Int[np.ndarray, " m"]:
+    """What a table of words says: the most frequent label of each word type in training, of types that it lacks the most frequent of all.
+
+    Of equally frequent labels the lowest number is taken.
+
+    Parameters
+    ----------
+    train_types, y_train: word type and number of the label of each training item. types: word type of each item that is asked about.
+
+    >>> type_majority(np.array(["the", "run", "run"]), np.array([0, 1, 1]), np.array(["the", "new"])).tolist()
+    [0, 1]
+    """
+    kinds, codes = np.unique(train_types, return_inverse=True)
+    counts = np.zeros((len(kinds), int(y_train.max()) + 1), np.int64)
+    np.add.at(counts, (codes, y_train), 1)
+    place = np.minimum(np.searchsorted(kinds, types), len(kinds) - 1)
+    return np.where(kinds[place] == types, counts.argmax(axis=1)[place], counts.sum(axis=0).argmax())
 
 
 def shuffled_labels(y: ArrayLike, seed: int) -> Shaped[np.ndarray, " n"]:

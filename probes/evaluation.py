@@ -19,6 +19,7 @@ from crosslens.probes.controls import (
     f1_per_class,
     majority_accuracy,
     number_labels,
+    type_majority,
     unseen_labels,
 )
 from crosslens.probes.description_length import DescriptionLength, description_length
@@ -140,6 +141,7 @@ class ProbeResult:
     dev: what each layer answered to the development items; None without any.
     majority: accuracy of always naming the most frequent label of training.
     always: the number of that label in ``answers.labels``.
+    by_type: what the most frequent label of each word type in training answers, as a single layer; None without types.
     control: the control tasks; None without seeds.
     resampled: shape (s, L), test accuracy after training on a bootstrap sample of the training items, drawn within each label,
         one for each seed: their spread is that of the training data (the fit itself has no randomness).
@@ -155,6 +157,7 @@ class ProbeResult:
     dev: Answers | None
     majority: Accuracy
     always: int
+    by_type: Answers | None
     control: ControlTask | None
     resampled: Float[np.ndarray, "s L"]
     random_encoder: Answers | None
@@ -255,6 +258,7 @@ def probe_layers(
         dev=dev,
         majority=majority_accuracy(task.codes[parts.train], answers.true, together),
         always=int(np.bincount(task.codes[parts.train]).argmax()),
+        by_type=_by_type(task, types, together),
         control=_control(again, types, texts, seeds, answers) if seeds else None,
         resampled=np.array([again.bootstrap(seed) for seed in seeds]).reshape(len(seeds), len(layers)),
         random_encoder=random,
@@ -344,6 +348,14 @@ def _control(again: _Again, types: ArrayLike | None, texts: ArrayLike | None, se
     value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
     kind = "shuffled_labels" if names is None else "word_types"
     return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high, float(constant.mean()), np.array(above))
+
+
+def _by_type(task: _Task, types: ArrayLike | None, groups: np.ndarray | None) -> Answers | None:
+    if types is None:
+        return None
+    names, train, test = check_labels(types, "types", len(task.codes)).astype(str), task.parts.train, task.parts.test
+    given = type_majority(names[train], task.codes[train], names[test])
+    return Answers(task.labels, task.codes[test], given[None], groups)
 
 
 def _shuffled(task: _Task, seed: int, texts: np.ndarray | None) -> np.ndarray:

@@ -15,7 +15,20 @@ from crosslens.progress import be_quiet, say
 __all__ = ["add_arguments", "probe"]
 
 BATTERIES = ("semantic", "syntactic", "language", "all")  # of crosslens.run.probe_data, which is not imported for a help text
-_OF_BATTERIES = ("battery", "data", "out", "tasks", "labels", "treebank", "mdl", "random_control", "limit", "device", "trust_remote_code")
+_OF_BATTERIES = (
+    "battery",
+    "data",
+    "out",
+    "tasks",
+    "labels",
+    "treebank",
+    "mdl",
+    "pll",
+    "random_control",
+    "limit",
+    "device",
+    "trust_remote_code",
+)
 
 
 def add_arguments(probe: argparse.ArgumentParser) -> None:
@@ -31,10 +44,16 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         "--labels",
         action="append",
         metavar="NAME=FILE",
-        help="a task of your own: LABEL TAB TEXT, divided at random, or NAME=TRAIN,DEV,TEST; or a treebank: upos=FILE.conllu",
+        help="a task of your own: LABEL TAB TEXT, divided at random, or NAME=TRAIN,DEV,TEST; SentEval's tr/va/te TAB LABEL TAB TEXT; a "
+        "treebank: upos=FILE.conllu; minimal pairs: number=generated.tab or FILE.jsonl",
     )
     add("--treebank", metavar="PREFIX", help="what the treebank's files in ud/ begin with (default: en_ewt)")
     add("--mdl", action="store_true", default=None, help="measure description lengths, too (online coding)")
+    add(
+        "--pll",
+        choices=("original", "word-l2r"),
+        help="how masked models score sentences of minimal pairs; word-l2r masks the rest of the word, too (default: original)",
+    )
     add(
         "--random-control",
         action=argparse.BooleanOptionalAction,
@@ -71,7 +90,7 @@ def _battery(arguments: argparse.Namespace) -> None:
     from crosslens.run.battery import Battery, run_battery
     from crosslens.run.probe_summary import tables
 
-    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "random_control", "device", "trust_remote_code")}
+    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "pll", "random_control", "device", "trust_remote_code")}
     battery = Battery(
         encoders=arguments.encoder,
         battery=arguments.battery,

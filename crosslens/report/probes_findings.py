@@ -16,6 +16,7 @@ __all__ = ["layer_findings", "probe_sentences"]
 _CALLED = {
     "majority": "the majority class",
     "word_order": "word order alone",
+    "word_majority": "the most frequent label of each word",
     "random_encoder": "the random encoder",
     "control_task": "the control task",
     "shuffled_labels": "shuffled labels",

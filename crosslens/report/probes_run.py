@@ -48,6 +48,7 @@ CONDITIONS: dict[str | None, str] = {
     "shuffled_labels": "Shuffled labels",
     "majority": "Majority class",
     "word_order": "Word order alone",
+    "word_majority": "Most frequent label of the word",
     "character_ngrams": "Character n-grams",
     "fasttext": "fastText",
 }

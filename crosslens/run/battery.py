@@ -29,6 +29,8 @@ from crosslens.score import Score
 
 __all__ = ["Battery", "run_battery"]
 
+_PLL = {"original": "pll", "word-l2r": "pll_word_l2r"}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Battery:
@@ -43,6 +45,7 @@ class Battery:
     labels: task -> a file of ``label TAB text`` or a treebank, or three of them: train, dev, test.
     treebank: what the names of the treebank's files begin with.
     mdl: measure description lengths, too.
+    pll: pseudo-log-likelihood of masked models: "original" (Salazar et al. 2020), or "word-l2r" (Kauf & Ivanova 2023).
     random_control: measure a randomly re-initialised copy of each encoder, too.
     limit: most items of each part of a task (sentences of a treebank, pairs of a category), drawn at random; None for all.
     seed: of everything that is drawn.
@@ -60,6 +63,7 @@ class Battery:
     labels: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     treebank: str = "en_ewt"
     mdl: bool = False
+    pll: str = "original"
     random_control: bool = True
     limit: int | None = None
     seed: int = 0
@@ -75,6 +79,8 @@ class Battery:
             refuse("--data", "the folder that holds the battery's data sets", "none", "add --data DIR")
         if self.battery is None and self.only:
             refuse("--tasks", "tasks of a battery", "no battery", "add --battery all")
+        if self.pll not in _PLL:
+            refuse("--pll", f"one of {', '.join(_PLL)}", repr(self.pll), "choose one of them")
         for name in self.labels:
             if not re.fullmatch(r"\w+([.-]\w+)*", name):
                 refuse("--labels", "a name of letters, digits, _, - and .", repr(name), "name the task so, as in --labels topic=FILE")
@@ -94,7 +100,7 @@ class Battery:
         """Where the tasks come from."""
         folder = None if self.data is None else Path(self.data)
         chosen: dict[str, Any] = {"tasks": self.tasks, "labels": self.labels, "treebank": self.treebank}
-        return Sources(folder=folder, **chosen, limit=self.limit, seed=self.seed)
+        return Sources(folder=folder, **chosen, limit=self.limit, seed=self.seed, pll=_PLL[self.pll])
 
 
 def run_battery(battery: Battery, out: str | Path) -> Path:
@@ -167,6 +173,7 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         "random_control": battery.random_control,
         "limit": battery.limit,
         "seed": battery.seed,
+        **({} if battery.pll == "original" else {"pll": battery.pll}),
     }
 
 

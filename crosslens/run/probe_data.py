@@ -64,6 +64,7 @@ class Sources:
     treebank: what the treebank's files begin with.
     limit: most items of each part (sentences of a treebank, pairs of a category), drawn with the seed; None for all.
     seed: of what is drawn.
+    pll: how sentences of minimal pairs are scored by masked models: "pll" or "pll_word_l2r".
     """
 
     folder: Path | None
@@ -72,6 +73,7 @@ class Sources:
     treebank: str = "en_ewt"
     limit: int | None = None
     seed: int = 0
+    pll: str = "pll"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,9 +204,9 @@ class _Reader:
         if len(paths) not in (1, 3):
             refuse("--labels", "one file, or three (train, dev, test)", f"{len(paths)} for {name}", "give one or three")
         self.note(paths)
-        if all(Path(path).name.removesuffix(".gz").endswith(".jsonl") for path in paths):
+        if all(Path(path).name.removesuffix(".gz").endswith((".jsonl", ".tab")) for path in paths):
             pairs = [pair for path in paths for pair in read_minimal_pairs(path)]
-            return PairsTask(name, self._some_pairs(pairs), ", ".join(Path(path).name for path in paths))
+            return PairsTask(name, self._some_pairs(pairs), ", ".join(Path(path).name for path in paths), self.sources.pll)
         treebank = [Path(path).name.removesuffix(".gz").endswith(".conllu") for path in paths]
         if any(treebank):
             if not all(treebank) or not (name in _OF_WORDS or name.startswith(_FEATURE)):
@@ -292,7 +294,7 @@ class _Reader:
             raise _Absent("no blimp/*.jsonl (nor .gz) in the data folder")
         self.note(paths)
         pairs = [pair for path in paths for pair in read_minimal_pairs(path)]
-        return PairsTask("blimp", self._some_pairs(pairs), f"blimp, {len(paths)} files")
+        return PairsTask("blimp", self._some_pairs(pairs), f"blimp, {len(paths)} files", self.sources.pll)
 
     # -- helpers -------------------------------------------------------------------------------------------------------------
 

@@ -110,6 +110,8 @@ def probe_outcomes(result: ProbeResult, items: TestItems, common: Mapping[str, A
     answers = result.answers
     majority = answers.labels[np.full(len(answers.true), result.always)]
     found = [items.outcomes((answers.true == result.always).astype(np.float64), majority, **fields, condition="majority")]
+    if result.by_type is not None:
+        found.append(_of_answers(items, result.by_type, 0, {**fields, "condition": "word_majority"}))
     for layer in range(len(answers.given)):
         place = {**fields, "layer": layer}
         found.append(_of_answers(items, answers, layer, place))

@@ -38,6 +38,8 @@ def probe_scores(
     place: dict[str, Any] = {**fields, "quantity": "accuracy", "n": n, "condition": "majority"}
     without = without_shared(always, result.answers.groups, shared)
     scores = [Score(**place, value=majority.value, low=majority.low, high=majority.high, details={**details, **without})]
+    if result.by_type is not None:
+        scores += _answer_scores(result.by_type, {**fields, "condition": "word_majority"}, 0, details, shared, False)
     kept = {0} if dev is None else {0, int(np.argmax([reached.value for reached in dev]))}
     for layer in range(len(result.answers.given)):
         more = {**details, "penalty": None if result.C is None else float(result.C[layer]), "seeds": list(seeds)}

@@ -14,6 +14,7 @@ _Rows = list[tuple[str, ...]]
 _MAIN = ("accuracy", "uuas", "root_accuracy", "spearman")  # what a task is judged by
 _CONTROLS = ("control_task", "shuffled_labels", "word_order")
 _SURFACE = {"character_ngrams": "character n-grams", "fasttext": "fastText"}
+_BY_WORD = "word_majority"
 _LINES_TOLD = 3
 _SHORT = {"concatenation+difference+product": "concat.+diff.+product"}
 
@@ -80,10 +81,14 @@ def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
     for s in scores:
         if s.condition in _SURFACE and s.quantity == "accuracy":
             text.append(f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
+        if s.condition == _BY_WORD and s.quantity == "accuracy":
+            text.append(f"The most frequent label of each word in training, {s.task}: {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
     text += _without_shared(scores)
     config: _Config = read_json(folder / "config.json", _Config, "run the probes again")
     text += _set_aside(scores, config["data"]["tasks"])
-    return "\n".join([*text, *(f"Not measured: {task} ({reason})." for task, reason in config.get("not_measured", {}).items())])
+    return "\n".join(
+        [*dict.fromkeys(text), *(f"Not measured: {task} ({reason})." for task, reason in config.get("not_measured", {}).items())]
+    )
 
 
 def _without_shared(scores: Sequence[Score]) -> list[str]:

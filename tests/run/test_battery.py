@@ -87,7 +87,7 @@ def test_every_measurement_stands_beside_its_controls(scores):
             met.setdefault(s.task, set()).add((s.quantity, s.condition))
     probed = {("accuracy", c) for c in (None, "random_encoder", "majority")} | {("macro_f1", c) for c in (None, "random_encoder")}
     probed |= {("selectivity", None)}
-    words = probed | {("accuracy", "control_task")}
+    words = probed | {("accuracy", "control_task"), ("accuracy", "word_majority"), ("macro_f1", "word_majority")}
     sentences = probed | {("accuracy", "shuffled_labels")}
     surface = {(quantity, c) for quantity in ("accuracy", "macro_f1") for c in ("character_ngrams", "fasttext")}
     pairs = {(q, c) for q in ("accuracy", "macro_accuracy") for c in (None, "random_encoder")}

@@ -73,7 +73,7 @@ def test_a_layer_that_knows_is_told_from_one_that_does_not(treebank, tmp_path):
     words = only(outcomes, layer=1, condition=None)
     assert words.outcome.tolist() == [1] * 48 and words.gold.tolist() == words.predicted.tolist() == list(TAGS) * 12
     assert len({*words.group}) == 12 and words.group[0] == words.group[3] != words.group[4]
-    assert {one.condition for one in outcomes} == {None, "random_encoder", "control_task", "majority"}
+    assert {one.condition for one in outcomes} == {None, "random_encoder", "control_task", "majority", "word_majority"}
     for one in outcomes:
         assert one.mean == pytest.approx(test[one.layer, one.condition].value)
     assert details["f1"] == {"DET": 1.0, "NOUN": 1.0, "VERB": 1.0}
