@@ -17,7 +17,7 @@ __all__ = ["STYLES", "task_section"]
 STYLES: dict[str | None, Style] = {
     "majority": Style("#000000", dash="dotted", width=1.2),
     "word_order": Style("#000000", dash="dashed", width=1.2),
-    "word_majority": Style("#9c7500", dash="dashed", width=1.2),
+    "word_majority": Style("#9c7500", dash="dashed", marker="s", width=1.2, hollow=True),
     "fasttext": Style("#00795c", dash="dashed", width=1.3),
     "character_ngrams": Style("#9c7500", dash="dashed", marker="D", width=1.3, hollow=True),
     "shuffled_labels": Style("#aa4499", dash="dashed", marker="v", width=1.3, hollow=True),
