@@ -8,7 +8,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.saved import FittedEstimator
-from crosslens.checks import check_matrix, check_positive_int
+from crosslens.checks import check_matrix, check_paired, check_positive_int
 from crosslens.errors import refuse
 
 __all__ = ["CentredMap", "IterativeNormalisation", "check_varies", "mean_row", "normalise", "row_lengths", "unit_rows"]
@@ -211,6 +211,31 @@ class CentredMap(FittedEstimator):
         X = self._ready(X, "X")
         matrix: np.ndarray = getattr(self, self._matrix)
         return (X - self.mean_x_.astype(X.dtype)) @ matrix.astype(X.dtype) + self.mean_y_.astype(X.dtype)
+
+    def predict(self, X: ArrayLike) -> Float[np.ndarray, "n e"]:
+        """What rows of X's space are in Y's: :meth:`transform`, by the name that scikit-learn's searches and pipelines look for."""
+        return self.transform(X)
+
+    def score(self, X: ArrayLike, Y: ArrayLike) -> float:
+        """Precision at 1 of retrieval by cosine between mapped X and Y, the mean of both directions.
+
+        Both sides are seen from ``mean_y_``, and all rows given here compete: compare scores of equally many rows. Scikit-learn's
+        searches choose by it.
+
+        Parameters
+        ----------
+        X: shape (n, d). Y: shape (n, e). Row i of one belongs to row i of the other.
+
+        Returns
+        -------
+        From 0 to 1, higher is better; 1 / n by chance.
+
+        Raises
+        ------
+        InputError: as for :meth:`transform`, of both sides; different numbers of rows; or a row that is mapped to the mean.
+        """
+        mapped, target = check_paired(self.transform(X), self._ready(Y, "Y"), ("X", "Y"))
+        return self._score(mapped - self.mean_y_.astype(mapped.dtype), target - self.mean_y_.astype(target.dtype))
 
     def _scaled(self, x: np.ndarray, name: str) -> np.ndarray:
         return x / row_lengths(x, name).astype(x.dtype)[:, None] if self.normalise else x

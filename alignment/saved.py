@@ -86,6 +86,12 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
         """Rows to be mapped."""
         return check_columns(x, name, columns)
 
+    def _score(self, predicted: np.ndarray, target: np.ndarray) -> float:
+        """The share of rows that are nearest to their own row of the other side, the mean of both directions."""
+        from crosslens.alignment.retrieval import retrieval_both_directions
+
+        return float(np.mean([result.precision for result in retrieval_both_directions(predicted, target)]))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

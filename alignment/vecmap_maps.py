@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.linear_maps import above_rounding, pseudo_inverse, triangular_factor
 from crosslens.alignment.procrustes import check_same_width
 from crosslens.alignment.saved import FittedEstimator
-from crosslens.checks import check_positive_int
+from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
 
 __all__ = ["MultiStepMap", "multi_step_maps"]
@@ -187,6 +187,43 @@ class MultiStepMap(FittedEstimator):
     def transform_y(self, Y: ArrayLike) -> Float[np.ndarray, "n p"]:
         """Map rows of Y's space into the common one: ``Y @ map_y_``; otherwise as :meth:`transform`."""
         return self._apply(Y, "Y")
+
+    def predict(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
+        """Map rows of X's space into Y's: into the common one, and back by the pseudo-inverse, ``X @ map_x_ @ pinv(map_y_)``.
+
+        Parameters
+        ----------
+        X: shape (n, d), any number of rows.
+
+        Returns
+        -------
+        shape (n, d), in the precision of ``X``.
+
+        Raises
+        ------
+        InputError: as for :meth:`transform`.
+        """
+        mapped = self.transform(X)
+        return mapped @ pseudo_inverse(self.map_y_, mapped.dtype)
+
+    def score(self, X: ArrayLike, Y: ArrayLike) -> float:
+        """Precision at 1 of retrieval by cosine in the common space, the mean of both directions.
+
+        All rows given here compete: compare scores of equally many rows. Scikit-learn's searches choose by it.
+
+        Parameters
+        ----------
+        X, Y: shape (n, d). Row i of one belongs to row i of the other.
+
+        Returns
+        -------
+        From 0 to 1, higher is better; 1 / n by chance.
+
+        Raises
+        ------
+        InputError: as for :meth:`transform`, of both sides; different numbers of rows; or a row that is mapped to zeros.
+        """
+        return self._score(*check_paired(self.transform(X), self.transform_y(Y), ("X", "Y")))
 
     def inverse_transform(self, Z: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Map rows of the common space into X's by the pseudo-inverse: ``Z @ pinv(map_x_)``.

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
 from crosslens.alignment import Procrustes
 from crosslens.alignment.linear_maps import LeastSquares
@@ -190,3 +192,36 @@ def test_saved_is_loaded(case, x, tmp_path):
     assert loaded.get_params() == estimator.get_params()
     assert same(learnt(loaded), learnt(estimator))
     assert np.array_equal(getattr(loaded, case.apply)(x), getattr(estimator, case.apply)(x))
+
+
+SEARCHED = {
+    "ridge": (LeastSquares(), {"penalty": [0.01, 1000.0]}),
+    "procrustes": (Procrustes(), {"centre": [True, False], "normalise": [True, False]}),
+    "multi-step": (MultiStepMap(), {"reweight_x": [0, 0.5]}),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_scikit_learns_searches_and_pipelines_take_aligners_as_they_are(name):
+    aligner, grid = SEARCHED[name]
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 5)) + 3
+    y = x @ np.linalg.qr(rng.normal(size=(5, 5)))[0] + 0.3 * rng.normal(size=(60, 5))
+    found = GridSearchCV(aligner, grid, cv=3).fit(x, y)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all() and 0.3 < found.best_score_ <= 1
+    assert found.best_estimator_.score(x, y) == found.score(x, y) > found.best_estimator_.score(x, y[::-1])
+    assert found.predict(x).shape == y.shape
+    line = Pipeline([("rows", IterativeNormalisation()), ("map", clone(aligner))]).fit(x, y)
+    assert line.predict(x).shape == y.shape and line.score(x, y) > 0.3
+    errors = np.square(clone(aligner).fit(x, y).predict(x) - y).mean(), np.square(y - y.mean(axis=0)).mean()
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_the_score_is_the_precision_of_both_directions():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2, 30, 4))
+    aligner = Procrustes(normalise=True).fit(x, y)
+    mapped, target = aligner.transform(x) - aligner.mean_y_, y / np.linalg.norm(y, axis=1, keepdims=True) - aligner.mean_y_
+    cosines = mapped @ target.T / np.linalg.norm(mapped, axis=1)[:, None] / np.linalg.norm(target, axis=1)
+    own = np.arange(30)
+    assert aligner.score(x, y) == np.mean([(cosines.argmax(axis=1) == own).mean(), (cosines.argmax(axis=0) == own).mean()])

@@ -32,7 +32,7 @@ def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentPars
     align.add_argument("--most", type=int, default=200_000, metavar="N", help="for vectors: words read (default: %(default)s, as MUSE)")
     align.add_argument("--links", metavar="FILE", help="for words in context: links (0-0 1-2), a line a sentence (Pharaoh format)")
     align.add_argument("--lowercase", action="store_true", help="for types: read the dictionaries in lower case")
-    align.add_argument("--by", choices=BY, default="csls", help="for types and words: how they are looked up (default: %(default)s)")
+    align.add_argument("--by", choices=BY, help="how they are looked up (default: cosine for sentences, csls for types, words and vectors)")
     align.add_argument(
         "--train-fraction", type=fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
     )
@@ -48,6 +48,7 @@ def align(arguments: argparse.Namespace) -> None:
     """Print retrieval between two stores before and after Procrustes: of sentences, of word types, or of words in context."""
     be_quiet(arguments.quiet)
     if all(LANGUAGE.fullmatch(name) and not Path(name).exists() for name in (arguments.x, arguments.y)):
+        arguments.by = arguments.by or "csls"
         align_vectors(arguments)
         return
     for name in ("start", "method"):
@@ -60,6 +61,7 @@ def align(arguments: argparse.Namespace) -> None:
         if given != (name == needed) and not (name == "test" and (needed == "dictionary" or not given)):
             expected = f"--{needed}" if needed else "neither --dictionary nor --links"
             refuse("arguments", f"{expected}, for stores of {unit}s", f"{'--' if given else 'no --'}{name}", "see crosslens align --help")
+    arguments.by = arguments.by or ("cosine" if unit in ("sentence", "pair") else "csls")
     if unit in ("sentence", "pair"):
         _align_sentences(arguments)
     elif needed:
@@ -74,8 +76,8 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
 
     x, y = parallel_stores([arguments.x, arguments.y])
     split, common = make_split(x.n, arguments.train_fraction, arguments.seed), common_fields([x, y], arguments.seed)
-    run = _plan("align", arguments, [x, y], {"train_fraction": arguments.train_fraction})
-    scores = retrieval_scores(x, y, split, common)
+    run = _plan("align", arguments, [x, y], {"train_fraction": arguments.train_fraction, "by": arguments.by})
+    scores = retrieval_scores(x, y, split, common, by=arguments.by)
     scores += correlation_scores(x, y, scores, common)
     rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
     cells = {(s.layer, s.source, s.condition, s.details["part"]): s for s in scores if s.details and "part" in s.details}
@@ -85,7 +87,7 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
             first, held, after = (cells[layer, a.language, condition, part] for condition, part in told)
             values = (_percent(score.value) for score in (first, held, after))
             rows.append((str(layer), f"{a.language} → {b.language}", *values, _interval(after), str(after.n)))
-    text = [f"P@1 in per cent: nearest neighbour by cosine. All: {x.n} sentences, unaligned.{few_pairs(len(split.train), x.d)}"]
+    text = [f"P@1 in per cent: nearest neighbour by {arguments.by}. All: {x.n} sentences, unaligned.{few_pairs(len(split.train), x.d)}"]
     for score in scores:
         if score.quantity == "pearson":
             text.append(f"Pearson correlation of P@1 ({score.condition}) with debiased CKA over {_told(score)}")

@@ -13,7 +13,8 @@ import numpy as np
 
 from crosslens.activations import Activations
 from crosslens.alignment import Procrustes, linear_cka_layers, retrieval_both_directions
-from crosslens.alignment.retrieval import RetrievalResult
+from crosslens.alignment.csls import By, neighbours_both
+from crosslens.alignment.retrieval import RetrievalResult, result_of
 from crosslens.errors import refuse
 from crosslens.probes import language_id
 from crosslens.progress import Progress
@@ -22,6 +23,7 @@ from crosslens.score import Score
 
 __all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores"]
 
+_NEIGHBOURS = 10  # of CSLS and of margins, as published
 _FEWEST = 20  # sentences; below this no interval says anything
 
 
@@ -54,16 +56,25 @@ def make_split(n: int, train_fraction: float, seed: int) -> Split:
 
 
 def retrieval_scores(
-    x: Activations, y: Activations, split: Split, common: Mapping[str, Any], control: str | None = None, *, hits: bool = False
+    x: Activations,
+    y: Activations,
+    split: Split,
+    common: Mapping[str, Any],
+    control: str | None = None,
+    *,
+    hits: bool = False,
+    by: By = "cosine",
 ) -> list[Score]:
     """Sentence retrieval per layer, in both directions, before and after orthogonal Procrustes.
 
-    Before: cosine on the vectors as they are, over all sentences and over the held-out ones. After: rows brought to unit length,
-    centred with the means of the training part and rotated by the map fitted there; scored on the held-out part only.
+    Before: by the cosine, or what else ``by`` says, on the vectors as they are, over all sentences and over the held-out ones. After:
+    rows brought to unit length, centred with the means of the training part and rotated by the map fitted there; scored on the
+    held-out part only.
 
     Parameters
     ----------
     control: "random_encoder" when the activations are of a re-initialised encoder.
+    by: what sentences are compared by (:mod:`crosslens.alignment.csls`); hubs are taken into account among the sentences that compete.
     hits: keep the outcome of each held-out sentence in the details, for :func:`crosslens.run.comparison.compare_with_controls`.
     """
     scores = []
@@ -76,17 +87,27 @@ def retrieval_scores(
         mapped = mapping.transform(held[0]) - mapping.mean_y_
         target = held[1] / np.linalg.norm(held[1], axis=1, keepdims=True) - mapping.mean_y_
         outcomes = [
-            (control or "unaligned", "all", retrieval_both_directions(a, b)),
-            (control or "unaligned", "held_out", retrieval_both_directions(*held)),
-            (f"{control}_procrustes" if control else "procrustes", "held_out", retrieval_both_directions(mapped, target)),
+            (control or "unaligned", "all", _both_directions(a, b, by)),
+            (control or "unaligned", "held_out", _both_directions(*held, by)),
+            (f"{control}_procrustes" if control else "procrustes", "held_out", _both_directions(mapped, target, by)),
         ]
         for condition, part, results in outcomes:
             for (source, target_), result in zip(((x, y), (y, x)), results, strict=True):
                 score = _retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train))
+                if by != "cosine" and score.details is not None:
+                    score.details["by"] = by
                 if hits and part == "held_out" and score.details is not None:
                     score.details["hits"] = "".join("1" if hit else "0" for hit in result.correct)
                 scores.append(score)
     return scores
+
+
+def _both_directions(x: np.ndarray, y: np.ndarray, by: By) -> tuple[RetrievalResult, RetrievalResult]:
+    if by == "cosine":
+        return retrieval_both_directions(x, y)
+    own = np.arange(len(x))
+    there, back = neighbours_both(x, y, by=by, neighbourhood=min(_NEIGHBOURS, len(x)))
+    return result_of(there.indices[:, 0] == own), result_of(back.indices[:, 0] == own)
 
 
 def _retrieval_score(

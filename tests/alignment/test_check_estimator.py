@@ -28,15 +28,24 @@ class PairedProcrustes(Procrustes):
     def fit(self, X, Y):
         return super().fit(X, Y if Y is None else reversed_columns(X, Y))
 
+    def score(self, X, Y):
+        return super().score(X, reversed_columns(X, Y))
+
 
 class PairedLeastSquares(LeastSquares):
     def fit(self, X, Y):
         return super().fit(X, Y if Y is None else reversed_columns(X, Y))
 
+    def score(self, X, Y):
+        return super().score(X, reversed_columns(X, Y))
+
 
 class PairedMultiStepMap(MultiStepMap):
     def fit(self, X, Y):
         return super().fit(X, Y if Y is None else reversed_columns(X, Y))
+
+    def score(self, X, Y):
+        return super().score(X, reversed_columns(X, Y))
 
 
 # what these demand is refused here, too, as InputError (a ValueError), but in the words of this library's grammar
@@ -57,9 +66,10 @@ LABELS = {
     "check_transformer_general": "hands labels, not a matrix, whatever the tags ask for",
     "check_transformer_preserve_dtypes": "hands labels, not a matrix, whatever the tags ask for",
 }
+AT_MEAN = {"check_fit_score_takes_y": "its labels are a column some of whose rows are the mean, which has no direction to score"}
 CASES = {
     "procrustes": (PairedProcrustes(), WORDING | ONE_ROW | NO_Y),
-    "least squares": (LeastSquares(), WORDING | ONE_ROW | NO_Y | LABELS),
+    "least squares": (LeastSquares(), WORDING | ONE_ROW | NO_Y | LABELS | AT_MEAN),
     "ridge": (PairedLeastSquares(0.5), WORDING | ONE_ROW | NO_Y),
     "multi-step": (PairedMultiStepMap(), WORDING | NO_Y),
     "iterative normalisation": (

@@ -248,6 +248,20 @@ def test_a_measure_refuses_before_cka_is_computed(refused, monkeypatch, capsys):
     assert main(["compare", "few-deu", "few-spa", "--also", "mean_cca", "--quiet"]) == 2
 
 
+def test_sentences_are_looked_up_as_by_says(sentences, capsys):
+    read = {}
+    for by in ([], ["--by", "csls"], ["--by", "margin_distance"]):
+        assert main(["align", "eng", "fra", *by, "--json", "--quiet"]) == 0
+        told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        read[tuple(by)] = [row for row in told if row["quantity"] == "precision_at_1"]
+    plain, csls, margin = read.values()
+    assert {row["details"].get("by") for row in plain} == {None}
+    assert {row["details"]["by"] for row in csls} == {"csls"} and {row["details"]["by"] for row in margin} == {"margin_distance"}
+    assert [row["value"] for row in csls] != [row["value"] for row in plain]
+    main(["align", "eng", "fra", "--by", "csls", "--quiet"])
+    assert "nearest neighbour by csls" in capsys.readouterr().out
+
+
 def test_a_negative_seed_is_refused_and_leaves_no_folder(sentences, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["compare", "eng", "fra", "--seed", "-1", "--quiet", "--out", "run"])
