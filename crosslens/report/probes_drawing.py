@@ -142,7 +142,7 @@ def _wide(name: str) -> float:
 def _cut(name: str) -> str:
     """A name that fits the panel."""
     name = " ".join(name.split())
-    while _wide(name) > _WIDTH - 30:
+    while _wide(name) > _WIDTH - 14:
         name = name.rstrip("…")[:-1] + "…"
     return name
 

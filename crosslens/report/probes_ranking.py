@@ -32,7 +32,9 @@ def comparison_sentences(found: RunComparison) -> list[str]:
             counts[rank.top.label] = counts.get(rank.top.label, 0) + 1
         who = f": {join([f'{named(label)} in {count}' for label, count in counts.items()])}" if counts else ""
         lead = tag("strong", f"{len(clear)} of {plural(len(found.rankings), 'task')}")
-        told.append(f"On the test items that all share, one encoder is clearly above all others in {lead}{who}.")
+        shared = sorted({rank.n for rank in found.rankings.values()})
+        n = f"n = {shared[0]:,}" if len(shared) == 1 else f"n = {shared[0]:,} to {shared[-1]:,}"
+        told.append(f"On the test items that all share ({n}), one encoder is clearly above all others in {lead}{who}.")
     if missing := found.not_ranked():
         reasons = dict.fromkeys(one.reason for task in missing for one in found.pairs[task] if one.verdict is None)
         names = join([text(_called(task)) for task in missing], most=4)

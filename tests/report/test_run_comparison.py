@@ -137,7 +137,7 @@ def test_three_runs_are_ranked_on_what_all_share_and_corrected_together(tmp_path
     assert all(one.corrected_p is not None and one.p is not None and one.corrected_p >= one.p for one in found.pairs["topic", ""])
     assert {s.label for s in rank.apart} == {"a"} and len(rank.near) == 1
     assert comparison_sentences(found) == [
-        "On the test items that all share, one encoder is clearly above all others in <strong>0 of 1 task</strong>."
+        "On the test items that all share (n = 200), one encoder is clearly above all others in <strong>0 of 1 task</strong>."
     ]
 
 
