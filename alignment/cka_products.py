@@ -30,8 +30,8 @@ from jaxtyping import Float
 
 from crosslens.alignment.normalisation import check_varies
 from crosslens.blas import blas_workers
-from crosslens.checks import check_matrix
-from crosslens.errors import refuse
+from crosslens.checks import as_array, check_matrix
+from crosslens.errors import InputError, refuse
 
 __all__ = ["Layer", "Products", "hsic", "products", "ratios"]
 
@@ -185,10 +185,12 @@ def ratios(estimates: tuple[np.ndarray, np.ndarray], layers: Sequence[tuple[str,
 def _floats(block: Any, name: str) -> np.ndarray:
     """Rows in float32, or in float64 where they are so; complex numbers, dates and text are refused, as everywhere."""
     try:
-        array = np.asarray(block)
+        array = as_array(block, name)
         if array.dtype.kind not in "fiubO" and array.dtype.name != "bfloat16":
             raise TypeError
         return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    except InputError:
+        raise
     except (TypeError, ValueError):
         refuse(name, "a matrix of numbers", f"one of {getattr(block, 'dtype', type(block).__name__)}", "pass an array of shape (n, d)")
 

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.copies import Copies
 from crosslens.alignment.products import Cosine, check_same_width
 from crosslens.alignment.tiles import Found, Scores, find_both, in_threads
-from crosslens.checks import check_matrix, check_positive_int
+from crosslens.checks import as_array, check_matrix, check_positive_int
 from crosslens.errors import refuse
 
 __all__ = ["By", "adjusted_neighbours", "check_rows", "csls_neighbours", "neighbours_both", "scores_of"]
@@ -224,7 +224,7 @@ def check_rows(rows: ArrayLike | None, n: int, name: str = "rows") -> Int[np.nda
     """
     if rows is None:
         return np.arange(n)
-    asked = np.asarray(rows)
+    asked = as_array(rows, "rows")
     if asked.ndim != 1 or not len(asked) or asked.dtype.kind not in "iu":
         refuse(name, "a list of row numbers, at least one", f"{asked.dtype} of shape {asked.shape}", "say which rows of x to look up")
     outside = asked[(asked < 0) | (asked >= n)]

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_positive_int, check_seed
+from crosslens.checks import as_array, check_positive_int, check_seed
 from crosslens.corpus import read_lines
-from crosslens.errors import OutputError, quote, refuse
+from crosslens.errors import InputError, OutputError, quote, refuse
 from crosslens.files import write_whole
 
 __all__ = [
@@ -162,7 +162,9 @@ def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:
     [[0, 0, 2], [0, 1, 1]]
     """
     try:
-        array = np.asarray(links)
+        array = as_array(links, name)
+    except InputError:
+        raise
     except ValueError:
         refuse(name, "links of shape (k, 3)", "rows of different lengths", "give sentence, word of x and word of y of each link")
     if array.size == 0:
@@ -284,7 +286,7 @@ def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray,
     array([0, 2, 2, 5, 5])
     """
     check_positive_int(sentences, "sentences")
-    ids = np.asarray(sentence_ids)
+    ids = as_array(sentence_ids, "sentence_ids")
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
         refuse("sentence_ids", "whole numbers, one per word", f"{ids.dtype} of shape {ids.shape}", "give the sentence of each word")
     if ids.size and (ids.min() < 0 or ids.max() >= sentences or (ids[1:] < ids[:-1]).any()):
@@ -338,7 +340,7 @@ def check_offsets(offsets_x: ArrayLike, offsets_y: ArrayLike) -> tuple[Int[np.nd
     """
     begins = []
     for name, value in (("offsets_x", offsets_x), ("offsets_y", offsets_y)):
-        begin = np.asarray(value)
+        begin = as_array(value, name)
         if begin.ndim != 1 or len(begin) < 2 or begin.dtype.kind not in "iu" or begin[0] != 0 or (begin[1:] < begin[:-1]).any():
             wanted = "whole numbers from 0, never falling: where each sentence begins, and the end"
             refuse(name, wanted, f"{begin.dtype} of shape {begin.shape}", "make them with sentence_offsets")

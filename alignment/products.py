@@ -13,7 +13,7 @@ from crosslens.alignment.copies import Copies
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.alignment.tiles import Found, Scores, find_both, rounding
 from crosslens.blas import for_each
-from crosslens.checks import check_matrix, check_positive_int
+from crosslens.checks import as_array, check_matrix, check_positive_int
 from crosslens.errors import refuse
 
 __all__ = ["Cosine", "best_both", "check_same_width", "exact_dots", "nearest_both", "neighbourhood_means"]
@@ -237,7 +237,7 @@ def _check_units(x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_means(value: ArrayLike, name: str, n: int) -> np.ndarray:
-    means = np.asarray(value)
+    means = as_array(value, name)
     if means.shape != (n,) or means.dtype.kind != "f" or not np.isfinite(means).all():
         got = f"{means.dtype} of shape {means.shape}" if means.shape != (n,) or means.dtype.kind != "f" else "NaN or infinity"
         refuse(name, f"{n} finite means, one per row", got, "compute them with neighbourhood_means")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.products import Cosine
 from crosslens.alignment.tiles import find_both
-from crosslens.checks import check_matrix, check_paired, check_positive_int
+from crosslens.checks import as_array, check_matrix, check_paired, check_positive_int
 from crosslens.errors import refuse
 from crosslens.stats import wilson_interval
 
@@ -134,7 +134,7 @@ def retrieval_both_directions(x: ArrayLike, y: ArrayLike) -> tuple[RetrievalResu
 
 
 def _check_gold(gold: ArrayLike, n: int, m: int) -> np.ndarray:
-    rows = np.asarray(gold)
+    rows = as_array(gold, "gold")
     if rows.shape != (n,) or rows.dtype.kind not in "iu":
         refuse("gold", f"{n} whole numbers, one per query", f"{rows.dtype} of shape {rows.shape}", "give the row of keys that is right")
     outside = np.flatnonzero((rows < 0) | (rows >= m))

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import normalise
 from crosslens.alignment.products import best_both, neighbourhood_means
-from crosslens.checks import check_positive_int
-from crosslens.errors import refuse
+from crosslens.checks import as_array, check_positive_int
+from crosslens.errors import InputError, refuse
 
 __all__ = ["check_pairs", "dictionary_seed", "identical_words", "numerals", "unsupervised_seed"]
 
@@ -71,7 +71,9 @@ def check_pairs(pairs: ArrayLike, n: int, m: int, name: str = "pairs", sides: tu
     """
     expected, remedy = "whole numbers of shape (p, 2)", f"give a row of {sides[0]} and a row of {sides[1]} for each pair"
     try:
-        array = np.asarray(pairs)
+        array = as_array(pairs, name)
+    except InputError:
+        raise
     except ValueError:
         refuse(name, expected, "rows of different lengths", remedy)
     if array.size == 0:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.alignment.procrustes import Procrustes
 from crosslens.alignment.retrieval import RetrievalResult, retrieval_precision
-from crosslens.checks import check_fraction, check_matrix, check_seed
+from crosslens.checks import as_array, check_fraction, check_matrix, check_seed
 from crosslens.errors import refuse
 
 __all__ = ["TokenAlignment", "token_embedding_alignment", "vocabulary_halves"]
@@ -129,7 +129,7 @@ def _check_one_to_one(gold: ArrayLike | None, n: int, m: int) -> Int[np.ndarray,
         if n != m:
             refuse("y", f"as many rows as x ({n})", str(m), "pass gold, the row of y for each row of x")
         return np.arange(n)
-    rows = np.asarray(gold)
+    rows = as_array(gold, "gold")
     if rows.shape != (n,) or rows.dtype.kind not in "iu":
         refuse("gold", f"{n} whole numbers, one per row of x", f"{rows.dtype} of shape {rows.shape}", "give each row its counterpart")
     if rows.min() < 0 or rows.max() >= m:

@@ -158,6 +158,8 @@ class _Parts:
         if quantised or pruned >= 0:
             refuse(str(self.path), "a model that is not quantised", "a quantised one (.ftz)", "give the .bin that it was made from")
         begin = self.at
+        if min(rows, columns) < 0 or 4 * rows * columns > len(self.data) - begin:
+            raise struct.error("fewer vectors than are said to be there")
         self.at += 4 * rows * columns
         _, out_rows, out_columns = self._take(_MATRIX)
         whole = self.at + 4 * out_rows * out_columns

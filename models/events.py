@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from crosslens.errors import refuse
+from crosslens.errors import StoreError, refuse
 from crosslens.files import parse_json, write_whole
 
 __all__ = ["Events", "cut_log", "need_tensorboard"]
@@ -91,6 +91,8 @@ def _numbers(prefix: str, line: Mapping[str, Any]) -> Iterator[tuple[str, float]
 
 def cut_log(path: Path, step: int) -> None:
     """Drop lines after ``step``, and a half-written last one."""
+    if path.is_dir():
+        refuse(str(path), "a log", "a folder", "move it away", StoreError)
     if path.exists():
         lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
         told = (parse_json(line, f"{path}:{number}", _Line, "delete the line") for number, line in enumerate(lines, 1))

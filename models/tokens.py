@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import numpy as np
 from tokenizers import Tokenizer
 
-from crosslens.errors import StoreError, panics_as_errors, refuse
+from crosslens.errors import StoreError, cut, panics_as_errors, refuse
 from crosslens.files import read_json, remove_folder, write_json
 from crosslens.progress import Progress
 
@@ -145,8 +145,8 @@ def _mapped(path: Path, types: tuple[str, ...]) -> np.ndarray:
     """An array of one dimension, mapped: a header that promises more numbers than the file holds takes no memory."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, OverflowError) as error:  # an empty file is an EOFError to numpy
-        refuse(str(path), "an array of numbers", f"something else ({error})", _AGAIN, StoreError)
+    except Exception as error:  # numpy reads the header as if it were Python, and whatever that raises comes through
+        refuse(str(path), "an array of numbers", f"something else ({cut(str(error), 160)})", _AGAIN, StoreError)
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.name not in types:
         told = f"one of {array.dtype}, of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
         refuse(str(path), f"a list of {' or '.join(types)}", told, _AGAIN, StoreError)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_seed
+from crosslens.checks import as_array, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.parts import Parts
 from crosslens.probes.refit import LayerProbes
@@ -159,7 +159,7 @@ def _shuffled(y: np.ndarray, parts: Parts, seed: int) -> np.ndarray:
 
 def _check_numbers(y: ArrayLike, n: int, parts: Parts) -> Float[np.ndarray, " n"]:
     parts.check(n)
-    numbers = np.asarray(y)
+    numbers = as_array(y, "y")
     if numbers.shape != (n,) or numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         got = f"an array of {numbers.dtype} of shape {numbers.shape}" + (" with NaN or infinity" if numbers.dtype.kind == "f" else "")
         refuse("y", f"{n} finite numbers, one per row", got, "give every item its number")

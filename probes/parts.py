@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_fraction, check_labels, check_seed
+from crosslens.checks import as_array, check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.controls import check_classes
 
@@ -57,7 +57,7 @@ class Parts:
         >>> Parts.of_names(["train", "test", "train"]).train.tolist()
         [0, 2]
         """
-        said = np.asarray(names)
+        said = as_array(names, "names")
         other = sorted({*said.tolist()} - {"train", "dev", "test"}, key=str)
         if said.ndim != 1 or other:
             refuse("names", "train, dev or test for every item", repr(other[0]) if other else f"shape {said.shape}", "call the parts so")
@@ -79,7 +79,7 @@ class Parts:
 
 
 def _check_rows(rows: ArrayLike, name: str) -> np.ndarray:
-    array = np.asarray(rows)
+    array = as_array(rows, name)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size) or (array.size and array.min() < 0):
         refuse(name, "numbers of items, from 0", f"an array of {array.dtype} of shape {array.shape}", "give whole numbers, not a mask")
     return array.astype(np.int64)

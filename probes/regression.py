@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from crosslens.blas import for_each
-from crosslens.errors import refuse
+from crosslens.checks import as_array
+from crosslens.errors import InputError, refuse
 from crosslens.probes.fitted import development_layers, fitted_layers
 from crosslens.probes.rows import StandardisedLayer, check_layers
 from crosslens.probes.solver import check_strengths
@@ -186,7 +187,9 @@ def _r2(answers: Float[np.ndarray, "m t"], targets: Float[np.ndarray, "m t"]) ->
 def _check_targets(value: ArrayLike, name: str, n: int, t: int | None = None) -> Float[np.ndarray, "n t"]:
     """Finite numbers as float64 in two dimensions."""
     try:
-        numbers = np.asarray(value)
+        numbers = as_array(value, name)
+    except InputError:
+        raise
     except ValueError:
         refuse(name, f"{n} numbers, one per row", "rows of different lengths", "give as many numbers for each row")
     if numbers.dtype.kind not in "fiub" or numbers.ndim not in (1, 2) or len(numbers) != n or 0 in numbers.shape:

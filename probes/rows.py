@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_matrix
+from crosslens.checks import as_array, check_matrix
 from crosslens.errors import refuse
 
-__all__ = ["BLOCK", "StandardisedLayer", "TakenRows", "check_layers", "check_same_layers"]
+__all__ = ["BLOCK", "StandardisedLayer", "TakenRows", "check_layers", "check_same_layers", "is_layer"]
 
 BLOCK = 512  # rows that are read at a time
 
@@ -42,9 +42,9 @@ class TakenRows:
     """
 
     def __init__(self, array: Any, rows: ArrayLike) -> None:
-        if not _is_layer(array):
+        if not is_layer(array):
             refuse("array", "an array of shape (n, d)", f"{type(array).__name__}", "pass an array, in memory or mapped from disk")
-        numbers = np.asarray(rows)
+        numbers = as_array(rows, "rows")
         if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
             got = f"{numbers.dtype} of shape {numbers.shape}"
             refuse("rows", "row numbers of shape (m,)", got, "pass whole numbers, np.flatnonzero of a mask, say")
@@ -197,7 +197,7 @@ def check_layers(layers: Any, name: str = "layers") -> list[Any]:
         refuse(name, "a sequence of layers", f"{type(layers).__name__}", "pass a list of arrays of shape (n, d), or one array (L, n, d)")
     if not len(layers):
         refuse(name, "at least one layer", "none", "pass a list of arrays of shape (n, d)")
-    checked = [layer if _is_layer(layer) else check_matrix(layer, f"{name}[{i}]") for i, layer in enumerate(layers)]
+    checked = [layer if is_layer(layer) else check_matrix(layer, f"{name}[{i}]") for i, layer in enumerate(layers)]
     for i, layer in enumerate(checked):
         if 0 in layer.shape:
             refuse(f"{name}[{i}]", "at least 1 row and 1 column", f"shape {tuple(layer.shape)}", "give more items")
@@ -218,9 +218,14 @@ def check_same_layers(layers: list[Any], d: int, count: int, name: str = "layers
         refuse(name, f"{d} columns, as in fit", f"{layers[0].shape[1]} columns", "pass the same layers of the same encoder")
 
 
-def _is_layer(value: Any) -> bool:
-    """Whether rows of numbers can be sliced from it as it is."""
-    if not all(hasattr(value, part) for part in ("shape", "dtype", "__getitem__")) or len(value.shape) != 2:
+def is_layer(value: Any) -> bool:
+    """Whether rows of numbers can be sliced from it as it is.
+
+    >>> is_layer(np.eye(2)), is_layer([[1.0]]), is_layer(np.ma.masked_array(np.eye(2)))
+    (True, False, False)
+    """
+    parts = ("shape", "dtype", "__getitem__")
+    if isinstance(value, np.ma.MaskedArray) or not all(hasattr(value, part) for part in parts) or len(value.shape) != 2:
         return False
     try:
         dtype = np.dtype(value.dtype)

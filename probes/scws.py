@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
+from crosslens.checks import as_array
 from crosslens.errors import refuse
+from crosslens.probes.rows import is_layer
 from crosslens.stats import spearman_interval
 
 __all__ = ["ScwsResult", "cosines", "missing_rows", "scws"]
@@ -63,7 +65,8 @@ def scws(first: Any, second: Any, ratings: ArrayLike, *, centred: bool = False) 
     >>> result.spearman.round(3).tolist(), result.n.tolist()
     ([0.9], [5])
     """
-    first, second = ([layer if hasattr(layer, "shape") else np.asarray(layer) for layer in side] for side in (first, second))
+    sides = {"first": first, "second": second}
+    first, second = ([layer if is_layer(layer) else as_array(layer, name) for layer in side] for name, side in sides.items())
     rated = _check(first, second, ratings)
     found = ~missing_rows(first[0], second[0])
     rows = []
@@ -85,7 +88,7 @@ def _check(first: list[Any], second: list[Any], ratings: ArrayLike) -> np.ndarra
             if len(np.shape(layer)) != 2 or len(layer) != n:
                 expected, got = f"shape ({n}, d), as first[0]", f"shape {np.shape(layer)}"
                 refuse(f"{name}[{number}]", expected, got, "row i of every layer must be pair i")
-    rated = np.asarray(ratings)
+    rated = as_array(ratings, "ratings")
     if rated.shape != (n,) or rated.dtype.kind not in "fiu" or not np.isfinite(rated).all():
         refuse("ratings", f"{n} finite numbers, one per pair", f"{rated.dtype} of shape {rated.shape}", "give one rating per row")
     return rated.astype(np.float64)

@@ -21,9 +21,10 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from crosslens.checks import check_positive_int, check_seed
+from crosslens.checks import as_array, check_positive_int, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.fitted import check_fitted
+from crosslens.probes.rows import is_layer
 from crosslens.word_labels import check_heads, tree_depths, tree_distances
 
 __all__ = ["KINDS", "StructuralProbe", "structural_loss"]
@@ -153,10 +154,10 @@ class _Words:
     """Vectors of sentences' words, read a batch of sentences at a time."""
 
     def __init__(self, X: Any, lengths: ArrayLike, name: str) -> None:
-        self.X = X if hasattr(X, "shape") else np.asarray(X)
+        self.X = X if is_layer(X) else as_array(X, name)
         if len(self.X.shape) != 2 or min(self.X.shape) < 1:
             refuse(name, "a matrix of shape (n, d)", f"an array of shape {tuple(self.X.shape)}", "one row per word")
-        self.lengths = np.asarray(lengths)
+        self.lengths = as_array(lengths, "lengths")
         if self.lengths.ndim != 1 or self.lengths.dtype.kind not in "iu" or (self.lengths < 1).any() or self.lengths.sum() != len(self):
             refuse("lengths", f"whole numbers from 1 that sum to the {len(self)} rows of {name}", "others", "give each sentence's words")
         self.ends = np.cumsum(self.lengths)
@@ -183,7 +184,7 @@ class _Treebank(_Words):
 
     def __init__(self, X: Any, heads: ArrayLike, lengths: ArrayLike, kind: str, name: str) -> None:
         super().__init__(X, lengths, name)
-        all_heads = np.asarray(heads)
+        all_heads = as_array(heads, "heads")
         if all_heads.shape != (len(self),) or all_heads.dtype.kind not in "iu":
             refuse(
                 "heads",

@@ -21,13 +21,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.checks import check_fraction, check_labels, check_seed
+from crosslens.checks import as_array, check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.controls import Accuracy, check_classes, majority_accuracy, shuffled_labels
 from crosslens.probes.layer_probe import LayerProbe
 from crosslens.probes.parts import stratified_parts
 from crosslens.probes.refit import LayerProbes
-from crosslens.probes.rows import TakenRows
+from crosslens.probes.rows import TakenRows, is_layer
 from crosslens.probes.scws import cosines, missing_rows
 
 __all__ = ["REPRESENTATIONS", "WicPart", "WicResult", "WicVectors", "best_threshold", "wic"]
@@ -248,7 +248,7 @@ def _part(vectors: WicVectors, representation: str, name: str) -> _Part:
 def _layers(layers: Any, name: str) -> list[Any]:
     if layers is None or not len(layers):
         refuse(name, "at least one layer", "none", "this representation needs these vectors")
-    arrays = [layer if hasattr(layer, "shape") and hasattr(layer, "dtype") else np.asarray(layer) for layer in layers]
+    arrays = [layer if is_layer(layer) else as_array(layer, name) for layer in layers]
     for number, array in enumerate(arrays):
         if len(array.shape) != 2 or min(array.shape) < 1:
             refuse(f"{name}[{number}]", "a matrix of shape (n, d)", f"an array of shape {array.shape}", "one row per item")

@@ -160,3 +160,9 @@ def test_memory_is_a_block_not_the_layer(rng, tmp_path):
     tracemalloc.stop()
     assert peak < 6 * BLOCK * 32 * 8 + 2 * 8 * len(mapped)  # some blocks in float64, and the row numbers
     assert peak < mapped.nbytes
+
+
+def test_masks_of_layers_are_not_lost():
+    masked = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 1], [0, 0], [0, 0]])
+    with pytest.raises(InputError, match=r"layers\[1\]: expected an array without a mask, got a masked array \(1 masked\)"):
+        check_layers([np.ones((3, 2)), masked])
