@@ -242,7 +242,8 @@ def probe_layers(
     together = None if names is None else names[parts.test]
     answers = Answers(task.labels, task.codes[parts.test], given, together)
     strengths = np.asarray(fitted.C_, np.float64) if isinstance(template, LayerProbe) else None
-    again = _Again(task, template, strengths)
+    refitted = strengths if isinstance(template, LayerProbe) and template.norm == "l2" else None  # others choose anew
+    again = _Again(task, template, refitted)
     random = None
     if random_layers is not None:
         other = dataclasses.replace(task, layers=_check_random(random_layers, layers))
@@ -267,7 +268,7 @@ def probe_layers(
         },
         sizes={name: len(rows) for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))},
         drawn=parts.drawn,
-        code=_code(task, strengths, seeds) if mdl else None,
+        code=_code(task, refitted, seeds) if mdl else None,
     )
 
 

@@ -2,9 +2,10 @@
 
 import dataclasses
 import warnings
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -18,7 +19,7 @@ from crosslens.probes.linear import class_codes
 from crosslens.probes.rows import StandardisedLayer
 from crosslens.probes.solver import check_strengths
 
-__all__ = ["MLPProbe"]
+__all__ = ["LayerMLP", "MLPProbe"]
 
 _FALL = 1e-4  # nats by which the surprise must fall to count
 
@@ -122,6 +123,47 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
 
     def _scores(self, vectors: ArrayLike) -> Float[np.ndarray, "n c"]:
         return self.predict_proba(vectors)
+
+
+class LayerMLP(BaseEstimator):
+    """An :class:`MLPProbe` for each of L layers, for :func:`crosslens.probes.evaluation.probe_layers`.
+
+    Parameters
+    ----------
+    hidden, seed: of each.
+
+    Attributes
+    ----------
+    probes_: the fitted probes.
+
+    >>> rng, y = np.random.default_rng(0), np.arange(200) % 2
+    >>> layer = rng.normal(size=(200, 3)) + 3 * y[:, None]
+    >>> LayerMLP(hidden=8).fit([layer], y, [layer], y).predict([layer])[0][:4].tolist()
+    [0, 1, 0, 1]
+    """
+
+    def __init__(self, hidden: int = 100, seed: int = 0) -> None:
+        self.hidden = hidden
+        self.seed = seed
+
+    def fit(self, layers: Any, y: ArrayLike, dev_layers: Any, dev_y: ArrayLike) -> "LayerMLP":
+        """Learn each layer's probe; the development part says when to stop.
+
+        Raises
+        ------
+        InputError: as :meth:`MLPProbe.fit` refuses.
+        """
+        made = (MLPProbe(self.hidden, seed=self.seed) for _ in layers)
+        self.probes_ = [
+            probe.fit(np.asarray(layer[:]), y, np.asarray(dev[:]), dev_y)
+            for probe, layer, dev in zip(made, layers, dev_layers, strict=True)
+        ]
+        return self
+
+    def predict(self, layers: Any) -> Shaped[np.ndarray, "L n"]:
+        """The most probable label of each row by each layer's probe."""
+        check_fitted(self, "probes_", "networks", "fit(layers, y, dev_layers, dev_y)")
+        return np.stack([probe.predict(np.asarray(layer[:])) for probe, layer in zip(self.probes_, layers, strict=True)])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -50,6 +50,11 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     add("--treebank", metavar="PREFIX", help="what the treebank's files in ud/ begin with (default: en_ewt)")
     add("--mdl", action="store_true", default=None, help="measure description lengths, too (online coding)")
     add(
+        "--probe",
+        choices=("linear", "l1", "mlp"),
+        help="what is trained to say labels: a linear classifier with an L2 or an L1 penalty, or one with a hidden layer (default: linear)",
+    )
+    add(
         "--pll",
         choices=("original", "word-l2r"),
         help="how masked models score sentences of minimal pairs; word-l2r masks the rest of the word, too (default: original)",
@@ -90,7 +95,7 @@ def _battery(arguments: argparse.Namespace) -> None:
     from crosslens.run.battery import Battery, run_battery
     from crosslens.run.probe_summary import tables
 
-    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "pll", "random_control", "device", "trust_remote_code")}
+    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "probe", "pll", "random_control", "device", "trust_remote_code")}
     battery = Battery(
         encoders=arguments.encoder,
         battery=arguments.battery,

@@ -45,6 +45,7 @@ class Battery:
     labels: task -> a file of ``label TAB text`` or a treebank, or three of them: train, dev, test.
     treebank: what the names of the treebank's files begin with.
     mdl: measure description lengths, too.
+    probe: of labels: "linear" (an L2 penalty), "l1" or "mlp" (one hidden layer). WiC's classifiers are linear always.
     pll: pseudo-log-likelihood of masked models: "original" (Salazar et al. 2020), or "word-l2r" (Kauf & Ivanova 2023).
     random_control: measure a randomly re-initialised copy of each encoder, too.
     limit: most items of each part of a task (sentences of a treebank, pairs of a category), drawn at random; None for all.
@@ -63,6 +64,7 @@ class Battery:
     labels: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     treebank: str = "en_ewt"
     mdl: bool = False
+    probe: str = "linear"
     pll: str = "original"
     random_control: bool = True
     limit: int | None = None
@@ -79,6 +81,10 @@ class Battery:
             refuse("--data", "the folder that holds the battery's data sets", "none", "add --data DIR")
         if self.battery is None and self.only:
             refuse("--tasks", "tasks of a battery", "no battery", "add --battery all")
+        if self.probe not in ("linear", "l1", "mlp"):
+            refuse("--probe", "linear, l1 or mlp", repr(self.probe), "choose one of them")
+        if self.mdl and self.probe != "linear":
+            refuse("--mdl", "the linear probe", f"also --probe {self.probe}", "leave one of them out: codes are those of the linear probe")
         if self.pll not in _PLL:
             refuse("--pll", f"one of {', '.join(_PLL)}", repr(self.pll), "choose one of them")
         for name in self.labels:
@@ -174,6 +180,7 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         "limit": battery.limit,
         "seed": battery.seed,
         **({} if battery.pll == "original" else {"pll": battery.pll}),
+        **({} if battery.probe == "linear" else {"probe": battery.probe}),
     }
 
 
@@ -219,6 +226,7 @@ def _measure(
         scorer=functools.partial(load_language_model, subject, loading),
         common={"encoder": subject.name, "seed": battery.seed},
         mdl=battery.mdl,
+        probe=battery.probe,
     )
     scores = []
     with Progress(len(tasks), f"probing {subject.name}", "tasks") as progress:

@@ -21,8 +21,10 @@ import numpy as np
 from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.probes.evaluation import probe_layers
+from crosslens.probes.evaluation import PENALTIES, probe_layers
 from crosslens.probes.language_id import LanguageIdSettings
+from crosslens.probes.layer_probe import LayerProbe
+from crosslens.probes.mlp_probe import LayerMLP
 from crosslens.probes.parts import Parts
 from crosslens.probes.rows import TakenRows
 from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts, text_names
@@ -69,6 +71,7 @@ class Given:
     scorer: gives the masked language model, or its re-initialised copy (True), for tasks that ask it for probabilities.
     common: fields of every measurement: encoder and seed.
     mdl: whether description lengths are wanted.
+    probe: "linear" (an L2 penalty), "l1" or "mlp".
     """
 
     stores: Mapping[str, Activations]
@@ -76,6 +79,13 @@ class Given:
     scorer: Callable[[bool], Any]
     common: Mapping[str, Any]
     mdl: bool
+    probe: str = "linear"
+
+    def template(self) -> Any:
+        """The probe that is trained on every layer; None for the usual one."""
+        if self.probe == "mlp":
+            return LayerMLP(seed=self.seeds[0])
+        return LayerProbe(penalties=PENALTIES, norm="l1") if self.probe == "l1" else None
 
     @property
     def seeds(self) -> tuple[int, int, int]:
@@ -163,7 +173,7 @@ class SentenceTask(Task):
             groups=names,
             random_layers=layers(random=True) if given.random is not None else None,
             seeds=given.seeds,
-            probe=None if self.settings is None else self.settings.probe(given.seeds[0]),
+            probe=given.template() if self.settings is None else self.settings.probe(given.seeds[0]),
             mdl=given.mdl and self.settings is None,  # a code length is that of the usual probe
         )
         told = {"truncated": given.stores[text].manifest.get("truncated", 0)}
@@ -251,6 +261,7 @@ class WordTask(TreebankTask):
             types=np.array(columns["form"])[found.rows],
             groups=groups[found.rows],
             seeds=given.seeds,
+            probe=given.template(),
             mdl=given.mdl,
         )
         items = self._test_items(columns, groups, position, found.rows[parts.test])

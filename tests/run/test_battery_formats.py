@@ -91,3 +91,15 @@ def test_a_line_of_senteval_that_is_none_is_refused(tmp_path):
         "B",
         "A",
     ]
+
+
+@pytest.mark.parametrize("probe", ["l1", "mlp"])
+def test_another_probe_is_trained_where_it_is_asked_for(small_encoder, tmp_path, probe, capsys):
+    tense = write(tmp_path / "past_present.txt", [senteval(i) for i in range(60)])
+    command = ["probe", "--encoder", str(small_encoder), "--labels", f"tense={tense}", "--no-random-control", "--quiet", "--probe", probe]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 0
+    scores = {s.layer: s for s in read_scores(tmp_path / "run" / "scores.jsonl") if (s.quantity, s.condition) == ("accuracy", None)}
+    assert set(scores) == {0, 1, 2} and scores[0].value > 0.7
+    assert (scores[0].details["penalty"] is None) == (probe == "mlp")
+    assert main([*command, "--mdl", "--out", str(tmp_path / "none")]) == 2
+    assert f"--mdl: expected the linear probe, got also --probe {probe}" in capsys.readouterr().err
