@@ -72,15 +72,20 @@ def quote(value: object, most: int = 80) -> str:
     return cut(repr(value), most)
 
 
+def _line(text: str) -> str:
+    """Text in one line: what other libraries say has several now and then, and so has the name of a file."""
+    return text if text.isprintable() else " ".join(text.split())
+
+
 def refuse(argument: str, expected: str, got: str, remedy: str, error: type[CrosslensError] = InputError) -> NoReturn:
-    """Raise ``error`` with the four parts that every refusal names; of a very long part both ends are kept.
+    """Raise ``error`` with the four parts that every refusal names; each is one line, and of a very long one both ends are kept.
 
     >>> refuse("k", "a whole number from 1 to 3", "7", "lower k or give more vectors")
     Traceback (most recent call last):
     ...
     crosslens.errors.InputError: k: expected a whole number from 1 to 3, got 7; lower k or give more vectors
     """
-    argument, expected, got, remedy = (cut(part, _LONGEST) for part in (argument, expected, got, remedy))
+    argument, expected, got, remedy = (cut(_line(part), _LONGEST) for part in (argument, expected, got, remedy))
     raise error(f"{argument}: expected {expected}, got {got}; {remedy}")
 
 

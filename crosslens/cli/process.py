@@ -28,6 +28,9 @@ def run() -> None:
 
         status = main()
         sys.stdout.flush()
+        if status == 130:  # all is tidied away: Python itself would end by the signal, where code that it compiled was interrupted
+            sys.stderr.flush()
+            os._exit(status)
     except KeyboardInterrupt:  # a second one, while the first was being answered
         end_at_once()
     except BrokenPipeError:  # nobody reads what is printed any more

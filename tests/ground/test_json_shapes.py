@@ -135,3 +135,8 @@ def test_no_part_of_a_refusal_is_longer_than_somebody_reads(long):
         refuse(*parts)
     assert GRAMMAR.fullmatch(str(refused.value))
     assert len(str(refused.value)) < 1200 and "end" in str(refused.value)
+
+
+def test_a_refusal_is_one_line_whatever_another_library_has_said():
+    with pytest.raises(InputError, match=r"^a b: expected c d, got e f; g$"):
+        refuse("a\nb", "c\r\n\td", "e\n\n f", "g")
