@@ -141,6 +141,7 @@ def figure(numbering: Numbering, title: str, reading: str, key: str, panels: Seq
     """A group of panels (of size "" or "narrow") with one title, one legend, how to read them on demand, and buttons that save them."""
     number = numbering.figure()
     caption = tag("figcaption", f"<strong>Figure {number}. {text(title)}</strong>")
+    size = "four" if len(panels) == 4 and not size else size  # two and two, not three and one
     grid = tag("div", "".join(panels), class_=f"grid {size}".rstrip())
     read = tag("details", tag("summary", "How to read it") + paragraph(text(reading[0].upper() + reading[1:])))
     foot = tag("div", read + save_buttons(number), class_="foot")

@@ -64,6 +64,7 @@ background:#fff}
 @media(min-width:1000px){.sticky{position:sticky;top:0;z-index:1}}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:1.2rem 28px}
 .grid.narrow{grid-template-columns:repeat(auto-fit,minmax(min(100%,270px),1fr));gap:1.2rem 20px}
+.grid.four{grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr))}
 .panel{min-width:0;break-inside:avoid;display:grid;grid-template-rows:subgrid;grid-row:span 2;row-gap:.3rem}
 .panel>div{min-width:0}
 .panel h4 .n{font-weight:400;white-space:nowrap}
