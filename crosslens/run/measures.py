@@ -64,6 +64,7 @@ def retrieval_scores(
     *,
     hits: bool = False,
     by: By = "cosine",
+    on_train: bool = False,
 ) -> list[Score]:
     """Sentence retrieval per layer, in both directions, before and after orthogonal Procrustes.
 
@@ -75,6 +76,8 @@ def retrieval_scores(
     ----------
     control: "random_encoder" when the activations are of a re-initialised encoder.
     by: what sentences are compared by (:mod:`crosslens.alignment.csls`); hubs are taken into account among the sentences that compete.
+    on_train: also the same after Procrustes on the training part alone, by cross-validation in two halves, to choose a layer by; of the
+        part "train" in the details. No held-out sentence takes part.
     hits: keep the outcome of each held-out sentence in the details, for :func:`crosslens.run.comparison.compare_with_controls`.
     """
     scores = []
@@ -82,15 +85,14 @@ def retrieval_scores(
     for layer in _shown(_common_layers(x, y), f"retrieval {x.language}-{y.language}"):
         a, b = read_layer(x, layer), read_layer(y, layer)
         held = a[split.held_out], b[split.held_out]
-        mapping = Procrustes(normalise=True).fit(a[split.train], b[split.train])
-        # In the mapped space both sides are compared as seen from the training part's mean.
-        mapped = mapping.transform(held[0]) - mapping.mean_y_
-        target = held[1] / np.linalg.norm(held[1], axis=1, keepdims=True) - mapping.mean_y_
+        mapped, target = _turned((a[split.train], b[split.train]), held)
         outcomes = [
             (control or "unaligned", "all", _both_directions(a, b, by)),
             (control or "unaligned", "held_out", _both_directions(*held, by)),
             (f"{control}_procrustes" if control else "procrustes", "held_out", _both_directions(mapped, target, by)),
         ]
+        if on_train:
+            outcomes.append((f"{control}_procrustes" if control else "procrustes", "train", _on_train(a[split.train], b[split.train], by)))
         for condition, part, results in outcomes:
             for (source, target_), result in zip(((x, y), (y, x)), results, strict=True):
                 score = _retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train))
@@ -100,6 +102,21 @@ def retrieval_scores(
                     score.details["hits"] = "".join("1" if hit else "0" for hit in result.correct)
                 scores.append(score)
     return scores
+
+
+def _turned(train: tuple[np.ndarray, np.ndarray], held: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Both sides in the space of the second, by a rotation learnt from the training part, as seen from that part's mean."""
+    mapping = Procrustes(normalise=True).fit(*train)
+    target = held[1] / np.linalg.norm(held[1], axis=1, keepdims=True) - mapping.mean_y_
+    return mapping.transform(held[0]) - mapping.mean_y_, target
+
+
+def _on_train(a: np.ndarray, b: np.ndarray, by: By) -> tuple[RetrievalResult, RetrievalResult]:
+    """Retrieval within each half of the training part by the rotation of the other half."""
+    halves = np.arange(len(a)) % 2 == 0, np.arange(len(a)) % 2 == 1
+    found = [_both_directions(*_turned((a[learnt], b[learnt]), (a[judged], b[judged])), by) for learnt, judged in (halves, halves[::-1])]
+    there, back = (result_of(np.concatenate([results[way].correct for results in found])) for way in (0, 1))
+    return there, back
 
 
 def _both_directions(x: np.ndarray, y: np.ndarray, by: By) -> tuple[RetrievalResult, RetrievalResult]:
@@ -114,9 +131,10 @@ def _retrieval_score(
     result: RetrievalResult, fields: Mapping[str, Any], layer: int, source: str, target: str, condition: str, part: str, fitted_on: int
 ) -> Score:
     low, high = result.interval
-    details: dict[str, Any] = {"part": part, "chance": 1 / result.n}
+    competing = result.n // 2 if part == "train" else result.n  # in a half
+    details: dict[str, Any] = {"part": part, "chance": 1 / competing}
     if condition.endswith("procrustes"):
-        details["fitted_on"] = fitted_on
+        details["fitted_on"] = fitted_on // 2 if part == "train" else fitted_on
     return Score(
         **fields,
         value=result.precision,

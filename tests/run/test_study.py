@@ -1,5 +1,6 @@
 """The study from files to scores: completeness, references, what is refused before any work, and life after kill -9."""
 
+import itertools
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from crosslens.models import loading
 from crosslens.run import Study, run_study
 from crosslens.run.measures import language_id_scores, make_split, retrieval_scores, similarity_scores
 from crosslens.run.study import summary
-from crosslens.score import read_scores
+from crosslens.score import Score, read_scores
 
 
 @pytest.fixture
@@ -35,6 +36,7 @@ def test_every_measurement_stands_beside_its_controls(finished):
     retrieval = {("sentence_retrieval", "precision_at_1", c, "held_out") for c in
                  ("unaligned", "procrustes", "random_encoder", "random_encoder_procrustes")}  # fmt: skip
     retrieval |= {("sentence_retrieval", "precision_at_1", c, "all") for c in ("unaligned", "random_encoder")}
+    retrieval |= {("sentence_retrieval", "precision_at_1", "procrustes", "train")}
     similarity = {
         ("similarity", q, c, None) for q in ("linear_cka", "debiased_linear_cka") for c in (None, "shuffled_items", "random_encoder")
     }
@@ -42,7 +44,7 @@ def test_every_measurement_stands_beside_its_controls(finished):
     means = {("mean_sentence_retrieval", "precision_at_1", c, "held_out") for c in ("unaligned", "procrustes")}
     assert found == retrieval | means | similarity | language
     layers, pairs = 3, 3
-    assert len(scores) == pairs * 2 * layers * 6 + 2 * layers + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
+    assert len(scores) == pairs * 2 * layers * 7 + 2 * layers + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
     assert all(s.n > 0 and s.seed == 0 and s.encoder == "small-encoder" for s in scores)
     assert all(s.low <= s.value <= s.high for s in scores if s.low is not None)
 
@@ -124,6 +126,30 @@ def test_monolingual_encoders_have_no_language_identification(small_encoder, tex
     assert any(note.startswith("Language identification was not measured") for note in notes)
     rows, text = summary(folder)
     assert len(rows) == 2 and "Language identification" not in text
+
+
+def test_the_layer_told_of_is_chosen_on_the_training_sentences_and_few_pairs_are_said(tmp_path):
+    """The best of the held-out sentences is layer 0, of the training sentences layer 1."""
+    held, train = {0: 0.9, 1: 0.5}, {0: 0.2, 1: 0.6}
+    common = {"quantity": "precision_at_1", "n": 20, "task": "sentence_retrieval"}
+    lines = []
+    for layer, way in itertools.product((0, 1), (("eng", "fra"), ("fra", "eng"))):
+        place = {**common, "layer": layer, "source": way[0], "target": way[1]}
+        for condition in ("unaligned", "procrustes", "random_encoder", "random_encoder_procrustes"):
+            details = {"part": "held_out", "chance": 0.05} | ({"fitted_on": 20} if condition.endswith("procrustes") else {})
+            lines.append(Score(**place, condition=condition, value=held[layer], details=details))
+        lines.append(Score(**place, condition="procrustes", value=train[layer], details={"part": "train", "chance": 0.1, "fitted_on": 10}))
+    for layer in (0, 1):
+        place = {"layer": layer, "other_layer": layer, "source": "eng", "target": "fra", "task": "similarity", "n": 20}
+        lines.append(Score(**place, quantity="debiased_linear_cka", value=0.5))
+    (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in lines))
+    (tmp_path / "config.json").write_text(json.dumps({"data": {"d": 32}}))
+    rows, text = summary(tmp_path)
+    assert text.startswith("Layer 1 of 0-1 (chosen on the training sentences by cross-validation") and rows[1][2] == "50.0 / 50.0"
+    assert "learnt from 20 pairs for 32 dimensions" in text
+    old = [score for score in lines if (score.details or {}).get("part") != "train"]
+    (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in old))
+    assert summary(tmp_path)[1].startswith("Layer 0 of 0-1 (the best mean on these very sentences")
 
 
 def test_two_encoders_of_one_shape_are_two_random_controls(small_encoder, texts, tmp_path):
