@@ -18,7 +18,7 @@ from torch import Tensor
 
 from crosslens.errors import InputError, refuse
 from crosslens.files import read_json
-from crosslens.models.loading import PretrainedEncoder, call_by_folder, encoder_fingerprint, opened, resolve_encoder
+from crosslens.models.loading import PretrainedEncoder, call_by_folder, check_parameters, encoder_fingerprint, opened, resolve_encoder
 from crosslens.models.threads import same_weights
 
 __all__ = ["LanguageModel", "load_language_model"]
@@ -181,6 +181,8 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
     maker: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
+    if not trusted:
+        check_parameters(name, folder, maker, config)
     if random_seed is None:
         model, info = maker.from_pretrained(
             folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=trusted, output_loading_info=True

@@ -25,7 +25,7 @@ from crosslens.models.threads import same_weights
 from crosslens.models.tokenisation import tokenised
 from crosslens.progress import is_quiet, say
 
-__all__ = ["PretrainedEncoder", "call_by_folder", "encoder_fingerprint", "load_encoder", "opened", "resolve_encoder"]
+__all__ = ["PretrainedEncoder", "call_by_folder", "check_parameters", "encoder_fingerprint", "load_encoder", "opened", "resolve_encoder"]
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PROBES = ("a", "The cat sat on the mat, and the dog lay there.")
@@ -33,6 +33,7 @@ _PROBES = ("a", "The cat sat on the mat, and the dog lay there.")
 # has 8 bits, 2e-3 to 6e-3 in encoders of 6 and 12 layers; an ignored mask gives more than a tenth.
 _ROUNDING = {"float32": 1e-4, "bfloat16": 5e-2}
 _SAME = 1e-5  # of products of the same shape, as here, rounding is the same, too: what a causal encoder sees gives the same bits
+_PER_BYTE, _PARAMETERS = 4, 1 << 24  # parameters for each byte of weights (of 4 bits, or shared), and whatever the weights
 _NO_LIMIT = 10**9  # tokenisers without a longest input say 1e30
 _SHORTEST_LIMIT = 512  # taken where neither the model nor its tokeniser names a longest input
 
@@ -270,6 +271,8 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
         maker = AutoModelForTextEncoding  # the decoder's weights are left in the file
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
+    if not trusted:
+        check_parameters(name, folder, maker, config)
     if random_seed is None:
         model, info = maker.from_pretrained(
             folder, config=config, dtype=torch.float32, use_safetensors=True, trust_remote_code=trusted, output_loading_info=True
@@ -284,6 +287,21 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     if not tokenizer.is_fast:
         refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
     return model.eval(), tokenizer
+
+
+def check_parameters(name: str, folder: Path, maker: Any, config: Any) -> None:
+    """Refuse a configuration of many more parameters than the folder has weights, before memory is taken for them.
+
+    Parameters
+    ----------
+    maker: the class of transformers that makes the model of a configuration.
+    """
+    with torch.device("meta"):
+        there = sum(parameter.numel() for parameter in maker.from_config(config).parameters())
+    most = sum(path.stat().st_size for path in folder.rglob("*.safetensors")) * _PER_BYTE + _PARAMETERS
+    if there > most:
+        remedy = "give the whole checkpoint, and the configuration that belongs to it"
+        refuse(f"encoder {name}", "weights for the whole model", f"{most:,} parameters at most, of {there:,}", remedy)
 
 
 def encoder_fingerprint(folder: Path, random_seed: int | None = None) -> str:

@@ -21,7 +21,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from crosslens.errors import InputError, refuse
+from safetensors import safe_open
+
+from crosslens.errors import InputError, panics_as_errors, refuse
 from crosslens.files import read_json, sha256_file
 
 __all__ = ["HUB_PATTERNS", "ModelFiles", "check_file", "find_model_files", "find_weights"]
@@ -43,7 +45,9 @@ _BESIDE_CODE = {".json", ".txt", ".model", ".spm", ".tiktoken", ".vocab", ".bpe"
 HUB_PATTERNS = ("*.json", "*.safetensors", *_TOKENISERS, *_RARE, *_BESIDE)  # what is fetched from the hub
 _CONVERT = "convert them: load the model where you trust it and call save_pretrained(folder, safe_serialization=True)"
 _LARGEST = {_CONFIG: 1 << 24}  # bytes of a file that is read into memory, parsed
-_LARGEST_TEXT = 1 << 28
+_LARGEST_TEXT = 1 << 26
+_LARGEST_SIZE, _MOST_LAYERS = 1 << 20, 256  # whatever the weights
+_NO_SIZES = ("theta", "token", "_id", "seed", "version", "factor", "flos")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +72,10 @@ class ModelFiles:
     def settings(self) -> dict[str, Any]:
         """What config.json says."""
         return _read(self.folder / _CONFIG)
+
+    def size(self) -> int:
+        """Bytes of the weights."""
+        return sum((self.folder / name).stat().st_size for name in self.weights)
 
     def sums(self, *, weights: bool = True) -> Iterator[str]:
         """A line "NAME SHA-256" for each file, with or without those of weights."""
@@ -123,7 +131,41 @@ def find_model_files(name: str, folder: Path) -> ModelFiles:
     others += sorted(found - set(others))
     for one in (*weights, *others):
         check_file(who, folder, one)
-    return ModelFiles(folder, weights, index, tuple(others), tuple(code))
+    found_files = ModelFiles(folder, weights, index, tuple(others), tuple(code))
+    _check_sizes(who, found_files)
+    return found_files
+
+
+def _check_sizes(who: str, files: ModelFiles) -> None:
+    """Refuse sizes that the weights cannot have, before a model of such a size is made."""
+    most = max(_LARGEST_SIZE, files.size())
+    layers = max(_MOST_LAYERS, sum(_tensors(files.folder / name) for name in files.weights))
+    inner: list[tuple[str, Any]] = list(files.settings().items())
+    while inner:
+        key, value = inner.pop()
+        if isinstance(value, dict):
+            inner += value.items()
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and value > _bound(key, most, layers):
+            got = f"{key[:80]} {str(value)[:20]}"
+            refuse(who, "sizes that its weights can have", got, "check its config.json")
+
+
+def _bound(key: str, most: int, layers: int) -> int | float:
+    """The largest number that a key of a configuration can sensibly have."""
+    if "layers" in key or key == "n_layer":
+        return layers
+    if key == "num_labels":  # a name is made for each
+        return _LARGEST_SIZE
+    return float("inf") if any(part in key for part in _NO_SIZES) else most
+
+
+def _tensors(path: Path) -> int:
+    """The number of tensors of a file; 0 where it is damaged, which loading it says."""
+    try:
+        with panics_as_errors(), safe_open(path, "numpy") as file:
+            return len(file.keys())
+    except Exception:
+        return 0
 
 
 def find_weights(name: str, folder: Path) -> tuple[tuple[str, ...], str | None]:
