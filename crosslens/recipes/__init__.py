@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, cast
 
-from crosslens.errors import refuse
+from crosslens.errors import cut, refuse
 from crosslens.models.settings import TrainRecipe, from_dict
 
 __all__ = ["TRAININGS", "load_recipe"]
@@ -34,8 +34,10 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
         refuse("recipe", f"a TOML file or one of {', '.join(TRAININGS)}", repr(name), "check the spelling")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        refuse(name, "a TOML file", f"something else ({error})", "repair the file")
+    except RecursionError:
+        refuse(name, "a TOML file", "brackets nested too deeply", "repair the file")
+    except (OSError, ValueError) as error:  # TOMLDecodeError is a ValueError; so is what a number of 5,000 digits raises
+        refuse(name, "a TOML file", f"something else ({cut(str(error), 200)})", "repair the file")
     sources = values.get("sources")
     for source in sources if isinstance(sources, list) else []:
         if isinstance(source, dict) and isinstance(source.get("texts"), dict):

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "ground"))
 from reader_fuzz import run_cases
 from reader_seeds import RECIPE, Reader
 
+from crosslens.errors import InputError
 from crosslens.models.checkpoint import load_best, load_checkpoint, save_best, save_checkpoint
 from crosslens.models.encoder import EncoderConfig, MaskedLM
 from crosslens.models.events import cut_log
@@ -97,3 +98,10 @@ def test_they_are_those_that_the_ground_leaves_to_this_file():
     from test_fuzz_readers import MODELS
 
     assert {name for reader in READERS.values() for name in reader.names} == MODELS
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000, "\0", '"\\ud800"'])
+def test_a_recipe_with_a_hostile_value_is_refused_by_its_name(value, tmp_path):
+    (tmp_path / "r.toml").write_text(f"steps = {value}\n")
+    with pytest.raises(InputError, match=r"r\.toml: expected a TOML file, got .*; repair the file"):
+        load_recipe(str(tmp_path / "r.toml"))
