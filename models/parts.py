@@ -1,7 +1,7 @@
 """A model taken apart: who owns which parameters, freezing parts, plugging in another language's.
 
-Each is one call: :func:`sharing_table`, :func:`freeze`, :func:`freeze_layers`, :func:`plug_in`. Exporting one language's view as an
-ordinary transformers model is :func:`crosslens.models.interop.export_model`.
+Each is one call: :func:`sharing_table` (in numbers: :func:`parameter_counts`), :func:`freeze`, :func:`freeze_layers`,
+:func:`plug_in`. Exporting one language's view as an ordinary transformers model is :func:`crosslens.models.interop.export_model`.
 """
 
 import copy
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from crosslens.errors import refuse
 from crosslens.models.encoder import Bank, MaskedLM
 
-__all__ = ["Owner", "freeze", "freeze_layers", "parameters_by_owner", "plug_in", "sharing_table"]
+__all__ = ["Owner", "freeze", "freeze_layers", "parameter_counts", "parameters_by_owner", "plug_in", "sharing_table"]
 
 _PART = {
     "token": "token", "position": "position", "segment": "segment", "language": "language", "norm": "norm",
@@ -40,6 +40,24 @@ def parameters_by_owner(model: MaskedLM) -> Iterator[tuple[Owner, str, nn.Parame
         yield Owner(part, key.removeprefix("own_") if key.startswith("own_") else ""), name, parameter
 
 
+def parameter_counts(model: MaskedLM) -> dict[str, dict[str, int]]:
+    """Part to owner ("" where all languages share it) to the number of its parameters, parts in the model's order.
+
+    >>> from crosslens.models.encoder import EncoderConfig
+    >>> from crosslens.models.sharing import SharingPlan
+    >>> config = EncoderConfig(vocab_size=10, hidden_size=4, layers=1, heads=1, ffn_size=8, max_positions=8)
+    >>> counts = parameter_counts(MaskedLM(config, languages=("eng", "fra"), plan=SharingPlan.parse("sep=token", layers=1)))
+    >>> counts["token, softmax"], counts["position"]
+    ({'': 0, 'eng': 40, 'fra': 40}, {'': 32, 'eng': 0, 'fra': 0})
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for owner, _, parameter in parameters_by_owner(model):
+        name = "token, softmax" if owner.part == "token" and model.config.tied else owner.part
+        row = counts.setdefault(name, dict.fromkeys(("", *model.languages), 0))
+        row[owner.language] += parameter.numel()
+    return counts
+
+
 def sharing_table(model: MaskedLM) -> list[tuple[str, ...]]:
     """Who owns how many parameters, as rows of cells: a head, a row for each part, and the sums.
 
@@ -59,16 +77,10 @@ def sharing_table(model: MaskedLM) -> list[tuple[str, ...]]:
     sum | 290 | 172 | 172
     one language sees | - | 462 | 462
     """
-    owners = ("", *model.languages)
-    counts: dict[str, dict[str, int]] = {}
-    for owner, _, parameter in parameters_by_owner(model):
-        row = counts.setdefault(owner.part, dict.fromkeys(owners, 0))
-        row[owner.language] += parameter.numel()
+    owners, counts = ("", *model.languages), parameter_counts(model)
     sums = {owner: sum(row[owner] for row in counts.values()) for owner in owners}
     rows: list[tuple[str, ...]] = [("part", "shared", *model.languages)]
-    for part, row in counts.items():
-        name = "token, softmax" if part == "token" and model.config.tied else part
-        rows.append((name, *(f"{row[owner]:,}" if row[owner] else "-" for owner in owners)))
+    rows += [(name, *(f"{row[owner]:,}" if row[owner] else "-" for owner in owners)) for name, row in counts.items()]
     rows.append(("sum", *(f"{sums[owner]:,}" for owner in owners)))
     rows.append(("one language sees", "-", *(f"{sums[''] + sums[owner]:,}" for owner in model.languages)))
     return rows

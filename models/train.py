@@ -6,6 +6,7 @@ The folder of a run:
     tokenizer/      the vocabularies that were learnt
     tokens/         token files
     data.json       what is trained on, in numbers
+    sharing.json    part to its owners' numbers of parameters; "" owns what all languages share
     log.jsonl       a line per log interval and per validation
     checkpoints/    the last whole checkpoint, and the best one
     model/          the finished model: for transformers and `crosslens study` where all is shared, else for load_model
@@ -39,6 +40,7 @@ from crosslens.models.feed import Feed, Step
 from crosslens.models.folder import export_run
 from crosslens.models.interop import check_exportable
 from crosslens.models.optimisers import build_optimiser, learning_rate
+from crosslens.models.parts import parameter_counts
 from crosslens.models.settings import TrainRecipe, resolve
 from crosslens.models.sharing import SharingPlan
 from crosslens.models.validation import choice_measure, moved, need_number, validate
@@ -142,6 +144,8 @@ def _train(
 ) -> Path:
     with world.together():
         model = build_model(recipe, vocabularies).to(world.device)
+        if world.first:
+            write_json(folder / "sharing.json", parameter_counts(model))
     runner = spread(model, world, one_language=recipe.batch_languages == "one")
     optimiser = build_optimiser(model, recipe.optimisation)
     done = 0

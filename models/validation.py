@@ -17,6 +17,8 @@ from crosslens.models.tokenisation import SPECIAL_TOKENS
 
 __all__ = ["choice_measure", "need_number", "token_alignment", "validate"]
 
+_GROUP = 20  # pieces of about the same frequency
+
 
 @torch.no_grad()
 def validate(model: MaskedLM, feed: Feed, device: torch.device, copies: Mapping[str, str]) -> dict[str, Any]:
@@ -75,7 +77,9 @@ def need_number(what: str, value: float) -> None:
         refuse(what, "a number", str(value), "lower optimisation.peak_rate; the last checkpoint is kept", TrainingError)
 
 
-def token_alignment(model: MaskedLM, language: str, copy: str, rows: np.ndarray, copy_rows: np.ndarray) -> dict[str, dict[str, float]]:
+def token_alignment(
+    model: MaskedLM, language: str, copy: str, rows: np.ndarray, copy_rows: np.ndarray, counts: np.ndarray
+) -> dict[str, dict[str, float]]:
     """P@1 of a piece among the other language's pieces, by cosine of the token embeddings, both ways; no map is fitted.
 
     Deshpande et al. 2022, § 4.4, measure the alignment of a language and its transliteration so.
@@ -83,21 +87,43 @@ def token_alignment(model: MaskedLM, language: str, copy: str, rows: np.ndarray,
     Parameters
     ----------
     rows, copy_rows: (n,) token ids of the same pieces in the two languages.
+    counts: (n,) how often each piece occurs.
+
+    Returns
+    -------
+    Direction ("eng>eng-x") to ``value``, P@1; ``by_frequency``, the P@1 to be expected of neighbours that tell a piece's frequency and
+    nothing else; and ``n``.
     """
     tables = (cast(Tensor, model.encoder.token.of(name).weight).detach().float() for name in (language, copy))
     x, y = (
         F.normalize(table[torch.from_numpy(ids).to(table.device)], dim=-1) for table, ids in zip(tables, (rows, copy_rows), strict=True)
     )
-    scores, truth = x @ y.T, torch.arange(len(rows), device=x.device)
-    there, back = ((scores.argmax(axis) == truth).float().mean().item() for axis in (1, 0))
-    return {f"{language}>{copy}": {"value": there, "n": len(rows)}, f"{copy}>{language}": {"value": back, "n": len(rows)}}
+    scores, found = x @ y.T, {}
+    for name, axis in ((f"{language}>{copy}", 1), (f"{copy}>{language}", 0)):
+        nearest = scores.argmax(axis).cpu().numpy()
+        hits = float((nearest == np.arange(len(rows))).mean())
+        found[name] = {"value": hits, "by_frequency": _by_frequency(nearest, counts), "n": len(rows)}
+    return found
 
 
-def _twins(feed: Feed, language: str, copy: str) -> tuple[np.ndarray, np.ndarray]:
-    """Token ids of the same pieces in a language and its copy: those that occur in the language's text."""
+def _by_frequency(nearest: np.ndarray, counts: np.ndarray) -> float:
+    """The mean P@1 when the pieces' names are shuffled among those of about the same frequency.
+
+    ``nearest`` holds each piece's nearest neighbour. Pieces are sorted by frequency and divided into groups of about 20; where a
+    neighbour lies in the group of its piece, it is the copy in one of as many shuffles as the group has pieces.
+    """
+    group = np.empty(len(counts), np.int64)
+    for number, ranks in enumerate(np.array_split(np.argsort(-counts, kind="stable"), max(1, round(len(counts) / _GROUP)))):
+        group[ranks] = number
+    return float(((group[nearest] == group) / np.bincount(group)[group]).mean())
+
+
+def _twins(feed: Feed, language: str, copy: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Token ids of the same pieces in a language and its copy, those that occur in the language's text, and how often they do."""
     rows, copy_rows = (feed.vocabularies.tables[name][len(SPECIAL_TOKENS) :] for name in (language, copy))
-    occur = feed.data.counts[language][rows] > 0
-    return rows[occur], copy_rows[occur]
+    counts = feed.data.counts[language][rows]
+    occur = counts > 0
+    return rows[occur], copy_rows[occur], counts[occur]
 
 
 def _masked_loss(model: MaskedLM, stream: Any, feed: Feed, device: torch.device) -> tuple[float, int]:

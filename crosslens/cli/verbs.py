@@ -95,7 +95,7 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
     if os.environ.get("WORLD_SIZE", "1") != "1":
         refuse("emergence", "one process (the models are small)", f"{os.environ['WORLD_SIZE']} of torchrun", "run it without torchrun")
     if "sharing" in given:
-        refuse("sharing", "the three conditions of the recipe", repr(given["sharing"]), "train a recipe of your own with another plan")
+        refuse("sharing", "the conditions of the recipe", repr(given["sharing"]), "train a recipe of your own with another plan")
     recipes = {name: with_overrides(recipe, given) for name, recipe in emergence().items()}
     if arguments.dry_run:
         for name, recipe in recipes.items():
@@ -103,13 +103,13 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
             _print_estimate(recipe)
         return
     from crosslens.report import write_report
-    from crosslens.run.emergence import run_emergence, summary
+    from crosslens.run.emergence import run_emergence, summary, what_is_shared
 
     say("reading the text")
     out = arguments.out or "runs/emergence"
     folder = run_emergence(recipes, emergence_text(text), out, resume=arguments.resume, device=arguments.device)
     rows, words = summary(folder)
-    print(format_table(rows), words, f"Report: {write_report(folder)}", sep="\n")
+    print(format_table(what_is_shared(folder)), format_table(rows), words, f"Report: {write_report(folder)}", sep="\n")
 
 
 def _print_estimate(recipe: Any) -> None:

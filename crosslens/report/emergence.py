@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crosslens.report.drawing import Axis, Line, Style, curve_panel, line_of, plain_style, series_panel, series_style, upper_limit
-from crosslens.report.emergence_run import CONDITIONS, Check, Condition, Emergence, above_chance, chance_of, load_emergence
+from crosslens.report.emergence_run import CONDITIONS, Check, Condition, Emergence, above_chance, by_frequency, chance_of, load_emergence
 from crosslens.report.layout import (
     Numbering,
     document,
@@ -41,6 +41,9 @@ _DEFINITIONS = (
      "two. Such a copy as a second language: K et al. 2020, “Cross-lingual ability of multilingual BERT: an empirical study”."),
     ("Token alignment, P@1", "The fraction of pieces whose nearest piece of the other language, by cosine of the token embeddings and "
      "among all its pieces, is their copy. Nothing is mapped or rotated before. Chance is 1/n."),
+    ("Frequency alone", "Embeddings tell how frequent a piece is, and where the languages share the head’s transform they tell it in one "
+     "direction, so that pieces of like frequency are neighbours. The P@1 to be expected of that alone is the mean over shuffles of the "
+     "pieces’ names among pieces of about the same frequency (groups of about 20)."),
     ("Sentence retrieval, P@1", "The fraction of held-out sentences whose nearest sentence of the other language, by cosine of their "
      "vectors at one layer, is their copy. Chance is 1/n."),
     ("Linear CKA", "How alike the geometry of a layer is in the two languages, whatever the rotation: Kornblith et al. 2019, "
@@ -78,7 +81,15 @@ def emergence_page(folder: str | Path) -> str:
     """
     run, numbering = load_emergence(folder), Numbering()
     with plain_style():
-        parts = [_headline(run, numbering), _alignment(run), _learning(run, numbering), _layers(run, numbering), _cost(run), _made(run)]
+        parts = [
+            _headline(run, numbering),
+            _sharing(run),
+            _alignment(run),
+            _learning(run, numbering),
+            _layers(run, numbering),
+            _cost(run),
+            _made(run),
+        ]
     return document(_TITLE, parts)
 
 
@@ -90,7 +101,7 @@ def _headline(run: Emergence, numbering: Numbering) -> str:
         "Question": "Do two languages with no piece in common become aligned by masked language modelling alone, and what must they share?",
         "Languages": join([named(language(code)) for code in run.languages() or ["eng", "eng-x"]])
         + ": real English and its transliteration",
-        "Conditions": "; ".join(f"{name}: {meaning}" for name, meaning in CONDITIONS.items()) + " (the embeddings always are)",
+        "Conditions": "; ".join(f"{name}: {meaning}" for name, meaning in CONDITIONS.items()),
         "Pieces": join([text(f"{count_of([s])} ({_way(way)})") for way in run.directions() if (s := _first(run, way))])
         or "not measured yet",
         "Seed": text(run.settings.get("seed", "not recorded")),
@@ -108,7 +119,8 @@ def _sentences(run: Emergence) -> list[str]:
             shown = tag("strong", f"P@1 {join([decimal(s.value) for s in ways.values()])}")
             above = [above_chance(score) for score in ways.values()]
             clear = "clearly above chance" if all(above) else "in part clearly above chance" if any(above) else "not clearly above chance"
-            known = clear if all(score.n for score in ways.values()) else "n not recorded"
+            beside = _beside_frequency(list(ways.values())) if all(above) else ""
+            known = clear + text(beside) if all(score.n for score in ways.values()) else "n not recorded"
             told.append(f"With {text(f'“{condition.name}” ({CONDITIONS[condition.name]})')}, alignment is {shown}: {known}.")
     return told
 
@@ -146,8 +158,17 @@ def _findings(run: Emergence) -> list[str]:
         chance = chance_of(first)
         told += [f"chance {decimal(chance, 4)}"] if chance else []
         told += [f"{_minutes(condition.seconds)} of training"] if condition.seconds else []
-        found.append(f"{lead} ({text('; '.join(told))}). {text(_verdict(condition, list(ways.values())))}")
+        words = [_verdict(condition, list(ways.values())), *_still_shared(condition)]
+        found.append(f"{lead} ({text('; '.join(told))}). {text(' '.join(words))}")
     return found
+
+
+def _still_shared(condition: Condition) -> list[str]:
+    """A sentence on what the two languages have in common, where the run has said it."""
+    if not condition.sharing:
+        return []
+    shared = [f"layer {part}" if part.isdigit() else part for part in condition.shared]
+    return [f"The languages share {join(shared)}." if shared else "The languages share no parameter."]
 
 
 def _verdict(condition: Condition, scores: Sequence[Score]) -> str:
@@ -159,7 +180,35 @@ def _verdict(condition: Condition, scores: Sequence[Score]) -> str:
         return f"It is {'not' if not any(above) else 'only in one direction'} clearly above chance."
     left = condition.left_chance()
     since = f" and has been in every check since {_tokens(left.tokens)}" if left else ""
-    return f"It is clearly above chance{since}."
+    return f"It is clearly above chance{since}{_beside_frequency(scores)}."
+
+
+def _beside_frequency(scores: Sequence[Score]) -> str:
+    """The end of a sentence: whether it is more than frequency explains."""
+    levels = {level: score.low is not None and score.low > level for score in scores if (level := by_frequency(score)) is not None}
+    if not levels:
+        return ""
+    told = f"the {decimal(max(levels), 4)} of embeddings that tell how frequent a piece is and nothing else"
+    return f", and above {told}" if all(levels.values()) else f", but not clearly above {told}"
+
+
+def _sharing(run: Emergence) -> str:
+    """Part by part what each condition shares, as counted in the models that were trained."""
+    title, told = "What is shared", [condition for condition in run.conditions if condition.sharing]
+    if not told:
+        return section("sharing", title, paragraph("This run has not recorded which parameters the languages share."))
+    parts = dict.fromkeys(part for condition in told for part in condition.sharing)
+    rows = []
+    for part in parts:
+        owners = [condition.sharing.get(part, {}) for condition in told]
+        size = max(max(counts.values(), default=0) for counts in owners)
+        cells = ["shared" if counts.get("") else "own" if counts else "–" for counts in owners]
+        rows.append([text(f"layer {part}" if part.isdigit() else part), f"{size:,}", *cells])
+    caption = (
+        "Which parameters the two languages share, counted in the models of this run (sharing.json): “own” means that each language has "
+        "its own, so many each. Matrices of its own start from random values of their own; biases start at 0 and gains of norms at 1."
+    )
+    return section("sharing", title, table(caption, ["Part", "Parameters", *(text(condition.name) for condition in told)], rows))
 
 
 def _first(run: Emergence, way: str) -> Score | None:

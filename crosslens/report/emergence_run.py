@@ -16,12 +16,13 @@ from crosslens.report.training_run import Point, log_lines
 from crosslens.score import Score, read_scores
 from crosslens.stats import wilson_interval
 
-__all__ = ["CONDITIONS", "Check", "Condition", "Emergence", "above_chance", "chance_of", "load_emergence"]
+__all__ = ["CONDITIONS", "Check", "Condition", "Emergence", "above_chance", "by_frequency", "chance_of", "load_emergence"]
 
 CONDITIONS = {
-    "shared": "everything but the embeddings is shared",
+    "shared": "everything but the token embeddings and their output is shared",
     "half": "the bottom half of the layers is separate too",
     "none": "all layers are separate",
+    "separate": "nothing is shared: each language has a model of its own",
 }
 
 
@@ -38,7 +39,10 @@ class Check:
 
 @dataclasses.dataclass
 class Condition:
-    """One training of the run; points and checks in the order of their steps."""
+    """One training of the run; points and checks in the order of their steps.
+
+    ``sharing`` is part to owner ("" where both languages share it) to the number of parameters; empty where the run has not said.
+    """
 
     name: str
     points: list[Point]
@@ -47,6 +51,12 @@ class Condition:
     half_written: bool
     unknown: int
     scores: list[Score]
+    sharing: dict[str, dict[str, int]]
+
+    @property
+    def shared(self) -> list[str]:
+        """The parts that both languages share."""
+        return [part for part, owners in self.sharing.items() if owners.get("")]
 
     @property
     def done(self) -> tuple[int, float]:
@@ -87,6 +97,12 @@ def above_chance(score: Score) -> bool:
     """Whether the whole interval lies above chance."""
     chance = chance_of(score)
     return chance is not None and clear_of(score, dataclasses.replace(score, value=chance, low=chance, high=chance)) is True
+
+
+def by_frequency(score: Score) -> float | None:
+    """The P@1 of neighbours that tell how frequent a piece is and nothing else; None where the run has not measured it."""
+    level = _number((score.details or {}).get("by_frequency"))
+    return None if math.isnan(level) else level
 
 
 @dataclasses.dataclass
@@ -167,7 +183,9 @@ def _condition(folder: Path, name: str, scores: list[Score]) -> Condition | None
             alignment = {str(way): _aligned(str(way), _table(entry)) for way, entry in _table(row.get("alignment")).items()}
             checks[step] = Check(step, tokens, spent, perplexity, alignment)
     ordered = [points[step] for step in sorted(points)], [checks[step] for step in sorted(checks)]
-    return Condition(name, *ordered, seconds, half_written, unknown, scores)
+    told = folder / name / "sharing.json"
+    sharing = read_json(told, dict[str, dict[str, int]]) if told.is_file() else {}
+    return Condition(name, *ordered, seconds, half_written, unknown, scores, sharing)
 
 
 def _aligned(direction: str, entry: Mapping[str, Any]) -> Score:
@@ -180,7 +198,8 @@ def _aligned(direction: str, entry: Mapping[str, Any]) -> Score:
             quantity="token_alignment", value=math.nan, n=n, source=source, target=target, details={"reason": "no fraction in the log"}
         )
     low, high = wilson_interval(round(value * n), n) if n else (None, None)
-    return Score(quantity="token_alignment", value=value, n=n, low=low, high=high, source=source, target=target)
+    details = {"by_frequency": entry["by_frequency"]} if "by_frequency" in entry else None
+    return Score(quantity="token_alignment", value=value, n=n, low=low, high=high, source=source, target=target, details=details)
 
 
 def _table(value: Any) -> dict[str, Any]:

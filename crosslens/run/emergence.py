@@ -22,13 +22,13 @@ import numpy as np
 
 from crosslens.checks import check_name
 from crosslens.errors import OutputError, StoreError, refuse
-from crosslens.files import check_folder, claim_folder, fingerprint, lock_folder, make_folder, parse_json, write_whole
+from crosslens.files import check_folder, claim_folder, fingerprint, lock_folder, make_folder, parse_json, read_json, write_whole
 from crosslens.models.settings import TrainRecipe
 from crosslens.run.study import Study, run_study
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.stats import wilson_interval
 
-__all__ = ["run_emergence", "split_text", "summary"]
+__all__ = ["run_emergence", "sharing_rows", "split_text", "summary", "what_is_shared"]
 
 _KEPT, _WORDS = 500, (5, 25)  # sentences for the end, and how long they may be
 _AT_THE_END = {"precision_at_1": None, "linear_cka": None, "debiased_linear_cka": None}
@@ -36,6 +36,7 @@ _AT_THE_END = {"precision_at_1": None, "linear_cka": None, "debiased_linear_cka"
 
 class _Aligned(TypedDict):
     value: float
+    by_frequency: float
     n: int
 
 
@@ -138,7 +139,15 @@ def _scores(run: Path, condition: str) -> list[Score]:
         low, high = wilson_interval(round(told["value"] * n), n)
         found.append(
             Score(
-                quantity="token_alignment", value=told["value"], n=n, low=low, high=high, source=source, target=target, condition=condition
+                quantity="token_alignment",
+                value=told["value"],
+                n=n,
+                low=low,
+                high=high,
+                source=source,
+                target=target,
+                condition=condition,
+                details={"by_frequency": told["by_frequency"]},
             )
         )
     for score in read_scores(run / "study" / "scores.jsonl"):
@@ -147,6 +156,32 @@ def _scores(run: Path, condition: str) -> list[Score]:
         if score.quantity in _AT_THE_END and everything and unaligned and score.other_layer in (None, score.layer):
             found.append(dataclasses.replace(score, condition=condition))
     return found
+
+
+def sharing_rows(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[tuple[str, ...]]:
+    """A table of what each condition shares, part by part.
+
+    Parameters
+    ----------
+    counts: condition to what :func:`crosslens.models.parts.parameter_counts` says of its model.
+
+    >>> none = {"token": {"": 0, "eng": 40, "eng-x": 40}, "1": {"": 0, "eng": 172, "eng-x": 172}}
+    >>> sharing_rows({"shared": none | {"1": {"": 172, "eng": 0, "eng-x": 0}}, "none": none})
+    [('part', 'parameters', 'shared', 'none'), ('token', '40', 'own', 'own'), ('layer 1', '172', 'shared', 'own')]
+    """
+    first = next(iter(counts.values()))
+    rows: list[tuple[str, ...]] = [("part", "parameters", *counts)]
+    for part, owners in first.items():
+        cells = ("shared" if told[part][""] else "own" for told in counts.values())
+        rows.append((f"layer {part}" if part.isdigit() else part, f"{max(owners.values()):,}", *cells))
+    return rows
+
+
+def what_is_shared(folder: str | Path) -> list[tuple[str, ...]]:
+    """A finished run's table of what each condition shares, counted in the models that were trained."""
+    folder = Path(folder)
+    conditions = dict.fromkeys(str(score.condition) for score in read_scores(folder / "scores.jsonl"))
+    return sharing_rows({name: read_json(folder / name / "sharing.json", dict[str, dict[str, int]]) for name in conditions})
 
 
 def _log(run: Path) -> list[_Line]:
@@ -162,7 +197,7 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
     folder = Path(folder)
     scores = list(read_scores(folder / "scores.jsonl"))
     rows: list[tuple[str, ...]] = [
-        ("condition", "tokens", "minutes", "P@1 of pieces", "95 % interval", "best layer: P@1 of sentences", "CKA")
+        ("condition", "tokens", "minutes", "P@1 of pieces", "95 % interval", "by frequency", "best layer: P@1 of sentences", "CKA")
     ]
     for name in dict.fromkeys(check_name(score.condition, f"{folder / 'scores.jsonl'}, condition", StoreError) for score in scores):
         mine = [score for score in scores if score.condition == name]
@@ -177,6 +212,7 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
                 f"{last['seconds'] / 60:.1f}",
                 f"{pieces.value:.3f}",
                 f"{pieces.low:.3f}-{pieces.high:.3f}",
+                f"{(pieces.details or {})['by_frequency']:.4f}",
                 f"{best.layer}: {best.value:.3f} (n = {best.n})",
                 f"{alike.value:.3f}",
             )
@@ -184,6 +220,7 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
     n = next(score.n for score in scores if score.quantity == "token_alignment")
     text = (
         f"P@1 of pieces: a piece's nearest neighbour by cosine of the token embeddings is its copy, among {n}; chance {1 / n:.4f}. "
+        "By frequency: the P@1 to be expected if embeddings told how frequent a piece is, as they do, and nothing else. "
         "P@1 of sentences and debiased CKA: held-out sentences, no map. No parallel text was used."
     )
     return rows, text

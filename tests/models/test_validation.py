@@ -119,9 +119,36 @@ def test_token_alignment_is_what_a_loop_finds(plan):
             cosines = [vector @ w / np.sqrt((vector @ vector) * (w @ w)) for w in theirs]
             hits[name] += int(np.argmax(cosines) == i)
     assert 0 < hits["a>b"] < 20
-    found = token_alignment(model, "a", "b", rows, copies)
+    counts = np.array([7, 1000, 3, *range(100, 117)])
+    found = token_alignment(model, "a", "b", rows, copies, counts)
     assert {name: told["n"] for name, told in found.items()} == {"a>b": 20, "b>a": 20}
     assert {name: told["value"] for name, told in found.items()} == pytest.approx({name: n / 20 for name, n in hits.items()})
+
+
+def test_what_frequency_alone_would_give_is_the_mean_over_shuffles_among_like_pieces():
+    """60 pieces in three groups; neighbours that know the group and nothing else, and one that does not know even that."""
+    config = EncoderConfig(vocab_size=130, hidden_size=8, layers=1, heads=1, ffn_size=4, max_positions=8)
+    model = MaskedLM(config, 5, languages=("a", "b"))
+    rows, copies, rng = np.arange(5, 65), np.arange(65, 125), np.random.default_rng(0)
+    counts = rng.permutation(60) + 1
+    group = np.empty(60, int)
+    group[np.argsort(-counts)] = np.repeat([0, 1, 2], 20)
+    with torch.no_grad():
+        table = model.encoder.token.of("a").weight
+        directions = torch.eye(8)[group] + 0.1 * torch.from_numpy(rng.normal(size=(60, 8))).float()
+        table[rows], table[copies] = directions, directions[rng.permutation(60)]
+    x, y = (table.detach().double().numpy()[ids] for ids in (rows, copies))
+    x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
+    nearest, shuffles = (x @ y.T).argmax(1), []
+    for _ in range(3000):
+        names = np.arange(60)
+        for number in range(3):
+            mine = np.flatnonzero(group == number)
+            names[mine] = rng.permutation(mine)
+        shuffles.append((names[nearest] == np.arange(60)).mean())
+    told = token_alignment(model, "a", "b", rows, copies, counts)["a>b"]["by_frequency"]
+    assert 1 / 60 < told < 1 / 20
+    assert told == pytest.approx(np.mean(shuffles), abs=5 * np.std(shuffles) / 3000**0.5)
 
 
 @pytest.mark.parametrize("mode", ["separate", "disjoint"])
@@ -137,7 +164,7 @@ def test_a_copy_is_aligned_when_its_rows_are_its_originals(toy, tmp_path, mode):
     tables = [torch.from_numpy(vocabularies.tables[name]) for name in ("eng", "eng-x")]
     with torch.no_grad():
         model.encoder.token.of("eng-x").weight[tables[1]] = model.encoder.token.of("eng").weight[tables[0]]
-    aligned = {"value": 1.0, "n": n}
+    aligned = {"value": 1.0, "by_frequency": pytest.approx(1 / 20, rel=0.2), "n": n}  # groups of about 20, each neighbour in its own
     assert validate(model, feed, CPU, copies)["alignment"] == {"eng>eng-x": aligned, "eng-x>eng": aligned}
 
 

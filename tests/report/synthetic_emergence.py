@@ -16,7 +16,9 @@ from crosslens.score import Score, write_scores
 from crosslens.stats import wilson_interval
 
 N, SENTENCES, STEPS, TOKENS = 595, 400, 16_000, 2048
-CEILING = {"shared": 0.86, "half": 0.41, "none": 0.0}
+CEILING = {"shared": 0.86, "half": 0.41, "none": 0.0, "separate": 0.0}
+OWN = {"shared": ("token",), "half": ("token", "1"), "none": ("token", "1", "2"), "separate": ("token", "position", "1", "2")}
+BY_FREQUENCY = 0.004
 
 
 def aligned(condition: str, part: float) -> float:
@@ -36,7 +38,7 @@ def _log(condition: str, done: int, draw: np.random.Generator) -> list[dict[str,
         if step % (STEPS // 20) == 0:
             perplexity = {code: math.exp(loss + 0.03 * i) for i, code in enumerate(("eng", "eng-x"))}
             values = {"eng>eng-x": aligned(condition, part), "eng-x>eng": aligned(condition, part * 0.98)}
-            alignment = {way: {"value": value, "n": N} for way, value in values.items()}
+            alignment = {way: {"value": value, "by_frequency": BY_FREQUENCY, "n": N} for way, value in values.items()}
             lines.append({**base, "perplexity": perplexity, "alignment": alignment})
     return lines
 
@@ -47,7 +49,8 @@ def _scores(condition: str) -> list[Score]:
         value = aligned(condition, part)
         low, high = wilson_interval(round(value * N), N)
         common: dict[str, Any] = {"source": source, "target": target, "condition": condition}
-        found.append(Score(quantity="token_alignment", value=value, n=N, low=low, high=high, task="token_alignment", **common))
+        found.append(Score(quantity="token_alignment", value=value, n=N, low=low, high=high, task="token_alignment",
+                           details={"by_frequency": BY_FREQUENCY}, **common))  # fmt: skip
         for layer in range(5):
             hits = max(1, round(SENTENCES * CEILING[condition] * (0.5 + 0.12 * layer - 0.02 * (source != "eng"))))
             low, high = wilson_interval(hits, SENTENCES)
@@ -62,7 +65,12 @@ def _scores(condition: str) -> list[Score]:
 
 
 def make_emergence(
-    folder: Path, done: int = STEPS, *, conditions: Sequence[str] = ("shared", "half", "none"), scores: bool | None = None, **settings: Any
+    folder: Path,
+    done: int = STEPS,
+    *,
+    conditions: Sequence[str] = ("shared", "half", "none", "separate"),
+    scores: bool | None = None,
+    **settings: Any,
 ) -> Path:
     """Write the folder of a run: the last condition has so many steps, those before it all. Keyword arguments replace settings."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,6 +82,10 @@ def make_emergence(
         (folder / condition).mkdir(exist_ok=True)
         steps = done if condition == conditions[-1] else STEPS
         lines = _log(condition, steps, np.random.default_rng(place))
+        counts = {
+            part: {owner: 500 * (bool(owner) == (part in OWN[condition])) for owner in ("", "eng", "eng-x")} for part in OWN["separate"]
+        }
+        (folder / condition / "sharing.json").write_text(json.dumps(counts))
         (folder / condition / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if done == STEPS if scores is None else scores:
         write_scores([score for condition in conditions for score in _scores(condition)], folder / "scores.jsonl")

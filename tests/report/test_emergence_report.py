@@ -56,7 +56,7 @@ def page(source: str) -> Page:
 
 
 def test_every_section_is_there_and_linked(page: Page) -> None:
-    keys = ["alignment", "learning", "layers", "cost", "made"]
+    keys = ["sharing", "alignment", "learning", "layers", "cost", "made"]
     assert [attributes["id"] for attributes in page.all("section")] == keys
     assert "not finished" not in page.text
     for words in (*CONDITIONS.values(), "the installed English prose", "Seed3", "Kornblith et al. 2019", "scores.jsonl"):
@@ -95,8 +95,39 @@ def test_the_story_gives_the_runs_numbers(done: Path, page: Page) -> None:
         lead = f"{condition}: P@1 {value:.3f} after {STEPS * TOKENS / 1e6:.1f} million tokens"
         assert f"{lead} (English → English (x) [{low:.3f}, {high:.3f}]" in page.text
         assert f"n = {N}; chance {1 / N:.4f}; {last['seconds'] / 60:.1f} minutes of training" in page.text
-    assert page.text.count("It is not clearly above chance.") == 1
+    assert page.text.count("It is not clearly above chance.") == 2
     assert page.text.count("It is clearly above chance and has been in every check since") == 2
+
+
+def test_what_is_shared_is_said_part_by_part(tmp_path: Path, page: Page, source: str) -> None:
+    for words in (
+        "The languages share position, layer 1 and layer 2.",
+        "The languages share position.",
+        "The languages share no parameter.",
+    ):
+        assert page.text.count(words) == 1
+    for part, cells in (("layer 1", ["shared", "own", "own", "own"]), ("position", ["shared", "shared", "shared", "own"])):
+        row = re.search(rf">{part}</th>(.*?)</tr>", source)
+        assert row is not None and re.findall(">(shared|own)<", row[1]) == cells and ">500<" in row[1]
+    folder = make_emergence(tmp_path / "run")
+    for path in folder.glob("*/sharing.json"):
+        path.unlink()
+    words = Page(render_report(folder)).text
+    assert "has not recorded which parameters the languages share" in words and "The languages share" not in words
+
+
+def test_above_chance_is_held_against_what_frequency_alone_gives(tmp_path: Path, page: Page) -> None:
+    told = "of embeddings that tell how frequent a piece is and nothing else."
+    assert page.text.count(f", and above the 0.0040 {told}") == 4  # in the lead and among the findings
+    folder = make_emergence(tmp_path / "run", conditions=["half"], scores=False)
+
+    def as_frequent(line: dict[str, Any]) -> dict[str, Any]:
+        for entry in line.get("alignment", {}).values():
+            entry["by_frequency"] = 0.45
+        return line
+
+    words = Page(render_report(change(folder, "half", as_frequent))).text
+    assert f", but not clearly above the 0.4500 {told}" in words and "clearly above chance" in words
 
 
 def test_the_end_is_told_by_the_scores_where_there_are_any(tmp_path: Path) -> None:
@@ -110,7 +141,7 @@ def test_the_end_is_told_by_the_scores_where_there_are_any(tmp_path: Path) -> No
 
 
 def test_when_alignment_came(done: Path, page: Page) -> None:
-    shared, half, none = load_emergence(done).conditions
+    shared, half, none, _ = load_emergence(done).conditions
     for level in (0.1, 0.5, 0.8):
         expected = next(
             check.tokens for check in shared.checks if min(check.alignment[direction].value for direction in DIRECTIONS) >= level
@@ -173,7 +204,7 @@ def test_an_unfinished_run_shows_what_there_is(tmp_path: Path) -> None:
     source = render_report(make_emergence(tmp_path / "run", STEPS // 2, conditions=("shared", "half")))
     words = Page(source).text
     assert "not finished: shared is at step 16,000 (32.8 million tokens) and half is at step 8,000 (16.4 million tokens)" in words
-    assert ", and none has not begun." in words
+    assert ", and none and separate have not begun." in words
     assert source.count("<figure ") == 2
     assert "Layers are compared once the run has ended." in words
     assert "shared: P@1 0.8" in words and "none: P@1" not in words

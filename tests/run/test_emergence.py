@@ -1,18 +1,26 @@
-"""The emergence experiment from end to end, small: three conditions from one command, stopped, resumed, and what it says at the end."""
+"""The emergence experiment from end to end, small: all conditions from one command, stopped, resumed, and what it says at the end."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
+from crosslens.files import read_json
+from crosslens.models.encoder import MaskedLM
+from crosslens.models.parts import parameter_counts
 from crosslens.models.settings import with_overrides
+from crosslens.models.sharing import SharingPlan
 from crosslens.recipes.emergence import emergence, emergence_text
 from crosslens.run import emergence as run_module
-from crosslens.run.emergence import run_emergence, split_text, summary
+from crosslens.run.emergence import run_emergence, sharing_rows, split_text, summary, what_is_shared
 from crosslens.score import read_scores
 
+CONDITIONS = ("shared", "half", "none", "separate")
+RUN = ("none", "separate")  # in the tests
 SMALL = {
     "steps": 6, "validate_every": 3, "save_every": 2, "log_every": 2, "batch_tokens": 256, "vocabulary.size": 80, "validation": 30,
     "encoder.hidden_size": 16, "encoder.ffn_size": 32, "optimisation.warmup": 2,
@@ -27,7 +35,8 @@ def sentences(n=1300):
 
 @pytest.fixture(scope="module")
 def recipes():
-    return {name: with_overrides(recipe, SMALL) for name, recipe in emergence().items()}
+    """Two of the conditions: the others run the same code."""
+    return {name: with_overrides(recipe, SMALL) for name, recipe in emergence().items() if name in RUN}
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +47,18 @@ def finished(recipes, tmp_path_factory):
 
 def test_the_conditions_differ_in_nothing_but_what_is_shared():
     recipes = emergence()
-    assert list(recipes) == ["shared", "half", "none"]
+    assert tuple(recipes) == CONDITIONS
     without = {name: str(with_overrides(recipe, {"sharing": ""})) for name, recipe in recipes.items()}
     assert len(set(without.values())) == 1
-    assert [recipe.sharing for recipe in recipes.values()] == ["sep=token", "sep=token,1", "sep=token,1-2"]
+    assert [recipe.sharing for recipe in recipes.values()] == ["sep=token", "sep=token,1", "sep=token,1-2", "sep=all"]
 
 
-def test_a_run_holds_three_trainings_their_studies_and_scores(finished):
-    for name in ("shared", "half", "none"):
+def test_a_run_holds_a_training_for_each_condition_their_studies_and_scores(finished):
+    for name in RUN:
         assert (finished / name / "model" / "config.json").exists() and (finished / name / "study" / "scores.jsonl").exists()
         assert (finished / name / "views" / "eng-x" / "model.safetensors").exists()
     scores = list(read_scores(finished / "scores.jsonl"))
-    for name in ("shared", "half", "none"):
+    for name in RUN:
         mine = [score for score in scores if score.condition == name]
         assert [s.source + ">" + s.target for s in mine if s.quantity == "token_alignment"] == ["eng>eng-x", "eng-x>eng"]
         for quantity, per_layer in (("precision_at_1", 2), ("linear_cka", 1), ("debiased_linear_cka", 1)):
@@ -88,7 +97,7 @@ def test_a_stopped_run_goes_on_to_the_same_scores(recipes, finished, tmp_path, m
         patched.setattr(run_module, "run_study", stop)
         with pytest.raises(KeyboardInterrupt):
             run_emergence(recipes, sentences(), folder)
-    assert not (folder / "scores.jsonl").exists() and (folder / "shared" / "model").exists()
+    assert not (folder / "scores.jsonl").exists() and (folder / "none" / "model").exists()
     with pytest.raises(OutputError, match="expected a new folder, got a run of this recipe; add --resume to go on with it"):
         run_emergence(recipes, sentences(), folder)
     run_emergence(recipes, sentences(), folder, resume=True)
@@ -117,29 +126,56 @@ def test_repeated_sentences_count_once():
 
 def test_the_summary_has_a_row_for_each_condition(finished):
     rows, text = summary(finished)
-    assert [row[0] for row in rows] == ["condition", "shared", "half", "none"]
+    assert [row[0] for row in rows] == ["condition", *RUN]
     assert all(len(row) == len(rows[0]) for row in rows) and "chance" in text
 
 
-def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys):
+def test_what_each_condition_shares_is_counted_in_its_model(finished):
+    for name, shared in (("none", {"position", "norm", "transform"}), ("separate", set())):
+        counts = read_json(finished / name / "sharing.json")
+        assert {part for part, owners in counts.items() if owners[""]} == shared
+        tensors = load_file(finished / name / "model" / "model.safetensors")
+        for owner, mark in (("", ".shared."), ("eng", ".own_eng."), ("eng-x", ".own_eng-x.")):
+            assert sum(owners[owner] for owners in counts.values()) == sum(v.numel() for k, v in tensors.items() if mark in k)
+    rows = what_is_shared(finished)
+    assert rows[0] == ("part", "parameters", *RUN) and dict((row[0], row[2:]) for row in rows)["position"] == ("shared", "own")
+
+
+def test_the_table_of_the_readme_is_that_of_the_recipes():
+    counts = {}
+    for name, recipe in emergence().items():
+        plan = SharingPlan.parse(recipe.sharing, recipe.encoder.layers)
+        counts[name] = parameter_counts(MaskedLM(recipe.encoder, languages=recipe.languages, plan=plan))
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for row in sharing_rows(counts):
+        assert f"| {' | '.join(row)} |" in readme
+
+
+def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("crosslens.recipes.emergence.emergence", lambda: {name: emergence()[name] for name in RUN})
     text = tmp_path / "mine.txt"
     text.write_text("".join(line + "\n" for line in sentences()))
     command = ["train", "emergence", f"data={text}", *(f"{name}={value}" for name, value in SMALL.items()), "--out", str(tmp_path / "run")]
     assert main([*command, "--quiet"]) == 0
     out = capsys.readouterr().out
-    assert "P@1 of pieces" in out and "Report: " in out and (tmp_path / "run" / "report.html").exists()
+    assert (
+        "P@1 of pieces" in out
+        and "part  parameters  none    separate" in out
+        and "Report: " in out
+        and (tmp_path / "run" / "report.html").exists()
+    )
     assert (tmp_path / "run" / "scores.jsonl").read_bytes() == (finished / "scores.jsonl").read_bytes()
     assert main(command) == 2
     assert "add --resume" in capsys.readouterr().err
 
 
-def test_the_command_prints_the_three_plans(capsys):
+def test_the_command_prints_every_plan(capsys):
     assert main(["train", "emergence", "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert [line for line in out.splitlines() if line.startswith("# ")] == ["# shared", "# half", "# none"]
-    assert out.count("one language sees") == 3 and "MFLOP per token" in out
+    assert [line for line in out.splitlines() if line.startswith("# ")] == ["# shared", "# half", "# none", "# separate"]
+    assert out.count("one language sees") == 4 and "MFLOP per token" in out
     assert main(["train", "emergence", "sharing=sep=1", "--dry-run"]) == 2
-    assert "sharing: expected the three conditions of the recipe" in capsys.readouterr().err
+    assert "sharing: expected the conditions of the recipe" in capsys.readouterr().err
 
 
 def test_a_file_of_the_user_is_read_line_by_line(tmp_path):
