@@ -166,5 +166,5 @@ def _setting(text: str) -> tuple[str, Any]:
         refuse("settings", "key=value, such as steps=2000", repr(text), "put = between name and value")
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
-    except ValueError:  # no TOML, or a number of more digits than Python reads
+    except (ValueError, RecursionError):  # no TOML, more digits than Python reads, or brackets without end
         return name, value
