@@ -26,9 +26,8 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from crosslens.block_files import block_checksums
-from crosslens.checks import check_name
 from crosslens.errors import StoreError, cut, quote, refuse
-from crosslens.files import check_shape, fingerprint, read_json, sha256_file
+from crosslens.files import check_name, check_shape, fingerprint, read_json, sha256_file
 from crosslens.progress import Progress
 
 __all__ = ["DTYPES", "FORMAT", "HEADER", "OUTPUTS", "Activations", "Joined", "array_header", "check_arrays", "checksum_records", "join"]

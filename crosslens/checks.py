@@ -4,25 +4,21 @@ Each function takes a value and the name its caller knows it by, and returns the
 same value (as an array where needed) when it is fit for use.
 """
 
-import unicodedata
 from typing import Any
 
 import numpy as np
 
-from crosslens.errors import CrosslensError, InputError, quote, refuse
+from crosslens.errors import InputError, refuse
 
 __all__ = [
     "as_array",
     "check_fraction",
     "check_labels",
     "check_matrix",
-    "check_name",
     "check_paired",
     "check_positive_int",
     "check_seed",
 ]
-
-_LONGEST_NAME = 100  # characters, and twice as many bytes: with what is put behind it, it is a file's name everywhere
 
 
 def as_array(value: Any, name: str) -> np.ndarray:
@@ -152,28 +148,3 @@ def check_fraction(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
         refuse(name, "a fraction between 0 and 1 (both excluded)", repr(value), f"choose {name} in this range")
     return float(value)
-
-
-def check_name(value: Any, name: str, error: type[CrosslensError] = InputError) -> str:
-    """Return a name that may become part of a path: letters and digits of any script, ``-``, ``_`` and ``.``.
-
-    It does not begin with a full stop, has no two of them side by side, and has at most 100 characters (200 bytes of UTF-8). Letters
-    of all scripts are letters, with the marks that belong to them: a language may be called by its own name.
-
-    Raises
-    ------
-    InputError (``error``): it is something else.
-
-    >>> check_name("deu_Latn", "language"), check_name("हिन्दी", "language")
-    ('deu_Latn', 'हिन्दी')
-    >>> check_name("../../x", "language")
-    Traceback (most recent call last):
-    ...
-    crosslens.errors.InputError: language: expected a name of letters, digits, -, _ and ., got '../../x'; choose a name that a file can have
-    """
-    whole = isinstance(value, str) and all(c in "-_." or unicodedata.category(c)[0] in "LMN" for c in value)
-    if not whole or not value or value.startswith(".") or ".." in value:
-        refuse(name, "a name of letters, digits, -, _ and .", quote(value), "choose a name that a file can have", error)
-    if len(value) > _LONGEST_NAME or len(value.encode()) > 2 * _LONGEST_NAME:
-        refuse(name, f"a name of at most {_LONGEST_NAME} characters", quote(value), "choose a shorter one", error)
-    return str(value)

@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, overload
 
-from crosslens.checks import check_name
 from crosslens.errors import CrosslensError, refuse
+from crosslens.files import check_name
 
 __all__ = [
     "Corpus",

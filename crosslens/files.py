@@ -15,14 +15,16 @@ import re
 import shutil
 import types
 import typing
+import unicodedata
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import CrosslensError, OutputError, StoreError, cut, quote, refuse
+from crosslens.errors import CrosslensError, InputError, OutputError, StoreError, cut, quote, refuse
 
 __all__ = [
     "check_folder",
+    "check_name",
     "check_shape",
     "claim_folder",
     "fingerprint",
@@ -47,6 +49,32 @@ _KINDS: dict[Any, str] = {
     bool: "true or false", int: "a whole number", float: "a number", str: "text", None: "null", type(None): "null",
     list: "a list", dict: "an object",
 }  # fmt: skip
+_LONGEST_NAME = 100  # characters, and twice as many bytes: with what is put behind it, it is a file's name everywhere
+
+
+def check_name(value: Any, name: str, error: type[CrosslensError] = InputError) -> str:
+    """Return a name that may become part of a path: letters and digits of any script, ``-``, ``_`` and ``.``.
+
+    It does not begin with a full stop, has no two of them side by side, and has at most 100 characters (200 bytes of UTF-8). Letters
+    of all scripts are letters, with the marks that belong to them: a language may be called by its own name.
+
+    Raises
+    ------
+    InputError (``error``): it is something else.
+
+    >>> check_name("deu_Latn", "language"), check_name("हिन्दी", "language")
+    ('deu_Latn', 'हिन्दी')
+    >>> check_name("../../x", "language")
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: language: expected a name of letters, digits, -, _ and ., got '../../x'; choose a name that a file can have
+    """
+    whole = isinstance(value, str) and all(c in "-_." or unicodedata.category(c)[0] in "LMN" for c in value)
+    if not whole or not value or value.startswith(".") or ".." in value:
+        refuse(name, "a name of letters, digits, -, _ and .", quote(value), "choose a name that a file can have", error)
+    if len(value) > _LONGEST_NAME or len(value.encode()) > 2 * _LONGEST_NAME:
+        refuse(name, f"a name of at most {_LONGEST_NAME} characters", quote(value), "choose a shorter one", error)
+    return str(value)
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:

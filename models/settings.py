@@ -7,8 +7,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from crosslens.checks import check_name
 from crosslens.errors import refuse
+from crosslens.files import check_name
 from crosslens.models.limits import check_numbers, shown
 from crosslens.models.masking import Masking
 from crosslens.models.shape import EncoderConfig

@@ -20,9 +20,18 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from crosslens.checks import check_name
 from crosslens.errors import OutputError, StoreError, refuse
-from crosslens.files import check_folder, claim_folder, fingerprint, lock_folder, make_folder, parse_json, read_json, write_whole
+from crosslens.files import (
+    check_folder,
+    check_name,
+    claim_folder,
+    fingerprint,
+    lock_folder,
+    make_folder,
+    parse_json,
+    read_json,
+    write_whole,
+)
 from crosslens.models.settings import TrainRecipe
 from crosslens.run.study import Study, run_study
 from crosslens.score import Score, read_scores, write_scores

@@ -4,8 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from crosslens.checks import check_fraction, check_labels, check_matrix, check_name, check_paired, check_positive_int, check_seed
+from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int, check_seed
 from crosslens.errors import InputError
+from crosslens.files import check_name
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

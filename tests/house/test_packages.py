@@ -64,7 +64,7 @@ def test_the_wheel_says_what_setup_cfg_says(wheel):
     needed = {re.match(r"[\w.-]+", line)[0] for line in told.get_all("Requires-Dist") if "extra ==" not in line}
     assert needed == {re.match(r"[\w.-]+", line)[0] for line in SETUP["options"]["install_requires"].split()}
     commands = archive.read(f"crosslens-{crosslens.__version__}.dist-info/entry_points.txt").decode()
-    assert "crosslens = crosslens.cli.main:main" in commands
+    assert "crosslens = crosslens.cli.process:run" in commands
 
 
 def test_every_module_of_the_wheel_imports_without_the_checkout(installed):
