@@ -16,7 +16,7 @@ from typing import Any, NotRequired, TypedDict
 from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import parse_json, write_whole
 
-__all__ = ["QUANTITIES", "Quantity", "Score", "SharedTexts", "read_scores", "set_aside", "shared_texts", "write_scores"]
+__all__ = ["QUANTITIES", "Quantity", "Score", "SharedTexts", "few_pairs", "read_scores", "set_aside", "shared_texts", "write_scores"]
 
 _LABELS_TOLD = 6
 
@@ -215,6 +215,26 @@ def set_aside(score: Score) -> dict[str, int]:
             told = ", ".join(names if len(names) <= _LABELS_TOLD + 1 else [*names[:_LABELS_TOLD], f"{len(names) - _LABELS_TOLD} more"])
             found[f"in {part} with a label that training lacks ({told}), counted as wrong"] = sum(labels.values())
     return {what: count for what, count in found.items() if isinstance(count, int) and count > 0}
+
+
+def few_pairs(scores: Iterable[Score], d: object) -> str:
+    """A warning where a rotation was learnt from fewer pairs than dimensions; empty where not, or where that is not recorded.
+
+    Parameters
+    ----------
+    scores: sentence retrieval, which tells the pairs under ``fitted_on`` in its details.
+    d: dimensions of the vectors.
+
+    >>> score = Score(quantity="precision_at_1", value=0.5, n=9, condition="procrustes", details={"fitted_on": 200})
+    >>> few_pairs([score], 384)[:57], few_pairs([score], 128)
+    ('Procrustes was learnt from 200 pairs for 384 dimensions: ', '')
+    """
+    pairs = [told for score in scores if isinstance(told := (score.details or {}).get("fitted_on"), int)]
+    if not pairs or not isinstance(d, int) or max(pairs) >= d:
+        return ""
+    return (
+        f"Procrustes was learnt from {max(pairs):,} pairs for {d:,} dimensions: it is fixed on a part of the space only, and may do harm."
+    )
 
 
 def write_scores(scores: Iterable[Score], path: str | Path) -> None:

@@ -8,9 +8,10 @@ from crosslens.report.layout import Numbering, figure, flow, folded, legend, not
 from crosslens.report.probes_classes import class_figures
 from crosslens.report.probes_drawing import fraction_ends
 from crosslens.report.probes_run import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, in_words, task_title
-from crosslens.report.study import Curve, best_layer
+from crosslens.report.study import Curve
 from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
 from crosslens.score import QUANTITIES, Score, set_aside
+from crosslens.selection import best_layer
 
 __all__ = ["STYLES", "task_section"]
 

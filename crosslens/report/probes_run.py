@@ -23,8 +23,9 @@ from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.files import read_json
-from crosslens.report.study import Curve, best_layer
+from crosslens.report.study import Curve
 from crosslens.score import QUANTITIES, Score, read_scores
+from crosslens.selection import best_layer
 
 __all__ = [
     "CONDITIONS",

@@ -7,9 +7,10 @@ import numpy as np
 
 from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends, upper_limit
 from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.study import CONTROL_OF, Best, Curve, Study, best_layer, clear_of
+from crosslens.report.study import CONTROL_OF, Curve, Study, clear_of
 from crosslens.report.wording import count_of, decimal, join, language, missing_reason, paragraph, plural, spread, tag, text
 from crosslens.score import Score
+from crosslens.selection import Best, best_layer, chosen_layer
 
 __all__ = ["retrieval_findings", "retrieval_overview", "retrieval_section", "retrieval_sentence"]
 
@@ -34,7 +35,8 @@ def _curves(study: Study, condition: str, part: str = "held_out") -> dict[_Pair,
 
 
 def _best(study: Study, condition: str) -> Best | None:
-    return best_layer(_curves(study, condition).values())
+    """The layer at which a condition is shown."""
+    return chosen_layer(_curves(study, condition).values(), _curves(study, condition, "train").values())
 
 
 def _chosen_layers(study: Study) -> dict[str, int]:
@@ -112,27 +114,38 @@ def retrieval_findings(study: Study) -> list[str]:
     """Sentences on what came out, as HTML."""
     found = []
     leads = {
-        "unaligned": "Without alignment, sentence retrieval is best at layer {}",
-        "procrustes": "After Procrustes alignment, sentence retrieval is best at layer {}",
+        "unaligned": "Without alignment, sentence retrieval",
+        "procrustes": "After Procrustes alignment, sentence retrieval",
     }
     for condition, lead in leads.items():
         best = _best(study, condition)
         if best is None:
             continue
-        where = tag("strong", f"{lead.format(best.layer)}: mean P@1 {decimal(best.mean)}")
+        how = "is best at layer" if best.on_train is None else "at the layer that is best on the training sentences,"
+        where = tag("strong", f"{lead} {how} {best.layer}: mean P@1 {decimal(best.mean)}")
         without = len(study.directions()) - len(best.scores)
         but = f", {without} not computed" if without else ""
         values = f"{spread(best.scores)}; {count_of(best.scores)} held-out sentences each"
         chance = decimal(float(np.mean([1 / score.n for score in best.scores])))
         over = f"over {plural(len(best.scores), 'direction')}{but} ({values}; chance {chance})."
         found.append(f"{where} {over} {_control_sentence(study, condition, best.layer)}{_verdict(study, condition, best.layer)}")
-    best = _best(study, "unaligned") or _best(study, "procrustes")
-    if best is not None and best.layers > 1:
-        found.append(
-            f"Each of these layers is the best of {best.layers}, chosen on the same held-out sentences: read their means as slightly "
-            "optimistic. The curves below show all layers."
-        )
-    return found
+    return [*found, *_choice_note(study)]
+
+
+def _choice_note(study: Study) -> list[str]:
+    """How the layers were chosen, where there was a choice."""
+    bests = {condition: best for condition in CONTROL_OF if (best := _best(study, condition)) is not None and best.layers > 1}
+    on_train = [f"{_NAMES[condition].lower()} {decimal(best.on_train)}" for condition, best in bests.items() if best.on_train is not None]
+    if on_train:
+        return [
+            f"Layers were chosen by mean P@1 on the training sentences ({join(on_train)}), in two halves, each rotated by the map of "
+            "the other (cross-validation); no held-out sentence took part in the choice. The curves below show all layers."
+        ]
+    return [
+        f"Each of these layers is the best of {best.layers}, chosen on the same held-out sentences: read their means as slightly "
+        "optimistic. The curves below show all layers."
+        for best in list(bests.values())[:1]
+    ]
 
 
 def retrieval_section(study: Study, numbering: Numbering) -> str:
@@ -213,10 +226,12 @@ def _matrices(study: Study, numbering: Numbering, layers: dict[str, int]) -> str
             shown[condition] = at
     ends = scale_ends(score.value for at in shown.values() for score in at.values())
     panels = [_matrix(study, numbering, condition, layers[condition], at, ends) for condition, at in shown.items()]
+    bests = [best for condition in CONTROL_OF if (best := _best(study, condition)) is not None]
+    where = " on the training sentences" if all(best.on_train is not None for best in bests) else ""
     reading = (
         "a row is the language of the query, a column the language that is searched; darker means that more translations are found. "
-        "Each condition is shown at the layer where its mean is highest; a random encoder is shown at the layer of the condition that "
-        "it is the control of."
+        f"Each condition is shown at the layer where its mean is highest{where}; a random encoder is shown at the layer "
+        "of the condition that it is the control of."
     )
     bar = tag("div", colour_bar(numbering.panel(), "P@1, fraction of sentences (same scale in all panels)", ends), class_="legend")
     return figure(numbering, "Retrieval between all languages at the best layer.", reading, bar, panels)

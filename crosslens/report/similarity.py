@@ -7,7 +7,7 @@ import numpy as np
 
 from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends
 from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.study import Best, Curve, Study, best_layer, clear_of
+from crosslens.report.study import Curve, Study, clear_of
 from crosslens.report.wording import (
     count_of,
     decimal,
@@ -23,6 +23,7 @@ from crosslens.report.wording import (
     text,
 )
 from crosslens.score import QUANTITIES, Score
+from crosslens.selection import Best, best_layer
 
 __all__ = ["similarity_findings", "similarity_overview", "similarity_section", "similarity_sentence"]
 

@@ -8,7 +8,6 @@ counted, so that nothing disappears silently.
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from crosslens.errors import refuse
 from crosslens.files import read_json
 from crosslens.score import Score, read_scores
 
-__all__ = ["CONTROL_OF", "Best", "Curve", "Study", "best_layer", "clear_of", "load_study"]
+__all__ = ["CONTROL_OF", "Curve", "Study", "clear_of", "load_study"]
 
 Curve = dict[int, Score]  # layer -> measurement
 
@@ -34,16 +33,6 @@ _DRAWN: dict[tuple[str, str], set[str | None]] = {
 _SIMILARITY: set[str | None] = {None, "random_encoder", "shuffled_items"}  # of linear CKA, and of any other measure
 
 _Key = tuple[str | None, str, str | None, str, str | None, str | None]  # task, quantity, condition, part, source, target
-
-
-@dataclasses.dataclass(frozen=True)
-class Best:
-    """The layer with the highest mean over languages or pairs, the measurements there, and how many layers were compared."""
-
-    layer: int
-    mean: float
-    scores: list[Score]
-    layers: int
 
 
 @dataclasses.dataclass
@@ -144,25 +133,6 @@ def load_study(folder: str | Path) -> Study:
         repeated += cell in cells
         cells.setdefault(cell, score)
     return Study(folder, config, scores, index, repeated, dict(sorted(undrawn.items())))
-
-
-def best_layer(curves: Iterable[Mapping[int, Score]]) -> Best | None:
-    """The layer at which the mean over ``curves`` is highest (the lowest such layer on a tie).
-
-    Only layers at which as many values as possible were computed take part, so that a
-    mean over few easy pairs cannot win.
-    """
-    layers: dict[int, list[Score]] = {}
-    for curve in curves:
-        for layer, score in curve.items():
-            if not math.isnan(score.value):
-                layers.setdefault(layer, []).append(score)
-    most = max((len(scores) for scores in layers.values()), default=0)
-    means = {layer: math.fsum(s.value for s in scores) / most for layer, scores in sorted(layers.items()) if len(scores) == most}
-    if not means:
-        return None
-    layer = max(means, key=lambda layer: (means[layer], -layer))
-    return Best(layer, means[layer], layers[layer], len(means))
 
 
 def clear_of(score: Score | None, control: Score | None) -> bool | None:

@@ -11,6 +11,7 @@ from crosslens.report.similarity import similarity_findings, similarity_overview
 from crosslens.report.study import Study, load_study
 from crosslens.report.wording import count_of, join, language, named, plural, text
 from crosslens.report.words import WORD_TASKS, words_findings, words_overview, words_section, words_sentence
+from crosslens.score import few_pairs
 
 __all__ = ["study_page"]
 
@@ -104,11 +105,13 @@ def _facts(study: Study) -> dict[str, str]:
 
 
 def _notes(study: Study) -> list[str]:
-    """What the run wants its reader to know, and how many sentences were cut."""
+    """What the run wants its reader to know, how many sentences were cut, and whether a rotation had too few pairs."""
     given = study.config.get("notes")
     notes = [str(note) for note in given] if isinstance(given, list) else [str(given)] if given else []
     for code, facts in study.section("extraction").items():
         cut = facts.get("truncated") if isinstance(facts, dict) else None
         if isinstance(cut, int) and cut > 0:
             notes.append(f"{language(str(code))}: {plural(cut, 'sentence')} had to be cut to fit the encoder.")
-    return notes
+    retrieval = [score for score in study.scores if score.task == "sentence_retrieval" and score.condition == "procrustes"]
+    few = few_pairs([s for s in retrieval if (s.details or {}).get("part") == "held_out"], study.section("data").get("d"))
+    return [*notes, few] if few else notes

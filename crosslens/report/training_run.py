@@ -12,9 +12,10 @@ from typing import Any, TypedDict
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import parse_json, read_json
-from crosslens.report.study import Best, Curve, best_layer
+from crosslens.report.study import Curve
 from crosslens.report.wording import language
 from crosslens.score import Score
+from crosslens.selection import Best, best_layer
 from crosslens.stats import wilson_interval
 
 __all__ = ["Point", "Training", "Validation", "load_training", "log_lines", "smoothed", "split_stream"]

@@ -76,8 +76,8 @@ def retrieval_scores(
     ----------
     control: "random_encoder" when the activations are of a re-initialised encoder.
     by: what sentences are compared by (:mod:`crosslens.alignment.csls`); hubs are taken into account among the sentences that compete.
-    on_train: also the same after Procrustes on the training part alone, by cross-validation in two halves, to choose a layer by; of the
-        part "train" in the details. No held-out sentence takes part.
+    on_train: also the same on the training part alone, within each half of it, by the rotation of the other half, to choose a layer by;
+        of the part "train" in the details. No held-out sentence takes part.
     hits: keep the outcome of each held-out sentence in the details, for :func:`crosslens.run.comparison.compare_with_controls`.
     """
     scores = []
@@ -92,7 +92,8 @@ def retrieval_scores(
             (f"{control}_procrustes" if control else "procrustes", "held_out", _both_directions(mapped, target, by)),
         ]
         if on_train:
-            outcomes.append((f"{control}_procrustes" if control else "procrustes", "train", _on_train(a[split.train], b[split.train], by)))
+            before, after = _on_train(a[split.train], b[split.train], by)
+            outcomes += [(control or "unaligned", "train", before), (f"{control}_procrustes" if control else "procrustes", "train", after)]
         for condition, part, results in outcomes:
             for (source, target_), result in zip(((x, y), (y, x)), results, strict=True):
                 score = _retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train))
@@ -111,12 +112,17 @@ def _turned(train: tuple[np.ndarray, np.ndarray], held: tuple[np.ndarray, np.nda
     return mapping.transform(held[0]) - mapping.mean_y_, target
 
 
-def _on_train(a: np.ndarray, b: np.ndarray, by: By) -> tuple[RetrievalResult, RetrievalResult]:
-    """Retrieval within each half of the training part by the rotation of the other half."""
+def _on_train(a: np.ndarray, b: np.ndarray, by: By) -> list[tuple[RetrievalResult, RetrievalResult]]:
+    """Retrieval within each half of the training part, as the rows are and by the rotation of the other half."""
     halves = np.arange(len(a)) % 2 == 0, np.arange(len(a)) % 2 == 1
-    found = [_both_directions(*_turned((a[learnt], b[learnt]), (a[judged], b[judged])), by) for learnt, judged in (halves, halves[::-1])]
-    there, back = (result_of(np.concatenate([results[way].correct for results in found])) for way in (0, 1))
-    return there, back
+    sides = [((a[learnt], b[learnt]), (a[judged], b[judged])) for learnt, judged in (halves, halves[::-1])]
+    before = [_both_directions(*judged, by) for _, judged in sides]
+    after = [_both_directions(*_turned(learnt, judged), by) for learnt, judged in sides]
+    return [(_joined(found, 0), _joined(found, 1)) for found in (before, after)]
+
+
+def _joined(halves: Sequence[tuple[RetrievalResult, RetrievalResult]], way: int) -> RetrievalResult:
+    return result_of(np.concatenate([half[way].correct for half in halves]))
 
 
 def _both_directions(x: np.ndarray, y: np.ndarray, by: By) -> tuple[RetrievalResult, RetrievalResult]:

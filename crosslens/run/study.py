@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from crosslens.progress import Progress
 from crosslens.run.comparison import compare_with_controls
 from crosslens.run.folder import RunFolder, versions
 from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores
-from crosslens.score import Score, read_scores
+from crosslens.score import Score, few_pairs, read_scores
+from crosslens.selection import chosen_layer
 
 __all__ = ["Study", "display_name", "run_study", "summary"]
 
@@ -236,12 +237,10 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     scores = list(read_scores(Path(out) / "scores.jsonl"))
     retrieval = [s for s in scores if s.task == "sentence_retrieval"]
     held_out = [s for s in retrieval if (s.details or {})["part"] == "held_out"]
-    chosen_on = [s for s in retrieval if (s.details or {})["part"] == "train"] or held_out
-    means: dict[int, list[float]] = {}
-    for s in chosen_on:
-        if s.condition == "procrustes" and s.layer is not None:
-            means.setdefault(s.layer, []).append(s.value)
-    best = max(means, key=lambda layer: sum(means[layer]))
+    chosen = chosen_layer(_curves(held_out), _curves(s for s in retrieval if (s.details or {})["part"] == "train"))
+    if chosen is None:
+        refuse("out", "a study with retrieval after Procrustes", f"{out} without it", "run the study again")
+    best = chosen.layer
     value = {(s.source, s.target, s.condition): s.value for s in held_out if s.layer == best}
     cka = {
         (s.source, s.target): s.value
@@ -259,17 +258,22 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
         cells = (f"{100 * value[a, b, c]:.1f} / {100 * value[b, a, c]:.1f}" for c in conditions)
         rows.append((f"{a} → / ← {b}", *cells, f"{cka[a, b]:.2f}"))
     n = held_out[0].n
-    how = "the best mean on these very sentences" if chosen_on is held_out else "chosen on the training sentences by cross-validation"
-    where = f"Layer {best} of 0-{max(means)} ({how}, after Procrustes)"
+    how = "the best mean on these very sentences" if chosen.on_train is None else "chosen on the training sentences by cross-validation"
+    where = f"Layer {best} of 0-{max(s.layer or 0 for s in held_out)} ({how}, after Procrustes)"
     text = f"{where}, {n} held-out sentences, chance {100 / n:.1f} %; CKA is debiased linear."
-    pairs = max(int((s.details or {}).get("fitted_on", 0)) for s in held_out)
-    d = read_json(Path(out) / "config.json", dict, "run the study again").get("data", {}).get("d", 0)
-    if pairs < d:
-        text += (
-            f"\nProcrustes was learnt from {pairs:,} pairs for {d:,} dimensions: it is fixed on a part of the space only, and may do harm."
-        )
+    few = few_pairs(held_out, read_json(Path(out) / "config.json", dict, "run the study again").get("data", {}).get("d"))
+    text += few and f"\n{few}"
     found = {s.condition: s for s in scores if s.task == "language_id" and s.quantity == "accuracy" and s.layer == best}
     if found:
         told = ", ".join(f"{name or 'this encoder'} {100 * s.value:.1f} %" for name, s in found.items())
         text += f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {told}."
     return rows, text
+
+
+def _curves(scores: Iterable[Score]) -> list[dict[int, Score]]:
+    """Retrieval after Procrustes by layer, a curve for each direction."""
+    curves: dict[tuple[str | None, str | None], dict[int, Score]] = {}
+    for s in scores:
+        if s.condition == "procrustes" and s.layer is not None:
+            curves.setdefault((s.source, s.target), {})[s.layer] = s
+    return list(curves.values())

@@ -22,9 +22,11 @@ import crosslens.report
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, write_report
 from crosslens.report.drawing import Style, colour_bar, heat_panel, plain_style, upper_limit
-from crosslens.report.study import best_layer, clear_of, load_study
+from crosslens.report.retrieval import retrieval_findings, retrieval_sentence
+from crosslens.report.study import CONTROL_OF, clear_of, load_study
 from crosslens.report.wording import count_of, decimal, estimate, join, language, short, tag, text
 from crosslens.score import Score, read_scores, write_scores
+from crosslens.selection import best_layer, chosen_layer
 
 
 def change(folder: Path, edit: Callable[[Score], Score | None]) -> Path:
@@ -158,6 +160,40 @@ def test_the_story_names_the_best_layer_its_mean_and_its_control(three: Path, pa
     assert "chance 0.003" in page.text
     assert page.text.count("In all 6 directions its 95 % interval lies wholly above") == 2
     assert "best of 4, chosen on the same held-out sentences: read their means as slightly optimistic" in page.text
+
+
+def test_the_layers_shown_are_chosen_on_the_training_sentences_and_few_pairs_are_said(tmp_path: Path) -> None:
+    """The best of the held-out sentences is layer 2 in each condition, of the training sentences layer 0."""
+    folder = make_study(tmp_path / "run", 2, 3, data={"n": 600, "d": 384})
+    scores = []
+    for score in read_scores(folder / "scores.jsonl"):
+        if score.task == "sentence_retrieval" and (score.details or {})["part"] == "held_out" and score.condition in CONTROL_OF:
+            few = {"fitted_on": 300} if score.condition == "procrustes" else {}
+            score = dataclasses.replace(score, value=0.1 + 0.2 * (score.layer or 0), details={"part": "held_out", **few})
+            scores.append(dataclasses.replace(score, value=0.9 - 0.2 * (score.layer or 0), details={"part": "train"}))
+        scores.append(score)
+    write_scores(scores, folder / "scores.jsonl")
+    study = load_study(folder)
+    found = [re.sub("<[^>]+>", "", sentence) for sentence in retrieval_findings(study)]
+    for sentence, lead in zip(found, ("Without alignment", "After Procrustes alignment"), strict=False):
+        assert sentence.startswith(f"{lead}, sentence retrieval at the layer that is best on the training sentences, 0: mean P@1 0.100")
+    assert "chosen by mean P@1 on the training sentences (unaligned 0.900 and after procrustes 0.900)" in found[-1]
+    assert "(layer 0, " in retrieval_sentence(study) and "layer 2" not in retrieval_sentence(study)
+    words = Page(render_report(folder)).text
+    assert "is highest on the training sentences; a random encoder" in words and "optimistic" not in words
+    assert "Procrustes was learnt from 300 pairs for 384 dimensions" in words
+    (folder / "config.json").write_text(json.dumps({"data": {"d": 300}}))
+    assert "pairs for" not in Page(render_report(folder)).text
+
+
+def test_a_layer_is_chosen_among_those_that_can_be_judged() -> None:
+    """On the training part layer 1 is best, but held out it lacks a direction."""
+    held_out = [{0: _score(0.5), 1: _score(0.9)}, {0: _score(0.3), 1: _score(math.nan)}]
+    best = chosen_layer(held_out, [{0: _score(0.2), 1: _score(0.8)}] * 2)
+    assert best is not None and (best.layer, best.mean, best.on_train) == (0, 0.4, 0.2)
+    best = chosen_layer(iter(held_out), iter([{}]))
+    assert best is not None and (best.layer, best.on_train) == (0, None)
+    assert chosen_layer([{}], [{0: _score(0.5)}]) is None
 
 
 def test_pairs_that_are_not_above_their_control_are_named(tmp_path: Path) -> None:
@@ -439,6 +475,7 @@ def test_torch_and_pyplot_are_never_imported(three: Path) -> None:
     program = f"""
 import sys
 from crosslens.report import render_report
+from crosslens.selection import best_layer, chosen_layer
 render_report({str(three)!r})
 heavy = {{"torch", "transformers", "sklearn", "scipy", "faiss", "matplotlib.pyplot"}}
 rooms = ("crosslens.models", "crosslens.alignment", "crosslens.probes")
@@ -450,7 +487,15 @@ print(sorted(heavy & set(sys.modules)), [name for name in sys.modules if name.st
 
 def test_the_report_stands_on_the_ground_floor() -> None:
     folder = Path(crosslens.report.__file__).parent
-    ground = {"crosslens.errors", "crosslens.files", "crosslens.score", "crosslens.checks", "crosslens.stats", "crosslens.outcomes"}
+    ground = {
+        "crosslens.errors",
+        "crosslens.files",
+        "crosslens.score",
+        "crosslens.checks",
+        "crosslens.stats",
+        "crosslens.outcomes",
+        "crosslens.selection",
+    }
     tests = ("probes_comparison.py", "crosslens.probes.paired_tests")  # several runs are compared by the methods of a room
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

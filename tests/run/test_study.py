@@ -36,7 +36,7 @@ def test_every_measurement_stands_beside_its_controls(finished):
     retrieval = {("sentence_retrieval", "precision_at_1", c, "held_out") for c in
                  ("unaligned", "procrustes", "random_encoder", "random_encoder_procrustes")}  # fmt: skip
     retrieval |= {("sentence_retrieval", "precision_at_1", c, "all") for c in ("unaligned", "random_encoder")}
-    retrieval |= {("sentence_retrieval", "precision_at_1", "procrustes", "train")}
+    retrieval |= {("sentence_retrieval", "precision_at_1", c, "train") for c in ("unaligned", "procrustes")}
     similarity = {
         ("similarity", q, c, None) for q in ("linear_cka", "debiased_linear_cka") for c in (None, "shuffled_items", "random_encoder")
     }
@@ -44,7 +44,7 @@ def test_every_measurement_stands_beside_its_controls(finished):
     means = {("mean_sentence_retrieval", "precision_at_1", c, "held_out") for c in ("unaligned", "procrustes")}
     assert found == retrieval | means | similarity | language
     layers, pairs = 3, 3
-    assert len(scores) == pairs * 2 * layers * 7 + 2 * layers + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
+    assert len(scores) == pairs * 2 * layers * 8 + 2 * layers + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
     assert all(s.n > 0 and s.seed == 0 and s.encoder == "small-encoder" for s in scores)
     assert all(s.low <= s.value <= s.high for s in scores if s.low is not None)
 
