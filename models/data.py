@@ -12,11 +12,12 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
 from crosslens.corpus import Corpus, check_parallel, read_dataset, read_text, read_tsv
-from crosslens.errors import refuse
+from crosslens.errors import quote, refuse
 from crosslens.files import fingerprint
 from crosslens.models.batches import Stream, ranges
 from crosslens.models.settings import Source, TrainRecipe, resolve, resolve_rows
@@ -65,6 +66,11 @@ def read_source(source: Source) -> dict[str, Corpus]:
 
     With ids, only the ids that all languages have are kept, in the order of the first language. A text that begins with ``hf:`` is the
     address of a data set, see :func:`crosslens.corpus.read_dataset`.
+
+    Raises
+    ------
+    InputError: a text that cannot be read, no column for a language, texts of different lengths, an id that stands twice in a text,
+        or no id that all of them have.
     """
     corpora = {}
     for language, path in source.texts.items():
@@ -84,12 +90,25 @@ def read_source(source: Source) -> dict[str, Corpus]:
     if source.id_column < 0:
         check_parallel(corpora)
         return corpora
-    by_id = {language: dict(zip(c.ids, c.sentences, strict=True)) for language, c in corpora.items()}
+    by_id = {language: _by_id(corpus, source.texts[language]) for language, corpus in corpora.items()}
     first = next(iter(corpora.values()))
-    common = [i for i in dict.fromkeys(first.ids) if all(i in texts for texts in by_id.values())]
+    common = [i for i in first.ids if all(i in texts for texts in by_id.values())]
     if not common:
         refuse(source.name, "ids that all languages share", "none", "check the id column")
     return {language: Corpus(language, [by_id[language][i] for i in common], common, c.name) for language, c in corpora.items()}
+
+
+def _by_id(corpus: Corpus, path: str) -> dict[str, str]:
+    """Id to sentence; of two sentences with one id, nobody could say which is the translation."""
+    found = dict(zip(corpus.ids, corpus.sentences, strict=True))
+    if len(found) < len(corpus):
+        line: dict[str, int] = {}
+        for number, name in enumerate(corpus.ids, 1):
+            if (first := line.setdefault(name, number)) != number:
+                expected = f"an id that no other line of {corpus.language} has"
+                got = f"{quote(name)}, which line {first} has too"
+                refuse(f"{path}:{number}", expected, got, "give each sentence an id of its own")
+    return found
 
 
 def held_out_size(recipe: TrainRecipe, n: int) -> int:
@@ -119,7 +138,7 @@ def fit_to_text(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]
     rows = split_rows(recipe, corpora)
     for language in recipe.languages:
         if not any(_trainable(texts, rows[name].train, language) for name, texts in corpora.items() if language in texts):
-            refuse(f"text of {language}", "sentences to train on", "none that is left", "give other text, or exclude less")
+            _refuse_rows(language, recipe, corpora, rows)
     resolved = resolve(recipe)
     if resolved.tlm_share and not any(
         _trainable(texts, rows[name].train, *pair) for name, texts in corpora.items() for pair in itertools.combinations(texts, 2)
@@ -128,6 +147,25 @@ def fit_to_text(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]
             return dataclasses.replace(resolved, tlm_share=0.0)
         refuse("tlm_share", "0 where no pair is a translation", str(recipe.tlm_share), "set tlm_share=0, or add parallel text")
     return resolved
+
+
+def _refuse_rows(language: str, recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], rows: Mapping[str, "Rows"]) -> NoReturn:
+    """Refuse a text no row of which is left, by the language whose sentences have cost it most of them: rows go in all languages."""
+    excluded, kept = _excluded(recipe), _held_out(corpora, {name: mine.held_out for name, mine in rows.items()})
+    costs: dict[tuple[str, str], list[str]] = {}
+    for name, texts in corpora.items():
+        if language in texts:
+            lost = np.flatnonzero(~rows[name].train & ~rows[name].held_out).tolist()
+            for other in dict.fromkeys([language, *texts]):  # its own come first among equals
+                sentences = map(texts[other].sentences.__getitem__, lost)
+                costs[name, other] = [sentence for sentence in sentences if sentence in excluded or sentence in kept]
+    (name, other), found = max(costs.items(), key=lambda cost: len(cost[1]))
+    if not found:
+        refuse(f"text of {language}", "sentences to train on", "none that is left", "give other text, or exclude less")
+    ((sentence, _),) = collections.Counter(found).most_common(1)
+    why = "excluded" if sentence in excluded else "held out in others"
+    got = f"{len(found)} of {len(corpora[name][other])} rows with sentences that are {why}, such as {quote(sentence)}"
+    refuse(f"text of {other} in {name}", "sentences to train on", got, "give other text, or exclude less")
 
 
 def _trainable(texts: Mapping[str, Corpus], train: np.ndarray, *languages: str) -> bool:
@@ -295,15 +333,24 @@ class Rows:
 
 def split_rows(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Rows]:
     """Divide the rows of every source; no held-out or excluded sentence is in a training row of any source, in any language."""
-    excluded = {line for path in recipe.exclude for line in read_text(path, "und").sentences}
+    excluded = _excluded(recipe)
     with_excluded = {name: _has(texts, excluded) for name, texts in corpora.items()}
     held_out = {name: _held_out_rows(len(with_excluded[name]), recipe, name) & ~with_excluded[name] for name in corpora}
-    kept = {c.sentences[i] for name, texts in corpora.items() for c in texts.values() for i in np.flatnonzero(held_out[name]).tolist()}
-    kept = {sentence for sentence in kept if sentence.strip()}  # blank lines of data sets are held out by nobody
+    kept = _held_out(corpora, held_out)
     return {
         name: Rows(~with_excluded[name] & ~held_out[name] & ~_has(texts, kept), held_out[name], with_excluded[name])
         for name, texts in corpora.items()
     }
+
+
+def _excluded(recipe: TrainRecipe) -> set[str]:
+    return {line for path in recipe.exclude for line in read_text(path, "und").sentences}
+
+
+def _held_out(corpora: Mapping[str, Mapping[str, Corpus]], rows: Mapping[str, np.ndarray]) -> set[str]:
+    """All sentences of the rows that are held out; blank lines of data sets are held out by nobody."""
+    found = {c.sentences[i] for name, texts in corpora.items() for c in texts.values() for i in np.flatnonzero(rows[name]).tolist()}
+    return {sentence for sentence in found if sentence.strip()}
 
 
 def _has(texts: Mapping[str, Corpus], sentences: set[str]) -> np.ndarray:

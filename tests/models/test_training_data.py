@@ -11,7 +11,7 @@ import toy_texts
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
 from crosslens.models.batches import Stream
-from crosslens.models.data import _same, _usable, build_streams, read_source, split_rows
+from crosslens.models.data import _same, _usable, build_streams, fit_to_text, read_source, split_rows
 from crosslens.models.settings import Source
 from crosslens.models.streams import ContinuousStream, MixedSentences, PackedStream, SegmentStream
 from crosslens.models.tokens import TokenFile
@@ -69,6 +69,34 @@ def test_with_ids_rows_belong_together_by_id(tmp_path):
         "deu": ["drei", "fünf"],
     }
     assert all(corpus.ids == ["3", "5"] for corpus in corpora.values())
+
+
+def test_an_id_that_stands_twice_is_refused_with_its_line_and_language(tmp_path):
+    texts = {
+        "eng": toy_texts.write_lines(tmp_path / "e", ["1\tone", "2\ttwo", "3\tthree"]),
+        "fra": toy_texts.write_lines(tmp_path / "f", ["1\tun", "2\tdeux", "1\tune"]),
+    }
+    told = r"/f:3: expected an id that no other line of fra has, got '1', which line 1 has too; give each sentence an id of its own"
+    with pytest.raises(InputError, match=told):
+        read_source(Source(name="s", texts=texts, columns=dict.fromkeys(texts, 1), id_column=0))
+
+
+@pytest.mark.parametrize("repeats", ["eng", "nld"])
+@pytest.mark.parametrize("units", ["sentences", "stream"])
+def test_a_sentence_that_is_held_out_of_every_row_is_refused_where_it_stands(tmp_path, repeats, units):
+    recipe = toy_texts.toy_recipe(tmp_path, units=units)
+    rewrite(tmp_path, {repeats: dict.fromkeys(range(160), "a cat")})
+    corpora = {source.name: read_source(source) for source in recipe.sources}
+    told = f"text of {repeats} in toy: .* got 140 of 160 rows with sentences that are held out in others, such as 'a cat'"
+    with pytest.raises(InputError, match=told):
+        fit_to_text(recipe, corpora)
+
+
+def test_excluding_all_sentences_names_the_language_that_has_them(tmp_path):
+    recipe = toy_texts.toy_recipe(tmp_path)
+    recipe = dataclasses.replace(recipe, exclude=(recipe.sources[0].texts["nld"],))
+    with pytest.raises(InputError, match="text of nld in toy: .* got 160 of 160 rows with sentences that are excluded, such as '"):
+        fit_to_text(recipe, {source.name: read_source(source) for source in recipe.sources})
 
 
 def test_sources_that_cannot_be_read_are_refused(tmp_path):
