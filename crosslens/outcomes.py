@@ -60,12 +60,14 @@ class Outcomes:
     ----------
     task, suite, part, method, representation, encoder, condition, layer, seed: which measurement, as in :class:`crosslens.score.Score`
         and its details; None where a field does not apply.
-    quantity: what is averaged or correlated: accuracy, uuas, root_accuracy (outcomes 1 and 0) or spearman (outcomes are cosines).
+    quantity: what is averaged or correlated: accuracy, uuas, root_accuracy (outcomes 1 and 0) or spearman (outcomes are cosines, or
+        numbers that a probe answered).
     item: shape (n,), the item's position among the test items, from 0.
     item_id: shape (n,), names that follow from what the items are (:func:`item_ids`); each once.
     group: shape (n,), the sentence, paragraph or document that the item belongs to; items of one group are not independent.
-    outcome: shape (n,), 1 right and 0 wrong (their mean where several seeds were measured), or a cosine; NaN where not measured.
-    gold, predicted: shape (n,), the label (of similarities the rating, as text) and the answer; None where there are none.
+    outcome: shape (n,), 1 right and 0 wrong (their mean where several seeds were measured), a cosine or a number; NaN where not measured.
+    gold, predicted: shape (n,), the label (of similarities the rating, of numbers the number, as text) and the answer; None where
+        there are none.
 
     Raises
     ------

@@ -56,6 +56,7 @@ QUANTITIES = {
     "codelength": Quantity("Codelength of the labels", "bits", 0.0, math.inf, False),
     "compression": Quantity("Compression of the labels", "uniform code / code", 0.0, math.inf, True),
     "spearman": Quantity("Spearman correlation", "correlation", -1.0, 1.0, True),
+    "r2": Quantity("R²", "1 - squared errors / those of the mean", -math.inf, 1.0, True),
     "uuas": Quantity("UUAS", "fraction of edges", 0.0, 1.0, True),
     "distance_spearman": Quantity("Spearman correlation of tree distances", "correlation", -1.0, 1.0, True),
     "root_accuracy": Quantity("Root accuracy", "fraction of sentences", 0.0, 1.0, True),

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from numpy.typing import ArrayLike
 
-from crosslens.checks import as_array, check_seed
+from crosslens.checks import as_array, check_labels, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.parts import Parts
 from crosslens.probes.refit import LayerProbes
@@ -28,10 +28,12 @@ class NumberAnswers:
     Attributes
     ----------
     true: shape (n,). given: shape (L, n).
+    groups: shape (n,), the text of each item, say: items of one group are not taken to be independent; None where each stands for itself.
     """
 
     true: Float[np.ndarray, " n"]
     given: Float[np.ndarray, "L n"]
+    groups: Shaped[np.ndarray, " n"] | None = None
 
     @property
     def r2(self) -> Float[np.ndarray, " L"]:
@@ -40,16 +42,27 @@ class NumberAnswers:
 
     @property
     def spearman(self) -> Float[np.ndarray, " L"]:
-        """Rank correlation of answers and numbers, from -1 to 1; NaN for a layer that answers the same to every item."""
+        """Rank correlation of answers and numbers, from -1 to 1; NaN for a layer that answers the same to every item,
+        or where the numbers are all the same."""
         from scipy.stats import spearmanr
 
-        values = [spearmanr(self.true, row).statistic if np.ptp(row) > 0 else np.nan for row in self.given]
+        varies = len(self.true) > 1 and np.ptp(self.true) > 0
+        values = [spearmanr(self.true, row).statistic if varies and np.ptp(row) > 0 else np.nan for row in self.given]
         return np.clip(values, -1, 1)  # rounding may go one bit beyond
 
     @property
     def interval(self) -> list[tuple[float, float]]:
         """95 % interval of each Spearman correlation (:func:`crosslens.stats.spearman_interval`); NaN where that is."""
-        return [spearman_interval(row, self.true)[1:] if np.ptp(row) > 0 else (np.nan, np.nan) for row in self.given]
+        return [spearman_interval(row, self.true, self.groups)[1:] if np.ptp(row) > 0 else (np.nan, np.nan) for row in self.given]
+
+    def rows(self, chosen: ArrayLike) -> "NumberAnswers":
+        """The answers to some of the items.
+
+        >>> NumberAnswers(np.arange(3.0), np.zeros((1, 3))).rows([True, False, True]).true.tolist()
+        [0.0, 2.0]
+        """
+        some = np.asarray(chosen)
+        return NumberAnswers(self.true[some], self.given[:, some], None if self.groups is None else self.groups[some])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,7 +73,8 @@ class NumberResult:
     ----------
     answers: what each layer answered: R², Spearman's correlation and its interval.
     penalty: shape (L,), that each layer chose on the development part.
-    control: shape (s, L), Spearman's correlation of the same probes trained and scored on shuffled numbers, for each seed.
+    dev: what each layer answered on the development part; None without one.
+    shuffled: what the same probes answered when trained and scored on shuffled numbers, for each of s seeds.
     resampled: shape (s, L), the same after training on a bootstrap sample of the training items, for each seed.
     random_encoder: what the layers of an encoder with random weights answered; None if they were not given.
     sizes: items in train, dev and test. drawn: how the parts came about.
@@ -68,11 +82,17 @@ class NumberResult:
 
     answers: NumberAnswers
     penalty: Float[np.ndarray, " L"]
-    control: Float[np.ndarray, "s L"]
+    dev: NumberAnswers | None
+    shuffled: tuple[NumberAnswers, ...]
     resampled: Float[np.ndarray, "s L"]
     random_encoder: NumberAnswers | None
     sizes: dict[str, int]
     drawn: str
+
+    @property
+    def control(self) -> Float[np.ndarray, "s L"]:
+        """Spearman's correlation on shuffled numbers, for each seed."""
+        return np.array([one.spearman for one in self.shuffled]).reshape(len(self.shuffled), len(self.penalty))
 
 
 def probe_numbers(
@@ -80,6 +100,8 @@ def probe_numbers(
     y: ArrayLike,
     parts: Parts,
     *,
+    texts: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     random_layers: Any | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     penalties: Sequence[float] = RIDGE_PENALTIES,
@@ -93,6 +115,8 @@ def probe_numbers(
     ----------
     layers: L layers of shape (n, d), row i of each the same item. y: shape (n,), numbers.
     parts: which rows train, choose the penalty, and are scored; at least 4 to score.
+    texts: shape (n,), the text of each item: equal ones have one shuffled number. Without it each item has its own.
+    groups: shape (n,), items that stand and fall together, for the intervals.
     random_layers: the same items from an encoder with random weights, as many layers.
     seeds: each draws shuffled numbers and a bootstrap sample of the training items; none of them leaves both out.
     penalties: to choose from; a single one needs no development part.
@@ -112,48 +136,57 @@ def probe_numbers(
     layers = check_layers(layers)
     numbers = _check_numbers(y, layers[0].shape[0], parts)
     chosen = [check_seed(seed) for seed in seeds]
-    ridge, given = _fitted(layers, numbers, parts, penalties)
+    names = None if groups is None else check_labels(groups, "groups", len(numbers))
+    same = None if texts is None else check_labels(texts, "texts", len(numbers))
+
+    def told(probes: Any, targets: np.ndarray, rows: np.ndarray, of: list[Any]) -> NumberAnswers:
+        given = probes.predict([TakenRows(layer, rows) for layer in of])
+        return NumberAnswers(targets[rows], given, None if names is None else names[rows])
+
+    ridge = _fitted(layers, numbers, parts, penalties)
     random = None
     if random_layers is not None:
         others = check_layers(random_layers, "random_layers")
         if (len(others), others[0].shape[0]) != (len(layers), len(numbers)):
-            told = f"{len(others)} layers of {others[0].shape[0]} items"
-            refuse("random_layers", f"{len(layers)} layers of {len(numbers)} items, as in layers", told, "extract the same items")
-        random = NumberAnswers(numbers[parts.test], _fitted(others, numbers, parts, penalties)[1])
+            got = f"{len(others)} layers of {others[0].shape[0]} items"
+            refuse("random_layers", f"{len(layers)} layers of {len(numbers)} items, as in layers", got, "extract the same items")
+        random = told(_fitted(others, numbers, parts, penalties), numbers, parts.test, others)
 
-    def again(targets: np.ndarray, train: np.ndarray) -> np.ndarray:
+    def again(targets: np.ndarray, train: np.ndarray) -> NumberAnswers:
         probes = LayerProbes(ridge.penalty_, LayerRidge).fit([TakenRows(layer, train) for layer in layers], targets[train])
-        return NumberAnswers(targets[parts.test], probes.predict([TakenRows(layer, parts.test) for layer in layers])).spearman
+        return told(probes, targets, parts.test, layers)
 
-    control, resampled = [], []
-    for seed in chosen:
-        control.append(again(_shuffled(numbers, parts, seed), parts.train))
-        drawn = np.random.default_rng([seed, 0xB007]).choice(parts.train, len(parts.train))
-        resampled.append(again(numbers, np.sort(drawn)))
+    drawn = [np.random.default_rng([seed, 0xB007]).choice(parts.train, len(parts.train)) for seed in chosen]
     return NumberResult(
-        answers=NumberAnswers(numbers[parts.test], given),
+        answers=told(ridge, numbers, parts.test, layers),
         penalty=ridge.penalty_,
-        control=np.array(control).reshape(len(chosen), len(layers)),
-        resampled=np.array(resampled).reshape(len(chosen), len(layers)),
+        dev=told(ridge, numbers, parts.dev, layers) if len(parts.dev) else None,
+        shuffled=tuple(again(_shuffled(numbers, parts, seed, same), parts.train) for seed in chosen),
+        resampled=np.array([again(numbers, np.sort(rows)).spearman for rows in drawn]).reshape(len(chosen), len(layers)),
         random_encoder=random,
         sizes={name: len(rows) for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))},
         drawn=parts.drawn,
     )
 
 
-def _fitted(layers: list[Any], y: np.ndarray, parts: Parts, penalties: Sequence[float]) -> tuple[LayerRidge, Float[np.ndarray, "L n"]]:
-    """The regressions, and their answers on test."""
-    train, dev, test = ([TakenRows(layer, rows) for layer in layers] for rows in (parts.train, parts.dev, parts.test))
+def _fitted(layers: list[Any], y: np.ndarray, parts: Parts, penalties: Sequence[float]) -> LayerRidge:
+    """The regressions, each with the penalty that dev likes best."""
+    train, dev = ([TakenRows(layer, rows) for layer in layers] for rows in (parts.train, parts.dev))
     ridge = LayerRidge(penalties)
-    fitted = ridge.fit(train, y[parts.train], dev, y[parts.dev]) if len(parts.dev) else ridge.fit(train, y[parts.train])
-    return fitted, fitted.predict(test)
+    return ridge.fit(train, y[parts.train], dev, y[parts.dev]) if len(parts.dev) else ridge.fit(train, y[parts.train])
 
 
-def _shuffled(y: np.ndarray, parts: Parts, seed: int) -> np.ndarray:
-    """The numbers of each part in another order."""
-    moved = y.copy()
+def _shuffled(y: np.ndarray, parts: Parts, seed: int, texts: np.ndarray | None) -> np.ndarray:
+    """The numbers of each part in another order; of equal texts the first one's, training first."""
+    moved, met = y.copy(), dict[Any, float]()
     for i, rows in enumerate((parts.train, parts.dev, parts.test)):
-        moved[rows] = np.random.default_rng([seed, 0x5AFF, i]).permutation(y[rows])
+        names = np.arange(len(rows)) if texts is None else texts[rows]
+        first = rows[np.sort(np.unique(names, return_index=True)[1])]
+        first = first if texts is None else first[[name not in met for name in texts[first].tolist()]]
+        moved[first] = np.random.default_rng([seed, 0x5AFF, i]).permutation(y[first])
+        if texts is not None:
+            met |= dict(zip(texts[first].tolist(), moved[first].tolist(), strict=True))
+            moved[rows] = [met[name] for name in texts[rows].tolist()]
     return moved
 
 

@@ -54,7 +54,8 @@ _VERBS = {
     "probe": (
         "what the layers know: a battery of probes with controls; or language identification on stores of activations",
         "crosslens probe --encoder xlm-roberta-base --battery semantic --data data --out runs/semantic\n"
-        "  crosslens probe --encoder bert-base-cased --labels nonce=generated.tab --pll word-l2r --out runs/nonce",
+        "  crosslens probe --encoder bert-base-cased --labels nonce=generated.tab --pll word-l2r --out runs/nonce\n"
+        "  crosslens probe --encoder bert-base-cased --numbers depth=depth.tsv --out runs/depth",
     ),
     "report": (
         "draw the report of a run again, or one page that compares runs of probes",

@@ -21,6 +21,7 @@ _OF_BATTERIES = (
     "out",
     "tasks",
     "labels",
+    "numbers",
     "treebank",
     "mdl",
     "pll",
@@ -46,6 +47,13 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         metavar="NAME=FILE",
         help="a task of your own: LABEL TAB TEXT, divided at random, or NAME=TRAIN,DEV,TEST; SentEval's tr/va/te TAB LABEL TAB TEXT; a "
         "treebank: upos=FILE.conllu; minimal pairs: number=generated.tab or FILE.jsonl",
+    )
+    add(
+        "--numbers",
+        action="append",
+        metavar="NAME=FILE",
+        help="the same with numbers as labels, NUMBER TAB TEXT: ridge regression tells them, Spearman's correlation and R^2 are its scores "
+        "(numbers given to --labels are names of classes)",
     )
     add("--treebank", metavar="PREFIX", help="what the treebank's files in ud/ begin with (default: en_ewt)")
     add("--mdl", action="store_true", default=None, help="measure description lengths, too (online coding)")
@@ -101,7 +109,8 @@ def _battery(arguments: argparse.Namespace) -> None:
         battery=arguments.battery,
         only=[name for name in (arguments.tasks or "").split(",") if name],
         data=arguments.data,
-        labels=_labels(arguments.labels or []),
+        labels=_labels("--labels", arguments.labels or []),
+        numbers=_labels("--numbers", arguments.numbers or []),
         limit=arguments.limit,
         seed=arguments.seed,
         **{name: value for name, value in told.items() if value is not None},
@@ -121,15 +130,15 @@ def _battery(arguments: argparse.Namespace) -> None:
     print(f"Report: {report}")
 
 
-def _labels(values: Sequence[str]) -> dict[str, list[str]]:
+def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
     """NAME=FILE arguments, or NAME=TRAIN,DEV,TEST. A file whose name has a comma is one file."""
     found: dict[str, list[str]] = {}
     for value in values:
         name, equals, files = value.partition("=")
         if not equals or not name or not files:
-            refuse("--labels", "NAME=FILE, or NAME=TRAIN,DEV,TEST", repr(value), "put the task's name and = in front")
+            refuse(option, "NAME=FILE, or NAME=TRAIN,DEV,TEST", repr(value), "put the task's name and = in front")
         if name in found:
-            refuse("--labels", "each task once", f"{name} twice", "give each task its own name")
+            refuse(option, "each task once", f"{name} twice", "give each task its own name")
         found[name] = [files] if Path(files).is_file() else files.split(",")
     return found
 

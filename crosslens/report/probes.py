@@ -28,7 +28,7 @@ _DEFINITIONS = (
     ("Intervals", "95 %, over test items, or over groups of items that stand and fall together, such as the words of a sentence: Wilson’s "
      "(1927) for shares, Agresti & Min’s (2005) for differences on the same items; others are named in the details of scores.jsonl. "
      "They do not include the choice of the layer."),
-    ("Retrained on resampled items", "Lowest and highest accuracy after training on bootstrap samples of the training items. Such a sample "
+    ("Retrained on resampled items", "Lowest and highest value after training on bootstrap samples of the training items. Such a sample "
      "repeats items and lacks others, so that the probe is usually a little worse: it is no interval of the value."),
     ("Clearly above", "Where encoder and random encoder were compared item by item, the 95 % interval of the difference lies above 0. "
      "Elsewhere the whole interval lies above the control’s, which is stricter. Neither is corrected for the number of comparisons."),

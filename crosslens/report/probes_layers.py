@@ -27,6 +27,7 @@ STYLES: dict[str | None, Style] = {
     None: Style("#0072b2", marker="o", band=True),
 }
 _LENGTHS = ("codelength", "compression")  # have axes of their own
+_APART = ("selectivity", "r2")  # R² has no lower end that an axis could share
 _Named = tuple[str, Style, Curve]
 
 
@@ -34,7 +35,7 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
     """The whole section of one task."""
     subjects = [subject for subject in runs.subjects if runs.layers(subject, task)]
     parts = []
-    about = [paragraph(text(describe_task(task) + _trained(runs, task))), *_left_out(runs, task)]
+    about = [paragraph(text(_about(runs, task) + _trained(runs, task))), *_left_out(runs, task)]
     if not subjects:
         about.append(paragraph("Nothing of it was measured by layer; its values are in the table at the top."))
     if len(subjects) > 1:
@@ -47,6 +48,12 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
     shown = flow(*parts, *drawn, tag("div", "".join(about), class_="text"))
     numbers = folded("All numbers", *(_table(runs, task, subject) for subject in subjects), *tables)
     return section(key, task_title(task), shown, numbers, told=_told(runs, task))
+
+
+def _about(runs: ProbeRuns, task: str) -> str:
+    if "r2" not in runs.quantities(task):
+        return describe_task(task)
+    return "A ridge regression is trained on the vectors of one layer to tell a number: Spearman’s correlation of its answers, and R²."
 
 
 def _told(runs: ProbeRuns, task: str) -> str:
@@ -151,7 +158,7 @@ def _spoken(name: str) -> str:
 
 def _beside_controls(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering: Numbering) -> str:
     """The encoder with its interval against its controls; further quantities only where the page is about one encoder."""
-    quantities = [q for q in runs.quantities(task) if q not in _LENGTHS and q != "selectivity"]
+    quantities = [q for q in runs.quantities(task) if q not in (*_LENGTHS, *_APART)]
     quantities = quantities if len(subjects) == 1 else quantities[:1]
     curves = {(s, q): {c: _curve_of(runs, task, q, s, c) for c in STYLES} for s in subjects for q in quantities}
     curves = {place: group for place, group in curves.items() if group[None]}
@@ -257,7 +264,7 @@ def _cell(score: Score | None, n: int | None) -> str:
     return value_cell(score) + ("" if score is None or score.n == n else tag("small", f"n = {score.n:,}"))
 
 
-_TOLD = {"resampled": "Retrained on resampled items", "penalty": "C, chosen on dev"}
+_TOLD = {"resampled": "Retrained on resampled items", "penalty": "C, chosen on dev", "ridge_penalty": "Ridge penalty, chosen on dev"}
 
 
 def _quiet(words: str) -> str:

@@ -43,6 +43,8 @@ class Battery:
     only: tasks of the battery, if not all of them. What is named here must be there; other tasks without data are told as not measured.
     data: the folder with the data sets (:mod:`crosslens.run.probe_data`).
     labels: task -> a file of ``label TAB text`` or a treebank, or three of them: train, dev, test.
+    numbers: task -> files of ``number TAB text`` likewise: the numbers are told by ridge regression. Which labels are numbers is said and
+        not guessed, since classes may be called 1 to 5.
     treebank: what the names of the treebank's files begin with.
     mdl: measure description lengths, too.
     probe: of labels: "linear" (an L2 penalty), "l1" or "mlp" (one hidden layer). WiC's classifiers are linear always.
@@ -62,6 +64,7 @@ class Battery:
     only: Sequence[str] = ()
     data: str | None = None
     labels: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    numbers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     treebank: str = "en_ewt"
     mdl: bool = False
     probe: str = "linear"
@@ -75,7 +78,7 @@ class Battery:
     def __post_init__(self) -> None:
         if not self.encoders:
             refuse("--encoder", "an encoder", "none", "add --encoder FOLDER_OR_HUB_NAME")
-        if self.battery is None and not self.labels:
+        if self.battery is None and not self.labels and not self.numbers:
             refuse("--battery", "a battery, or tasks of your own (--labels)", "neither", "choose one of semantic, syntactic, language, all")
         if self.battery is not None and self.data is None:
             refuse("--data", "the folder that holds the battery's data sets", "none", "add --data DIR")
@@ -87,9 +90,12 @@ class Battery:
             refuse("--mdl", "the linear probe", f"also --probe {self.probe}", "leave one of them out: codes are those of the linear probe")
         if self.pll not in _PLL:
             refuse("--pll", f"one of {', '.join(_PLL)}", repr(self.pll), "choose one of them")
-        for name in self.labels:
+        for option, name in [("--labels", name) for name in self.labels] + [("--numbers", name) for name in self.numbers]:
             if not re.fullmatch(r"\w+([.-]\w+)*", name):
-                refuse("--labels", "a name of letters, digits, _, - and .", repr(name), "name the task so, as in --labels topic=FILE")
+                refuse(option, "a name of letters, digits, _, - and .", repr(name), f"name the task so, as in {option} topic=FILE")
+        for name in self.numbers:
+            if name in {*self.labels, *self.tasks}:
+                refuse("--numbers", "tasks of other names", f"{name}, which is a task already", "give each task its own name")
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -105,7 +111,7 @@ class Battery:
     def sources(self) -> Sources:
         """Where the tasks come from."""
         folder = None if self.data is None else Path(self.data)
-        chosen: dict[str, Any] = {"tasks": self.tasks, "labels": self.labels, "treebank": self.treebank}
+        chosen: dict[str, Any] = {"tasks": self.tasks, "labels": self.labels, "numbers": self.numbers, "treebank": self.treebank}
         return Sources(folder=folder, **chosen, limit=self.limit, seed=self.seed, pll=_PLL[self.pll])
 
 
@@ -179,6 +185,7 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         "random_control": battery.random_control,
         "limit": battery.limit,
         "seed": battery.seed,
+        **({"numbers": list(battery.numbers)} if battery.numbers else {}),
         **({} if battery.pll == "original" else {"pll": battery.pll}),
         **({} if battery.probe == "linear" else {"probe": battery.probe}),
     }

@@ -28,6 +28,7 @@ from crosslens.probes.marvin_linzen import GROUPS, marvin_linzen_pairs
 from crosslens.probes.parts import Parts, hold_out_dev, stratified_parts
 from crosslens.run.probe_cloze import PairsTask
 from crosslens.run.probe_meaning import ScwsTask, WicTask
+from crosslens.run.probe_numbers import NumberTask, number_parts, read_numbers
 from crosslens.run.probe_splits import PARTS, SHARES, choose, normal_texts, ranges, some, treebank_parts
 from crosslens.run.probe_tasks import SentenceTask, Task, Text, WordTask
 from crosslens.run.probe_trees import StructuralTask
@@ -61,6 +62,7 @@ class Sources:
     folder: with the official files; None where all tasks are the user's own.
     tasks: names of the tasks of the battery.
     labels: name of a task of the user's own (or of one that it replaces) -> one file, or three for train, dev and test.
+    numbers: the same for tasks whose labels are numbers to be told, not classes.
     treebank: what the treebank's files begin with.
     limit: most items of each part (sentences of a treebank, pairs of a category), drawn with the seed; None for all.
     seed: of what is drawn.
@@ -70,6 +72,7 @@ class Sources:
     folder: Path | None
     tasks: Sequence[str]
     labels: Mapping[str, Sequence[str]]
+    numbers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     treebank: str = "en_ewt"
     limit: int | None = None
     seed: int = 0
@@ -128,9 +131,9 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
     reader = _Reader(sources)
     tasks: dict[str, Task] = {}
     not_measured: dict[str, str] = {}
-    for name in dict.fromkeys([*sources.tasks, *sources.labels]):
+    for name in dict.fromkeys([*sources.tasks, *sources.labels, *sources.numbers]):
         try:
-            tasks[name] = reader.own(name) if name in sources.labels else reader.official(name)
+            tasks[name] = reader.own(name) if name in {**sources.labels, **sources.numbers} else reader.official(name)
         except _Absent as absent:
             if name in required:
                 refuse(f"task {name}", "its data", str(absent), "leave the task out, or add the files")
@@ -197,13 +200,9 @@ class _Reader:
 
     def own(self, name: str) -> Task:
         """A task of the user's own files."""
-        paths = self.sources.labels[name]
-        for path in paths:
-            if not Path(path).is_file():
-                refuse("--labels", f"{name}=FILE, or {name}=TRAIN,DEV,TEST", f"{path!r}, which is no file", "check the path")
-        if len(paths) not in (1, 3):
-            refuse("--labels", "one file, or three (train, dev, test)", f"{len(paths)} for {name}", "give one or three")
-        self.note(paths)
+        if name in self.sources.numbers:
+            return self._numbers(name, self._own_paths("--numbers", name, self.sources.numbers[name]))
+        paths = self._own_paths("--labels", name, self.sources.labels[name])
         if all(Path(path).name.removesuffix(".gz").endswith((".jsonl", ".tab")) for path in paths):
             pairs = [pair for path in paths for pair in read_minimal_pairs(path)]
             return PairsTask(name, self._some_pairs(pairs), ", ".join(Path(path).name for path in paths), self.sources.pll)
@@ -219,6 +218,22 @@ class _Reader:
             wanted = wanted if name in ("wic", "scws", "minimal_pairs", "blimp") else "a treebank (.conllu), whose words have labels"
             refuse("--labels", f"{wanted} for {name}", told, f"call the task otherwise, as in my_{name}={paths[0]}")
         return self._sentences(name, _joined([read_labelled_text(path) for path in paths], name), surface=name == "language_id")
+
+    def _own_paths(self, option: str, name: str, paths: Sequence[str]) -> Sequence[str]:
+        for path in paths:
+            if not Path(path).is_file():
+                refuse(option, f"{name}=FILE, or {name}=TRAIN,DEV,TEST", f"{path!r}, which is no file", "check the path")
+        if len(paths) not in (1, 3):
+            refuse(option, "one file, or three (train, dev, test)", f"{len(paths)} for {name}", "give one or three")
+        self.note(paths)
+        return paths
+
+    def _numbers(self, name: str, paths: Sequence[str]) -> NumberTask:
+        texts = _joined([read_labelled_text(path) for path in paths], name)
+        numbers = read_numbers(texts)
+        with _refusals_of(name):
+            rows, chosen = self._choose(number_parts(texts, self.sources.seed))
+        return NumberTask(name, Text(texts.corpus(_LANGUAGES, rows.tolist())), numbers[rows], chosen)
 
     def _wic(self) -> WicTask:
         paths = self.find(*(f"wic/{part}.{kind}.txt" for part in PARTS for kind in ("data", "gold")))

@@ -77,3 +77,15 @@ def test_refusals():
         probe_numbers(layers, y, Parts([0, 1], [400]))
     with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
         probe_numbers(layers, y, PARTS, seeds=(-1,))
+
+
+def test_equal_texts_have_one_shuffled_number_and_widen_the_interval():
+    layers, y = data()
+    texts = np.arange(330) // 2  # every text twice, some in train and test
+    layers, y = [layer[texts] for layer in layers], y[texts]
+    alone, twice = probe_numbers(layers, y, PARTS, seeds=(0,)), probe_numbers(layers, y, PARTS, seeds=(0,), texts=texts, groups=texts)
+    moved = twice.shuffled[0].true
+    assert (moved[::2] == moved[1::2]).all() and not (alone.shuffled[0].true[::2] == alone.shuffled[0].true[1::2]).all()
+    assert twice.answers.spearman == pytest.approx(alone.answers.spearman)
+    (low, high), (lower, higher) = alone.answers.interval[1], twice.answers.interval[1]
+    assert lower < low < high < higher
