@@ -50,6 +50,7 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
     _paired: ClassVar[bool] = True  # fit takes Y, too
     _lacks: ClassVar[str]  # what it is without before fit, as the refusal words it
     _learnt: ClassVar[tuple[str, ...]]  # arrays and plain numbers, n_features_in_ among them
+    _later: ClassVar[Mapping[str, float]] = {}  # of these, the numbers that older files lack, and what they were then
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator as one safetensors file, whole or not at all.
@@ -139,7 +140,7 @@ def unpack(kind: type[_Estimator], tensors: Mapping[str, np.ndarray], facts: Map
         raise TypeError(f"{wrong[0]} is no number")
     if wrong := [name for name in kind._learnt if name in facts and not isinstance(facts[name], float | int)]:
         raise TypeError(f"{wrong[0]} is no number")
-    learnt = {**tensors, **{name: value for name, value in facts.items() if name.endswith("_")}}
+    learnt = {**kind._later, **tensors, **{name: value for name, value in facts.items() if name.endswith("_")}}
     estimator = kind(**{name: value for name, value in facts.items() if name not in ("class", *learnt)})
     for name in kind._learnt:
         setattr(estimator, name, learnt[name])

@@ -177,9 +177,59 @@ def test_outlier_dimensions_do_not_cost_float32_its_precision(rng):
     assert low.residual_ < 1e-4
 
 
-def test_a_saved_aligner_comes_back_whole(rng, tmp_path):
+def test_a_penalty_is_pairs_of_unit_vectors_with_themselves(rng):
+    """Scipy's solution of the stacked problem; at its ends plain Procrustes and no rotation."""
+    x, y = rng.normal(size=(15, 12)), rng.normal(size=(15, 12))
+    weight = np.sqrt(0.7 * np.linalg.svd(x.T @ y, compute_uv=False).mean()) * np.eye(12)
+    stacked = scipy.linalg.orthogonal_procrustes(np.vstack([x, weight]), np.vstack([y, weight]))[0]
+    aligner = Procrustes(centre=False, shrinkage=0.7).fit(x, y)
+    assert np.allclose(aligner.rotation_, stacked, atol=1e-10) and aligner.shrinkage_ == 0.7
+    assert np.allclose(Procrustes(centre=False, shrinkage=0.7).fit(1000 * x, y).rotation_, stacked, atol=1e-10)  # whatever the units
+    assert np.array_equal(Procrustes(shrinkage=0).fit(x, y).rotation_, Procrustes().fit(x, y).rotation_)
+    assert np.allclose(Procrustes(shrinkage=1e9).fit(x, y).rotation_, np.eye(12), atol=1e-6)
+    turned = Procrustes(rotation_only=True, shrinkage=0.2).fit(x, y)
+    assert turned.determinant_ == 1 and np.allclose(turned.rotation_ @ turned.rotation_.T, np.eye(12), atol=1e-10)
+    assert Procrustes(shrinkage=0.7).fit(x, y).rank_ == Procrustes().fit(x, y).rank_
+
+
+def test_directions_that_no_pair_tells_of_are_left_as_they_are(rng):
+    x, y = rng.normal(size=(5, 20)), rng.normal(size=(5, 20))
+    aligner = Procrustes(centre=False, shrinkage=0.5).fit(x, y)
+    elsewhere = scipy.linalg.null_space(np.vstack([x, y])).T
+    assert len(elsewhere) == 10 and np.allclose(elsewhere @ aligner.rotation_, elsewhere, atol=1e-10)
+    assert aligner.rank_ == 5
+
+
+def test_shrinkage_is_chosen_on_rows_that_were_not_learnt_from(rng):
+    """Two slightly turned spaces and few pairs: shrunk; a full turn and many pairs: not. The other rows are found better."""
+    d = 40
+    turn = scipy.linalg.expm(0.03 * np.subtract(*(lambda a: (a, a.T))(rng.normal(size=(d, d)))))
+    x = rng.normal(size=(330, d))
+    y = x @ turn + rng.normal(size=(330, d))
+    few, plain = Procrustes(shrinkage="auto").fit(x[:30], y[:30]), Procrustes().fit(x[:30], y[:30])
+    assert few.shrinkage_ > 0 and few.score(x[30:], y[30:]) > plain.score(x[30:], y[30:]) + 0.1
+    far = x @ random_rotation(d, rng)
+    many = Procrustes(shrinkage="auto").fit(x, far)
+    assert many.shrinkage_ == 0 and np.array_equal(many.rotation_, Procrustes().fit(x, far).rotation_)
+
+
+@pytest.mark.parametrize("given", [-0.1, float("nan"), float("inf"), "best", True])
+def test_a_shrinkage_that_is_none_is_refused(rng, given):
+    x = rng.normal(size=(10, 4))
+    with pytest.raises(InputError, match=r'shrinkage: expected None, "auto" or a finite number, 0 or above, got .*; 0 is plain'):
+        Procrustes(shrinkage=given).fit(x, x)
+
+
+def test_a_shrinkage_is_not_chosen_by_five_pairs(rng):
+    x = rng.normal(size=(5, 4))
+    with pytest.raises(InputError, match=r'X: expected at least 6 pairs for shrinkage="auto", got 5; give more pairs'):
+        Procrustes(shrinkage="auto").fit(x, x)
+
+
+@pytest.mark.parametrize("shrinkage", [None, "auto"])
+def test_a_saved_aligner_comes_back_whole(rng, tmp_path, shrinkage):
     x, y = (rng.normal(size=(30, 5)).astype(np.float32) for _ in range(2))
-    aligner = Procrustes(normalise=True).fit(x, y)
+    aligner = Procrustes(normalise=True, shrinkage=shrinkage).fit(x, y)
     aligner.save(tmp_path / "map.safetensors")
     loaded = Procrustes.load(tmp_path / "map.safetensors")
     assert loaded.get_params() == aligner.get_params()
@@ -198,7 +248,7 @@ def test_a_file_from_before_rotation_only_still_loads(rng, tmp_path):
     tensors = {name: getattr(aligner, name) for name in ("mean_x_", "mean_y_", "rotation_")}
     (tmp_path / "old").write_bytes(to_safetensors(tensors, metadata={"crosslens": json.dumps(told)}))
     loaded = Procrustes.load(tmp_path / "old")
-    assert loaded.get_params() == {"centre": False, "normalise": False, "rotation_only": False}
+    assert loaded.get_params() == {"centre": False, "normalise": False, "rotation_only": False, "shrinkage": None}
     assert vars(loaded).keys() == vars(aligner).keys()
     assert np.array_equal(loaded.transform(x), aligner.transform(x))
 
