@@ -202,7 +202,8 @@ def _look_in(
                 tile = 2 * tile - r[keys]
             at = np.flatnonzero(tile >= least[some, None])
             found.append((some[at // len(keys)], keys[at % len(keys)], tile.ravel()[at]))
-        return found
+        item, partner, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return [_without_hopeless(item, partner, score, ranks)]
 
     nobody = [(rows[:0], rows[:0], least[:0])]
     found = itertools.chain(nobody, *for_each(look, -(-len(groups) // _GROUPS)))
@@ -211,3 +212,28 @@ def _look_in(
     item = item[order]
     order = order[np.arange(len(item)) - np.searchsorted(item, item) < ranks[item]]
     return partner[order], score[order]
+
+
+def _without_hopeless(
+    item: np.ndarray, partner: np.ndarray, score: np.ndarray, ranks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a few groups have given, without what others of the same item stand before already; only where there is much of it.
+
+    Equal or nearly equal rows (a collapsed encoder) leave every pair to the last sort, which then takes most of the time.
+    """
+    (items, row_of), (partners, column_of) = _numbered(item), _numbered(partner)
+    if len(item) <= 2 * ranks[items].sum() or 4 * len(item) < len(items) * len(partners):
+        return item, partner, score
+    scores = np.full((len(items), len(partners)), -np.inf, score.dtype)
+    scores[row_of[item], column_of[partner]] = score
+    first = np.argsort(-scores, axis=1, kind="stable")[:, : ranks[items].max()]
+    best = np.take_along_axis(scores, first, axis=1)
+    row, place = np.nonzero((np.arange(first.shape[1]) < ranks[items, None]) & (best > -np.inf))
+    return items[row], partners[first[row, place]], best[row, place]
+
+
+def _numbered(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different numbers, rising, and a table of the place of each among them; quicker than a sort."""
+    there = np.zeros(numbers.max(initial=-1) + 1, bool)
+    there[numbers] = True
+    return np.flatnonzero(there), np.cumsum(there) - 1

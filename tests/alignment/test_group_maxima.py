@@ -81,6 +81,32 @@ def test_many_equal_vectors_are_slow_at_worst(rng, monkeypatch):
     assert set(back) == {-1}
 
 
+@pytest.mark.parametrize("noise", [0, 1e-6])
+def test_pairs_that_tie_are_not_all_kept_to_the_last_sort(rng, monkeypatch, noise):
+    """Half of the rows equal, or nearly: the same bits as of all pairs, from a tenth of them."""
+    kept = {}
+
+    def counted(name, function):
+        def count(*arrays):
+            found = function(*arrays)
+            kept[name] = kept.get(name, 0) + len(found[0])
+            return found
+
+        return count
+
+    alike = rng.normal(size=8) + noise * rng.normal(size=(600, 8))
+    x = unit_rows(np.where(np.arange(600)[:, None] % 2, alike, rng.normal(size=(600, 8))).astype(np.float32))
+    ranks, order = rng.geometric(0.2, 600), rng.permutation(600)
+    found = {}
+    for name, function in {"few": group_maxima._without_hopeless, "all": lambda *arrays: arrays[:3]}.items():
+        monkeypatch.setattr(group_maxima, "_without_hopeless", counted(name, function))
+        maxima = GroupMaxima(x, x, order, order[::-1].copy())
+        means = maxima.neighbourhood_means(5)
+        found[name] = [*means, *maxima.partners(*means, ranks, ranks)]
+    assert all(np.array_equal(few, whole) for few, whole in zip(found["few"], found["all"], strict=True))
+    assert 10 * kept["few"] < kept["all"]
+
+
 def test_few_groups_are_looked_in_when_neighbours_in_the_order_have_similar_means(rng):
     """What makes it quick: about as many groups as the rank, and not all."""
     centres = rng.normal(size=(60, 30))
