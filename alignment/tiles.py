@@ -34,9 +34,10 @@ _GROUP = 8  # scores of which only the largest is looked at
 _SLACK = 2  # partners kept beyond k, so that what rounding has put in the wrong order is among them
 _FEW = 2**22  # pairs that are compared on one thread
 _PART = 512  # items settled at a time
+_CROWDED = 256  # items that are settled once more at a time: each thread has some 50 MB for it
 _HANDED = 2**20  # partners of copies that are put in order together
 _LOWEST = np.finfo(np.float32).min
-_FINER = 4 * float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
+_FINER = 2 * float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)  # twice: exact scores are sums in float64, too
 _LAST = 2**32 - 1  # no partner has this number
 
 
@@ -415,16 +416,20 @@ class _Shortlist:
             crowded[mine] = close[:, -1] & (quick.shape[1] < self.partners)
 
         run(settle, list(range(0, n, _PART)))
-        _settle_crowded(scores, found, np.flatnonzero(crowded))
+        _settle_crowded(scores, found, np.flatnonzero(crowded), run)
         return found
 
 
-def _settle_crowded(scores: Scores, found: Found, items: np.ndarray) -> None:
-    """Once more for items around whose k-th partner there are more than the list has held: all that come close
-    by a product in float64 are scored exactly."""
+def _settle_crowded(scores: Scores, found: Found, items: np.ndarray, run: Run) -> None:
+    """Once more for items around whose k-th partner there are more than the list has held.
+
+    All that come close by a product in float64 are scored exactly, each pair by itself: the last bits of a product depend on its
+    block, those of a pair do not, and the rule is about these. So rows that differ by less than rounding of float64 cost as much
+    as scoring all pairs.
+    """
     k, m = found.indices.shape[1], len(scores.right)
-    for start in range(0, len(items), _PART):
-        mine = items[start : start + _PART]
+
+    def settle(mine: np.ndarray) -> None:
         indices, best = np.full((len(mine), k), _LAST), np.full((len(mine), k), -np.inf)
         for column in range(0, m, BLOCK):
             tile = scores.closely(mine, np.arange(column, min(column + BLOCK, m)))
@@ -432,11 +437,13 @@ def _settle_crowded(scores: Scores, found: Found, items: np.ndarray) -> None:
             least = np.partition(tile, place, axis=1)[:, [place]]  # no more than k are above the k-th
             least = np.maximum(least, best[:, [-1]]) - scores.scale * scores.margin * _FINER
             rows, columns = np.nonzero(tile >= least)
-            exact = np.full(tile.shape, -np.inf)
-            exact[rows, columns] = scores.exact(mine[rows], columns + column)
-            rows, columns = _first_best(exact, k)
-            _keep_best(indices, best, rows, columns + column, exact[rows, columns])
+            tile.fill(-np.inf)
+            tile[rows, columns] = scores.exact(mine[rows], columns + column)
+            rows, columns = _first_best(tile, k)
+            _keep_best(indices, best, rows, columns + column, tile[rows, columns])
         found.indices[mine], found.scores[mine] = indices, best
+
+    run(settle, [items[start : start + _CROWDED] for start in range(0, len(items), _CROWDED)])
 
 
 def _first_best(exact: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 from crosslens.alignment import (
     adjusted_neighbours,
@@ -113,6 +114,27 @@ def test_many_near_ties_over_many_tiles(rng, tile, monkeypatch):
     x = copied(rng, "1e-7", 150, np.float32)
     for k in (1, 3, 20):
         assert np.array_equal(nearest_neighbours(x, x, k, block=tile)[0], first(cosines(x, x), k))
+
+
+def test_near_ties_are_settled_by_several_threads(rng, monkeypatch):
+    monkeypatch.setattr("crosslens.alignment.tiles._FEW", 0)
+    monkeypatch.setattr("crosslens.alignment.tiles._CROWDED", 16)
+    x = copied(rng, "1e-7", 150, np.float32)
+    with threadpoolctl.threadpool_limits(3, user_api="blas"):
+        assert np.array_equal(nearest_neighbours(x, x, 3)[0], first(cosines(x, x), 3))
+
+
+def test_only_near_ties_of_float64_are_scored_one_by_one(rng, monkeypatch):
+    scored = []
+
+    def counting(x, y, rows, columns):
+        scored.append(len(rows))
+        return exact_dots(x, y, rows, columns)
+
+    monkeypatch.setattr("crosslens.alignment.products.exact_dots", counting)
+    x = copied(rng, "1e-6", 1000, np.float32, d=128)
+    nearest_neighbours(x, x[::-1], 10)
+    assert sum(scored) < 100 * 1000
 
 
 def test_copies_are_all_equal_rows_and_no_others(rng, monkeypatch):
