@@ -23,6 +23,7 @@ from crosslens.probes.controls import (
     unseen_labels,
 )
 from crosslens.probes.description_length import DescriptionLength, description_length
+from crosslens.probes.layer_mix import MixProbe
 from crosslens.probes.layer_probe import LayerProbe
 from crosslens.probes.parts import Parts
 from crosslens.probes.refit import LayerProbes
@@ -150,6 +151,7 @@ class ProbeResult:
     sizes: items in train, dev and test.
     drawn: how the parts came about.
     code: description length of the training labels; None if it was not asked for.
+    weights: of the layers in a mix, whose answers are those of a single layer (L = 1); None for probes of each layer.
     """
 
     answers: Answers
@@ -165,6 +167,7 @@ class ProbeResult:
     sizes: dict[str, int]
     drawn: str
     code: DescriptionLength | None
+    weights: Float[np.ndarray, " layers"] | None = None
 
     @property
     def accuracy(self) -> list[Accuracy]:
@@ -209,7 +212,9 @@ def probe_layers(
     groups: shape (n,), which items stand and fall together, the words of a sentence say: intervals are then those of clusters.
     seeds: each draws a control task and a bootstrap sample of the training items; none of them leaves both out.
     penalties: inverse strengths C to choose from on the development part; ``PENALTIES`` without it. A single one needs no such part.
-    probe: what to train instead of :class:`crosslens.probes.layer_probe.LayerProbe`; cloned for each use. It is to have ``fit(layers, y)``,
+    probe: what to train instead of :class:`crosslens.probes.layer_probe.LayerProbe`, such as a
+        :class:`crosslens.probes.layer_mix.MixProbe`, whose answers stand as those of a single layer; cloned for each
+        use. It is to have ``fit(layers, y)``,
         which may take development layers and labels too, and ``predict(layers)``.
     mdl: also measure the description length of the training labels (Voita & Titov 2020), in the order that the first seed draws.
 
@@ -241,9 +246,9 @@ def probe_layers(
     names = None if groups is None else check_labels(groups, "groups", len(task.codes))
     together = None if names is None else names[parts.test]
     answers = Answers(task.labels, task.codes[parts.test], given, together)
-    strengths = np.asarray(fitted.C_, np.float64) if isinstance(template, LayerProbe) else None
+    strengths = np.asarray(fitted.C_, np.float64) if isinstance(template, (LayerProbe, MixProbe)) else None
     refitted = strengths if isinstance(template, LayerProbe) and template.norm == "l2" else None  # others choose anew
-    again = _Again(task, template, refitted)
+    again = _Again(task, fitted.again() if isinstance(fitted, MixProbe) else template, refitted)
     random = None
     if random_layers is not None:
         other = dataclasses.replace(task, layers=_check_random(random_layers, layers))
@@ -261,7 +266,7 @@ def probe_layers(
         always=int(np.bincount(task.codes[parts.train]).argmax()),
         by_type=_by_type(task, types, together),
         control=_control(again, types, texts, seeds, answers) if seeds else None,
-        resampled=np.array([again.bootstrap(seed) for seed in seeds]).reshape(len(seeds), len(layers)),
+        resampled=np.array([again.bootstrap(seed) for seed in seeds]).reshape(len(seeds), len(given)),
         random_encoder=random,
         unseen={
             name: unseen_labels(task.labels, task.codes[rows], task.trained) for name, rows in (("dev", parts.dev), ("test", parts.test))
@@ -269,6 +274,7 @@ def probe_layers(
         sizes={name: len(rows) for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))},
         drawn=parts.drawn,
         code=_code(task, refitted, seeds) if mdl else None,
+        weights=fitted.weights_ if isinstance(fitted, MixProbe) else None,
     )
 
 
@@ -344,8 +350,8 @@ def _control(again: _Again, types: ArrayLike | None, texts: ArrayLike | None, se
         correct.append(again.answers(codes, task.parts.train) == codes[task.parts.test])
         always.append(codes[task.parts.test] == np.bincount(codes[task.parts.train]).argmax())
     outcomes, constant = np.stack(correct), np.stack(always).mean(axis=0)
-    above = [mean_difference(outcomes[:, layer].mean(axis=0), constant, answers.groups) for layer in range(len(task.layers))]
-    chosen = [selectivity(answers.correct[layer], outcomes[:, layer], answers.groups) for layer in range(len(task.layers))]
+    above = [mean_difference(outcomes[:, layer].mean(axis=0), constant, answers.groups) for layer in range(len(answers.given))]
+    chosen = [selectivity(answers.correct[layer], outcomes[:, layer], answers.groups) for layer in range(len(answers.given))]
     value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
     kind = "shuffled_labels" if names is None else "word_types"
     return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high, float(constant.mean()), np.array(above))

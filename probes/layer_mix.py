@@ -1,25 +1,25 @@
 """One mix of all layers, its weights learnt together with a linear classifier on it: where in the encoder a task's answer lies."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from numpy.typing import ArrayLike
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.blas import for_each
 from crosslens.checks import check_positive_int
 from crosslens.probes.controls import check_classes
-from crosslens.probes.fitted import LabelProbe, fitted_layers
+from crosslens.probes.fitted import LabelProbe, development_layers, fitted_layers
 from crosslens.probes.linear import class_codes, own_rows
 from crosslens.probes.rows import StandardisedLayer, check_layers
 from crosslens.probes.solver import Minimum, Preconditioner, check_strengths, minimise, residuals_in_place
 
-__all__ = ["LayerMix", "MixedSurprise"]
+__all__ = ["LayerMix", "MixProbe", "MixedSurprise"]
 
 _TOLERANCE = 1e-7  # of the objective: what minimising further would gain
 
@@ -119,6 +119,14 @@ class LayerMix(LabelProbe, BaseEstimator):
         """
         return softmax(self._scores(layers), axis=1)
 
+    def judged(self, layers: Any, y: ArrayLike) -> tuple[float, float]:
+        """Accuracy on labelled vectors, and the mean log probability of their labels, in nats; of labels that training had."""
+        labels = check_classes(y, "y", len(layers[0]))
+        scores, seen = self._scores(layers), np.isin(labels, self.classes_)
+        true = np.searchsorted(self.classes_, labels[seen])
+        surprise = log_softmax(scores[seen], axis=1)[np.arange(len(true)), true]
+        return float((self.classes_[scores.argmax(axis=1)] == labels).mean()), float(surprise.mean()) if len(true) else 0.0
+
     def _scores(self, vectors: Any) -> Float[np.ndarray, "n c"]:
         layers = fitted_layers(self, vectors, "weights_")
         none = np.zeros_like(self.intercept_)
@@ -129,6 +137,61 @@ class LayerMix(LabelProbe, BaseEstimator):
 
         values = np.sum(for_each(part, len(layers)), axis=0) + self.intercept_
         return np.concatenate([np.zeros_like(values), values], axis=1) if len(self.intercept_) == 1 else values
+
+
+class MixProbe(BaseEstimator):
+    """A :class:`LayerMix` whose penalty is chosen on a development part; :func:`crosslens.probes.evaluation.probe_layers` takes it.
+
+    Parameters
+    ----------
+    penalties: inverse strengths C to choose from, as of :class:`crosslens.probes.layer_probe.LayerProbe`: the most accurate on the
+        development part, of such the one with the lower mean surprise there, of equal ones the strictest.
+
+    Attributes
+    ----------
+    C_: shape (1,), the one that was chosen. weights_: shape (L,), of the layers. mix_: the fitted mix.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(["de", "fr"], 40)
+    >>> layers = [rng.normal(size=(80, 3)), rng.normal(size=(80, 3)) + 3 * (y == "fr")[:, None]]
+    >>> probe = MixProbe((0.1, 1.0)).fit(layers, y, layers, y)
+    >>> probe.predict(layers).shape, int(probe.weights_.argmax())
+    ((1, 80), 1)
+    """
+
+    def __init__(self, penalties: float | Sequence[float] = (1.0,)) -> None:
+        self.penalties = penalties
+
+    def fit(self, layers: Any, y: ArrayLike, dev_layers: Any = None, dev_y: ArrayLike | None = None) -> "MixProbe":
+        """Learn from labelled vectors of every layer.
+
+        Parameters
+        ----------
+        layers, y: as :meth:`LayerMix.fit` takes them. dev_layers, dev_y: to choose among several penalties by.
+
+        Raises
+        ------
+        InputError: as of :meth:`LayerMix.fit`, or several penalties without a development part.
+        """
+        strengths = sorted(check_strengths(self.penalties, "penalties"))
+        layers = check_layers(layers)
+        held = development_layers(dev_layers, dev_y, layers, needed=len(strengths) > 1)
+        best = (-np.inf, -np.inf)
+        for strength in strengths:
+            mix = LayerMix(strength).fit(layers, y)
+            reached = (0.0, 0.0) if held is None or dev_y is None or len(strengths) == 1 else mix.judged(held, dev_y)
+            if reached > best:
+                best, self.mix_, self.C_ = reached, mix, np.array([strength])
+        self.weights_ = self.mix_.weights_
+        return self
+
+    def predict(self, layers: Any) -> Shaped[np.ndarray, "1 n"]:
+        """The most probable label of each row, as of a single layer."""
+        return self.mix_.predict(layers)[None]
+
+    def again(self) -> "MixProbe":
+        """One that is not fitted, with the penalty that was chosen."""
+        return MixProbe(float(self.C_[0]))
 
 
 class MixedSurprise:

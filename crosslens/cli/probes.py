@@ -59,8 +59,9 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     add("--mdl", action="store_true", default=None, help="measure description lengths, too (online coding)")
     add(
         "--probe",
-        choices=("linear", "l1", "mlp"),
-        help="what is trained to say labels: a linear classifier with an L2 or an L1 penalty, or one with a hidden layer (default: linear)",
+        choices=("linear", "l1", "mlp", "mix"),
+        help="what is trained to say labels: a linear classifier with an L2 or an L1 penalty, or one with a hidden layer; mix: linear, and "
+        "one more on a learnt mix of all layers (default: linear)",
     )
     add(
         "--pll",

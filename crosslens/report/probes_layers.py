@@ -36,6 +36,7 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
     subjects = [subject for subject in runs.subjects if runs.layers(subject, task)]
     parts = []
     about = [paragraph(text(_about(runs, task) + _trained(runs, task))), *_left_out(runs, task)]
+    about += [paragraph(text(told)) for told in _weights(runs, task)]
     if not subjects:
         about.append(paragraph("Nothing of it was measured by layer; its values are in the table at the top."))
     if len(subjects) > 1:
@@ -48,6 +49,13 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
     shown = flow(*parts, *drawn, tag("div", "".join(about), class_="text"))
     numbers = folded("All numbers", *(_table(runs, task, subject) for subject in subjects), *tables)
     return section(key, task_title(task), shown, numbers, told=_told(runs, task))
+
+
+def _weights(runs: ProbeRuns, task: str) -> list[str]:
+    """How much a mix uses each layer, of every encoder."""
+    found = {s.label: told for s, score in _details(runs, task) if (told := (score.details or {}).get("layer_weights"))}
+    many = len(runs.subjects) > 1
+    return [f"{f'{who}: ' if many else ''}weights of layers 0 to {len(w) - 1}: {', '.join(map(decimal, w))}." for who, w in found.items()]
 
 
 def _about(runs: ProbeRuns, task: str) -> str:

@@ -78,6 +78,7 @@ _TASKS = {
     "structural_depth": ("Tree depth", "A linear map is trained so that squared lengths of word vectors are depths in the syntax tree "
                          "(Hewitt & Manning 2019)."),
 }  # fmt: skip
+_MIX = ":mix"  # behind the name of a task that is probed on all layers at once
 _MAIN = (
     "accuracy",
     "uuas",
@@ -98,6 +99,8 @@ def task_title(task: str) -> str:
     >>> task_title("upos"), task_title("feature_Number"), task_title("mine")
     ('Part of speech', 'Feature Number', 'mine')
     """
+    if task.endswith(_MIX):
+        return f"{task_title(task.removesuffix(_MIX))}, mix of layers"
     if task.startswith("feature_"):
         return f"Feature {task.removeprefix('feature_')}"
     return _TASKS[task][0] if task in _TASKS else task
@@ -105,6 +108,8 @@ def task_title(task: str) -> str:
 
 def describe_task(task: str) -> str:
     """A sentence or two on what a task measures."""
+    if task.endswith(_MIX):
+        return "A linear classifier is trained on a weighted mean of all layers, whose weights are learnt with it (Peters et al. 2018)."
     if task.startswith("feature_"):
         return "A linear classifier is trained on the vectors of words to say the value of this feature."
     return _TASKS[task][1] if task in _TASKS else "A probe is trained on the vectors of one layer to say the labels that the run was given."

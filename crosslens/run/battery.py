@@ -47,7 +47,8 @@ class Battery:
         not guessed, since classes may be called 1 to 5.
     treebank: what the names of the treebank's files begin with.
     mdl: measure description lengths, too.
-    probe: of labels: "linear" (an L2 penalty), "l1" or "mlp" (one hidden layer). WiC's classifiers are linear always.
+    probe: of labels: "linear" (an L2 penalty), "l1", "mlp" (one hidden layer), or "mix" (linear, and one more on a learnt mix of all
+        layers). WiC's classifiers are linear always.
     pll: pseudo-log-likelihood of masked models: "original" (Salazar et al. 2020), or "word-l2r" (Kauf & Ivanova 2023).
     random_control: measure a randomly re-initialised copy of each encoder, too.
     limit: most items of each part of a task (sentences of a treebank, pairs of a category), drawn at random; None for all.
@@ -84,8 +85,8 @@ class Battery:
             refuse("--data", "the folder that holds the battery's data sets", "none", "add --data DIR")
         if self.battery is None and self.only:
             refuse("--tasks", "tasks of a battery", "no battery", "add --battery all")
-        if self.probe not in ("linear", "l1", "mlp"):
-            refuse("--probe", "linear, l1 or mlp", repr(self.probe), "choose one of them")
+        if self.probe not in ("linear", "l1", "mlp", "mix"):
+            refuse("--probe", "linear, l1, mlp or mix", repr(self.probe), "choose one of them")
         if self.mdl and self.probe != "linear":
             refuse("--mdl", "the linear probe", f"also --probe {self.probe}", "leave one of them out: codes are those of the linear probe")
         if self.pll not in _PLL:

@@ -15,6 +15,7 @@ _MAIN = ("accuracy", "uuas", "root_accuracy", "spearman")  # what a task is judg
 _CONTROLS = ("control_task", "shuffled_labels", "word_order")
 _SURFACE = {"character_ngrams": "character n-grams", "fasttext": "fastText"}
 _BY_WORD = "word_majority"
+_MIX = ":mix"  # behind the name of a task: its items are those of the task
 _LINES_TOLD = 3
 _SHORT = {"concatenation+difference+product": "concat.+diff.+product"}
 
@@ -51,7 +52,7 @@ def summary_table(scores: Sequence[Score], encoder: str) -> _Rows:
         if best is not None:
             name = f"{task} ({_SHORT.get(representation, representation)})" if representation else str(task)
             controls = (_control(mine, best, *conditions) for conditions in (("majority",), _CONTROLS, ("random_encoder",)))
-            layer = f"{best.layer}{'' if chosen_on_dev else '*'}"
+            layer = f"{'all' if best.layer is None else best.layer}{'' if chosen_on_dev else '*'}"
             rows.append((name, layer, _percent(best), _interval(best), *controls, f"{best.n:,}"))
     return rows
 
@@ -100,11 +101,12 @@ def _without_shared(scores: Sequence[Score]) -> list[str]:
         told = None if best is None else shared_texts(best)
         if best is None or told is None or not told[0].train:
             continue
+        where = "" if best.layer is None else f", at layer {best.layer}"
         counted = f"{task}, {encoder}: {told[0].train:,} of {best.n:,} test items have a text that is in train, too"
         if told[1] is None:
             found.append(f"{counted}: the score says what was remembered, and none is left without them.")
         else:
-            found.append(f"{counted}; without them {_percent(told[1])} ({_interval(told[1])}), n = {told[1].n:,}, at layer {best.layer}.")
+            found.append(f"{counted}; without them {_percent(told[1])} ({_interval(told[1])}), n = {told[1].n:,}{where}.")
     return found
 
 
@@ -116,7 +118,7 @@ def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:
     several = len({s.encoder for s in scores if s.encoder and s.condition != "paired_test"}) > 1
     counts: dict[tuple[str, str], set[int]] = {}
     for s in scores:
-        for what, count in set_aside(s).items() if not _is_of_pairs(s) else ():
+        for what, count in set_aside(s).items() if not _is_of_pairs(s) and not str(s.task).endswith(_MIX) else ():
             counts.setdefault((f"{s.task}, {s.encoder}" if several and s.encoder else str(s.task), what), set()).add(count)
     found = [
         f"{who}: {'up to ' if len(n) > 1 else ''}{max(n):,} item{'s' if max(n) > 1 else ''} {what}." for (who, what), n in counts.items()

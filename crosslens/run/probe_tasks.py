@@ -28,6 +28,7 @@ from crosslens.probes.mlp_probe import LayerMLP
 from crosslens.probes.parts import Parts
 from crosslens.probes.rows import TakenRows
 from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts, text_names
+from crosslens.run.probe_mix import measure_mix
 from crosslens.run.probe_scores import probe_scores
 from crosslens.run.probe_splits import normal_texts
 from crosslens.word_labels import WordLabels, word_labels
@@ -71,7 +72,7 @@ class Given:
     scorer: gives the masked language model, or its re-initialised copy (True), for tasks that ask it for probabilities.
     common: fields of every measurement: encoder and seed.
     mdl: whether description lengths are wanted.
-    probe: "linear" (an L2 penalty), "l1" or "mlp".
+    probe: "linear" (an L2 penalty), "l1", "mlp", or "mix" (linear, and one more on a mix of all layers).
     """
 
     stores: Mapping[str, Activations]
@@ -165,13 +166,16 @@ class SentenceTask(Task):
         text = self.source[0]
         layers = functools.partial(given.layers, text, self.rows)
         names = text_names(normal_texts(self.sentences))
+        beside: dict[str, Any] = {
+            "texts": names,
+            "groups": names,
+            "random_layers": layers(random=True) if given.random is not None else None,
+        }
         result = probe_layers(
             layers(),
             self.labels,
             self.parts,
-            texts=names,
-            groups=names,
-            random_layers=layers(random=True) if given.random is not None else None,
+            **beside,
             seeds=given.seeds,
             probe=given.template() if self.settings is None else self.settings.probe(given.seeds[0]),
             mdl=given.mdl and self.settings is None,  # a code length is that of the usual probe
@@ -179,9 +183,13 @@ class SentenceTask(Task):
         told = {"truncated": given.stores[text].manifest.get("truncated", 0)}
         items = self.test_items(names)
         shared = shared_texts(names, self.labels, self.parts)
-        return Measured(
-            probe_scores(result, given.common, self.name, told, shared, given.seeds), probe_outcomes(result, items, given.common, self.name)
-        )
+        scores = probe_scores(result, given.common, self.name, told, shared, given.seeds)
+        found = Measured(scores, probe_outcomes(result, items, given.common, self.name))
+        if given.probe != "mix" or self.settings is not None:
+            return found
+        place: dict[str, Any] = {"task": self.name, "common": given.common, "items": items, "shared": shared}
+        mix = measure_mix(layers(), self.labels, self.parts, **place, **beside)
+        return Measured(found.scores + mix.scores, found.outcomes + mix.outcomes)
 
     def test_items(self, names: np.ndarray) -> TestItems:
         """Texts with their labels; equal texts are of one group."""
@@ -253,13 +261,13 @@ class WordTask(TreebankTask):
         parts = dataclasses.replace(Parts.of_names(names[found.rows]), drawn=self.drawn)
         groups = text_names(normal_texts(self.text.corpus.sentences))[sentence]
         position = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)  # of a word in its sentence
+        random = given.layers(name, found.rows, random=True) if given.random is not None else None
+        beside: dict[str, Any] = {"random_layers": random, "types": np.array(columns["form"])[found.rows], "groups": groups[found.rows]}
         result = probe_layers(
             given.layers(name, found.rows),
             found.labels,
             parts,
-            random_layers=given.layers(name, found.rows, random=True) if given.random is not None else None,
-            types=np.array(columns["form"])[found.rows],
-            groups=groups[found.rows],
+            **beside,
             seeds=given.seeds,
             probe=given.template(),
             mdl=given.mdl,
@@ -268,7 +276,12 @@ class WordTask(TreebankTask):
         same = np.array([f"{place} {label}" for place, label in zip(position[found.rows].tolist(), found.labels.tolist(), strict=True)])
         shared = shared_texts(groups[found.rows], same, parts)
         scores = probe_scores(result, given.common, self.name, _left_out(found), shared, given.seeds)
-        return Measured(scores, probe_outcomes(result, items, given.common, self.name))
+        outcomes = probe_outcomes(result, items, given.common, self.name)
+        if given.probe != "mix":
+            return Measured(scores, outcomes)
+        place: dict[str, Any] = {"task": self.name, "common": given.common, "items": items, "shared": shared}
+        mix = measure_mix(given.layers(name, found.rows), found.labels, parts, **place, **beside)
+        return Measured(scores + mix.scores, outcomes + mix.outcomes)
 
     def _test_items(self, columns: Mapping[str, Any], groups: np.ndarray, position: np.ndarray, measured: np.ndarray) -> TestItems:
         """The labelled words of test sentences, those without a vector among them; those of one sentence are of one group."""

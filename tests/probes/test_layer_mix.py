@@ -7,9 +7,11 @@ from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.errors import InputError
-from crosslens.probes.layer_mix import LayerMix, MixedSurprise
+from crosslens.probes.evaluation import probe_layers
+from crosslens.probes.layer_mix import LayerMix, MixedSurprise, MixProbe
 from crosslens.probes.layer_probe import LayerProbe
 from crosslens.probes.linear import LinearProbe
+from crosslens.probes.parts import Parts
 from crosslens.probes.rows import BLOCK, StandardisedLayer
 
 
@@ -124,3 +126,27 @@ def test_refusals_and_early_stops(rng):
     ]:
         with pytest.raises(InputError, match=message):
             call()
+
+
+def test_the_penalty_is_the_one_that_is_best_on_dev(rng):
+    x, y = stack(rng, [1], n=150, d=8, layers=3)
+    x[1] += 30 * rng.normal(size=x[1].shape)  # hard enough for the penalty to matter
+    train, dev = x[:, :60], x[:, 60:]
+    mixes = {c: LayerMix(c).fit(train, y[:60]) for c in (0.001, 0.1, 10.0)}
+    reached = {c: (mix.score(dev, y[60:]), np.log(mix.predict_proba(dev)[np.arange(90), np.searchsorted(mix.classes_, y[60:])]).mean())
+               for c, mix in mixes.items()}  # fmt: skip
+    probe = MixProbe((10.0, 0.001, 0.1)).fit(train, y[:60], dev, y[60:])
+    assert probe.C_.tolist() == [max(reached, key=lambda c: reached[c])] and len({one for one, _ in reached.values()}) > 1
+    assert (probe.predict(dev) == mixes[probe.C_[0]].predict(dev)).all() and probe.again().penalties == probe.C_[0]
+    with pytest.raises(InputError, match="dev_layers: expected a development part to choose among several penalties by"):
+        MixProbe((0.1, 1.0)).fit(train, y[:60])
+
+
+def test_a_mix_has_the_controls_of_a_layer(rng):
+    x, y = stack(rng, [1], n=200, layers=3)
+    result = probe_layers(
+        x, y, Parts(range(120), range(150, 200), range(120, 150)), probe=MixProbe((0.1, 1.0)), random_layers=x, seeds=(0,)
+    )
+    assert result.answers.given.shape == (1, 50) and result.weights.shape == (3,) and result.weights.argmax() == 1
+    assert result.C.shape == (1,) and result.resampled.shape == (1, 1) and result.control.selectivity[0] > 0.3
+    assert (result.random_encoder.given == result.answers.given).all()

@@ -103,3 +103,22 @@ def test_another_probe_is_trained_where_it_is_asked_for(small_encoder, tmp_path,
     assert (scores[0].details["penalty"] is None) == (probe == "mlp")
     assert main([*command, "--mdl", "--out", str(tmp_path / "none")]) == 2
     assert f"--mdl: expected the linear probe, got also --probe {probe}" in capsys.readouterr().err
+
+
+def test_a_mix_of_layers_stands_beside_the_layers(small_encoder, tmp_path, capsys):
+    tense = write(tmp_path / "past_present.txt", [senteval(i) for i in range(60)])
+    command = ["probe", "--encoder", str(small_encoder), "--labels", f"tense={tense}", "--quiet", "--probe", "mix"]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr().out
+    assert "tense " in told and "tense:mix" in told and " all " in told
+    rows = [s for s in read_scores(tmp_path / "run" / "scores.jsonl") if s.quantity == "accuracy"]
+    assert {s.layer for s in rows if s.task == "tense" and s.condition is None} == {0, 1, 2}
+    mine = [s for s in rows if s.task == "tense:mix"]
+    assert {s.condition for s in mine} == {None, "majority", "random_encoder", "shuffled_labels"} and {s.layer for s in mine} == {None}
+    (test,) = [s for s in mine if s.condition is None and s.details["part"] == "test"]
+    weights = test.details["layer_weights"]
+    assert len(weights) == 3 and sum(weights) == pytest.approx(1, abs=1e-5) and test.details["penalty"] in (0.001, 0.01, 0.1, 1.0)
+    (kept,) = read_outcomes(tmp_path / "run", task="tense:mix", condition=None)
+    assert kept.mean == test.value and kept.layer is None
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "tense, mix of layers" in page and "weights of layers 0 to 2: " in page
