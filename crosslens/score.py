@@ -218,24 +218,22 @@ def set_aside(score: Score) -> dict[str, int]:
     return {what: count for what, count in found.items() if isinstance(count, int) and count > 0}
 
 
-def few_pairs(scores: Iterable[Score], d: object) -> str:
+def few_pairs(pairs: Iterable[object], d: object) -> str:
     """A warning where a rotation was learnt from fewer pairs than dimensions; empty where not, or where that is not recorded.
 
     Parameters
     ----------
-    scores: sentence retrieval, which tells the pairs under ``fitted_on`` in its details.
+    pairs: how many each rotation was learnt from; what is no number is passed over.
     d: dimensions of the vectors.
 
-    >>> score = Score(quantity="precision_at_1", value=0.5, n=9, condition="procrustes", details={"fitted_on": 200})
-    >>> few_pairs([score], 384)[:57], few_pairs([score], 128)
-    ('Procrustes was learnt from 200 pairs for 384 dimensions: ', '')
+    >>> few_pairs([384], 384), few_pairs([None], 384), few_pairs([200], 384)[:39]
+    ('', '', 'With 200 pairs for 384 dimensions Procr')
     """
-    pairs = [told for score in scores if isinstance(told := (score.details or {}).get("fitted_on"), int)]
-    if not pairs or not isinstance(d, int) or max(pairs) >= d:
+    most = max((number for number in pairs if isinstance(number, int)), default=None)
+    if most is None or not isinstance(d, int) or most >= d:
         return ""
-    return (
-        f"Procrustes was learnt from {max(pairs):,} pairs for {d:,} dimensions: it is fixed on a part of the space only, and may do harm."
-    )
+    told = f"With {most:,} pair{'s' if most > 1 else ''} for {d:,} dimensions"
+    return f"{told} Procrustes is fixed on a part of the space only. It may do harm."
 
 
 def write_scores(scores: Iterable[Score], path: str | Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import LANGUAGE, fraction, whole_number
-from crosslens.cli.stores import PlannedRun, common_fields, few_pairs, open_stores, parallel_stores, print_scores
+from crosslens.cli.stores import PlannedRun, common_fields, open_stores, parallel_stores, print_scores
 from crosslens.cli.table import format_table
 from crosslens.cli.vectors import align_vectors
 from crosslens.errors import refuse
 from crosslens.files import sha256_file
 from crosslens.progress import be_quiet
-from crosslens.score import Score
+from crosslens.score import Score, few_pairs
 
 __all__ = ["add_arguments", "align", "compare"]
 
@@ -87,7 +87,8 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
             first, held, after = (cells[layer, a.language, condition, part] for condition, part in told)
             values = (_percent(score.value) for score in (first, held, after))
             rows.append((str(layer), f"{a.language} → {b.language}", *values, _interval(after), str(after.n)))
-    text = [f"P@1 in per cent: nearest neighbour by {arguments.by}. All: {x.n} sentences, unaligned.{few_pairs(len(split.train), x.d)}"]
+    few = few_pairs([len(split.train)], x.d)
+    text = [f"P@1 in per cent: nearest neighbour by {arguments.by}. All: {x.n} sentences, unaligned. {few}".rstrip()]
     for score in scores:
         if score.quantity == "pearson":
             text.append(f"Pearson correlation of P@1 ({score.condition}) with debiased CKA over {_told(score)}")
@@ -130,8 +131,9 @@ def _align_words(arguments: argparse.Namespace) -> None:
         target = y.language if source == x.language else x.language
         values = [_percent(before.value), _percent(after.value), _interval(after), *("-" if s is None else _percent(s.value) for s in more)]
         rows.append((str(layer), f"{source} → {target}", *values, str(after.n)))
-    pairs = len(gold.train)
-    text = [f"P@k in per cent, by {arguments.by} among {len(gold.y)} words; {pairs} pairs were learnt from.{few_pairs(pairs, x.d)}"]
+    few = few_pairs([len(gold.train)], x.d)
+    learnt = f"{len(gold.train)} pairs were learnt from. {few}".rstrip()
+    text = [f"P@k in per cent, by {arguments.by} among {len(gold.y)} words; {learnt}"]
     if gold.links:
         text += ["", *_error_rates([score for score in scores if score.quantity == "alignment_error_rate"])]
     if gold.sources:

@@ -13,7 +13,7 @@ from crosslens.files import check_folder, claim_folder, lock_folder
 from crosslens.progress import say
 from crosslens.score import Score
 
-__all__ = ["PlannedRun", "common_fields", "few_pairs", "open_stores", "parallel_stores", "print_scores"]
+__all__ = ["PlannedRun", "common_fields", "open_stores", "parallel_stores", "print_scores"]
 
 
 def open_stores(folders: Iterable[str]) -> list[Any]:
@@ -60,16 +60,6 @@ def _items(store: Any) -> list[Any]:
 def common_fields(stores: list[Any], seed: int) -> dict[str, Any]:
     """Encoder and seed, for the scores."""
     return {"encoder": " / ".join(dict.fromkeys(store.encoder for store in stores)), "seed": seed}
-
-
-def few_pairs(pairs: int, d: int) -> str:
-    """A warning where a rotation of d dimensions was learnt from fewer pairs; otherwise nothing.
-
-    >>> few_pairs(384, 384)
-    ''
-    """
-    told = f" With {pairs:,} pair{'s' if pairs > 1 else ''} for {d:,} dimensions Procrustes is fixed on a part of the space only."
-    return told if pairs < d else ""
 
 
 def print_scores(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str, as_json: bool) -> None:

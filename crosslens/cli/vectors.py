@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import by_language
-from crosslens.cli.stores import PlannedRun, few_pairs, print_scores
+from crosslens.cli.stores import PlannedRun, print_scores
 from crosslens.errors import refuse
 from crosslens.progress import say
+from crosslens.score import few_pairs
 
 __all__ = ["align_vectors"]
 
@@ -58,7 +59,7 @@ def align_vectors(arguments: argparse.Namespace) -> None:
     begun = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''} ({start})"
     text = f"{source} → {target} by {arguments.by}, {method} from {begun}; mean reciprocal rank {scores[0].value:.3f}; "
     text += f"coverage {100 * judged.coverage:.1f} % of {judged.sources} test words."
-    text += few_pairs(len(pairs), x.vectors.shape[1]) if method != "self-learning" else ""
+    text += f" {few_pairs([len(pairs)], x.vectors.shape[1])}".rstrip() if method != "self-learning" else ""
     dictionary = own_dictionary(x, y, mapped, arguments.by) if arguments.out else None
     print_scores(scores, rows, text, arguments.json)
 

@@ -112,6 +112,6 @@ def _notes(study: Study) -> list[str]:
         cut = facts.get("truncated") if isinstance(facts, dict) else None
         if isinstance(cut, int) and cut > 0:
             notes.append(f"{language(str(code))}: {plural(cut, 'sentence')} had to be cut to fit the encoder.")
-    retrieval = [score for score in study.scores if score.task == "sentence_retrieval" and score.condition == "procrustes"]
-    few = few_pairs([s for s in retrieval if (s.details or {}).get("part") == "held_out"], study.section("data").get("d"))
+    details = [score.details or {} for score in study.scores if score.task == "sentence_retrieval"]
+    few = few_pairs([told.get("fitted_on") for told in details if told.get("part") == "held_out"], study.section("data").get("d"))
     return [*notes, few] if few else notes

@@ -15,7 +15,7 @@ from crosslens.activations import Activations
 from crosslens.alignment import Procrustes, linear_cka_layers, retrieval_both_directions
 from crosslens.alignment.csls import By, neighbours_both
 from crosslens.alignment.retrieval import RetrievalResult, result_of
-from crosslens.errors import refuse
+from crosslens.errors import InputError, refuse
 from crosslens.probes import language_id
 from crosslens.progress import Progress
 from crosslens.run.similarities import cka_scores, read_layer
@@ -85,15 +85,19 @@ def retrieval_scores(
     for layer in _shown(_common_layers(x, y), f"retrieval {x.language}-{y.language}"):
         a, b = read_layer(x, layer), read_layer(y, layer)
         held = a[split.held_out], b[split.held_out]
-        mapped, target = _turned((a[split.train], b[split.train]), held)
-        outcomes = [
-            (control or "unaligned", "all", _both_directions(a, b, by)),
-            (control or "unaligned", "held_out", _both_directions(*held, by)),
-            (f"{control}_procrustes" if control else "procrustes", "held_out", _both_directions(mapped, target, by)),
-        ]
-        if on_train:
-            before, after = _on_train(a[split.train], b[split.train], by)
-            outcomes += [(control or "unaligned", "train", before), (f"{control}_procrustes" if control else "procrustes", "train", after)]
+        train = a[split.train], b[split.train]
+        turned = f"{control}_procrustes" if control else "procrustes"
+        try:
+            outcomes = [
+                (control or "unaligned", "all", _both_directions(a, b, by)),
+                (control or "unaligned", "held_out", _both_directions(*held, by)),
+                (turned, "held_out", _both_directions(*_turned(train, held), by)),
+            ]
+            if on_train:
+                before, after = _on_train(*train, by)
+                outcomes += [(control or "unaligned", "train", before), (turned, "train", after)]
+        except InputError as error:  # a layer at which all rows are equal, say
+            raise InputError(f"layer {layer} of {x.language} (X) and {y.language} (Y): {error}") from error
         for condition, part, results in outcomes:
             for (source, target_), result in zip(((x, y), (y, x)), results, strict=True):
                 score = _retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train))

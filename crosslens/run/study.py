@@ -261,7 +261,8 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     how = "the best mean on these very sentences" if chosen.on_train is None else "chosen on the training sentences by cross-validation"
     where = f"Layer {best} of 0-{max(s.layer or 0 for s in held_out)} ({how}, after Procrustes)"
     text = f"{where}, {n} held-out sentences, chance {100 / n:.1f} %; CKA is debiased linear."
-    few = few_pairs(held_out, read_json(Path(out) / "config.json", dict, "run the study again").get("data", {}).get("d"))
+    config = read_json(Path(out) / "config.json", dict, "run the study again")
+    few = few_pairs([(s.details or {}).get("fitted_on") for s in held_out], config.get("data", {}).get("d"))
     text += few and f"\n{few}"
     found = {s.condition: s for s in scores if s.task == "language_id" and s.quantity == "accuracy" and s.layer == best}
     if found:

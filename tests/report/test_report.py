@@ -181,7 +181,7 @@ def test_the_layers_shown_are_chosen_on_the_training_sentences_and_few_pairs_are
     assert "(layer 0, " in retrieval_sentence(study) and "layer 2" not in retrieval_sentence(study)
     words = Page(render_report(folder)).text
     assert "is highest on the training sentences; a random encoder" in words and "optimistic" not in words
-    assert "Procrustes was learnt from 300 pairs for 384 dimensions" in words
+    assert "With 300 pairs for 384 dimensions Procrustes" in words
     (folder / "config.json").write_text(json.dumps({"data": {"d": 300}}))
     assert "pairs for" not in Page(render_report(folder)).text
 

@@ -146,7 +146,7 @@ def test_the_layer_told_of_is_chosen_on_the_training_sentences_and_few_pairs_are
     (tmp_path / "config.json").write_text(json.dumps({"data": {"d": 32}}))
     rows, text = summary(tmp_path)
     assert text.startswith("Layer 1 of 0-1 (chosen on the training sentences by cross-validation") and rows[1][2] == "50.0 / 50.0"
-    assert "learnt from 20 pairs for 32 dimensions" in text
+    assert "With 20 pairs for 32 dimensions Procrustes" in text
     old = [score for score in lines if (score.details or {}).get("part") != "train"]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in old))
     assert summary(tmp_path)[1].startswith("Layer 0 of 0-1 (the best mean on these very sentences")
