@@ -106,7 +106,7 @@ def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
         yield
     except InputError:
         if latest_checkpoint(folder / "checkpoints") is None and not (folder / "model").exists():
-            for name in ("config.json", "data.json", "log.jsonl"):
+            for name in ("config.json", "data.json", "sharing.json", "log.jsonl"):
                 (folder / name).unlink(missing_ok=True)
             for name in ("tokenizer", "tokens", "tensorboard"):
                 shutil.rmtree(folder / name, ignore_errors=True)

@@ -111,7 +111,7 @@ def _headline(run: Emergence, numbering: Numbering) -> str:
 
 
 def _sentences(run: Emergence) -> list[str]:
-    """A sentence for each condition on what came out, as HTML."""
+    """At most three sentences on what came out in each condition, as HTML."""
     told = []
     for condition in run.conditions:
         ways = {way: s for way in run.directions() if (s := condition.aligned(way)) and not math.isnan(s.value)}
@@ -121,8 +121,9 @@ def _sentences(run: Emergence) -> list[str]:
             clear = "clearly above chance" if all(above) else "in part clearly above chance" if any(above) else "not clearly above chance"
             beside = _beside_frequency(list(ways.values())) if all(above) else ""
             known = clear + text(beside) if all(score.n for score in ways.values()) else "n not recorded"
-            told.append(f"With {text(f'“{condition.name}” ({CONDITIONS[condition.name]})')}, alignment is {shown}: {known}.")
-    return told
+            told.append(f"{text(f'“{condition.name}” ({CONDITIONS[condition.name]})')}, alignment is {shown}: {known}")
+    three = [*told[:2], "; with ".join(told[2:])] if len(told) > 3 else told  # sentences that a page begins with
+    return [f"With {one}." for one in three]
 
 
 def _notes(run: Emergence) -> list[str]:

@@ -100,7 +100,8 @@ def test_a_battery_that_does_not_exist_is_refused(place, capsys):
 
 def test_the_document_s_python_runs_and_finds_what_it_planted():
     document = Path(__file__).parents[2] / "docs" / "probes.md"
-    (code,) = [part.split("```")[0] for part in document.read_text(encoding="utf-8").split("```python\n")[1:]]
+    codes = [part.split("```")[0] for part in document.read_text(encoding="utf-8").split("```python\n")[1:]]
+    (code,) = [code for code in codes if "probe_layers" in code]  # the other one reads a run: test_battery.py
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()

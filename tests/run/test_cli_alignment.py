@@ -55,7 +55,7 @@ def test_types_are_aligned_by_a_dictionary(types, capsys):
     assert {s.quantity for s in scores} == {"precision_at_1", "precision_at_5", "precision_at_10", "mrr"}
     page = render_report("run")
     assert '<section id="words">' in page and '<section id="similarity">' not in page
-    assert "Words, eng → fra: after Procrustes best at layer 0, P@1 1.000" in page
+    assert "Words, English → French: after Procrustes best at layer 0, P@1 1.000" in page
     assert "88.2 % of the test dictionary’s 34 words are covered" in page
 
 
@@ -107,7 +107,7 @@ def test_among_fewer_words_than_ten_there_is_no_p_at_10(tmp_path, capsys):
     assert main(["align", "x", "y", "--dictionary", "pairs.txt", "--quiet", "--out", "run"]) == 0
     line = lines_of(capsys)[1]
     assert (line[4], *line[-3:]) == ("100.0", "100.0", "-", "3")
-    assert "Words, eng → fra" in render_report("run")
+    assert "Words, English → French" in render_report("run")
 
 
 def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
@@ -121,7 +121,7 @@ def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
     first = scores["unaligned"]
     assert lines[6] == ["0", f"{100 * first.value:.1f}", f"{100 * first.low:.1f}-{100 * first.high:.1f}", "0.0", "0.0-0.0", "20"]
     assert first.low < first.value < first.high
-    assert "Words, rus → eng: after Procrustes best at layer 0" in render_report("run")
+    assert "Words, Russian → English: after Procrustes best at layer 0" in render_report("run")
 
 
 def test_sentences_are_aligned_and_their_similarity_is_correlated(sentences, capsys):
@@ -199,8 +199,9 @@ def test_other_measures_are_drawn_over_layers(sentences, capsys):
     assert "has no figure for" not in page
     scores = {(s.source, s.target, s.layer, s.condition): s.value for s in read_scores("run/scores.jsonl") if s.quantity == "svcca"}
     pictures = re.findall(r'aria-label="SVCCA by layer, ([^"]*)"', page)
+    names = {"eng": "English", "fra": "French", "rus": "Russian"}
     for (source, target), label in zip((("eng", "fra"), ("eng", "rus"), ("fra", "rus")), pictures, strict=True):
-        assert f"({source}) – " in label and f"({target}), n = {N}." in label.replace("&nbsp;", " ")
+        assert f"{names[source]} – {names[target]}, n = {N}." in label.replace("&nbsp;", " ")
         for condition, name in ((None, "Encoder"), ("shuffled_items", "Shuffled sentences")):
             values = [scores[source, target, layer, condition] for layer in range(4)]
             assert f"{name}, SVCCA: highest {max(values):.3f} at layer {np.argmax(values)}" in label
