@@ -15,7 +15,7 @@ import numpy as np
 from tokenizers import Tokenizer, pre_tokenizers
 
 from crosslens.errors import StoreError, refuse
-from crosslens.files import make_folder, read_json, sha256_file, write_json
+from crosslens.files import check_name, make_folder, read_json, sha256_file, write_json
 from crosslens.models.tokenisation import SPECIAL_TOKENS, Vocabulary, load_tokenizer, save_tokenizer, train_tokenizer
 
 __all__ = ["Overlap", "Vocabularies", "learn_vocabularies", "load_vocabularies", "save_vocabularies"]
@@ -205,9 +205,8 @@ def save_vocabularies(vocabularies: Vocabularies, folder: str | Path, max_length
     """
     folder = Path(folder)
     joint = vocabularies.mode == "joint"
-    for language in () if joint else vocabularies.languages:
-        if not _names_a_folder(language):
-            refuse("language", "a name that a folder can have", repr(language), "rename the language")
+    for language in vocabularies.languages:
+        check_name(language, "language")
     make_folder(folder, "folder")
     (folder / _INDEX).unlink(missing_ok=True)  # an older one would vouch for what is being written over
     index: dict[str, Any] = {"mode": vocabularies.mode, "languages": {}}
@@ -235,9 +234,10 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
     remedy = "restore it, or learn the vocabularies again"
     index: _Index = read_json(path, _Index, remedy)
     mode, sums = index["mode"], {name: told["sha256"] for name, told in index["languages"].items()}
-    if not sums or (mode != "joint" and not all(map(_names_a_folder, sums))):
-        got = "a language that is no folder's name" if sums else "none"
-        refuse(f"{path}, key languages", "languages, each with a folder", got, remedy, StoreError)
+    if not sums:
+        refuse(f"{path}, key languages", "languages, each with a folder", "none", remedy, StoreError)
+    for language in sums:
+        check_name(language, f"{path}, key languages", StoreError)
     loaded: dict[str, Tokenizer] = {}
     for language, expected in sums.items():
         where = folder if mode == "joint" else folder / language
@@ -248,11 +248,6 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
         if sha256_file(where / "tokenizer.json") != expected:
             refuse(str(where / "tokenizer.json"), "the tokeniser that was saved", "another", remedy, StoreError)
     return _number(mode, loaded)
-
-
-def _names_a_folder(language: str) -> bool:
-    """Whether a language's folder lies in that of the vocabularies."""
-    return bool(language) and Path(language).name == language and not language.startswith(".")
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:

@@ -8,14 +8,13 @@ are written when they are whole: after a stop the same command computes only wha
 
 import dataclasses
 import functools
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.errors import InputError, refuse
-from crosslens.files import check_folder, claim_folder, lock_folder, make_folder
+from crosslens.files import check_folder, check_name, claim_folder, lock_folder, make_folder
 from crosslens.outcomes import read_outcomes
 from crosslens.progress import Progress, say
 from crosslens.run.folder import RunFolder, versions
@@ -92,8 +91,7 @@ class Battery:
         if self.pll not in _PLL:
             refuse("--pll", f"one of {', '.join(_PLL)}", repr(self.pll), "choose one of them")
         for option, name in [("--labels", name) for name in self.labels] + [("--numbers", name) for name in self.numbers]:
-            if not re.fullmatch(r"\w+([.-]\w+)*", name):
-                refuse(option, "a name of letters, digits, _, - and .", repr(name), f"name the task so, as in {option} topic=FILE")
+            check_name(name, option)
         for name in self.numbers:
             if name in {*self.labels, *self.tasks}:
                 refuse("--numbers", "tasks of other names", f"{name}, which is a task already", "give each task its own name")

@@ -6,6 +6,7 @@ only what is missing. The finished ``scores.jsonl`` holds them all, in a fixed o
 """
 
 import platform
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from importlib import metadata
@@ -13,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from crosslens import __version__
-from crosslens.files import read_json, write_json
+from crosslens.files import fingerprint, read_json, write_json
 from crosslens.outcomes import FILE, Outcomes, join_outcomes, write_outcomes
 from crosslens.score import Score, read_scores, write_scores
 
 __all__ = ["RunFolder", "versions"]
 
 _TOLD = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
+_PLAIN = re.compile(r"[\w-]+(\.[\w-]+)*")
+_LONGEST = 100  # bytes of the name of a part's file
 
 
 class RunFolder:
@@ -41,7 +44,7 @@ class RunFolder:
 
     def part(self, name: str, compute: Callable[[], list[Score]]) -> list[Score]:
         """The scores of a part: read when they are there, else computed and written."""
-        path = self._parts / f"{name}.jsonl"
+        path = self._file(name, ".jsonl")
         if not path.exists():
             self._parts.mkdir(exist_ok=True)
             write_scores(compute(), path)
@@ -49,7 +52,7 @@ class RunFolder:
 
     def measured_part(self, name: str, compute: Callable[[], tuple[list[Score], list[Outcomes]]]) -> list[Score]:
         """The scores of a part whose outcomes per item are kept, too; :meth:`finish_outcomes` puts these together."""
-        beside = self._parts / f"{name}.parquet"
+        beside = self._file(name, ".parquet")
 
         def both() -> list[Score]:
             scores, outcomes = compute()
@@ -57,7 +60,7 @@ class RunFolder:
             return scores
 
         if not beside.exists():  # the scores are written behind the outcomes: these may be there alone, but not the reverse
-            (self._parts / f"{name}.jsonl").unlink(missing_ok=True)
+            self._file(name, ".jsonl").unlink(missing_ok=True)
         scores = self.part(name, both)
         self._measured.append(name)
         return scores
@@ -65,8 +68,13 @@ class RunFolder:
     def finish_outcomes(self) -> Path:
         """Write the outcomes of all measured parts as one file, in the order of the parts."""
         path = self.path / FILE
-        join_outcomes([self._parts / f"{name}.parquet" for name in self._measured], path)
+        join_outcomes([self._file(name, ".parquet") for name in self._measured], path)
         return path
+
+    def _file(self, name: str, ending: str) -> Path:
+        """Where a part is: its name is made of several (a pair of languages, say), and may be too long for a file."""
+        is_plain = _PLAIN.fullmatch(name) and len(name.encode()) <= _LONGEST
+        return self._parts / f"{name if is_plain else fingerprint(name)}{ending}"
 
     def finish(self, scores: Iterable[Score]) -> None:
         """Write all scores; the parts are not needed any more."""
