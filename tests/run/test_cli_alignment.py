@@ -18,6 +18,7 @@ from crosslens.score import read_scores
 @pytest.fixture(autouse=True)
 def anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")  # tables are read line by line: in a narrower terminal their rows are folded
 
 
 @pytest.fixture
