@@ -264,7 +264,7 @@ def spearman_interval(x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None 
     The standard error is that of the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6): what a little more weight on
     each pair does to Pearson's correlation of the midranks. It is taken on Fisher's z scale, with Student's t. Unlike formulas in r
     and n alone it needs no normal distribution and knows of ties: simulated coverage is 93 to 97 % at n = 30, 200 and 2,000 for normal,
-    skewed, heavy-tailed and tied numbers (with three different numbers on one side 92 % at n = 30).
+    skewed, heavy-tailed and tied numbers (with two different numbers on one side 92 % at n = 30).
 
     Parameters
     ----------
