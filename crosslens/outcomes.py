@@ -222,7 +222,7 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
                 refuse(str(path), f"the columns {', '.join(COLUMNS)}", ", ".join(names)[:80], "name the file of a run", StoreError)
             groups = range(file.num_row_groups)
             return [one for group in groups for one in _measurements(file.read_row_group(group), wanted, path)]
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names that are no UTF-8 are told so by Python
         told = str(error).partition("\n")[0][:80]
         refuse(str(path), "a Parquet file of outcomes", f"something else ({told})", "restore it, or run the probes again", StoreError)
 

@@ -413,7 +413,7 @@ def _shape_of(where: str, theirs: Mapping[str, Any], family: Family, weights: Ma
         return EncoderConfig(
             vocab_size=weights["transformer.embeddings.weight"].shape[0], hidden_size=d, layers=theirs["n_layers"], heads=theirs["n_heads"],
             ffn_size=4 * d, max_positions=theirs.get("max_position_embeddings", 512), dropout=theirs.get("dropout", 0.1),
-            norm_eps=theirs.get("layer_norm_eps", 1e-12), activation="gelu" if theirs.get("gelu_activation", True) else "relu",
+            norm_eps=float(theirs.get("layer_norm_eps", 1e-12)), activation="gelu" if theirs.get("gelu_activation", True) else "relu",
             head="plain", tied=theirs.get("tie_word_embeddings", True), pad_id=theirs.get("pad_index", 2), init="xlm",
         )  # fmt: skip
     activation = _OUR_ACTIVATION.get(theirs.get("hidden_act", "gelu"))
@@ -431,8 +431,8 @@ def _shape_of(where: str, theirs: Mapping[str, Any], family: Family, weights: Ma
     return EncoderConfig(
         vocab_size=theirs["vocab_size"], hidden_size=theirs["hidden_size"], layers=theirs["num_hidden_layers"],
         heads=theirs["num_attention_heads"], ffn_size=theirs["intermediate_size"],
-        max_positions=theirs["max_position_embeddings"] - offset, dropout=dropout, norm_eps=theirs.get("layer_norm_eps", 1e-12),
-        init_std=theirs.get("initializer_range", 0.02), activation=activation, segments=theirs.get("type_vocab_size", 2),
+        max_positions=theirs["max_position_embeddings"] - offset, dropout=dropout, norm_eps=float(theirs.get("layer_norm_eps", 1e-12)),
+        init_std=float(theirs.get("initializer_range", 0.02)), activation=activation, segments=theirs.get("type_vocab_size", 2),
         position_offset=offset, pad_id=pad, tied=theirs.get("tie_word_embeddings", True),
         next_sentence=family is _BERT and "cls.seq_relationship.weight" in weights,
     )  # fmt: skip
