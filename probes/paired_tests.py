@@ -193,8 +193,8 @@ def permutation_test(
     """Paired permutation test of any measure, with a bootstrap interval of the difference.
 
     The interval's percentiles are moved outwards for small n (Hesterberg 2015, section 4.3.3). Simulated coverage is between 93 and
-    97 % at n = 200 and 2,000 for accuracy, macro F1, Spearman's correlation and shares over sentences; of macro F1 over classes of one or
-    two items each (5 classes at n = 30) it is 90 %.
+    97 % at n = 200 and 2,000 for accuracy and macro F1; of macro F1 over classes of one or two items each (5 classes at n = 30) it is
+    about 90 %. Rank correlations have an interval of their own that covers better (:func:`crosslens.stats.spearman_difference`).
 
     If neither is better, the two answers to an item might as well be exchanged (Fisher 1935; Yeh 2000 for F1): both answers of random
     items change sides, ``samples`` times, and p is ``(1 + times the difference is as large) / (1 + samples)``. So numbers that are
