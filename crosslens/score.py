@@ -16,7 +16,19 @@ from typing import Any, NotRequired, TypedDict
 from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import parse_json, write_whole
 
-__all__ = ["QUANTITIES", "Quantity", "Score", "SharedTexts", "few_pairs", "read_scores", "set_aside", "shared_texts", "write_scores"]
+__all__ = [
+    "QUANTITIES",
+    "Quantity",
+    "Score",
+    "SharedTexts",
+    "few_pairs",
+    "not_measured",
+    "read_scores",
+    "set_aside",
+    "shared_texts",
+    "told",
+    "write_scores",
+]
 
 _LABELS_TOLD = 6
 
@@ -216,6 +228,36 @@ def set_aside(score: Score) -> dict[str, int]:
             told = ", ".join(names if len(names) <= _LABELS_TOLD + 1 else [*names[:_LABELS_TOLD], f"{len(names) - _LABELS_TOLD} more"])
             found[f"in {part} with a label that training lacks ({told}), counted as wrong"] = sum(labels.values())
     return {what: count for what, count in found.items() if isinstance(count, int) and count > 0}
+
+
+def not_measured(scores: Iterable[Score]) -> list[str]:
+    """A sentence for each reason why layers have no value (NaN), with the layers; of means, which follow from others, there is none.
+
+    >>> lost = {"value": math.nan, "n": 5, "details": {"reason": "all vectors of eng are alike"}}
+    >>> not_measured([Score(quantity="linear_cka", layer=layer, **lost) for layer in (0, 3)])
+    ['Not measured: layers 0, 3 (all vectors of eng are alike).']
+    """
+    found: dict[tuple[str, str], set[int]] = {}
+    for score in scores:
+        layers = {layer for layer in (score.layer, score.other_layer) if layer is not None}
+        if math.isnan(score.value) and len(layers) == 1 and score.task != "mean_sentence_retrieval":
+            who = "random encoder, " if (score.condition or "").startswith("random_encoder") else ""
+            for reason in str((score.details or {}).get("reason")).split("; "):
+                found.setdefault((who, reason), set()).update(layers)
+    together: dict[str, list[str]] = {}
+    for (who, reason), layers in found.items():
+        where = f"{who}layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, sorted(layers)))}"
+        together.setdefault(where, []).append(reason)
+    return [f"Not measured: {where} ({'; '.join(reasons)})." for where, reasons in together.items()]
+
+
+def told(value: float, places: int) -> str:
+    """A value as a table has it: "-" where it is NaN.
+
+    >>> told(0.456, 1), told(math.nan, 1)
+    ('0.5', '-')
+    """
+    return "-" if math.isnan(value) else f"{value:.{places}f}"
 
 
 def few_pairs(pairs: Iterable[object], d: object) -> str:

@@ -146,7 +146,9 @@ def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
 
 def _stores(arguments: argparse.Namespace) -> None:
     """Print language identification on two or more stores."""
+    from crosslens.run.collapse import refuse_unmeasured
     from crosslens.run.measures import language_id_scores, make_split
+    from crosslens.score import not_measured, told
 
     stores: list[Any] = parallel_stores(arguments.stores) if arguments.stores else []
     if len(stores) < 2:
@@ -155,12 +157,13 @@ def _stores(arguments: argparse.Namespace) -> None:
     train_fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
     split = make_split(stores[0].n, train_fraction, arguments.seed)
     scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
+    refuse_unmeasured(scores, "stores")
     rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
     cells = {(s.layer, s.condition): s for s in scores}
-    for layer in range(stores[0].layers):
+    for layer in dict.fromkeys(s.layer for s in scores):
         mine, majority, shuffled = (cells[layer, condition] for condition in (None, "majority", "shuffled_labels"))
-        values = (f"{100 * s.value:.1f}" for s in (majority, shuffled))
-        rows.append(
-            (str(layer), f"{100 * mine.value:.1f}", f"{100 * (mine.low or 0):.1f}-{100 * (mine.high or 0):.1f}", *values, str(mine.n))
-        )
-    print_scores(scores, rows, "Language identification, accuracy in per cent on held-out sentences.", arguments.json)
+        accuracy, *beside = (told(100 * s.value, 1) for s in (mine, majority, shuffled))
+        interval = "-" if mine.low is None or mine.high is None else f"{100 * mine.low:.1f}-{100 * mine.high:.1f}"
+        rows.append((str(layer), accuracy, interval, *beside, str(mine.n)))
+    text = ["Language identification, accuracy in per cent on held-out sentences.", *not_measured(scores)]
+    print_scores(scores, rows, "\n".join(text), arguments.json)
