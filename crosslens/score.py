@@ -9,7 +9,7 @@ What a quantity means (unit, range, whether more is better) is declared once, in
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -22,7 +22,9 @@ __all__ = [
     "Score",
     "SharedTexts",
     "few_pairs",
+    "first_seed",
     "not_measured",
+    "over_seeds",
     "read_scores",
     "set_aside",
     "shared_texts",
@@ -202,6 +204,32 @@ def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
         return shared, None
     ends: dict[str, Any] = {name: without.get(name) for name in ("value", "low", "high", "n")}
     return shared, dataclasses.replace(score, **ends, details=None)
+
+
+def over_seeds(score: Score) -> tuple[Score, int] | None:
+    """The mean over seeds with Student's 95 % interval over them, in place of the first seed's value, and how many seeds there are.
+
+    None where the score is of one seed, or where a seed's value could not be computed.
+
+    >>> told = {"seeds": [0, 1], "values": [0.5, 0.7], "mean": 0.6, "low": 0.0, "high": 1.0}
+    >>> mean, seeds = over_seeds(Score(quantity="accuracy", value=0.5, n=10, details={"over_seeds": told}))
+    >>> mean.value, mean.high, seeds
+    (0.6, 1.0, 2)
+    """
+    told = (score.details or {}).get("over_seeds")
+    if not isinstance(told, dict) or not all(isinstance(told.get(name), float) for name in ("mean", "low", "high")):
+        return None
+    return dataclasses.replace(score, value=told["mean"], low=told["low"], high=told["high"]), len(told.get("values") or ())
+
+
+def first_seed(scores: Iterable[Score], settings: Mapping[str, Any]) -> list[Score]:
+    """Measurements without those of further seeds, of a run whose settings say that it has several (``crosslens probe --seeds``).
+
+    >>> rows = [Score(quantity="accuracy", value=0.5, n=10, seed=seed) for seed in (7, 8)]
+    >>> [row.seed for row in first_seed(rows, {"seed": 7, "seeds": 2})], len(first_seed(rows, {"seed": 7}))
+    ([7], 2)
+    """
+    return [score for score in scores if settings.get("seeds") is None or score.seed in (None, settings.get("seed"))]
 
 
 def set_aside(score: Score) -> dict[str, int]:

@@ -27,6 +27,7 @@ _OF_BATTERIES = (
     "pll",
     "random_control",
     "limit",
+    "seeds",
     "device",
     "trust_remote_code",
 )
@@ -78,6 +79,13 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     add("--trust-remote-code", action="store_true", default=None, help=TRUST)
     add("--train-fraction", type=fraction, metavar="F", help="for stores: share of the sentences to fit on (default: 0.5)")
     add("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+    add(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="measure N seeds, --seed and those behind it: as many random encoders, control tasks and first weights of probes that have "
+        "them, with the mean and Student's interval over seeds (default: one random encoder, three control tasks)",
+    )
     add("--json", action="store_true", help="print JSON lines instead of a table")
 
 
@@ -114,6 +122,7 @@ def _battery(arguments: argparse.Namespace) -> None:
         numbers=_labels("--numbers", arguments.numbers or []),
         limit=arguments.limit,
         seed=arguments.seed,
+        seeds=arguments.seeds,
         **{name: value for name, value in told.items() if value is not None},
     )
     folder = run_battery(battery, arguments.out)

@@ -7,7 +7,7 @@ from crosslens.report.drawing import Style, scale_ends
 from crosslens.report.layout import Numbering, figure, legend, panel, section, table, value_cell, words_cell
 from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, heat_rows
 from crosslens.report.probes_pairs import pair_averages
-from crosslens.report.probes_run import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
+from crosslens.report.probes_run import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, of_seeds, task_title
 from crosslens.report.study import Curve
 from crosslens.report.wording import count_of, decimal, named, paragraph, plural, tag, text
 from crosslens.score import QUANTITIES, Score, shared_texts
@@ -207,6 +207,7 @@ def _controls(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen, cond
         names += (
             ["encoder not clearly above"] if condition not in SURFACE and against(chosen.score, control) in ("unclear", "below") else []
         )
+        names += [of_seeds(control)] if condition == "random_encoder" and of_seeds(control) else []
         parts.append(value_cell(control) + "".join(_remark(name) for name in names))
     return "".join(parts) or "–"
 
