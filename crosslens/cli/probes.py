@@ -157,6 +157,7 @@ def _stores(arguments: argparse.Namespace) -> None:
     """Print language identification on two or more stores."""
     from crosslens.run.collapse import refuse_unmeasured
     from crosslens.run.measures import language_id_scores, make_split
+    from crosslens.run.repeats import repeats_told, store_groups
     from crosslens.score import not_measured, told
 
     stores: list[Any] = parallel_stores(arguments.stores) if arguments.stores else []
@@ -164,7 +165,8 @@ def _stores(arguments: argparse.Namespace) -> None:
         remedy = "extract another language's text with the same encoder, or give --encoder and --battery"
         refuse("STORE", "stores of two or more languages", str(len(stores)), remedy)
     train_fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
-    split = make_split(stores[0].n, train_fraction, arguments.seed)
+    groups = store_groups(stores)
+    split = make_split(stores[0].n, train_fraction, arguments.seed, groups)
     scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
     refuse_unmeasured(scores, "stores")
     rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
@@ -174,5 +176,5 @@ def _stores(arguments: argparse.Namespace) -> None:
         accuracy, *beside = (told(100 * s.value, 1) for s in (mine, majority, shuffled))
         interval = "-" if mine.low is None or mine.high is None else f"{100 * mine.low:.1f}-{100 * mine.high:.1f}"
         rows.append((str(layer), accuracy, interval, *beside, str(mine.n)))
-    text = ["Language identification, accuracy in per cent on held-out sentences.", *not_measured(scores)]
+    text = ["Language identification, accuracy in per cent on held-out sentences.", *repeats_told(groups), *not_measured(scores)]
     print_scores(scores, rows, "\n".join(text), arguments.json)
