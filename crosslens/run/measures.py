@@ -25,7 +25,7 @@ from crosslens.run.repeats import groups_of, repeated
 from crosslens.run.similarities import cka_scores, cka_without_lost, read_layer
 from crosslens.score import Score
 
-__all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores"]
+__all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores", "told_apart"]
 
 _NEIGHBOURS = 10  # of CSLS and of margins, as published
 _OF_LANGUAGE_ID = (None, "majority", "shuffled_labels")  # conditions of an encoder's own layers
@@ -231,6 +231,11 @@ def _cka_pair(x: Activations, y: Activations, layer: int, order: np.ndarray | No
         reason = reason_of(error)
     lost = {layer: reason} if reason else {}
     return cka_scores(found, [layer], [layer], fields, (lost, lost))
+
+
+def told_apart(stores: Sequence[Activations]) -> bool:
+    """Whether the encoder was told the language of each text by an embedding, so that to find it in the vectors says nothing."""
+    return len({store.manifest["settings"].get("language_embedding") for store in stores}) > 1
 
 
 def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
