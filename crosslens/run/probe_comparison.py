@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import InputError
-from crosslens.outcomes import Outcomes, pair_outcomes
+from crosslens.outcomes import Outcomes, pair_outcomes, shared_ratings
 from crosslens.probes.paired_tests import holm, mcnemar
 from crosslens.score import Score
 from crosslens.stats import spearman_difference
@@ -94,7 +94,7 @@ def _test(first: Outcomes, second: Outcomes, choices: int, seed: int) -> Score |
     if first.quantity == "spearman":
         told["test"] = "difference of rank correlations, infinitesimal jackknife"
         try:
-            value, low, high, p = spearman_difference(one, other, _ratings(first, second), groups)
+            value, low, high, p = spearman_difference(one, other, shared_ratings(first, second), groups)
         except InputError as error:  # too few items, or the same number for all of them
             return Score(**fields, value=float("nan"), n=0, details={**told, "reason": str(error)})
         return Score(**fields, value=value, n=len(one), **_corrected(p, low, high, choices, told))
@@ -110,14 +110,6 @@ def _corrected(p: float, low: float, high: float, choices: int, told: dict[str, 
     if choices == 1:
         return {"low": low, "high": high, "details": {**told, "p": p}}
     return {"details": {**told, "p": min(1.0, p * choices), "chosen_from": choices}}
-
-
-def _ratings(first: Outcomes, second: Outcomes) -> np.ndarray:
-    """The ratings of the items that both have measured, in the first one's order."""
-    assert first.gold is not None
-    theirs = set(second.item_id[second.measured].tolist())
-    both = [name in theirs for name in first.item_id.tolist()]
-    return first.gold[first.measured & np.array(both)].astype(np.float64)
 
 
 def _name(one: Outcomes, other: Outcomes) -> str:
