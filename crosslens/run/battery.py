@@ -178,8 +178,7 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
             refuse("--battery", "a task that can be measured", told, "choose other tasks, or other data")
         run.note(not_measured=not_measured)
         outcomes = read_outcomes(run.finish_outcomes(), condition=None, seed=battery.seed)
-        tests = paired_tests([score for score in scores if score.seed == battery.seed], outcomes, battery.seed)
-        run.finish([*scores, *tests])
+        run.finish([*scores, *paired_tests(scores, outcomes, battery.seed)])
     return run.path
 
 
