@@ -66,7 +66,7 @@ def measure(told: dict[str, Any], folder: str, threads: int) -> list[dict[str, A
     import torch
     import transformers
 
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.saved.loading import load_encoder
     from crosslens.progress import be_quiet
 
     be_quiet()

@@ -71,8 +71,8 @@ def main() -> None:
     import torch
 
     from crosslens.corpus import open_text
-    from crosslens.models import extract as module
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.extraction import extract as module
+    from crosslens.models.saved.loading import load_encoder
     from crosslens.progress import be_quiet
 
     be_quiet()

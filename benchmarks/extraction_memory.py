@@ -49,8 +49,8 @@ def work(encoder: str, layers: list[int], text: Path, store: Path, line: Connect
     import torch
 
     from crosslens.corpus import open_text
-    from crosslens.models import extract
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.extraction import extract
+    from crosslens.models.saved.loading import load_encoder
     from crosslens.progress import Progress, be_quiet
 
     class Told(Progress):

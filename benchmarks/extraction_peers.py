@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from crosslens.corpus import Corpus
-from crosslens.models.extract import extract
-from crosslens.models.loading import PretrainedEncoder
+from crosslens.models.extraction.extract import extract
+from crosslens.models.saved.loading import PretrainedEncoder
 from crosslens.words import split_words
 
 Contestant = Callable[[Path], None]

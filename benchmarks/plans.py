@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from crosslens.models.data import read_source
-from crosslens.models.masking import Masking
-from crosslens.models.settings import Optimisation, Source, TrainRecipe, resolve
-from crosslens.models.shape import EncoderConfig
-from crosslens.models.sharing import SYSTEMS
-from crosslens.models.tokenisation import Vocabulary
-from crosslens.models.train import _prepare, train
+from crosslens.models.network.shape import EncoderConfig
+from crosslens.models.network.sharing import SYSTEMS
+from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.training.data import read_source
+from crosslens.models.training.loop import _prepare, train
+from crosslens.models.training.masking import Masking
+from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, resolve
 
 
 def recipe(text: str, system: str, steps: int) -> TrainRecipe:

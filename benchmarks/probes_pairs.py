@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from crosslens.minimal_pair_files import read_minimal_pairs
-from crosslens.models.cloze import ClozeScorer, load_scorer
+from crosslens.models.scoring.cloze import ClozeScorer, load_scorer
 from crosslens.progress import be_quiet
 
 SHAPES = {"multilingual": (12, 250_037), "english": (6, 30_522)}  # layers, rows of the vocabulary

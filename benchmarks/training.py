@@ -4,7 +4,7 @@
 
 Contestants, each in a process of its own that starts afresh for every shape:
 
-    crosslens    the loop of crosslens.models.train: batches, masking, clipping, AdamW, learning rate, log lines
+    crosslens    the loop of crosslens.models.training.loop: batches, masking, clipping, AdamW, learning rate, log lines
     bfloat16     the same with precision = "bfloat16" (on a CPU, the smaller shape alone; on a GPU all work in bfloat16)
     bare step    forward, backward, clipping and AdamW on prepared tensors with our model: the floor
     Trainer      transformers' Trainer on BertForMaskedLM of the same shape (extra ``bench``)
@@ -109,8 +109,8 @@ def _peak(device: str) -> int:
 
 def _recipe(shape: Shape, device: str, log_every: int, precision: str) -> Any:
     """Our recipe for a shape: BERT with all its parts, so that parameters are as many as the Trainer's."""
-    from crosslens.models.encoder import EncoderConfig
-    from crosslens.models.settings import Optimisation, Source, TrainRecipe
+    from crosslens.models.network.encoder import EncoderConfig
+    from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 
     encoder = EncoderConfig(
         vocab_size=shape.vocab,
@@ -144,11 +144,11 @@ def _text(shape: Shape) -> tuple[Any, Any]:
     import numpy as np
     from tokenizers import Tokenizer, models
 
-    from crosslens.models.data import TrainingData
-    from crosslens.models.streams import ContinuousStream, Text
-    from crosslens.models.tokenisation import SPECIAL_TOKENS
-    from crosslens.models.tokens import TokenFile
-    from crosslens.models.vocabularies import Vocabularies
+    from crosslens.models.text.token_files import TokenFile
+    from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+    from crosslens.models.text.vocabularies import Vocabularies
+    from crosslens.models.training.data import TrainingData
+    from crosslens.models.training.streams import ContinuousStream, Text
 
     special = len(SPECIAL_TOKENS)
     sentences = 64 * shape.tokens // (_SENTENCE + 1)  # each is followed by a [SEP]
@@ -164,7 +164,7 @@ def _text(shape: Shape) -> tuple[Any, Any]:
 
 def _feed(recipe: Any, shape: Shape) -> Any:
     """The batches of our loop."""
-    from crosslens.models.feed import Feed
+    from crosslens.models.training.loader import Feed
 
     return Feed(recipe, *_text(shape))
 
@@ -173,10 +173,10 @@ def _run_crosslens(shape: Shape, device: str, steps: int, line: Connection, prec
     """The loop of ``crosslens train``, from the first step on; the pace is set where it asks for a batch."""
     import math
 
-    from crosslens.models import train
-    from crosslens.models.distributed import join_world
-    from crosslens.models.events import Events
-    from crosslens.models.optimisers import build_optimiser
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.models.training import loop as train
+    from crosslens.models.training.events import Events
+    from crosslens.models.training.optimisers import build_optimiser
 
     recipe = _recipe(shape, device, steps, precision)
     feed = _feed(recipe, shape)
@@ -201,8 +201,8 @@ def _run_bare(shape: Shape, device: str, steps: int, line: Connection, precision
     """Nothing but the work that no training can do without, on batches that lie ready."""
     import torch
 
-    from crosslens.models import train
-    from crosslens.models.optimisers import build_optimiser
+    from crosslens.models.training import loop as train
+    from crosslens.models.training.optimisers import build_optimiser
 
     recipe = _recipe(shape, device, steps, precision)
     feed = _feed(recipe, shape)
@@ -301,7 +301,7 @@ def _contestant(who: str, shape: Shape, device: str, steps: int, threads: int, l
     import torch
     import transformers
 
-    from crosslens.models import train
+    from crosslens.models.training import loop as train
     from crosslens.progress import be_quiet
 
     del train
@@ -391,7 +391,7 @@ def _report(shape: Shape, workers: dict[str, _Worker], device: str) -> None:
 
 def _utilisation(shape: Shape, rate: float, who: str) -> str:
     """The share of the GPU's best rate that goes into the operations that the model needs: the head of the Trainer works on all tokens."""
-    from crosslens.models.costs import flops_per_token, peak_flops
+    from crosslens.models.training.costs import flops_per_token, peak_flops
 
     peak = peak_flops("cuda")
     flops = flops_per_token(_recipe(shape, "cuda", 1, "bfloat16").encoder, shape.length, 1.0 if who == "trainer" else 0.15)

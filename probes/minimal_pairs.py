@@ -177,7 +177,7 @@ def score_words(
 
     Parameters
     ----------
-    tokenise: sentences -> the tokens of each (:class:`crosslens.models.cloze.ClozeScorer` has such a method).
+    tokenise: sentences -> the tokens of each (:class:`crosslens.models.scoring.cloze.ClozeScorer` has such a method).
     score: texts as token ids, the place to be masked in each, two candidates for each -> two scores for each text.
     final_stop: put " ." behind each sentence, as bert-syntax does with Marvin & Linzen's pairs, which have none; the papers do not say.
 

@@ -69,11 +69,11 @@ def extract(arguments: argparse.Namespace) -> None:
     texts = {language: _read(path, language, arguments) for language, path in by_language(arguments.text, "TEXT").items()}
     from crosslens.activation_files import ActivationsWriter
     from crosslens.files import make_folder
-    from crosslens.models.distributed import join_world
-    from crosslens.models.extract import check_text, store_settings
-    from crosslens.models.extract import extract as run
-    from crosslens.models.loading import load_encoder
-    from crosslens.models.units import Reading
+    from crosslens.models.extraction.extract import check_text, store_settings
+    from crosslens.models.extraction.extract import extract as run
+    from crosslens.models.extraction.units import Reading
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.models.saved.loading import load_encoder
 
     be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
     reading = Reading(arguments.unit, arguments.pool, arguments.special_tokens, arguments.long)

@@ -65,8 +65,8 @@ def _study(what: Any, arguments: argparse.Namespace) -> None:
 
 def train(arguments: argparse.Namespace) -> None:
     """Train a recipe, or print it."""
-    from crosslens.models.settings import with_overrides
-    from crosslens.models.train import train as run
+    from crosslens.models.training.loop import train as run
+    from crosslens.models.training.settings import with_overrides
     from crosslens.recipes import load_recipe
 
     be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
@@ -88,7 +88,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Train the conditions of the emergence experiment, or print them."""
-    from crosslens.models.settings import with_overrides
+    from crosslens.models.training.settings import with_overrides
     from crosslens.recipes.emergence import emergence, emergence_text
 
     text = given.pop("data", None)
@@ -113,8 +113,8 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 
 def _print_estimate(recipe: Any) -> None:
-    from crosslens.models.estimate import estimate
-    from crosslens.models.settings import describe
+    from crosslens.models.training.estimate import estimate
+    from crosslens.models.training.settings import describe
 
     found = estimate(recipe)
     print(describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from crosslens.errors import cut, refuse
-from crosslens.models.settings import TrainRecipe, from_dict
+from crosslens.models.training.settings import TrainRecipe, from_dict
 
 __all__ = ["TRAININGS", "load_recipe"]
 

@@ -21,10 +21,10 @@ import dataclasses
 from pathlib import Path
 
 from crosslens.corpus import read_text
-from crosslens.models.masking import Masking
-from crosslens.models.settings import Optimisation, Source, TrainRecipe
-from crosslens.models.shape import EncoderConfig
-from crosslens.models.tokenisation import Vocabulary
+from crosslens.models.network.shape import EncoderConfig
+from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.training.masking import Masking
+from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 from crosslens.recipes.prose import english_prose
 
 __all__ = ["emergence", "emergence_text"]

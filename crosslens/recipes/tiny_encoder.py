@@ -5,10 +5,10 @@ Cost: about an hour on two cores. Expected: the figures of the model card beside
 
 from pathlib import Path
 
-from crosslens.models.encoder import EncoderConfig
-from crosslens.models.masking import Masking
-from crosslens.models.settings import Optimisation, Source, TrainRecipe
-from crosslens.models.tokenisation import Vocabulary
+from crosslens.models.network.encoder import EncoderConfig
+from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.training.masking import Masking
+from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 
 __all__ = ["tiny_encoder"]
 

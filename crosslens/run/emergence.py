@@ -32,7 +32,7 @@ from crosslens.files import (
     read_json,
     write_whole,
 )
-from crosslens.models.settings import TrainRecipe
+from crosslens.models.training.settings import TrainRecipe
 from crosslens.run.study import Study, run_study
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.stats import wilson_interval
@@ -74,7 +74,7 @@ def run_emergence(
     InputError: too few sentences.
     OutputError: the folder holds a run (without ``resume``), or another one.
     """
-    from crosslens.models.train import train
+    from crosslens.models.training.loop import train
 
     folder = Path(folder)
     seed = next(iter(recipes.values())).seed
@@ -172,7 +172,7 @@ def sharing_rows(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[
 
     Parameters
     ----------
-    counts: condition to what :func:`crosslens.models.parts.parameter_counts` says of its model.
+    counts: condition to what :func:`crosslens.models.network.surgery.parameter_counts` says of its model.
 
     >>> none = {"token": {"": 0, "eng": 40, "eng-x": 40}, "1": {"": 0, "eng": 172, "eng-x": 172}}
     >>> sharing_rows({"shared": none | {"1": {"": 172, "eng": 0, "eng-x": 0}}, "none": none})

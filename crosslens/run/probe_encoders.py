@@ -71,7 +71,7 @@ def find_subjects(given: Sequence[str], seed: int, trusted: bool) -> list[Subjec
     ------
     InputError: one cannot be found, or two are the same.
     """
-    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch, once the data are fit
+    from crosslens.models.saved.loading import encoder_fingerprint, resolve_encoder  # torch, once the data are fit
 
     found: list[Subject] = []
     for one, name in zip(given, encoder_names(given), strict=True):
@@ -96,16 +96,16 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
 
     Parameters
     ----------
-    loading: arguments of :func:`crosslens.models.loading.load_encoder`: device, and whether an encoder's own code may be run.
+    loading: arguments of :func:`crosslens.models.saved.loading.load_encoder`: device, and whether an encoder's own code may be run.
 
     Raises
     ------
     InputError: an encoder cannot be loaded, or cannot read a text.
     OutputError: the disk is too full.
     """
-    from crosslens.models.extract import check_text
-    from crosslens.models.loading import load_encoder
-    from crosslens.models.units import Reading
+    from crosslens.models.extraction.extract import check_text
+    from crosslens.models.extraction.units import Reading
+    from crosslens.models.saved.loading import load_encoder
 
     texts = texts_of(tasks)
     cannot: dict[tuple[str, str], str] = {}
@@ -128,7 +128,7 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
 
 def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:
     """Why an encoder cannot be asked for the probability of a word; None if it can."""
-    from crosslens.models.cloze import load_scorer
+    from crosslens.models.scoring.cloze import load_scorer
 
     try:
         load_scorer(subject.given, **loading)
@@ -139,7 +139,7 @@ def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:
 
 def load_language_model(subject: Subject, loading: Mapping[str, Any], random: bool) -> Any:
     """The encoder with its head, or its re-initialised copy, to score words and sentences with."""
-    from crosslens.models.cloze import load_scorer
+    from crosslens.models.scoring.cloze import load_scorer
 
     return load_scorer(subject.given, random_seed=subject.random_seed if random else None, **loading)
 
@@ -148,8 +148,8 @@ def extract_texts(
     subject: Subject, tasks: Mapping[str, Task], folder: Path, dtype: str, *, random: bool, loading: Mapping[str, Any]
 ) -> dict[str, dict[str, Activations]]:
     """Stores of every text: condition ("encoder", "random_encoder") -> name of the text -> store."""
-    from crosslens.models.extract import extract
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.extraction.extract import extract
+    from crosslens.models.saved.loading import load_encoder
 
     texts = texts_of(tasks)
     conditions: dict[str, int | None] = {"encoder": None, **({"random_encoder": subject.random_seed} if random else {})}

@@ -89,7 +89,7 @@ def run_study(study: Study, out: str | Path) -> Path:
     """
     corpora = {language: read_text(path, language) for language, path in study.texts.items()}
     split = make_split(check_parallel(corpora), study.train_fraction, study.seed)
-    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch, once the texts are fit
+    from crosslens.models.saved.loading import encoder_fingerprint, resolve_encoder  # torch, once the texts are fit
 
     prints = {
         name: encoder_fingerprint(resolve_encoder(name, trust_remote_code=study.trust_remote_code))
@@ -112,8 +112,8 @@ def run_study(study: Study, out: str | Path) -> Path:
 
 def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder) -> None:
     """Refuse, before anything is written, encoders that cannot be loaded or compared, and texts that they cannot read."""
-    from crosslens.models.extract import check_text
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.extraction.extract import check_text
+    from crosslens.models.saved.loading import load_encoder
 
     shapes: dict[str, tuple[int, int]] = {}
     for name in prints:
@@ -156,8 +156,8 @@ def _extract_all(
     study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder
 ) -> dict[str, dict[str, Activations]]:
     """Stores of every language, of the encoder and of its random control: condition -> language -> store."""
-    from crosslens.models.extract import extract
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.extraction.extract import extract
+    from crosslens.models.saved.loading import load_encoder
 
     stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
     for condition, mine in stores.items():

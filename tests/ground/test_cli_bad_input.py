@@ -21,9 +21,9 @@ def lines(n: int) -> list[str]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """Two good texts of 24 lines, a small encoder, stores of both texts. Read only: ``place`` makes copies."""
-    from crosslens.models.encoder import EncoderConfig, MaskedLM
-    from crosslens.models.interop import export_model
-    from crosslens.models.tokenisation import Vocabulary, train_tokenizer
+    from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+    from crosslens.models.saved.interop import export_model
+    from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
 
     top = tmp_path_factory.mktemp("made")
     for language in ("eng", "fra"):

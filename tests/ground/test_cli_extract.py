@@ -20,9 +20,9 @@ TREE = "# sent_id = a\n# text = du pain\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n" + ""
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
-    from crosslens.models.encoder import EncoderConfig, MaskedLM
-    from crosslens.models.interop import export_model
-    from crosslens.models.tokenisation import Vocabulary, train_tokenizer
+    from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+    from crosslens.models.saved.interop import export_model
+    from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
 
     folder = tmp_path_factory.mktemp("made") / "encoder"
     tokenizer = train_tokenizer({"eng": TEXT.splitlines() * 20}, Vocabulary(size=60, kind="bpe", sentences=200))
@@ -174,8 +174,8 @@ def test_two_calls_at_once_into_one_folder_lose_nothing(place, encoder):
 
     from crosslens.corpus import open_text
     from crosslens.errors import OutputError
-    from crosslens.models.extract import extract as run
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.extraction.extract import extract as run
+    from crosslens.models.saved.loading import load_encoder
 
     loaded, go, told = load_encoder(str(encoder)), threading.Barrier(2), []
 

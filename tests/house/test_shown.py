@@ -76,7 +76,7 @@ def test_the_documents_python_compiles_and_toml_parses(document):
 
 
 def test_the_readme_s_recipe_is_one():
-    from crosslens.models.settings import TrainRecipe, from_dict
+    from crosslens.models.training.settings import TrainRecipe, from_dict
 
     recipes = [tomllib.loads(code) for code in fences("README.md", "toml")]
     assert [from_dict(TrainRecipe, recipe).steps > 0 for recipe in recipes if "sources" in recipe] == [True]

@@ -323,7 +323,7 @@ def watch(opened):
 def main():
     from crosslens import progress
     from crosslens.errors import CrosslensError
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.saved.loading import load_encoder
 
     progress.be_quiet()
     original, base, cases = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.stdin.read())

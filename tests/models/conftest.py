@@ -8,11 +8,11 @@ import toy_models
 import toy_texts
 
 from crosslens import progress
-from crosslens.models import train as train_module
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.interop import export_model
-from crosslens.models.tokenisation import Vocabulary, train_tokenizer
-from crosslens.models.train import train
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.saved.interop import export_model
+from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
+from crosslens.models.training import loop as train_module
+from crosslens.models.training.loop import train
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,9 +12,9 @@ import torch
 
 from crosslens.activation_files import ActivationsWriter
 from crosslens.corpus import open_text
-from crosslens.models import encode, type_averages
-from crosslens.models import extract as module
-from crosslens.models.loading import load_encoder
+from crosslens.models.extraction import encode, type_averages
+from crosslens.models.extraction import extract as module
+from crosslens.models.saved.loading import load_encoder
 from crosslens.progress import be_quiet
 
 

@@ -18,8 +18,11 @@ import torch
 from toy_texts import deep, toy_recipe
 
 from crosslens import progress
-from crosslens.models import checkpoint, interop, train, vocabularies
-from crosslens.models.settings import TrainRecipe
+from crosslens.models.saved import interop
+from crosslens.models.text import vocabularies
+from crosslens.models.training import checkpoint
+from crosslens.models.training import loop as train
+from crosslens.models.training.settings import TrainRecipe
 
 
 def _two_tasks(recipe: TrainRecipe) -> TrainRecipe:

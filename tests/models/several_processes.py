@@ -17,9 +17,10 @@ import torch.distributed as dist
 from toy_texts import toy_recipe
 
 from crosslens.errors import InputError, TrainingError, refuse
-from crosslens.models import checkpoint, train
-from crosslens.models.encoder import EncoderConfig
-from crosslens.models.settings import TrainRecipe, with_overrides
+from crosslens.models.network.encoder import EncoderConfig
+from crosslens.models.training import checkpoint
+from crosslens.models.training import loop as train
+from crosslens.models.training.settings import TrainRecipe, with_overrides
 from crosslens.progress import is_quiet
 
 _SMALL = EncoderConfig(vocab_size=110, hidden_size=32, layers=2, heads=2, ffn_size=64, max_positions=32, dropout=0.0)

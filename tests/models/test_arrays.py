@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crosslens.errors import InputError
-from crosslens.models.arrays import DTYPES, as_tensor, extremes, stored
+from crosslens.models.saved.arrays import DTYPES, as_tensor, extremes, stored
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

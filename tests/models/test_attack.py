@@ -59,7 +59,7 @@ def test_a_sample_of_it(originals, tmp_path, name):
     import shutil
 
     from crosslens.errors import CrosslensError
-    from crosslens.models.loading import load_encoder
+    from crosslens.models.saved.loading import load_encoder
 
     for seed in range(3):
         folder = shutil.copytree(originals["bert"], tmp_path / str(seed) / "model")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.models.batches import Stream, lay_out, plan_epoch, ranges, sampling_probabilities, schedule, take
-from crosslens.models.tokens import TokenFile
+from crosslens.models.text.token_files import TokenFile
+from crosslens.models.training.batches import Stream, lay_out, plan_epoch, ranges, sampling_probabilities, schedule, take
 
 
 def token_file(sentences, dtype=np.uint16):

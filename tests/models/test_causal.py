@@ -6,8 +6,8 @@ import torch
 from test_outputs import FAMILIES, WORDS, load_family, save_family
 
 from crosslens.corpus import Corpus
-from crosslens.models.extract import extract
-from crosslens.models.loading import load_encoder
+from crosslens.models.extraction.extract import extract
+from crosslens.models.saved.loading import load_encoder
 
 CAUSAL = {"gpt2", "gpt_neox", "bloom", "opt", "opt, norms last", "xglm", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma"}
 CAUSAL |= {"gemma2", "gemma3", "olmo2"}

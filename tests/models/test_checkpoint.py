@@ -11,12 +11,12 @@ from toy_texts import deep
 
 from crosslens.errors import StoreError
 from crosslens.files import sha256_file
-from crosslens.models.checkpoint import latest_checkpoint, load_best, load_checkpoint, save_best, save_checkpoint
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.optimisers import build_optimiser
-from crosslens.models.settings import Optimisation, with_overrides
-from crosslens.models.sharing import SharingPlan
-from crosslens.models.train import train
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.training.checkpoint import latest_checkpoint, load_best, load_checkpoint, save_best, save_checkpoint
+from crosslens.models.training.loop import train
+from crosslens.models.training.optimisers import build_optimiser
+from crosslens.models.training.settings import Optimisation, with_overrides
 
 TINY = EncoderConfig(vocab_size=20, hidden_size=8, layers=2, heads=2, ffn_size=8, max_positions=8)
 

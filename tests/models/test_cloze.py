@@ -25,10 +25,10 @@ from transformers import (
 
 from crosslens.errors import InputError
 from crosslens.minimal_pair_files import MinimalPair
-from crosslens.models.cloze import ClozeScorer, load_scorer
-from crosslens.models.cloze_model import LanguageModel
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.interop import export_model
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.saved.interop import export_model
+from crosslens.models.scoring.cloze import ClozeScorer, load_scorer
+from crosslens.models.scoring.cloze_model import LanguageModel
 from crosslens.probes.minimal_pairs import score_sentences, score_words
 
 MASKED = ["bert", "roberta", "xlm-roberta", "distilbert", "modernbert", "ours", "ours, plain"]
@@ -211,8 +211,8 @@ def test_sizes_of_batches_blocks_and_tables_make_no_difference(kind, apart, scor
     monkeypatch.setattr(scorer.model, "head_apart", apart)
     for batch, block, table in [(1, 1, 1), (30, 100, 300), (10_000, 1 << 20, 1 << 24)]:
         monkeypatch.setattr(scorer, "_batch_tokens", batch)
-        monkeypatch.setattr("crosslens.models.cloze._BLOCK_TOKENS", block)
-        monkeypatch.setattr("crosslens.models.cloze_model._SCORES", table)
+        monkeypatch.setattr("crosslens.models.scoring.cloze._BLOCK_TOKENS", block)
+        monkeypatch.setattr("crosslens.models.scoring.cloze_model._SCORES", table)
         for one, two in zip(scorer.score_sentences(SENTENCES, method).by_piece, expected, strict=True):
             np.testing.assert_allclose(one, two, **CLOSE)
 

@@ -7,11 +7,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from toy_texts import deep, prepared
 
-from crosslens.models.costs import Load, flops_per_token, peak_flops, step_flops
-from crosslens.models.encoder import EncoderConfig, Group, MaskedLM
-from crosslens.models.feed import Feed
-from crosslens.models.parts import freeze
-from crosslens.models.train import build_model
+from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
+from crosslens.models.network.surgery import freeze
+from crosslens.models.training.costs import Load, flops_per_token, peak_flops, step_flops
+from crosslens.models.training.loader import Feed
+from crosslens.models.training.loop import build_model
 
 
 def counted(model, **arguments):

@@ -16,12 +16,13 @@ from safetensors.torch import load_file
 from several_processes import recipe_of
 
 from crosslens.errors import InputError, TrainingError
-from crosslens.models import distributed, train
-from crosslens.models.data import build_streams, read_source
-from crosslens.models.distributed import World, join_world
-from crosslens.models.feed import Feed
-from crosslens.models.folder import load_model
-from crosslens.models.vocabularies import load_vocabularies
+from crosslens.models.machine import distributed
+from crosslens.models.machine.distributed import World, join_world
+from crosslens.models.saved.native import load_model
+from crosslens.models.text.vocabularies import load_vocabularies
+from crosslens.models.training import loop as train
+from crosslens.models.training.data import build_streams, read_source
+from crosslens.models.training.loader import Feed
 
 FAST = [("shared", "ddp"), ("embeddings", "ddp"), ("all, mixed", "ddp"), ("pairs of segments", "ddp"), ("shared", "fsdp"), ("all", "fsdp")]
 SLOW = [

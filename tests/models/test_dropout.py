@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crosslens.models.dropout import dropout
+from crosslens.models.network.dropout import dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])

@@ -10,11 +10,11 @@ from toy_models import HARD
 from crosslens.activation_files import ActivationsWriter
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
-from crosslens.models import encode as module
-from crosslens.models.encode import encode
-from crosslens.models.extract import extract
-from crosslens.models.loading import PretrainedEncoder, load_encoder
-from crosslens.models.units import Reading, locate
+from crosslens.models.extraction import encode as module
+from crosslens.models.extraction.encode import encode
+from crosslens.models.extraction.extract import extract
+from crosslens.models.extraction.units import Reading, locate
+from crosslens.models.saved.loading import PretrainedEncoder, load_encoder
 from crosslens.words import split_words
 
 TEXT = split_words(Corpus("und", HARD * 3, [f"s{i}" for i in range(3 * len(HARD))], "hard.txt"))
@@ -53,7 +53,7 @@ def files(folder):
 
 
 def small(monkeypatch):
-    monkeypatch.setattr("crosslens.models.extract._block_text", lambda *_: 200)
+    monkeypatch.setattr("crosslens.models.extraction.extract._block_text", lambda *_: 200)
     monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
 
 
@@ -161,7 +161,9 @@ def test_threads_are_put_back_while_an_error_of_the_disk_is_still_held(originals
     def full(*_):
         raise OutputError("no room")
 
-    monkeypatch.setattr(*(("crosslens.models.type_averages._Sums.add", full) if unit == "type" else (ActivationsWriter, "put", full)))
+    monkeypatch.setattr(
+        *(("crosslens.models.extraction.type_averages._Sums.add", full) if unit == "type" else (ActivationsWriter, "put", full))
+    )
     threads(2)
     try:
         extract(encoder, TEXT, tmp_path / "store", unit=unit)

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from crosslens.errors import InputError
-from crosslens.models.costs import flops_per_token
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.estimate import estimate
-from crosslens.models.settings import Source, TrainRecipe
-from crosslens.models.sharing import SYSTEMS, SharingPlan
-from crosslens.models.tokenisation import Vocabulary
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.network.sharing import SYSTEMS, SharingPlan
+from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.training.costs import flops_per_token
+from crosslens.models.training.estimate import estimate
+from crosslens.models.training.settings import Source, TrainRecipe
 
 
 def recipe(**changes):

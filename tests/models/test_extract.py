@@ -11,10 +11,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
-from crosslens.models import encode
-from crosslens.models import extract as module
-from crosslens.models.extract import extract
-from crosslens.models.loading import load_encoder
+from crosslens.models.extraction import encode
+from crosslens.models.extraction import extract as module
+from crosslens.models.extraction.extract import extract
+from crosslens.models.saved.loading import load_encoder
 
 LONG = 7  # the row of HARD that no encoder takes whole
 

@@ -9,11 +9,11 @@ from transformers import AutoModel
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
-from crosslens.models import encode, type_averages
-from crosslens.models import extract as module
-from crosslens.models.arrays import as_tensor
-from crosslens.models.extract import extract
-from crosslens.models.loading import load_encoder
+from crosslens.models.extraction import encode, type_averages
+from crosslens.models.extraction import extract as module
+from crosslens.models.extraction.extract import extract
+from crosslens.models.saved.arrays import as_tensor
+from crosslens.models.saved.loading import load_encoder
 from crosslens.words import split_words, whitespace_spans
 
 ROUNDING = 1e-5  # float32, values near 1, sums in another order

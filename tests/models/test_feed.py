@@ -7,9 +7,9 @@ from safetensors.torch import load_file
 from toy_texts import deep, log, prepared
 from transformers import AutoModelForMaskedLM
 
-from crosslens.models.feed import Feed
-from crosslens.models.settings import with_overrides
-from crosslens.models.train import build_model
+from crosslens.models.training.loader import Feed
+from crosslens.models.training.loop import build_model
+from crosslens.models.training.settings import with_overrides
 
 TENSORS = ("ids", "positions", "masked", "labels")
 

@@ -11,12 +11,12 @@ from toy_texts import deep, log, prepared
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from crosslens.errors import InputError, StoreError
-from crosslens.models.encoder import Group
-from crosslens.models.folder import export_view, load_model, save_model
-from crosslens.models.interop import import_model
-from crosslens.models.settings import with_overrides
-from crosslens.models.sharing import SYSTEMS
-from crosslens.models.train import build_model, train
+from crosslens.models.network.encoder import Group
+from crosslens.models.network.sharing import SYSTEMS
+from crosslens.models.saved.interop import import_model
+from crosslens.models.saved.native import export_view, load_model, save_model
+from crosslens.models.training.loop import build_model, train
+from crosslens.models.training.settings import with_overrides
 
 UNITS = ("sentences", "stream", "packed")
 ALL = list(itertools.product(SYSTEMS, UNITS, ("one", "mixed")))

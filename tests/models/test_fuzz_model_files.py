@@ -14,16 +14,16 @@ from reader_fuzz import run_cases
 from reader_seeds import RECIPE, Reader
 
 from crosslens.errors import InputError
-from crosslens.models.checkpoint import load_best, load_checkpoint, save_best, save_checkpoint
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.events import cut_log
-from crosslens.models.folder import load_model, save_model
-from crosslens.models.interop import export_model, import_model
-from crosslens.models.optimisers import build_optimiser
-from crosslens.models.settings import Optimisation
-from crosslens.models.tokenisation import Vocabulary, load_tokenizer
-from crosslens.models.tokens import encode_text, open_tokens
-from crosslens.models.vocabularies import learn_vocabularies, load_vocabularies, save_vocabularies
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.saved.interop import export_model, import_model
+from crosslens.models.saved.native import load_model, save_model
+from crosslens.models.text.token_files import encode_text, open_tokens
+from crosslens.models.text.tokenisation import Vocabulary, load_tokenizer
+from crosslens.models.text.vocabularies import learn_vocabularies, load_vocabularies, save_vocabularies
+from crosslens.models.training.checkpoint import load_best, load_checkpoint, save_best, save_checkpoint
+from crosslens.models.training.events import cut_log
+from crosslens.models.training.optimisers import build_optimiser
+from crosslens.models.training.settings import Optimisation
 from crosslens.recipes import load_recipe
 
 CASES = int(os.environ.get("CROSSLENS_FUZZ", "8000"))

@@ -24,9 +24,9 @@ from transformers import (
 )
 
 from crosslens.errors import InputError
-from crosslens.models.encoder import EncoderConfig, Group, MaskedLM
-from crosslens.models.interop import export_model, import_model, view_weights
-from crosslens.models.sharing import SharingPlan
+from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.saved.interop import export_model, import_model, view_weights
 
 
 def change_config(folder, **changes):
@@ -210,7 +210,7 @@ def test_a_folder_is_finished_only_when_config_json_is_there(toy_model, toy_toke
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crosslens.models.interop.save_tokenizer", killed)
+    monkeypatch.setattr("crosslens.models.saved.interop.save_tokenizer", killed)
     with pytest.raises(KeyboardInterrupt):
         export_model(toy_model, toy_tokenizer, tmp_path)
     assert not (tmp_path / "config.json").exists()

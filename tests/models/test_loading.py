@@ -15,8 +15,8 @@ from transformers.models.bert.modeling_bert import BertModel
 
 from crosslens import progress
 from crosslens.errors import InputError
-from crosslens.models import loading
-from crosslens.models.loading import encoder_fingerprint, load_encoder, resolve_encoder
+from crosslens.models.saved import loading
+from crosslens.models.saved.loading import encoder_fingerprint, load_encoder, resolve_encoder
 
 
 def same_weights(one, other):
@@ -246,7 +246,7 @@ def test_an_unknown_hub_name_is_refused_offline(monkeypatch):
 def test_a_hub_name_without_a_network_is_refused_and_does_not_hang(tmp_path):
     """Port 9 of this machine stands for a network that answers nobody; the process is stopped if it waits."""
     program = (
-        "from crosslens.models.loading import resolve_encoder\n"
+        "from crosslens.models.saved.loading import resolve_encoder\n"
         "from crosslens.errors import InputError\n"
         "try:\n    resolve_encoder('nobody/nothing')\n"
         "except InputError as error:\n    print(error)\n"

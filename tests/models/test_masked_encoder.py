@@ -10,7 +10,7 @@ from toy_models import lively
 from transformers import AutoModel, BertForMaskedLM
 
 from crosslens.errors import InputError
-from crosslens.models.encoder import EncoderConfig, Group, MaskedLM
+from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
 
 TOLERANCE = 1e-5  # float32: values near 1, sums of at most 24 terms
 

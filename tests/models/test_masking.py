@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.models.masking import Masker, Masking, Pieces, choose_masked, draw_weighted
+from crosslens.models.training.masking import Masker, Masking, Pieces, choose_masked, draw_weighted
 
 VOCABULARY, MASK = 200, 4
 SPECIAL = np.arange(VOCABULARY) < 5

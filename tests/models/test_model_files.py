@@ -14,8 +14,8 @@ from toy_models import change_weights
 from transformers import AutoModel
 
 from crosslens.errors import InputError
-from crosslens.models.loading import encoder_fingerprint, load_encoder
-from crosslens.models.model_files import find_model_files
+from crosslens.models.saved.loading import encoder_fingerprint, load_encoder
+from crosslens.models.saved.model_files import find_model_files
 
 
 class Harmful:
@@ -243,8 +243,8 @@ def test_transformers_sees_the_files_of_the_fingerprint_and_no_others(copy_of, m
 OPENED = """
 import os, sys, pathlib
 folder = pathlib.Path(sys.argv[1])
-from crosslens.models.loading import load_encoder
-from crosslens.models.cloze import load_scorer
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.scoring.cloze import load_scorer
 load_encoder(sys.argv[2])
 opened = set()
 sys.addaudithook(lambda event, told: opened.add(told[0]) if event == "open" else None)
@@ -275,7 +275,7 @@ def test_every_file_that_a_tokeniser_of_transformers_is_read_from_is_known():
 
     import transformers.models
 
-    from crosslens.models import model_files
+    from crosslens.models.saved import model_files
 
     known = {*model_files._TOKENISERS, *model_files._RARE, *model_files._BESIDE, *model_files._SETTINGS, None}
     found = set()

@@ -14,13 +14,13 @@ from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, panics_as_errors
-from crosslens.models.arrays import load_tensors
-from crosslens.models.cloze import load_scorer
-from crosslens.models.extract import extract
-from crosslens.models.loading import load_encoder
-from crosslens.models.tokenisation import load_tokenizer
-from crosslens.models.train import train
-from crosslens.models.units import Reading, locate
+from crosslens.models.extraction.extract import extract
+from crosslens.models.extraction.units import Reading, locate
+from crosslens.models.saved.arrays import load_tensors
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.scoring.cloze import load_scorer
+from crosslens.models.text.tokenisation import load_tokenizer
+from crosslens.models.training.loop import train
 
 ODD = os.fsdecode(b"caf\xe9")
 TEXT = ["the cat sat on the mat", "the dog ran"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.optimisers import build_optimiser, learning_rate
-from crosslens.models.settings import Optimisation
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.training.optimisers import build_optimiser, learning_rate
+from crosslens.models.training.settings import Optimisation
 
 
 def rates(decay, steps=100, warmup=20, peak=2.0):

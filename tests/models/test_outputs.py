@@ -7,8 +7,8 @@ from toy_models import lively
 from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from crosslens.errors import InputError
-from crosslens.models.loading import load_encoder
-from crosslens.models.outputs import captured, output_names
+from crosslens.models.extraction.outputs import captured, output_names
+from crosslens.models.saved.loading import load_encoder
 
 WORDS = ["the", "cat", "sat", "on", "mat", "and", "dog", "lay", "there", "a", ",", "."]
 VOCABULARY = 20

@@ -5,11 +5,11 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, BertModel, DistilBertConfig, DistilBertModel
 
 from crosslens.errors import InputError
-from crosslens.models.encoder import EncoderConfig, Group, MaskedLM
-from crosslens.models.optimisers import build_optimiser
-from crosslens.models.parts import freeze, freeze_layers, plug_in, sharing_table
-from crosslens.models.settings import Optimisation
-from crosslens.models.sharing import SharingPlan
+from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.network.surgery import freeze, freeze_layers, plug_in, sharing_table
+from crosslens.models.training.optimisers import build_optimiser
+from crosslens.models.training.settings import Optimisation
 
 
 def make(text="sep=emb,1", languages=("a", "b"), sizes=None, seed=0, **changes):

@@ -5,9 +5,9 @@ import pytest
 from plain_extraction import Plain
 
 from crosslens.corpus import Corpus
-from crosslens.models.extract import extract
-from crosslens.models.loading import load_encoder
-from crosslens.models.units import Reading, locate
+from crosslens.models.extraction.extract import extract
+from crosslens.models.extraction.units import Reading, locate
+from crosslens.models.saved.loading import load_encoder
 from crosslens.words import read_conllu, split_words
 
 pytestmark = pytest.mark.slow

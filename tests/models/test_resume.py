@@ -14,10 +14,10 @@ from toy_texts import log, toy_recipe, weights, without_times
 
 from crosslens.errors import OutputError, StoreError
 from crosslens.files import lock_folder
-from crosslens.models import arrays
-from crosslens.models.checkpoint import latest_checkpoint
-from crosslens.models.settings import with_overrides
-from crosslens.models.train import train
+from crosslens.models.saved import arrays
+from crosslens.models.training.checkpoint import latest_checkpoint
+from crosslens.models.training.loop import train
+from crosslens.models.training.settings import with_overrides
 
 SEED = int(os.environ.get("CROSSLENS_KILL_SEED") or random.SystemRandom().randrange(10**6))
 DRAWN = random.Random(SEED)

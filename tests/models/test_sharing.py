@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from crosslens.errors import InputError
-from crosslens.models.encoder import EncoderConfig, Group, MaskedLM
-from crosslens.models.parts import parameters_by_owner
-from crosslens.models.sharing import PARTS, SYSTEMS, SharingPlan, resolve_system
+from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
+from crosslens.models.network.sharing import PARTS, SYSTEMS, SharingPlan, resolve_system
+from crosslens.models.network.surgery import parameters_by_owner
 
 EMBEDDINGS = {"token", "position", "segment", "softmax", "bias"}
 
@@ -142,8 +142,8 @@ def test_separate_models_in_one_are_the_models_alone():
 @pytest.mark.parametrize("text", ["sep=emb", "sep=1-2", "sep=all"])
 def test_a_batch_of_one_language_leaves_the_other_untouched(text):
     """Golden check 20: parameters and optimiser state of the absent language, with momentum and weight decay at work."""
-    from crosslens.models.optimisers import build_optimiser
-    from crosslens.models.settings import Optimisation
+    from crosslens.models.training.optimisers import build_optimiser
+    from crosslens.models.training.settings import Optimisation
 
     for kind in ("adamw", "adam", "lamb"):
         model = MaskedLM(shape(), languages=("a", "b"), plan=SharingPlan.parse(text, 3))

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.models.batches import plan_epoch
-from crosslens.models.streams import ContinuousStream, MixedSentences, PackedStream, SegmentStream, Text, by_language, shuffled_batches
-from crosslens.models.tokens import TokenFile
+from crosslens.models.text.token_files import TokenFile
+from crosslens.models.training.batches import plan_epoch
+from crosslens.models.training.streams import (
+    ContinuousStream,
+    MixedSentences,
+    PackedStream,
+    SegmentStream,
+    Text,
+    by_language,
+    shuffled_batches,
+)
 
 PAD, CLS, SEP = 0, 2, 3
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from crosslens.models import threads as module
-from crosslens.models.threads import in_order, same_weights
+from crosslens.models.machine import threads as module
+from crosslens.models.machine.threads import in_order, same_weights
 
 
 class Counted:

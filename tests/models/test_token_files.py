@@ -7,8 +7,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from crosslens.errors import InputError, OutputError, StoreError
-from crosslens.models import tokens
-from crosslens.models.tokens import open_tokens
+from crosslens.models.text import token_files as tokens
+from crosslens.models.text.token_files import open_tokens
 
 LINES = ["the cat sees a dog", "🙂 unseen", "de hond", "the big sun and the sea"] * 3
 KEY = {"text": "a", "vocabulary": "b"}

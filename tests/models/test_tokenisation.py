@@ -18,7 +18,7 @@ import toy_texts
 from transformers import AutoTokenizer
 
 from crosslens.errors import InputError
-from crosslens.models.tokenisation import SPECIAL_TOKENS, Vocabulary, balanced_sample, load_tokenizer, save_tokenizer, train_tokenizer
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary, balanced_sample, load_tokenizer, save_tokenizer, train_tokenizer
 
 ODD = ["the cat, the dog!", "🙂 的猫", "  spaces \t here ", "e\u0301", "(the) cat-dog"]
 
@@ -76,7 +76,7 @@ def test_unknown_characters_are_unknown_tokens(tokenizer):
 
 
 LEARN = (
-    "import hashlib, json, sys\nfrom crosslens.models.tokenisation import Vocabulary, train_tokenizer\n"
+    "import hashlib, json, sys\nfrom crosslens.models.text.tokenisation import Vocabulary, train_tokenizer\n"
     "texts, settings = json.load(sys.stdin)\nkinds = [Vocabulary(**chosen) for chosen in settings]\n"
     "whole = [train_tokenizer(texts, vocabulary, 1).to_str() for vocabulary in kinds]\n"
     "print(json.dumps([hashlib.sha256(one.encode()).hexdigest() for one in whole]))"

@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.models.encoder import EncoderConfig
-from crosslens.models.masking import Masking
-from crosslens.models.settings import Optimisation, Source, TrainRecipe, describe, from_dict, resolve, with_overrides
-from crosslens.models.sharing import SYSTEMS
-from crosslens.models.tokenisation import Vocabulary
+from crosslens.models.network.encoder import EncoderConfig
+from crosslens.models.network.sharing import SYSTEMS
+from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.training.masking import Masking
+from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, describe, from_dict, resolve, with_overrides
 
 VALUES = {"name": "x", "steps": 10, "sources": [{"name": "s", "texts": {"eng": "e.txt", "fra": "f.txt"}}]}
 

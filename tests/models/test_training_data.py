@@ -10,12 +10,12 @@ import toy_texts
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
-from crosslens.models.batches import Stream
-from crosslens.models.data import _same, _usable, build_streams, fit_to_text, read_source, split_rows
-from crosslens.models.settings import Source
-from crosslens.models.streams import ContinuousStream, MixedSentences, PackedStream, SegmentStream
-from crosslens.models.tokens import TokenFile
-from crosslens.models.vocabularies import Vocabularies
+from crosslens.models.text.token_files import TokenFile
+from crosslens.models.text.vocabularies import Vocabularies
+from crosslens.models.training.batches import Stream
+from crosslens.models.training.data import _same, _usable, build_streams, fit_to_text, read_source, split_rows
+from crosslens.models.training.settings import Source
+from crosslens.models.training.streams import ContinuousStream, MixedSentences, PackedStream, SegmentStream
 
 WHY_LONG = "longer than 30 pieces"
 
@@ -280,7 +280,7 @@ def test_usable_rows_are_those_of_the_loop():
 
 
 def test_counts_are_those_of_the_training_sentences(toy_tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setattr("crosslens.models.data._CHUNK", 7)
+    monkeypatch.setattr("crosslens.models.training.data._CHUNK", 7)
     data = build(toy_texts.toy_recipe(tmp_path), toy_tokenizer, tmp_path / "tokens")
     for stream in data.streams[:2]:
         ids = [i for row in stream.rows for i in stream.sides[0][row].tolist()]
@@ -378,7 +378,7 @@ def test_blank_lines_of_a_data_set_are_counted_and_part_texts(toy_tokenizer, tmp
 
 
 def test_a_data_set_is_read_where_a_source_names_one(monkeypatch):
-    monkeypatch.setattr("crosslens.models.data.read_dataset", lambda address, language: Corpus(language, [address], ["0"], "x"))
+    monkeypatch.setattr("crosslens.models.training.data.read_dataset", lambda address, language: Corpus(language, [address], ["0"], "x"))
     corpora = read_source(Source(name="s", texts={"eng": "hf:x?field=en", "fra": "hf:x?field=fr"}))
     assert [corpus.sentences for corpus in corpora.values()] == [["hf:x?field=en"], ["hf:x?field=fr"]]
     with pytest.raises(InputError, match=r"s.columns: expected none where a text is a data set, got {'eng': 1}; name its field in the add"):

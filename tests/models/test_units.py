@@ -10,9 +10,9 @@ from transformers import AutoTokenizer
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
-from crosslens.models import units
-from crosslens.models.loading import load_encoder
-from crosslens.models.units import Reading, locate
+from crosslens.models.extraction import units
+from crosslens.models.extraction.units import Reading, locate
+from crosslens.models.saved.loading import load_encoder
 from crosslens.words import split_words, whitespace_spans
 
 ODD = [

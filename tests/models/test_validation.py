@@ -11,14 +11,14 @@ from toy_texts import deep, log, prepared
 from transformers import AutoTokenizer
 
 from crosslens.errors import TrainingError
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.feed import Feed
-from crosslens.models.folder import load_model
-from crosslens.models.settings import Source, with_overrides
-from crosslens.models.sharing import SharingPlan
-from crosslens.models.tokenisation import SPECIAL_TOKENS
-from crosslens.models.train import build_model, train
-from crosslens.models.validation import choice_measure, need_number, token_alignment, validate
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.saved.native import load_model
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.training.loader import Feed
+from crosslens.models.training.loop import build_model, train
+from crosslens.models.training.settings import Source, with_overrides
+from crosslens.models.training.validation import choice_measure, need_number, token_alignment, validate
 
 CPU = torch.device("cpu")
 

@@ -8,8 +8,8 @@ import toy_texts
 from transformers import AutoTokenizer
 
 from crosslens.errors import InputError, OutputError, StoreError
-from crosslens.models.tokenisation import SPECIAL_TOKENS, Vocabulary, train_tokenizer
-from crosslens.models.vocabularies import Overlap, Vocabularies, learn_vocabularies, load_vocabularies, save_vocabularies
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary, train_tokenizer
+from crosslens.models.text.vocabularies import Overlap, Vocabularies, learn_vocabularies, load_vocabularies, save_vocabularies
 
 MODES = ["joint", "union", "disjoint", "separate"]
 SETTINGS = {"size": 70, "kind": "bpe", "sentences": 200}
@@ -183,7 +183,7 @@ def test_the_index_is_written_last(vocabularies, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crosslens.models.vocabularies.save_tokenizer", stop)
+    monkeypatch.setattr("crosslens.models.text.vocabularies.save_tokenizer", stop)
     with pytest.raises(KeyboardInterrupt):
         save_vocabularies(vocabularies, tmp_path, 64)
     with pytest.raises(InputError, match=r"expected a folder with vocabulary.json, got none there; give a folder of saved vocabularies"):

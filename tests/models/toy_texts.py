@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from crosslens.models import train
-from crosslens.models.data import TrainingData, read_source
-from crosslens.models.settings import Optimisation, Source, TrainRecipe, resolve
-from crosslens.models.shape import EncoderConfig
-from crosslens.models.tokenisation import Vocabulary
-from crosslens.models.vocabularies import Vocabularies
+from crosslens.models.network.shape import EncoderConfig
+from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.text.vocabularies import Vocabularies
+from crosslens.models.training import loop as train
+from crosslens.models.training.data import TrainingData, read_source
+from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, resolve
 
 _WORDS = "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
 _OTHER = "ket hond mate zon zee roed grot oud nij zieht eet loopt zit vindt de een op binnen bij en".split()

@@ -25,7 +25,7 @@ from battery_data import make_data
 from tests_run_helpers import first_lines, other_encoder
 
 from crosslens.cli import main as cli
-from crosslens.models import extract, type_averages
+from crosslens.models.extraction import extract, type_averages
 
 STOPPED = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 AFTER = 131  # stopped by SIGINT before the command was in charge, or after it was done

@@ -24,7 +24,8 @@ from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.labelled_text import first_two_sentences
-from crosslens.models import cloze, loading
+from crosslens.models.saved import loading
+from crosslens.models.scoring import cloze
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.linear import LinearProbe
 from crosslens.run.battery import Battery, run_battery
@@ -247,7 +248,7 @@ def test_minimal_pairs_are_told_by_category_with_their_coverage(scores):
 def test_a_finished_run_is_not_computed_again(finished, monkeypatch):
     folder, battery = finished
     before = (folder / "scores.jsonl").read_bytes()
-    monkeypatch.setattr("crosslens.models.loading.load_encoder", lambda *a, **k: pytest.fail("loaded again"))
+    monkeypatch.setattr("crosslens.models.saved.loading.load_encoder", lambda *a, **k: pytest.fail("loaded again"))
     assert run_battery(battery, folder) == folder
     assert (folder / "scores.jsonl").read_bytes() == before and not (folder / "parts").exists()
 

@@ -10,10 +10,10 @@ from safetensors.torch import load_file
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.files import read_json
-from crosslens.models.encoder import MaskedLM
-from crosslens.models.parts import parameter_counts
-from crosslens.models.settings import with_overrides
-from crosslens.models.sharing import SharingPlan
+from crosslens.models.network.encoder import MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.network.surgery import parameter_counts
+from crosslens.models.training.settings import with_overrides
 from crosslens.recipes.emergence import emergence, emergence_text
 from crosslens.run import emergence as run_module
 from crosslens.run.emergence import run_emergence, sharing_rows, split_text, summary, what_is_shared

@@ -16,7 +16,7 @@ from tests_run_helpers import other_encoder, store
 from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
-from crosslens.models import loading
+from crosslens.models.saved import loading
 from crosslens.run import Study, run_study
 from crosslens.run.measures import language_id_scores, make_split, retrieval_scores, similarity_scores
 from crosslens.run.study import summary
@@ -93,7 +93,7 @@ def test_the_random_control_has_other_weights_and_the_same_tokens(finished):
 def test_a_finished_study_is_not_computed_again(finished, monkeypatch):
     folder, study = finished
     before = (folder / "scores.jsonl").read_bytes()
-    monkeypatch.setattr("crosslens.models.loading.load_encoder", lambda *a: pytest.fail("loaded again"))
+    monkeypatch.setattr("crosslens.models.saved.loading.load_encoder", lambda *a: pytest.fail("loaded again"))
     monkeypatch.setattr("crosslens.run.study.retrieval_scores", lambda *a: pytest.fail("measured again"))
     assert run_study(study, folder) == folder
     assert (folder / "scores.jsonl").read_bytes() == before
@@ -171,7 +171,7 @@ def test_a_folder_of_somebody_else_is_left_alone(small_encoder, texts, tmp_path)
 
 
 def test_a_sentence_without_a_token_is_refused_before_anything_is_written(small_encoder, texts, tmp_path, monkeypatch):
-    from crosslens.models import units
+    from crosslens.models.extraction import units
 
     whole = units._tokenise
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from crosslens.activation_files import ActivationsWriter
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.interop import export_model
-from crosslens.models.tokenisation import Vocabulary, train_tokenizer
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.saved.interop import export_model
+from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
 from crosslens.recipes.quickstart import DATA
 
 N, D = 60, 8  # words of a store of types, and their width

@@ -1,0 +1,157 @@
+"""What is measured during training, on text that is held out: perplexity, retrieval of translations, alignment of token embeddings."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosslens.errors import TrainingError, refuse
+from crosslens.models.network.encoder import Group, MaskedLM
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.training.batches import Stream
+from crosslens.models.training.loader import Feed, tensors_of
+
+__all__ = ["choice_measure", "need_number", "token_alignment", "validate"]
+
+_GROUP = 20  # pieces of about the same frequency
+
+
+@torch.no_grad()
+def validate(model: MaskedLM, feed: Feed, device: torch.device, copies: Mapping[str, str]) -> dict[str, Any]:
+    """Perplexity per language; retrieval of held-out pairs per layer; and, for copies of a language, alignment of the token embeddings.
+
+    Parameters
+    ----------
+    copies: language to the language whose pieces it repeats under ids of its own.
+
+    Returns
+    -------
+    ``perplexity``: language to e ** (mean loss of a masked token). ``retrieval``: pair to P@1 per layer, nearest neighbour by cosine of
+    the mean of ordinary tokens. ``alignment``, where there are copies: see :func:`token_alignment`.
+    """
+    model.eval()
+    sums: dict[str, list[float]] = {}
+    retrieval = {}
+    for name, stream in feed.data.held_out.items():
+        if len(stream.languages) == 1:
+            total = sums.setdefault(stream.languages[0], [0.0, 0.0])
+            loss, count = _masked_loss(model, stream, feed, device)
+            total[0] += loss
+            total[1] += count
+        elif isinstance(stream, Stream) and len(stream.sides) == 2:
+            a, b = (_sentence_vectors(model, stream.side(which), device) for which in (0, 1))
+            hits = ((x @ y.T).argmax(1).cpu() == torch.arange(len(x)) for x, y in zip(a, b, strict=True))
+            retrieval[name] = [round(hit.float().mean().item(), 4) for hit in hits]
+    model.train()
+    means = {language: loss / count for language, (loss, count) in sums.items()}
+    for language, mean in means.items():
+        need_number(f"validation loss of {language}", math.inf if mean > 700 else mean)  # e ** 710 is beyond a float
+    found: dict[str, Any] = {"perplexity": {language: math.exp(mean) for language, mean in means.items()}, "retrieval": retrieval}
+    if copies:
+        found["alignment"] = {
+            name: value
+            for copy, original in copies.items()
+            for name, value in token_alignment(model, original, copy, *_twins(feed, original, copy)).items()
+        }
+    return found
+
+
+def choice_measure(found: Mapping[str, Any], select: str) -> float:
+    """What the best checkpoint is chosen by: a language's perplexity, or the geometric mean over languages; lower is better."""
+    perplexity = found["perplexity"]
+    return perplexity[select] if select in perplexity else math.exp(sum(map(math.log, perplexity.values())) / len(perplexity))
+
+
+def need_number(what: str, value: float) -> None:
+    """Stop a training that has gone wrong.
+
+    Raises
+    ------
+    TrainingError: the value is not finite.
+    """
+    if not math.isfinite(value):
+        refuse(what, "a number", str(value), "lower optimisation.peak_rate; the last checkpoint is kept", TrainingError)
+
+
+def token_alignment(
+    model: MaskedLM, language: str, copy: str, rows: np.ndarray, copy_rows: np.ndarray, counts: np.ndarray
+) -> dict[str, dict[str, float]]:
+    """P@1 of a piece among the other language's pieces, by cosine of the token embeddings, both ways; no map is fitted.
+
+    Deshpande et al. 2022, § 4.4, measure the alignment of a language and its transliteration so.
+
+    Parameters
+    ----------
+    rows, copy_rows: (n,) token ids of the same pieces in the two languages.
+    counts: (n,) how often each piece occurs.
+
+    Returns
+    -------
+    Direction ("eng>eng-x") to ``value``, P@1; ``by_frequency``, the P@1 to be expected of neighbours that tell a piece's frequency and
+    nothing else; and ``n``.
+    """
+    tables = (cast(Tensor, model.encoder.token.of(name).weight).detach().float() for name in (language, copy))
+    x, y = (
+        F.normalize(table[torch.from_numpy(ids).to(table.device)], dim=-1) for table, ids in zip(tables, (rows, copy_rows), strict=True)
+    )
+    scores, found = x @ y.T, {}
+    for name, axis in ((f"{language}>{copy}", 1), (f"{copy}>{language}", 0)):
+        nearest = scores.argmax(axis).cpu().numpy()
+        hits = float((nearest == np.arange(len(rows))).mean())
+        found[name] = {"value": hits, "by_frequency": _by_frequency(nearest, counts), "n": len(rows)}
+    return found
+
+
+def _by_frequency(nearest: np.ndarray, counts: np.ndarray) -> float:
+    """The mean P@1 when the pieces' names are shuffled among those of about the same frequency.
+
+    ``nearest`` holds each piece's nearest neighbour. Pieces are sorted by frequency and divided into groups of about 20; where a
+    neighbour lies in the group of its piece, it is the copy in one of as many shuffles as the group has pieces.
+    """
+    group = np.empty(len(counts), np.int64)
+    for number, ranks in enumerate(np.array_split(np.argsort(-counts, kind="stable"), max(1, round(len(counts) / _GROUP)))):
+        group[ranks] = number
+    return float(((group[nearest] == group) / np.bincount(group)[group]).mean())
+
+
+def _twins(feed: Feed, language: str, copy: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Token ids of the same pieces in a language and its copy, those that occur in the language's text, and how often they do."""
+    rows, copy_rows = (feed.vocabularies.tables[name][len(SPECIAL_TOKENS) :] for name in (language, copy))
+    counts = feed.data.counts[language][rows]
+    occur = counts > 0
+    return rows[occur], copy_rows[occur], counts[occur]
+
+
+def _masked_loss(model: MaskedLM, stream: Any, feed: Feed, device: torch.device) -> tuple[float, int]:
+    """Sum of the losses over a held-out stream, masked the same way every time, and how many tokens were masked."""
+    seed, total, count = feed.recipe.seed, 0.0, 0
+    rng = np.random.default_rng([seed, 3])
+    for items in stream.plan([seed, 3]):
+        batch = stream.collate(items)
+        inputs, masked, labels = feed.masker(batch.ids, batch.languages, rng)
+        loss = model(**moved(tensors_of(batch, inputs, masked, labels, feed.recipe), device))
+        total += (loss[0] if isinstance(loss, tuple) else loss).item()
+        count += len(labels)
+    return total, count
+
+
+def moved(tensors: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
+    """The same arguments with their tensors on a device."""
+    return {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in tensors.items()}
+
+
+def _sentence_vectors(model: MaskedLM, stream: Stream, device: torch.device) -> list[Tensor]:
+    """Unit-length mean vectors of every sentence of a one-sided stream, per layer."""
+    parts = []
+    for start in range(0, stream.n, 300):
+        batch = stream.collate(np.arange(start, min(start + 300, stream.n)))
+        ids, positions, lengths = (torch.from_numpy(a).to(device) for a in (batch.ids, batch.positions, batch.lengths))
+        place = torch.arange(ids.shape[1], device=device)
+        ordinary = ((place > 0) & (place < lengths[:, None] - 1)).float()[:, :, None]
+        states = model.encoder(ids, positions, lengths, (Group(stream.languages[0], len(ids), 0),))
+        parts.append([F.normalize((h.float() * ordinary).sum(1) / ordinary.sum(1), dim=-1) for h in states])
+    return [torch.cat(layer) for layer in zip(*parts, strict=True)]
