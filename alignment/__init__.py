@@ -37,16 +37,25 @@ takes ``gold`` or ``pairs`` to say otherwise. float32 stays float32.
 if __name__ != "crosslens.alignment":
     raise ImportError("import this package as crosslens.alignment, not as alignment")
 
-from crosslens.alignment.approximate import ApproximateNeighbours, approximate_neighbours
-from crosslens.alignment.canonical import CanonicalCorrelations, canonical_correlations, mean_cca, pwcca, svcca
-from crosslens.alignment.cka_stream import LinearCKAStream, linear_cka_encoders
-from crosslens.alignment.csls import adjusted_neighbours, csls_neighbours, neighbours_both
-from crosslens.alignment.geometry import mutual_knn, procrustes_distance, rsa
-from crosslens.alignment.induction import RefinementResult, SelfLearningResult, refine, self_learning
-from crosslens.alignment.kernels import minibatch_cka, rbf_cka, uncentred_cka
-from crosslens.alignment.lexicon import InducedDictionary, LexiconResult, evaluate_lexicon, induced_dictionary, mutual_neighbours
-from crosslens.alignment.linear_maps import LeastSquares
-from crosslens.alignment.links import (
+from crosslens.alignment.maps.induction import RefinementResult, SelfLearningResult, refine, self_learning
+from crosslens.alignment.maps.linear_maps import LeastSquares
+from crosslens.alignment.maps.pivot import PivotMaps, map_to_pivot
+from crosslens.alignment.maps.procrustes import Procrustes, orthogonal_procrustes
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap, multi_step_maps
+from crosslens.alignment.neighbours.approximate import ApproximateNeighbours, approximate_neighbours
+from crosslens.alignment.neighbours.csls import adjusted_neighbours, csls_neighbours, neighbours_both
+from crosslens.alignment.neighbours.retrieval import RetrievalResult, nearest_neighbours, retrieval_both_directions, retrieval_precision
+from crosslens.alignment.neighbours.sentences import SentenceRetrieval, sentence_retrieval
+from crosslens.alignment.normalisation import IterativeNormalisation, normalise, unit_rows
+from crosslens.alignment.similarity.canonical import CanonicalCorrelations, canonical_correlations, mean_cca, pwcca, svcca
+from crosslens.alignment.similarity.cka_stream import LinearCKAStream, linear_cka_encoders
+from crosslens.alignment.similarity.geometry import mutual_knn, procrustes_distance, rsa
+from crosslens.alignment.similarity.kernels import minibatch_cka, rbf_cka, uncentred_cka
+from crosslens.alignment.similarity.linear_cka import LayerCKA, linear_cka, linear_cka_layers
+from crosslens.alignment.similarity.resampling import PermutationBaseline, permutation_baseline
+from crosslens.alignment.words.argmax import align_argmax, align_itermax, align_softmax
+from crosslens.alignment.words.lexicon import InducedDictionary, LexiconResult, evaluate_lexicon, induced_dictionary, mutual_neighbours
+from crosslens.alignment.words.links import (
     AlignmentScores,
     PharaohFile,
     aligned_rows,
@@ -55,16 +64,7 @@ from crosslens.alignment.links import (
     read_pharaoh,
     write_pharaoh,
 )
-from crosslens.alignment.normalisation import IterativeNormalisation, normalise, unit_rows
-from crosslens.alignment.pivot import PivotMaps, map_to_pivot
-from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
-from crosslens.alignment.resampling import PermutationBaseline, permutation_baseline
-from crosslens.alignment.retrieval import RetrievalResult, nearest_neighbours, retrieval_both_directions, retrieval_precision
-from crosslens.alignment.sentences import SentenceRetrieval, sentence_retrieval
-from crosslens.alignment.similarity import LayerCKA, linear_cka, linear_cka_layers
-from crosslens.alignment.token_embeddings import TokenAlignment, token_embedding_alignment
-from crosslens.alignment.vecmap_maps import MultiStepMap, multi_step_maps
-from crosslens.alignment.word_alignment import align_argmax, align_itermax, align_softmax
+from crosslens.alignment.words.token_embeddings import TokenAlignment, token_embedding_alignment
 
 __all__ = [
     "AlignmentScores",

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.saved import FittedEstimator
+from crosslens.alignment.maps.fitted import FittedEstimator
 from crosslens.checks import check_matrix, check_paired, check_positive_int
 from crosslens.errors import refuse
 

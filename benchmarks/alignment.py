@@ -64,7 +64,7 @@ def bare(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 def crosslens(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Ours."""
-    from crosslens.alignment.csls import csls_neighbours
+    from crosslens.alignment.neighbours.csls import csls_neighbours
 
     return csls_neighbours(x, y, _K, rows=queries, neighbourhood=_K)[0][:, 0]
 

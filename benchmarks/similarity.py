@@ -91,19 +91,19 @@ def _encoders(layers: list[Any]) -> dict[str, list[Any]]:
 
 
 def _crosslens(layers: list[Any]) -> Any:
-    from crosslens.alignment.cka_stream import linear_cka_encoders
+    from crosslens.alignment.similarity.cka_stream import linear_cka_encoders
 
     return linear_cka_encoders(_encoders(layers))["a", "b"].biased
 
 
 def _intervals(layers: list[Any]) -> Any:
-    from crosslens.alignment.cka_stream import linear_cka_encoders
+    from crosslens.alignment.similarity.cka_stream import linear_cka_encoders
 
     return linear_cka_encoders(_encoders(layers), intervals=True)["a", "b"].biased
 
 
 def _stream(layers: list[Any]) -> Any:
-    from crosslens.alignment.cka_stream import LinearCKAStream
+    from crosslens.alignment.similarity.cka_stream import LinearCKAStream
 
     stream = LinearCKAStream()
     for at in range(0, len(layers[0]), 2048):

@@ -1,7 +1,7 @@
 """Word alignment of parallel text by statistics alone (IBM models), with the package sil-thot; needs the extra ``align``.
 
 No encoder is asked, so that these links can serve to learn and to judge maps between encoders. Alignment
-from vectors is in :mod:`crosslens.alignment.word_alignment`.
+from vectors is in :mod:`crosslens.alignment.words.argmax`.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def align_words(
 
     Returns
     -------
-    shape (k, 3): sentence, word of x, word of y, from 0, sorted (links as in :mod:`crosslens.alignment.links`).
+    shape (k, 3): sentence, word of x, word of y, from 0, sorted (links as in :mod:`crosslens.alignment.words.links`).
 
     Raises
     ------

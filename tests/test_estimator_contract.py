@@ -11,9 +11,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 
 from crosslens.alignment import Procrustes
-from crosslens.alignment.linear_maps import LeastSquares
+from crosslens.alignment.maps.linear_maps import LeastSquares
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.alignment.normalisation import IterativeNormalisation
-from crosslens.alignment.vecmap_maps import MultiStepMap
 from crosslens.errors import InputError
 from crosslens.probes import LinearProbe
 

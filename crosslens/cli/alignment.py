@@ -18,7 +18,7 @@ __all__ = ["add_arguments", "align", "compare"]
 
 METHODS = ("procrustes", "refine", "self-learning")  # of crosslens.run.vectors, which is not imported for a help text
 STARTS = ("dictionary", "identical", "numerals", "unsupervised")
-BY = ("cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance")  # of crosslens.alignment.csls
+BY = ("cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance")  # of crosslens.alignment.neighbours.csls
 
 
 def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentParser) -> None:
@@ -115,7 +115,7 @@ def _align_words(arguments: argparse.Namespace) -> None:
         gold = gold_of_dictionaries(x, y, train, test)
         settings |= {"dictionary": _content(arguments.dictionary), "test": arguments.test and _content(arguments.test)}
     else:
-        from crosslens.alignment.links import read_pharaoh
+        from crosslens.alignment.words.links import read_pharaoh
         from crosslens.run.measures import make_split
 
         links = read_pharaoh(arguments.links)

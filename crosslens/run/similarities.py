@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from crosslens.activations import Activations
-from crosslens.alignment.canonical import canonical_correlations, mean_cca, pwcca, svcca
-from crosslens.alignment.cka_stream import linear_cka_encoders
-from crosslens.alignment.geometry import mutual_knn, procrustes_distance, rsa
-from crosslens.alignment.kernels import minibatch_cka, rbf_cka, uncentred_cka
-from crosslens.alignment.similarity import LayerCKA, linear_cka
+from crosslens.alignment.similarity.canonical import canonical_correlations, mean_cca, pwcca, svcca
+from crosslens.alignment.similarity.cka_stream import linear_cka_encoders
+from crosslens.alignment.similarity.geometry import mutual_knn, procrustes_distance, rsa
+from crosslens.alignment.similarity.kernels import minibatch_cka, rbf_cka, uncentred_cka
+from crosslens.alignment.similarity.linear_cka import LayerCKA, linear_cka
 from crosslens.errors import InputError, refuse
 from crosslens.progress import Progress
 from crosslens.score import Score

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.alignment.induction import SelfLearningResult, refine, self_learning
-from crosslens.alignment.lexicon import evaluate_lexicon, induced_dictionary
+from crosslens.alignment.maps.induction import SelfLearningResult, refine, self_learning
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.maps.seeds import identical_words, numerals, unsupervised_seed
 from crosslens.alignment.normalisation import IterativeNormalisation
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.seeds import identical_words, numerals, unsupervised_seed
+from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary
 from crosslens.dictionaries import Dictionary, WordPairs, pairs_in
 from crosslens.errors import refuse
 from crosslens.score import Score
@@ -66,7 +66,7 @@ def map_vectors(x: StaticVectors, y: StaticVectors, pairs: np.ndarray, method: s
     """Both languages' vectors in one space.
 
     procrustes: iterative normalisation (Zhang et al. 2019) and the rotation that fits the pairs. refine: the same, fitted again to
-    mutual neighbours five times (Conneau et al. 2018). self-learning: :func:`crosslens.alignment.induction.self_learning`
+    mutual neighbours five times (Conneau et al. 2018). self-learning: :func:`crosslens.alignment.maps.induction.self_learning`
     from the pairs (Artetxe et al. 2018), which keeps how far it is in the file ``state`` and goes on from there.
 
     The maps are called normalisation_x, normalisation_y and map; for self-learning there is ``map`` alone, for both sides.

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from crosslens.activations import Activations
-from crosslens.alignment.lexicon import LexiconResult, evaluate_lexicon
-from crosslens.alignment.links import aligned_rows, alignment_error_interval, alignment_error_rate, check_links, sentence_offsets
+from crosslens.alignment.maps.procrustes import Procrustes
 from crosslens.alignment.normalisation import IterativeNormalisation
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.word_alignment import align_argmax
+from crosslens.alignment.words.argmax import align_argmax
+from crosslens.alignment.words.lexicon import LexiconResult, evaluate_lexicon
+from crosslens.alignment.words.links import aligned_rows, alignment_error_interval, alignment_error_rate, check_links, sentence_offsets
 from crosslens.dictionaries import Dictionary, pairs_in
 from crosslens.errors import refuse
 from crosslens.progress import Progress
@@ -121,7 +121,7 @@ def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Spli
 
     Parameters
     ----------
-    links: (k, 3) sentence, word of x in it, word of y in it, each from 0, as :func:`crosslens.alignment.links.read_pharaoh` gives them.
+    links: (k, 3) sentence, word of x in it, word of y in it, each from 0, as :func:`crosslens.alignment.words.links.read_pharaoh` gives them.
     split: which sentences are learnt from.
     possible: (l, 3) links that may be found; without them, those of ``links`` alone.
 
@@ -154,13 +154,13 @@ def word_scores(x: Activations, y: Activations, gold: WordGold, common: Mapping[
     """P@1, P@5, P@10 and mean reciprocal rank per layer, as the vectors are and after normalisation and Procrustes.
 
     For words in context also the alignment error rate of the links that the vectors make: words of a held-out sentence and of its
-    translation that are each other's nearest by cosine (:func:`crosslens.alignment.word_alignment.align_argmax`), with a bootstrap
+    translation that are each other's nearest by cosine (:func:`crosslens.alignment.words.argmax.align_argmax`), with a bootstrap
     interval over sentences.
 
     Parameters
     ----------
     common: encoder and seed, for the scores.
-    by: what words are compared by (:mod:`crosslens.alignment.csls`).
+    by: what words are compared by (:mod:`crosslens.alignment.neighbours.csls`).
 
     Raises
     ------

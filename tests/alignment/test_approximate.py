@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment.approximate import approximate_neighbours
-from crosslens.alignment.retrieval import nearest_neighbours
+from crosslens.alignment.neighbours.approximate import approximate_neighbours
+from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.errors import InputError
 from crosslens.stats import mean_interval
 

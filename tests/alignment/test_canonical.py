@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import eigh
 from sklearn.cross_decomposition import CCA
 
-from crosslens.alignment.canonical import canonical_correlations, mean_cca, pwcca, svcca
+from crosslens.alignment.similarity.canonical import canonical_correlations, mean_cca, pwcca, svcca
 from crosslens.errors import InputError
 
 

@@ -12,10 +12,10 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
-from crosslens.alignment.linear_maps import LeastSquares
+from crosslens.alignment.maps.linear_maps import LeastSquares
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.alignment.normalisation import IterativeNormalisation
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.vecmap_maps import MultiStepMap
 from crosslens.errors import InputError
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment import cka_products, cka_stream
-from crosslens.alignment.cka_stream import LinearCKAStream, linear_cka_encoders
-from crosslens.alignment.similarity import linear_cka
+from crosslens.alignment.similarity import cka_products, cka_stream
+from crosslens.alignment.similarity.cka_stream import LinearCKAStream, linear_cka_encoders
+from crosslens.alignment.similarity.linear_cka import linear_cka
 from crosslens.errors import InputError
 
 

@@ -12,8 +12,8 @@ from crosslens.alignment import (
     neighbours_both,
     retrieval_both_directions,
 )
-from crosslens.alignment.copies import Copies
-from crosslens.alignment.products import exact_dots
+from crosslens.alignment.neighbours.copies import Copies
+from crosslens.alignment.neighbours.products import exact_dots
 
 
 @pytest.fixture
@@ -110,15 +110,15 @@ def test_items_that_are_all_alike_have_the_lowest_others_as_neighbours(rng):
 
 @pytest.mark.parametrize("tile", [8, 64])
 def test_many_near_ties_over_many_tiles(rng, tile, monkeypatch):
-    monkeypatch.setattr("crosslens.alignment.tiles.BLOCK", tile)
+    monkeypatch.setattr("crosslens.alignment.neighbours.tiles.BLOCK", tile)
     x = copied(rng, "1e-7", 150, np.float32)
     for k in (1, 3, 20):
         assert np.array_equal(nearest_neighbours(x, x, k, block=tile)[0], first(cosines(x, x), k))
 
 
 def test_near_ties_are_settled_by_several_threads(rng, monkeypatch):
-    monkeypatch.setattr("crosslens.alignment.tiles._FEW", 0)
-    monkeypatch.setattr("crosslens.alignment.tiles._CROWDED", 16)
+    monkeypatch.setattr("crosslens.alignment.neighbours.tiles._FEW", 0)
+    monkeypatch.setattr("crosslens.alignment.neighbours.tiles._CROWDED", 16)
     x = copied(rng, "1e-7", 150, np.float32)
     with threadpoolctl.threadpool_limits(3, user_api="blas"):
         assert np.array_equal(nearest_neighbours(x, x, 3)[0], first(cosines(x, x), 3))
@@ -131,7 +131,7 @@ def test_only_near_ties_of_float64_are_scored_one_by_one(rng, monkeypatch):
         scored.append(len(rows))
         return exact_dots(x, y, rows, columns)
 
-    monkeypatch.setattr("crosslens.alignment.products.exact_dots", counting)
+    monkeypatch.setattr("crosslens.alignment.neighbours.products.exact_dots", counting)
     x = copied(rng, "1e-6", 1000, np.float32, d=128)
     nearest_neighbours(x, x[::-1], 10)
     assert sum(scored) < 100 * 1000

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from crosslens.alignment import csls, tiles
-from crosslens.alignment.csls import adjusted_neighbours, check_rows, csls_neighbours, neighbours_both
-from crosslens.alignment.retrieval import nearest_neighbours
+from crosslens.alignment.neighbours import csls, tiles
+from crosslens.alignment.neighbours.csls import adjusted_neighbours, check_rows, csls_neighbours, neighbours_both
+from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.errors import InputError
 
 SCORES = ("cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance")

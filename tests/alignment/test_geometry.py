@@ -8,7 +8,7 @@ from scipy.spatial.distance import pdist
 from scipy.stats import spearmanr
 from sklearn.neighbors import NearestNeighbors
 
-from crosslens.alignment.geometry import mutual_knn, procrustes_distance, rsa
+from crosslens.alignment.similarity.geometry import mutual_knn, procrustes_distance, rsa
 from crosslens.errors import InputError
 
 

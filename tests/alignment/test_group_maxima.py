@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from crosslens.alignment import group_maxima
-from crosslens.alignment.group_maxima import GroupMaxima
+from crosslens.alignment.neighbours import group_maxima
+from crosslens.alignment.neighbours.group_maxima import GroupMaxima
 from crosslens.alignment.normalisation import unit_rows
 
 

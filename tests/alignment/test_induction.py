@@ -10,11 +10,11 @@ import pytest
 import scipy.linalg
 import scipy.stats
 
-from crosslens.alignment.induction import SelfLearningResult, _induce, refine, self_learning
-from crosslens.alignment.learning_state import LearningState
+from crosslens.alignment.maps.induction import SelfLearningResult, _induce, refine, self_learning
+from crosslens.alignment.maps.learning_state import LearningState
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.maps.seeds import unsupervised_seed
 from crosslens.alignment.normalisation import normalise, unit_rows
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.seeds import unsupervised_seed
 from crosslens.errors import InputError, OutputError, StoreError
 
 
@@ -160,8 +160,8 @@ def test_the_same_seed_gives_the_same_bits_and_another_does_not(rng):
 def test_the_hash_seed_of_the_process_changes_nothing():
     code = (
         "import numpy as np, hashlib\n"
-        "from crosslens.alignment.induction import self_learning\n"
-        "from crosslens.alignment.seeds import dictionary_seed, identical_words, numerals\n"
+        "from crosslens.alignment.maps.induction import self_learning\n"
+        "from crosslens.alignment.maps.seeds import dictionary_seed, identical_words, numerals\n"
         "x = np.random.default_rng(0).normal(size=(150, 8)); words = [f'w{i}' for i in range(148)] + ['1', '2']\n"
         "entries, other = {(word, word) for word in words}, words[::-1]\n"
         "seeds = identical_words(words, other), numerals(words, other), dictionary_seed(entries, words, other)\n"

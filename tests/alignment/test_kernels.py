@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment.kernels import minibatch_cka, rbf_cka, uncentred_cka
-from crosslens.alignment.similarity import linear_cka
+from crosslens.alignment.similarity.kernels import minibatch_cka, rbf_cka, uncentred_cka
+from crosslens.alignment.similarity.linear_cka import linear_cka
 from crosslens.errors import InputError
 
 

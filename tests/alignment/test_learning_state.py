@@ -7,7 +7,8 @@ import types
 import numpy as np
 import pytest
 
-from crosslens.alignment import Procrustes, induction, learning_state, self_learning
+from crosslens.alignment import Procrustes, self_learning
+from crosslens.alignment.maps import induction, learning_state
 from crosslens.errors import OutputError, StoreError
 
 SETTINGS = {"patience": 2, "keep_probability": 0.3, "vocabulary": 80, "k": 5}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment.csls import adjusted_neighbours
-from crosslens.alignment.lexicon import evaluate_lexicon, induced_dictionary, mutual_neighbours
+from crosslens.alignment.neighbours.csls import adjusted_neighbours
+from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary, mutual_neighbours
 from crosslens.errors import InputError
 from crosslens.stats import wilson_interval
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from crosslens.alignment.linear_maps import LeastSquares, pseudo_inverse, triangular_factor
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.vecmap_maps import MultiStepMap
+from crosslens.alignment.maps.linear_maps import LeastSquares, pseudo_inverse, triangular_factor
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.errors import InputError, StoreError
 
 
@@ -171,7 +171,7 @@ def test_the_rank_grows_with_no_dimension_and_falls_with_no_row(rng):
 
 def test_blocks_of_rows_change_nothing(pairs, monkeypatch):
     whole = LeastSquares().fit(*pairs)
-    monkeypatch.setattr("crosslens.alignment.linear_maps._BLOCK", 7)
+    monkeypatch.setattr("crosslens.alignment.maps.linear_maps._BLOCK", 7)
     parts = LeastSquares().fit(*pairs)
     assert np.allclose(parts.matrix_, whole.matrix_, atol=1e-12)
     assert parts.residual_ == pytest.approx(whole.residual_, rel=1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from crosslens.alignment.links import (
+from crosslens.alignment.words.links import (
     aligned_rows,
     alignment_error_interval,
     alignment_error_rate,

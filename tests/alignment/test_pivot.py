@@ -5,10 +5,10 @@ import inspect
 import numpy as np
 import pytest
 
-from crosslens.alignment.linear_maps import LeastSquares
-from crosslens.alignment.pivot import PivotMaps, map_to_pivot
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.vecmap_maps import MultiStepMap
+from crosslens.alignment.maps.linear_maps import LeastSquares
+from crosslens.alignment.maps.pivot import PivotMaps, map_to_pivot
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.errors import InputError, OutputError, StoreError
 
 

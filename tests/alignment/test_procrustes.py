@@ -8,7 +8,7 @@ import scipy.linalg
 from safetensors.numpy import save as to_safetensors
 from scipy.spatial.transform import Rotation
 
-from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
+from crosslens.alignment.maps.procrustes import Procrustes, orthogonal_procrustes
 from crosslens.errors import InputError, OutputError, StoreError
 
 
@@ -44,7 +44,7 @@ def test_it_is_scipys_map(rng):
 def test_blocks_of_rows_change_nothing(rng, monkeypatch):
     x, y = rng.normal(size=(60, 5)), rng.normal(size=(60, 5))
     whole = Procrustes().fit(x, y)
-    monkeypatch.setattr("crosslens.alignment.procrustes._BLOCK", 7)
+    monkeypatch.setattr("crosslens.alignment.maps.procrustes._BLOCK", 7)
     parts = Procrustes().fit(x, y)
     assert np.allclose(parts.rotation_, whole.rotation_, atol=1e-12)
     assert parts.residual_ == pytest.approx(whole.residual_, rel=1e-12)

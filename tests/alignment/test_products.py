@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from crosslens.alignment import tiles
+from crosslens.alignment.neighbours import tiles
+from crosslens.alignment.neighbours.products import Cosine, best_both, nearest_both, neighbourhood_means
+from crosslens.alignment.neighbours.tiles import find_both, ranks
 from crosslens.alignment.normalisation import unit_rows
-from crosslens.alignment.products import Cosine, best_both, nearest_both, neighbourhood_means
-from crosslens.alignment.tiles import find_both, ranks
 from crosslens.errors import InputError
 
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import stdtrit
 
-from crosslens.alignment.cka_products import Layer, hsic, products
-from crosslens.alignment.geometry import rsa
-from crosslens.alignment.resampling import cka_intervals, permutation_baseline
-from crosslens.alignment.similarity import linear_cka
+from crosslens.alignment.similarity.cka_products import Layer, hsic, products
+from crosslens.alignment.similarity.geometry import rsa
+from crosslens.alignment.similarity.linear_cka import linear_cka
+from crosslens.alignment.similarity.resampling import cka_intervals, permutation_baseline
 from crosslens.errors import InputError
 
 

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from crosslens.alignment import nearest_neighbours, retrieval_both_directions, retrieval_precision, tiles, unit_rows
+from crosslens.alignment import nearest_neighbours, retrieval_both_directions, retrieval_precision, unit_rows
+from crosslens.alignment.neighbours import tiles
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.errors import InputError
 from crosslens.stats import wilson_interval

@@ -8,13 +8,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from crosslens.alignment import tiles
-from crosslens.alignment.csls import adjusted_neighbours, csls_neighbours
-from crosslens.alignment.lexicon import evaluate_lexicon, induced_dictionary
+from crosslens.alignment.neighbours import tiles
+from crosslens.alignment.neighbours.csls import adjusted_neighbours, csls_neighbours
+from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
+from crosslens.alignment.neighbours.retrieval import nearest_neighbours
+from crosslens.alignment.neighbours.sentences import sentence_retrieval
 from crosslens.alignment.normalisation import unit_rows
-from crosslens.alignment.products import best_both, neighbourhood_means
-from crosslens.alignment.retrieval import nearest_neighbours
-from crosslens.alignment.sentences import sentence_retrieval
+from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment import seeds
-from crosslens.alignment.seeds import dictionary_seed, identical_words, numerals, unsupervised_seed
+from crosslens.alignment.maps import seeds
+from crosslens.alignment.maps.seeds import dictionary_seed, identical_words, numerals, unsupervised_seed
 from crosslens.errors import InputError
 
 WORDS_X = ["the", "2019", "Paris", "7", "radio", "3,5", "x2"]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment.retrieval import retrieval_both_directions
-from crosslens.alignment.sentences import sentence_retrieval
+from crosslens.alignment.neighbours.retrieval import retrieval_both_directions
+from crosslens.alignment.neighbours.sentences import sentence_retrieval
 from crosslens.errors import InputError
 from crosslens.stats import wilson_interval
 

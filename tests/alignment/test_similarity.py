@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment import linear_cka, linear_cka_layers, similarity
+from crosslens.alignment import linear_cka, linear_cka_layers
+from crosslens.alignment.similarity import linear_cka as similarity
 from crosslens.errors import InputError
 
 

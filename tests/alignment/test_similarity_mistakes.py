@@ -8,11 +8,11 @@ convention left unsaid, biased for debiased, and centring left out.
 import numpy as np
 import pytest
 
-from crosslens.alignment.canonical import pwcca, svcca
-from crosslens.alignment.cka_stream import LinearCKAStream, linear_cka_encoders
-from crosslens.alignment.geometry import procrustes_distance
-from crosslens.alignment.kernels import minibatch_cka, uncentred_cka
-from crosslens.alignment.similarity import linear_cka, linear_cka_layers
+from crosslens.alignment.similarity.canonical import pwcca, svcca
+from crosslens.alignment.similarity.cka_stream import LinearCKAStream, linear_cka_encoders
+from crosslens.alignment.similarity.geometry import procrustes_distance
+from crosslens.alignment.similarity.kernels import minibatch_cka, uncentred_cka
+from crosslens.alignment.similarity.linear_cka import linear_cka, linear_cka_layers
 from crosslens.errors import InputError
 
 

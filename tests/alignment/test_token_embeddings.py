@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment.token_embeddings import token_embedding_alignment, vocabulary_halves
+from crosslens.alignment.words.token_embeddings import token_embedding_alignment, vocabulary_halves
 from crosslens.errors import InputError
 from crosslens.stats import wilson_interval
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from crosslens.alignment.maps.procrustes import orthogonal_procrustes
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap, multi_step_maps
 from crosslens.alignment.normalisation import normalise
-from crosslens.alignment.procrustes import orthogonal_procrustes
-from crosslens.alignment.vecmap_maps import MultiStepMap, multi_step_maps
 from crosslens.errors import InputError
 
 ONLY_ORTHOGONAL = {"whiten": False, "reweight_x": 0, "reweight_y": 0, "dewhiten_x": None, "dewhiten_y": None}
@@ -156,7 +156,7 @@ def test_float32_keeps_its_precision_on_many_uneven_rows(rng):
 
 def test_blocks_of_rows_change_nothing(pairs, monkeypatch):
     whole = MultiStepMap().fit(*pairs)
-    monkeypatch.setattr("crosslens.alignment.linear_maps._BLOCK", 7)
+    monkeypatch.setattr("crosslens.alignment.maps.linear_maps._BLOCK", 7)
     parts = MultiStepMap().fit(*pairs)
     assert np.allclose(parts.map_x_ @ parts.map_y_.T, whole.map_x_ @ whole.map_y_.T, atol=1e-10)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment.word_alignment import align_argmax, align_itermax, align_softmax
+from crosslens.alignment.words.argmax import align_argmax, align_itermax, align_softmax
 from crosslens.errors import InputError
 
 LENGTHS_X, LENGTHS_Y = (5, 1, 0, 7, 3, 2, 9), (4, 2, 3, 7, 0, 2, 12)

@@ -10,14 +10,14 @@ import numpy as np
 
 from crosslens.activation_files import ActivationsWriter
 from crosslens.activation_place import read_blocks
-from crosslens.alignment.induction import SelfLearningResult, self_learning
-from crosslens.alignment.linear_maps import LeastSquares
-from crosslens.alignment.links import read_pharaoh
+from crosslens.alignment.maps.fitted import read_tensors
+from crosslens.alignment.maps.induction import SelfLearningResult, self_learning
+from crosslens.alignment.maps.linear_maps import LeastSquares
+from crosslens.alignment.maps.pivot import PivotMaps, map_to_pivot
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.alignment.normalisation import IterativeNormalisation
-from crosslens.alignment.pivot import PivotMaps, map_to_pivot
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.saved import read_tensors
-from crosslens.alignment.vecmap_maps import MultiStepMap
+from crosslens.alignment.words.links import read_pharaoh
 from crosslens.cli.stores import open_stores
 from crosslens.corpus import open_text, read_lines, read_text, read_tsv
 from crosslens.dictionaries import read_dictionary

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from crosslens.alignment.cka_products import Layer, _gram_form
+from crosslens.alignment.similarity.cka_products import Layer, _gram_form
 from crosslens.blas import blas_workers, for_each, share
 
 
@@ -77,8 +77,8 @@ def test_as_many_workers_as_blas_has_threads_and_no_more_than_asked_for(there, m
 
 @pytest.mark.parametrize("groups", [1, 3])
 def test_sums_of_tiles_are_the_same_on_any_number_of_threads(monkeypatch, groups):
-    monkeypatch.setattr("crosslens.alignment.cka_products._TILE", 30)
-    monkeypatch.setattr("crosslens.alignment.cka_products._PANEL", 70)
+    monkeypatch.setattr("crosslens.alignment.similarity.cka_products._TILE", 30)
+    monkeypatch.setattr("crosslens.alignment.similarity.cka_products._PANEL", 70)
     rng, found = np.random.default_rng(0), []
     layers = [Layer.of(rng.normal(size=(400, 40 + 40 * i)).astype(np.float32), f"layers[{i}]", min_rows=4) for i in range(3)]
     for threads in (1, 2, 3):

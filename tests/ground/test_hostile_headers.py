@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from crosslens.alignment.links import read_pharaoh
+from crosslens.alignment.words.links import read_pharaoh
 from crosslens.corpus import open_text, read_lines, read_text
 from crosslens.errors import InputError
 from crosslens.static_vectors import read_vec

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests_run_helpers import D, N, context_stores, store, word_store
 
-from crosslens.alignment.links import write_pharaoh
+from crosslens.alignment.words.links import write_pharaoh
 from crosslens.cli.main import main
 from crosslens.report import render_report
 from crosslens.run.measures import make_split

@@ -7,9 +7,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from crosslens.alignment import IterativeNormalisation, Procrustes, SelfLearningResult, induction, learning_state
-from crosslens.alignment.csls import By
-from crosslens.alignment.lexicon import evaluate_lexicon
+from crosslens.alignment import IterativeNormalisation, Procrustes, SelfLearningResult
+from crosslens.alignment.maps import induction, learning_state
+from crosslens.alignment.neighbours.csls import By
+from crosslens.alignment.words.lexicon import evaluate_lexicon
 from crosslens.cli import alignment as arguments_of_align
 from crosslens.cli.main import main
 from crosslens.dictionaries import read_dictionary

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from tests_run_helpers import store
 
-from crosslens.alignment.similarity import linear_cka
+from crosslens.alignment.similarity.linear_cka import linear_cka
 from crosslens.errors import InputError
 from crosslens.run.measures import make_split, retrieval_scores
 from crosslens.run.similarities import MEASURES, compare_stores, correlation_scores, measure_layers

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from tests_run_helpers import D, N, context_stores, word_store
 
-from crosslens.alignment.lexicon import evaluate_lexicon
-from crosslens.alignment.links import alignment_error_interval, alignment_error_rate
 from crosslens.alignment.normalisation import IterativeNormalisation
-from crosslens.alignment.word_alignment import align_argmax
+from crosslens.alignment.words.argmax import align_argmax
+from crosslens.alignment.words.lexicon import evaluate_lexicon
+from crosslens.alignment.words.links import alignment_error_interval, alignment_error_rate
 from crosslens.dictionaries import Dictionary
 from crosslens.errors import InputError
 from crosslens.run.measures import make_split

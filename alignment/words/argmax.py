@@ -1,7 +1,7 @@
 """Which word of a sentence translates which word of its translation, from the words' vectors.
 
 Any encoder's vectors will do (Jalili Sabet et al. 2020; Dou & Neubig 2021). Word vectors of many sentences are one matrix with
-``offsets``, see :func:`crosslens.alignment.links.sentence_offsets`; the result is links as in :mod:`crosslens.alignment.links`.
+``offsets``, see :func:`crosslens.alignment.words.links.sentence_offsets`; the result is links as in :mod:`crosslens.alignment.words.links`.
 """
 
 from collections.abc import Callable
@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.links import check_offsets
 from crosslens.alignment.normalisation import row_lengths
+from crosslens.alignment.words.links import check_offsets
 from crosslens.checks import check_fraction, check_matrix, check_positive_int
 from crosslens.errors import refuse
 
@@ -29,7 +29,7 @@ def align_argmax(x: ArrayLike, y: ArrayLike, offsets_x: ArrayLike, offsets_y: Ar
     Parameters
     ----------
     x, y: shape (n, d) and (m, d), the words' vectors, sentence after sentence.
-    offsets_x, offsets_y: shape (s + 1,), see :func:`crosslens.alignment.links.sentence_offsets`.
+    offsets_x, offsets_y: shape (s + 1,), see :func:`crosslens.alignment.words.links.sentence_offsets`.
 
     Returns
     -------

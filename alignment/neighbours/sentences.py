@@ -6,9 +6,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.products import Cosine
-from crosslens.alignment.retrieval import RetrievalResult, result_of
-from crosslens.alignment.tiles import Found, find_both
+from crosslens.alignment.neighbours.products import Cosine
+from crosslens.alignment.neighbours.retrieval import RetrievalResult, result_of
+from crosslens.alignment.neighbours.tiles import Found, find_both
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
 

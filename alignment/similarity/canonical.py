@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.linear_maps import above_rounding
+from crosslens.alignment.maps.linear_maps import above_rounding
 from crosslens.alignment.normalisation import check_varies
 from crosslens.checks import check_paired
 from crosslens.errors import refuse

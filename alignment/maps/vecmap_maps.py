@@ -7,9 +7,9 @@ import scipy.linalg
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.linear_maps import above_rounding, pseudo_inverse, triangular_factor
-from crosslens.alignment.procrustes import check_same_width
-from crosslens.alignment.saved import FittedEstimator
+from crosslens.alignment.maps.fitted import FittedEstimator
+from crosslens.alignment.maps.linear_maps import above_rounding, pseudo_inverse, triangular_factor
+from crosslens.alignment.maps.procrustes import check_same_width
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
 

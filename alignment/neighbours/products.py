@@ -1,6 +1,6 @@
 """Cosines of two sides in one pass: what each row's neighbourhood is like (r of CSLS), and who is nearest to whom.
 
-Rows of length 1 in; how the pass is made, and why its answers do not depend on it, is told in :mod:`crosslens.alignment.tiles`.
+Rows of length 1 in; how the pass is made, and why its answers do not depend on it, is told in :mod:`crosslens.alignment.neighbours.tiles`.
 """
 
 import dataclasses
@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.copies import Copies
+from crosslens.alignment.neighbours.copies import Copies
+from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, rounding
 from crosslens.alignment.normalisation import row_lengths
-from crosslens.alignment.tiles import Found, Scores, find_both, rounding
 from crosslens.blas import for_each
 from crosslens.checks import as_array, check_matrix, check_positive_int
 from crosslens.errors import refuse

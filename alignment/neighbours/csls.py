@@ -13,7 +13,7 @@ r_T(x) is the mean cosine of x and its ``neighbourhood`` nearest rows of all of 
 the sum, too, is over all rows of x. All are higher for closer pairs. CSLS and the margin distance order alike.
 
 Scores are float64 and computed from single pairs wherever rounding could change an order: equal ones are ordered by the lower index,
-whatever the number of threads (:mod:`crosslens.alignment.tiles`). The sums of inverted softmax alone are accurate to single precision only.
+whatever the number of threads (:mod:`crosslens.alignment.neighbours.tiles`). The sums of inverted softmax alone are accurate to single precision only.
 
 What is usual takes one pass over all products, the scores a second one. Where the products of the rows that ask take up to 512 MB they are
 kept from the first for the second; more are computed again.
@@ -27,9 +27,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.copies import Copies
-from crosslens.alignment.products import Cosine, check_same_width
-from crosslens.alignment.tiles import Found, Scores, find_both, in_threads
+from crosslens.alignment.neighbours.copies import Copies
+from crosslens.alignment.neighbours.products import Cosine, check_same_width
+from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, in_threads
 from crosslens.checks import as_array, check_matrix, check_positive_int
 from crosslens.errors import refuse
 

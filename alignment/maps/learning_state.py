@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from crosslens.alignment.saved import check_axes, read_tensors, write_tensors
+from crosslens.alignment.maps.fitted import check_axes, read_tensors, write_tensors
 from crosslens.errors import OutputError, StoreError, cut, refuse
 from crosslens.files import check_shape, same_settings
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.cka_products import Products, hsic
+from crosslens.alignment.similarity.cka_products import Products, hsic
 from crosslens.checks import check_paired, check_positive_int, check_seed
 
 __all__ = ["PermutationBaseline", "cka_intervals", "permutation_baseline"]
@@ -57,7 +57,7 @@ def permutation_baseline(
     ----------
     Davison & Hinkley 1997, Bootstrap methods and their application, section 4.3.
 
-    >>> from crosslens.alignment.similarity import linear_cka
+    >>> from crosslens.alignment.similarity.linear_cka import linear_cka
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(50, 4))
     >>> baseline = permutation_baseline(linear_cka, x, x + 0.1 * rng.normal(size=(50, 4)), permutations=99)

@@ -1,15 +1,15 @@
 """Relatives of linear CKA: with a Gaussian kernel, without centring, and averaged over batches.
 
 Each is the ratio ``HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))`` of some estimate of HSIC and some kernel:
-see :func:`crosslens.alignment.similarity.linear_cka` for the one that is usually meant.
+see :func:`crosslens.alignment.similarity.linear_cka.linear_cka` for the one that is usually meant.
 """
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, DTypeLike
 
-from crosslens.alignment.cka_products import hsic
 from crosslens.alignment.normalisation import check_varies
+from crosslens.alignment.similarity.cka_products import hsic
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
 
@@ -106,8 +106,8 @@ def minibatch_cka(x: ArrayLike, y: ArrayLike, *, batch: int = 256) -> float:
     """The estimate of linear CKA from batches of rows: debiased HSIC is averaged over batches before the ratio is taken.
 
     It is what remains of debiased CKA when only a batch is seen at a time; the larger the batch, the closer it is. With a
-    batch of n rows it *is* the debiased CKA. Where all rows can be seen, :func:`crosslens.alignment.cka_stream.linear_cka_encoders`
-    and :class:`crosslens.alignment.cka_stream.LinearCKAStream` give the exact value, in a single pass, too.
+    batch of n rows it *is* the debiased CKA. Where all rows can be seen, :func:`crosslens.alignment.similarity.cka_stream.linear_cka_encoders`
+    and :class:`crosslens.alignment.similarity.cka_stream.LinearCKAStream` give the exact value, in a single pass, too.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 A pair is computed from features, never from n × n Gram matrices: the d × d
 cross-product, and per item its squared length and its row sum in the Gram matrix. All
 pairs of layers together are computed in whichever form costs less
-(:mod:`crosslens.alignment.cka_products`).
+(:mod:`crosslens.alignment.similarity.cka_products`).
 Rows are centred and scaled before they are multiplied, block by block, so float32 is
 enough even where some dimensions have a mean of 300, and memory does not grow with n
 beyond a few numbers per item. There is no epsilon and no clamping.
@@ -26,9 +26,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.cka_products import Layer, products
 from crosslens.alignment.normalisation import check_varies
-from crosslens.alignment.resampling import cka_intervals
+from crosslens.alignment.similarity.cka_products import Layer, products
+from crosslens.alignment.similarity.resampling import cka_intervals
 from crosslens.checks import check_matrix, check_paired
 from crosslens.errors import refuse
 
@@ -105,9 +105,9 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = False) -> float:
 def linear_cka_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> LayerCKA:
     """Biased and debiased linear CKA of every pair of layers, with intervals of the debiased values.
 
-    The formulas are those of :func:`linear_cka`, the intervals those of :func:`crosslens.alignment.resampling.cka_intervals`:
+    The formulas are those of :func:`linear_cka`, the intervals those of :func:`crosslens.alignment.similarity.resampling.cka_intervals`:
     item i is in group i mod 20 (below 20 items each is a group). For more encoders, see
-    :func:`crosslens.alignment.cka_stream.linear_cka_encoders`.
+    :func:`crosslens.alignment.similarity.cka_stream.linear_cka_encoders`.
 
     Parameters
     ----------

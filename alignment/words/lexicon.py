@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.csls import By, neighbours_both, scores_of
-from crosslens.alignment.products import check_same_width
-from crosslens.alignment.seeds import check_pairs
-from crosslens.alignment.tiles import ranks
+from crosslens.alignment.maps.seeds import check_pairs
+from crosslens.alignment.neighbours.csls import By, neighbours_both, scores_of
+from crosslens.alignment.neighbours.products import check_same_width
+from crosslens.alignment.neighbours.tiles import ranks
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
 from crosslens.stats import wilson_interval
@@ -118,11 +118,11 @@ def evaluate_lexicon(
     x: shape (n, d), mapped vectors of the whole source vocabulary. y: shape (m, d), those of the target vocabulary.
     pairs: shape (p, 2), row of x and row of y; pairs that come twice count once.
     convention: see above.
-    by: what pairs are compared by (:mod:`crosslens.alignment.csls`).
+    by: what pairs are compared by (:mod:`crosslens.alignment.neighbours.csls`).
     ks: how many of the best may be looked at, each from 1 to m; without it, the convention's that are not above m.
     n_sources: how many different source words the dictionary has, before words outside the vocabularies were left out; without it,
         as many as there are in ``pairs``.
-    neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.csls.adjusted_neighbours`.
+    neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def mutual_neighbours(
     Parameters
     ----------
     x: shape (n, d). y: shape (m, d).
-    by, neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.csls.adjusted_neighbours`.
+    by, neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def induced_dictionary(
     x: shape (n, d). y: shape (m, d).
     keep: "mutual", pairs that are each other's best; "forward", each row of x with its best; "backward", each row of y with its
         best; "union", forward and backward.
-    by, neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.csls.adjusted_neighbours`.
+    by, neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
 
     Raises
     ------

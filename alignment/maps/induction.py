@@ -15,14 +15,14 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from crosslens.alignment.group_maxima import GroupMaxima
-from crosslens.alignment.learning_state import LearningState, StateFile, checksum
+from crosslens.alignment.maps.fitted import check_axes, check_columns, read_tensors, write_tensors
+from crosslens.alignment.maps.learning_state import LearningState, StateFile, checksum
+from crosslens.alignment.maps.procrustes import Procrustes, orthogonal_procrustes
+from crosslens.alignment.maps.seeds import check_pairs
+from crosslens.alignment.maps.vecmap_maps import multi_step_maps
+from crosslens.alignment.neighbours.group_maxima import GroupMaxima
+from crosslens.alignment.neighbours.products import best_both, check_same_width, neighbourhood_means
 from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
-from crosslens.alignment.procrustes import Procrustes, orthogonal_procrustes
-from crosslens.alignment.products import best_both, check_same_width, neighbourhood_means
-from crosslens.alignment.saved import check_axes, check_columns, read_tensors, write_tensors
-from crosslens.alignment.seeds import check_pairs
-from crosslens.alignment.vecmap_maps import multi_step_maps
 from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import StoreError, cut, refuse
 from crosslens.progress import Progress
@@ -133,7 +133,7 @@ def self_learning(
     ----------
     x: shape (n, d), the most frequent words first. y: shape (m, d), likewise. Rows are normalised here: length,
         centre, length.
-    pairs: shape (p, 2), rows of x and of y to start from; see :mod:`crosslens.alignment.seeds`.
+    pairs: shape (p, 2), rows of x and of y to start from; see :mod:`crosslens.alignment.maps.seeds`.
     vocabulary: how many rows of each side, the first ones, take part in the dictionary; at least k.
     k: neighbours of CSLS.
     keep_probability: the first one, above 0 and at most 1. With 1, induction is deterministic.

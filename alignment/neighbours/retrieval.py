@@ -1,7 +1,7 @@
 """Nearest neighbours by cosine similarity, and how often the right one is found.
 
 Equal similarities are ordered by index, and similarities that float32 products cannot tell apart by their exact values: see
-:mod:`crosslens.alignment.tiles`, which says how. Other scores than the cosine are in :mod:`crosslens.alignment.csls`.
+:mod:`crosslens.alignment.neighbours.tiles`, which says how. Other scores than the cosine are in :mod:`crosslens.alignment.neighbours.csls`.
 """
 
 import dataclasses
@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.products import Cosine
-from crosslens.alignment.tiles import find_both
+from crosslens.alignment.neighbours.products import Cosine
+from crosslens.alignment.neighbours.tiles import find_both
 from crosslens.checks import as_array, check_matrix, check_paired, check_positive_int
 from crosslens.errors import refuse
 from crosslens.stats import wilson_interval

@@ -10,10 +10,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from crosslens.alignment.linear_maps import LeastSquares
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.saved import check_columns, pack, read_tensors, unpack, write_tensors
-from crosslens.alignment.seeds import check_pairs
+from crosslens.alignment.maps.fitted import check_columns, pack, read_tensors, unpack, write_tensors
+from crosslens.alignment.maps.linear_maps import LeastSquares
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.maps.seeds import check_pairs
 from crosslens.checks import check_matrix
 from crosslens.errors import InputError, StoreError, cut, refuse
 from crosslens.files import check_shape
@@ -157,7 +157,7 @@ def map_to_pivot(
 
     Notes
     -----
-    :class:`crosslens.alignment.vecmap_maps.MultiStepMap` is no aligner for this: each pair of
+    :class:`crosslens.alignment.maps.vecmap_maps.MultiStepMap` is no aligner for this: each pair of
     languages gets a common space of its own from it.
 
     >>> rng = np.random.default_rng(0)

@@ -1,7 +1,7 @@
 """Linear CKA of all layers of many encoders at once: from arrays of any size, or from blocks of rows that pass by once.
 
 :func:`linear_cka_encoders` takes arrays, in memory or mapped from disk. It chooses the cheaper of two forms
-(:mod:`crosslens.alignment.cka_products`), keeps memory bounded by tiles, and can give intervals for every pair.
+(:mod:`crosslens.alignment.similarity.cka_products`), keeps memory bounded by tiles, and can give intervals for every pair.
 
 :class:`LinearCKAStream` takes blocks of rows, each seen once and then forgotten, as an encoder makes them. Its results are
 exact, too: nothing is averaged over batches. What it keeps does not grow with the number of items, but with that of pairs:
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.cka_products import Layer, hsic, products, ratios
-from crosslens.alignment.resampling import cka_intervals
-from crosslens.alignment.similarity import GROUPS, LayerCKA
+from crosslens.alignment.similarity.cka_products import Layer, hsic, products, ratios
+from crosslens.alignment.similarity.linear_cka import GROUPS, LayerCKA
+from crosslens.alignment.similarity.resampling import cka_intervals
 from crosslens.checks import check_matrix
 from crosslens.errors import refuse
 
@@ -28,7 +28,7 @@ _DRIFT = 30.0  # standard deviations that the mean may lie from that of the firs
 def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, intervals: bool = False) -> dict[tuple[str, str], LayerCKA]:
     """Biased and debiased linear CKA of every layer of each encoder with every layer of each other one.
 
-    The formulas are those of :func:`crosslens.alignment.similarity.linear_cka`. All products are computed once for all pairs, in
+    The formulas are those of :func:`crosslens.alignment.similarity.linear_cka.linear_cka`. All products are computed once for all pairs, in
     the form that costs less: by Gram matrices up to about n = 14 d, by cross-products above; neither is ever held as a
     whole. Beside the tiles (about 0.6 GB at most for d = 768), memory holds one number per item and layer.
 
@@ -51,7 +51,7 @@ def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, intervals: boo
     References
     ----------
     Kornblith et al. 2019, equation 4; Song et al. 2012, equation 5; for the intervals, see
-    :func:`crosslens.alignment.resampling.cka_intervals`.
+    :func:`crosslens.alignment.similarity.resampling.cka_intervals`.
 
     >>> rng = np.random.default_rng(0)
     >>> first = rng.normal(size=(200, 3)).astype(np.float32)

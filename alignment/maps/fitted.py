@@ -1,7 +1,7 @@
 """What all fitted aligners share: they refuse before ``fit``, and are saved and loaded as safetensors.
 
 One file holds an estimator's learnt arrays as tensors, and its class, parameters and
-learnt numbers as JSON in the file's metadata. :mod:`crosslens.alignment.pivot` keeps several in one file.
+learnt numbers as JSON in the file's metadata. :mod:`crosslens.alignment.maps.pivot` keeps several in one file.
 """
 
 import json
@@ -89,7 +89,7 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
 
     def _score(self, predicted: np.ndarray, target: np.ndarray) -> float:
         """The share of rows that are nearest to their own row of the other side, the mean of both directions."""
-        from crosslens.alignment.retrieval import retrieval_both_directions
+        from crosslens.alignment.neighbours.retrieval import retrieval_both_directions
 
         return float(np.mean([result.precision for result in retrieval_both_directions(predicted, target)]))
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from crosslens.alignment.copies import Copies
+from crosslens.alignment.neighbours.copies import Copies
 from crosslens.blas import blas_workers
 
 __all__ = ["BLOCK", "Found", "Scores", "find_both", "in_threads", "ranks", "rounding"]

@@ -5,8 +5,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.alignment.normalisation import check_varies, row_lengths
-from crosslens.alignment.retrieval import nearest_neighbours
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
 

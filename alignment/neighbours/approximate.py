@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.products import Cosine
-from crosslens.alignment.retrieval import nearest_neighbours
+from crosslens.alignment.neighbours.products import Cosine
+from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import refuse
 
@@ -58,7 +58,7 @@ def approximate_neighbours(
     """About the k keys that are most similar to each query by the cosine, best first.
 
     An index is built over the keys and asked once; the sampled queries are looked up exactly as well. Without an index,
-    :func:`crosslens.alignment.retrieval.nearest_neighbours` is exact.
+    :func:`crosslens.alignment.neighbours.retrieval.nearest_neighbours` is exact.
 
     Parameters
     ----------

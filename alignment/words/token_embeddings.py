@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.neighbours.retrieval import RetrievalResult, retrieval_precision
 from crosslens.alignment.normalisation import row_lengths
-from crosslens.alignment.procrustes import Procrustes
-from crosslens.alignment.retrieval import RetrievalResult, retrieval_precision
 from crosslens.checks import as_array, check_fraction, check_matrix, check_seed
 from crosslens.errors import refuse
 

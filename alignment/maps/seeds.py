@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
 from crosslens.alignment.normalisation import normalise
-from crosslens.alignment.products import best_both, neighbourhood_means
 from crosslens.checks import as_array, check_positive_int
 from crosslens.errors import InputError, refuse
 

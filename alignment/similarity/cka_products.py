@@ -14,7 +14,7 @@ what rounding leaves of the mean is smaller than the rounding of the numbers the
 float64; where cross-products are summed, blocks of ``_BLOCK`` rows are added in the precision of the layers.
 
 Items fall into groups (item i into group i mod ``groups``), and the sum is kept for every pair of groups: how often each
-group counts can then be changed without multiplying again (:mod:`crosslens.alignment.resampling`).
+group counts can then be changed without multiplying again (:mod:`crosslens.alignment.similarity.resampling`).
 """
 
 import contextlib
