@@ -94,7 +94,7 @@ def _choose(folder: Path) -> float:
     """The penalty that most layers choose on the development part; of two, the stricter."""
     import numpy as np
 
-    from crosslens.probes.layer_probe import LayerProbe
+    from crosslens.probes.methods.linear.layer_probe import LayerProbe
 
     chosen, counts = np.unique(LayerProbe(_PENALTIES).fit(*_open(folder, "train"), *_open(folder, "dev")).C_, return_counts=True)
     return float(chosen[counts.argmax()])
@@ -102,7 +102,7 @@ def _choose(folder: Path) -> float:
 
 def _crosslens(folder: Path, strength: float, _: float) -> list[tuple[Any, Any, int]]:
     """Coefficients on standardised features, intercepts and steps of every layer."""
-    from crosslens.probes.layer_probe import LayerProbe
+    from crosslens.probes.methods.linear.layer_probe import LayerProbe
 
     probe = LayerProbe(strength).fit(*_open(folder, "train"))
     return list(zip(probe.coef_, probe.intercept_, probe.n_iter_.tolist(), strict=True))

@@ -19,23 +19,23 @@ nothing of models, and importing it loads no torch; what needs a model takes a c
 if __name__ != "crosslens.probes":
     raise ImportError("import this package as crosslens.probes, not as probes")
 
-from crosslens.probes.control_tasks import control_labels
-from crosslens.probes.controls import Accuracy, majority_accuracy, shuffled_labels
-from crosslens.probes.description_length import DescriptionLength, description_length
-from crosslens.probes.evaluation import ProbeResult, probe_layers
-from crosslens.probes.language_id import LanguageIdResult, LanguageIdSettings, identify_languages, language_id
-from crosslens.probes.layer_mix import LayerMix
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.linear import LinearProbe
-from crosslens.probes.mlp_probe import MLPProbe
-from crosslens.probes.number_probes import probe_numbers
-from crosslens.probes.paired_tests import PairedTest, compare_all, holm, mcnemar, permutation_test
-from crosslens.probes.parts import Parts, hold_out_dev, stratified_parts
-from crosslens.probes.regression import LayerRidge
-from crosslens.probes.rows import TakenRows
-from crosslens.probes.structural import StructuralProbe
-from crosslens.probes.structural_scores import structural_scores
-from crosslens.probes.surface_baselines import fasttext_baseline, ngram_baseline
+from crosslens.probes.methods.control_tasks import control_labels
+from crosslens.probes.methods.controls import Accuracy, majority_accuracy, shuffled_labels
+from crosslens.probes.methods.description_length import DescriptionLength, description_length
+from crosslens.probes.methods.evaluation import ProbeResult, probe_layers
+from crosslens.probes.methods.language_id import LanguageIdResult, LanguageIdSettings, identify_languages, language_id
+from crosslens.probes.methods.linear.layer_mix import LayerMix
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.linear.linear import LinearProbe
+from crosslens.probes.methods.linear.mlp_probe import MLPProbe
+from crosslens.probes.methods.linear.regression import LayerRidge
+from crosslens.probes.methods.number_probes import probe_numbers
+from crosslens.probes.methods.paired_tests import PairedTest, compare_all, holm, mcnemar, permutation_test
+from crosslens.probes.methods.rows import TakenRows
+from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
+from crosslens.probes.methods.structural import StructuralProbe
+from crosslens.probes.methods.structural_scores import structural_scores
+from crosslens.probes.methods.surface_baselines import fasttext_baseline, ngram_baseline
 
 __all__ = [
     "Accuracy",

@@ -136,7 +136,7 @@ def compare_runs(runs: ProbeRuns) -> RunComparison:
 
 
 def _holm(p: list[float]) -> list[float]:
-    from crosslens.probes.paired_tests import holm
+    from crosslens.probes.methods.paired_tests import holm
 
     return [float(value) for value in holm(p)]
 
@@ -174,7 +174,7 @@ _Tested = tuple[tuple[float, float], float, float, float, float]  # both values,
 
 def _share_test(one: np.ndarray, other: np.ndarray, groups: np.ndarray) -> _Tested:
     """McNemar's test of what is right and wrong, over groups of items."""
-    from crosslens.probes.paired_tests import mcnemar
+    from crosslens.probes.methods.paired_tests import mcnemar
 
     test = mcnemar(one == 1, other == 1, groups=groups)
     return (float(one.mean()), float(other.mean())), test.difference, test.low, test.high, test.p

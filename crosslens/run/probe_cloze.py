@@ -7,7 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crosslens.minimal_pair_files import MinimalPair
-from crosslens.probes.minimal_pairs import CategoryResult, PairResult, PairScores, judge, score_sentences, score_words, sentence_frames
+from crosslens.probes.methods.minimal_pairs import (
+    CategoryResult,
+    PairResult,
+    PairScores,
+    judge,
+    score_sentences,
+    score_words,
+    sentence_frames,
+)
 from crosslens.run.probe_items import Measured, TestItems, text_names
 from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score

@@ -15,7 +15,7 @@ import numpy as np
 
 from crosslens.errors import InputError
 from crosslens.outcomes import Outcomes, pair_outcomes
-from crosslens.probes.paired_tests import holm, mcnemar
+from crosslens.probes.methods.paired_tests import holm, mcnemar
 from crosslens.score import Score
 from crosslens.stats import spearman_difference
 
@@ -30,7 +30,7 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
 
     What is right or wrong is compared by McNemar's test, with groups of items (words of a sentence, say) that stand and fall together;
     cosines by the difference of their Spearman correlations with the ratings. A row has the condition "paired_test", and in its
-    details the fields of :class:`crosslens.probes.paired_tests.PairedTest` that fit. Where a test cannot be made (too few items) the value
+    details the fields of :class:`crosslens.probes.methods.paired_tests.PairedTest` that fit. Where a test cannot be made (too few items) the value
     is NaN, with the reason; two that share no items are not compared.
 
     Parameters

@@ -23,9 +23,9 @@ from crosslens.errors import InputError, refuse
 from crosslens.files import sha256_file
 from crosslens.labelled_text import LabelledText, first_two_sentences, read_labelled_text, read_table, read_wili
 from crosslens.minimal_pair_files import MinimalPair, read_minimal_pairs
-from crosslens.probes.language_id import LANGUAGE_ID_SETTINGS
-from crosslens.probes.marvin_linzen import GROUPS, marvin_linzen_pairs
-from crosslens.probes.parts import Parts, hold_out_dev, stratified_parts
+from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS
+from crosslens.probes.methods.marvin_linzen import GROUPS, marvin_linzen_pairs
+from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.run.probe_cloze import PairsTask
 from crosslens.run.probe_meaning import ScwsTask, WicTask
 from crosslens.run.probe_numbers import NumberTask, number_parts, read_numbers

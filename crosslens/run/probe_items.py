@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosslens.outcomes import Outcomes, item_ids
-from crosslens.probes.evaluation import Answers, ProbeResult
-from crosslens.probes.parts import Parts
+from crosslens.probes.methods.evaluation import Answers, ProbeResult
+from crosslens.probes.methods.splits import Parts
 from crosslens.score import Score, SharedTexts
 
 __all__ = ["Measured", "Shared", "TestItems", "control_name", "probe_outcomes", "shared_texts", "text_names"]

@@ -8,10 +8,10 @@ import numpy as np
 
 from crosslens.errors import refuse
 from crosslens.outcomes import Outcomes
-from crosslens.probes.controls import Accuracy
-from crosslens.probes.parts import Parts
-from crosslens.probes.scws import ScwsResult, cosines, missing_rows, scws
-from crosslens.probes.wic import REPRESENTATIONS, WicPart, WicVectors, wic
+from crosslens.probes.methods.controls import Accuracy
+from crosslens.probes.methods.scws import ScwsResult, cosines, missing_rows, scws
+from crosslens.probes.methods.splits import Parts
+from crosslens.probes.methods.wic import REPRESENTATIONS, WicPart, WicVectors, wic
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_splits import normal_texts
 from crosslens.run.probe_tasks import Given, Task, Text

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.probes.evaluation import PENALTIES, probe_layers
-from crosslens.probes.layer_mix import MixProbe
-from crosslens.probes.parts import Parts
+from crosslens.probes.methods.evaluation import PENALTIES, probe_layers
+from crosslens.probes.methods.linear.layer_mix import MixProbe
+from crosslens.probes.methods.splits import Parts
 from crosslens.run.probe_items import Measured, Shared, TestItems, probe_outcomes
 from crosslens.run.probe_scores import probe_scores
 
@@ -34,7 +34,7 @@ def measure_mix(
 
     Parameters
     ----------
-    common: encoder and seed. given: other arguments of :func:`crosslens.probes.evaluation.probe_layers`.
+    common: encoder and seed. given: other arguments of :func:`crosslens.probes.methods.evaluation.probe_layers`.
     """
     seeds, name = (int(common["seed"]),), f"{task}:mix"
     result = probe_layers(layers, labels, parts, **given, seeds=seeds, probe=MixProbe(PENALTIES))

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.probes.control_tasks import selectivity
-from crosslens.probes.controls import Accuracy
-from crosslens.probes.evaluation import Answers, ProbeResult
+from crosslens.probes.methods.control_tasks import selectivity
+from crosslens.probes.methods.controls import Accuracy
+from crosslens.probes.methods.evaluation import Answers, ProbeResult
 from crosslens.run.probe_items import Shared, control_name
 from crosslens.score import Score
 from crosslens.stats import cluster_sums, paired_interval, share_interval

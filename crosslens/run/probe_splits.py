@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslens.corpus import Corpus
-from crosslens.probes.parts import Parts, hold_out_dev, stratified_parts
+from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 
 __all__ = ["PARTS", "SHARES", "choose", "normal_texts", "ranges", "some", "treebank_parts"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.probes.surface_baselines import fasttext_baseline, ngram_baseline
+from crosslens.probes.methods.surface_baselines import fasttext_baseline, ngram_baseline
 from crosslens.run.probe_items import Measured, text_names
 from crosslens.run.probe_tasks import SentenceTask
 from crosslens.score import Score

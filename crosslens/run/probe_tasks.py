@@ -21,12 +21,12 @@ import numpy as np
 from crosslens.activations import Activations
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.probes.evaluation import PENALTIES, probe_layers
-from crosslens.probes.language_id import LanguageIdSettings
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.mlp_probe import LayerMLP
-from crosslens.probes.parts import Parts
-from crosslens.probes.rows import TakenRows
+from crosslens.probes.methods.evaluation import PENALTIES, probe_layers
+from crosslens.probes.methods.language_id import LanguageIdSettings
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.linear.mlp_probe import LayerMLP
+from crosslens.probes.methods.rows import TakenRows
+from crosslens.probes.methods.splits import Parts
 from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts, text_names
 from crosslens.run.probe_mix import measure_mix
 from crosslens.run.probe_scores import probe_scores

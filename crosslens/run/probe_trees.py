@@ -8,10 +8,10 @@ import numpy as np
 
 from crosslens.errors import refuse
 from crosslens.outcomes import Outcomes
-from crosslens.probes.parts import Parts
-from crosslens.probes.rows import TakenRows
-from crosslens.probes.structural import StructuralProbe
-from crosslens.probes.structural_scores import StructuralScore, StructuralScores, structural_scores
+from crosslens.probes.methods.rows import TakenRows
+from crosslens.probes.methods.splits import Parts
+from crosslens.probes.methods.structural import StructuralProbe
+from crosslens.probes.methods.structural_scores import StructuralScore, StructuralScores, structural_scores
 from crosslens.progress import Progress
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_scores import without_shared

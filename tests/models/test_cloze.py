@@ -29,7 +29,7 @@ from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.saved.interop import export_model
 from crosslens.models.scoring.cloze import ClozeScorer, load_scorer
 from crosslens.models.scoring.cloze_model import LanguageModel
-from crosslens.probes.minimal_pairs import score_sentences, score_words
+from crosslens.probes.methods.minimal_pairs import score_sentences, score_words
 
 MASKED = ["bert", "roberta", "xlm-roberta", "distilbert", "modernbert", "ours", "ours, plain"]
 SENTENCES = ["The cat sat on the mat.", "the dog ran", "the dogs and the cats ran on the mat.", "the dog ran", "кот и собака"]

@@ -6,7 +6,7 @@ from sklearn.metrics import confusion_matrix, f1_score
 
 from crosslens.errors import InputError
 from crosslens.probes import Accuracy, majority_accuracy, shuffled_labels
-from crosslens.probes.controls import confusion_counts, f1_per_class, macro_f1, number_labels, unseen_labels
+from crosslens.probes.methods.controls import confusion_counts, f1_per_class, macro_f1, number_labels, unseen_labels
 from crosslens.stats import wilson_interval
 
 

@@ -6,8 +6,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from crosslens.errors import InputError
-from crosslens.probes.description_length import PORTIONS, description_length
-from crosslens.probes.layer_probe import LayerProbe
+from crosslens.probes.methods.description_length import PORTIONS, description_length
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
 
 
 def vectors(seed=0, n=600, d=4, apart=2.0, classes=3):

@@ -9,12 +9,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crosslens.errors import InputError
-from crosslens.probes.control_tasks import control_labels, selectivity
-from crosslens.probes.controls import majority_accuracy
-from crosslens.probes.description_length import description_length
-from crosslens.probes.evaluation import Answers, probe_layers
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.parts import Parts
+from crosslens.probes.methods.control_tasks import control_labels, selectivity
+from crosslens.probes.methods.controls import majority_accuracy
+from crosslens.probes.methods.description_length import description_length
+from crosslens.probes.methods.evaluation import Answers, probe_layers
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.splits import Parts
 from crosslens.stats import wilson_interval
 
 TRAIN, DEV, TEST = range(300), range(300, 380), range(380, 500)

@@ -6,10 +6,10 @@ from sklearn.metrics import confusion_matrix, f1_score
 
 from crosslens.errors import InputError
 from crosslens.probes import LinearProbe, language_id, majority_accuracy, shuffled_labels
-from crosslens.probes.evaluation import probe_layers
-from crosslens.probes.language_id import LANGUAGE_ID_SETTINGS, identify_languages
-from crosslens.probes.parts import stratified_parts
-from crosslens.probes.softmax_by_adam import SoftmaxByAdam
+from crosslens.probes.methods.evaluation import probe_layers
+from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS, identify_languages
+from crosslens.probes.methods.linear.softmax_by_adam import SoftmaxByAdam
+from crosslens.probes.methods.splits import stratified_parts
 from crosslens.stats import wilson_interval
 
 LANGUAGES = ("swa", "deu", "eng")  # not in sorted order

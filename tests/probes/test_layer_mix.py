@@ -7,12 +7,12 @@ from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.errors import InputError
-from crosslens.probes.evaluation import probe_layers
-from crosslens.probes.layer_mix import LayerMix, MixedSurprise, MixProbe
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.linear import LinearProbe
-from crosslens.probes.parts import Parts
-from crosslens.probes.rows import BLOCK, StandardisedLayer
+from crosslens.probes.methods.evaluation import probe_layers
+from crosslens.probes.methods.linear.layer_mix import LayerMix, MixedSurprise, MixProbe
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.linear.linear import LinearProbe
+from crosslens.probes.methods.rows import BLOCK, StandardisedLayer
+from crosslens.probes.methods.splits import Parts
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from crosslens import progress
 from crosslens.errors import InputError
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.linear import LinearProbe
-from crosslens.probes.rows import BLOCK, TakenRows
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.linear.linear import LinearProbe
+from crosslens.probes.methods.rows import BLOCK, TakenRows
 
 
 @pytest.fixture

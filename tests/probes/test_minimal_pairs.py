@@ -8,7 +8,7 @@ import pytest
 
 from crosslens.errors import InputError
 from crosslens.minimal_pair_files import MinimalPair
-from crosslens.probes.minimal_pairs import REASONS, PairScores, judge, score_sentences, score_words
+from crosslens.probes.methods.minimal_pairs import REASONS, PairScores, judge, score_sentences, score_words
 from crosslens.stats import wilson_interval
 from crosslens.words import whitespace_spans
 
@@ -137,7 +137,7 @@ def test_blocks_make_no_difference(monkeypatch):
     pairs = [pair(one.good, one.bad) for one in pairs]
     toy = Vocabulary(["a", "b", "c"])
     whole = score_words(pairs, toy.tokenise, toy.score)
-    monkeypatch.setattr("crosslens.probes.minimal_pairs._BLOCK", 2)
+    monkeypatch.setattr("crosslens.probes.methods.minimal_pairs._BLOCK", 2)
     parts = score_words(pairs, toy.tokenise, toy.score)
     assert whole.reasons == parts.reasons
     assert np.array_equal(whole.good, parts.good, equal_nan=True)

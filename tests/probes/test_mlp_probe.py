@@ -7,8 +7,8 @@ from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
 
 from crosslens.errors import InputError
-from crosslens.probes.linear import LinearProbe
-from crosslens.probes.mlp_probe import MLPProbe
+from crosslens.probes.methods.linear.linear import LinearProbe
+from crosslens.probes.methods.linear.mlp_probe import MLPProbe
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crosslens.errors import InputError
-from crosslens.probes.number_probes import NumberAnswers, probe_numbers
-from crosslens.probes.parts import Parts
+from crosslens.probes.methods.number_probes import NumberAnswers, probe_numbers
+from crosslens.probes.methods.splits import Parts
 from crosslens.stats import spearman_interval
 
 PARTS = Parts(range(200), range(250, 330), range(200, 250))

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binomtest
 
 from crosslens.errors import InputError
-from crosslens.probes.controls import macro_f1
-from crosslens.probes.paired_tests import compare_all, holm, mcnemar, permutation_test
+from crosslens.probes.methods.controls import macro_f1
+from crosslens.probes.methods.paired_tests import compare_all, holm, mcnemar, permutation_test
 from crosslens.stats import paired_interval
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.probes.parts import Parts, hold_out_dev, stratified_parts
+from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 
 
 def rows_of(parts):

@@ -10,8 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crosslens.errors import InputError
-from crosslens.probes.regression import LayerRidge
-from crosslens.probes.rows import BLOCK, TakenRows
+from crosslens.probes.methods.linear.regression import LayerRidge
+from crosslens.probes.methods.rows import BLOCK, TakenRows
 
 
 @pytest.fixture

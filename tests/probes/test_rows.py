@@ -9,7 +9,7 @@ import sklearn
 from sklearn.preprocessing import StandardScaler
 
 from crosslens.errors import InputError
-from crosslens.probes.rows import BLOCK, StandardisedLayer, TakenRows, check_layers, check_same_layers
+from crosslens.probes.methods.rows import BLOCK, StandardisedLayer, TakenRows, check_layers, check_same_layers
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from crosslens.errors import InputError
-from crosslens.probes.scws import cosines, missing_rows, scws
+from crosslens.probes.methods.scws import cosines, missing_rows, scws
 from crosslens.stats import spearman_interval
 
 

@@ -6,7 +6,7 @@ import torch
 from sklearn.base import clone
 
 from crosslens.errors import InputError
-from crosslens.probes.softmax_by_adam import SoftmaxByAdam
+from crosslens.probes.methods.linear.softmax_by_adam import SoftmaxByAdam
 
 
 def data(seed=0, n=130, d=5, layers=2):

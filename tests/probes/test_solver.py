@@ -6,9 +6,8 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from crosslens.errors import InputError
-from crosslens.probes import solver
-from crosslens.probes.rows import BLOCK, StandardisedLayer
-from crosslens.probes.solver import (
+from crosslens.probes.methods.linear import solver
+from crosslens.probes.methods.linear.solver import (
     Preconditioner,
     Surprise,
     check_strengths,
@@ -19,6 +18,7 @@ from crosslens.probes.solver import (
     residuals_in_place,
     rough_start,
 )
+from crosslens.probes.methods.rows import BLOCK, StandardisedLayer
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.errors import InputError
-from crosslens.probes import structural
-from crosslens.probes.structural import StructuralProbe, structural_loss
-from crosslens.probes.structural_scores import structural_scores
+from crosslens.probes.methods import structural
+from crosslens.probes.methods.structural import StructuralProbe, structural_loss
+from crosslens.probes.methods.structural_scores import structural_scores
 from crosslens.word_labels import tree_depths, tree_distances
 
 KINDS = ("distance", "depth")

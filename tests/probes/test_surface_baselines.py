@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from crosslens.errors import InputError, OutputError
-from crosslens.probes.surface_baselines import fasttext_baseline, ngram_baseline
+from crosslens.probes.methods.surface_baselines import fasttext_baseline, ngram_baseline
 
 SYLLABLES = {"alpha": "ba be bi bo bu", "beta": "ka ke ki ko ku", "gamma": "ba ke bi ko zu"}
 

@@ -7,10 +7,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from crosslens.errors import InputError
-from crosslens.probes.controls import Accuracy, shuffled_labels
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.parts import stratified_parts
-from crosslens.probes.wic import REPRESENTATIONS, WicVectors, best_threshold, wic
+from crosslens.probes.methods.controls import Accuracy, shuffled_labels
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.splits import stratified_parts
+from crosslens.probes.methods.wic import REPRESENTATIONS, WicVectors, best_threshold, wic
 
 D = 5
 

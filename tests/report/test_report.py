@@ -496,7 +496,7 @@ def test_the_report_stands_on_the_ground_floor() -> None:
         "crosslens.outcomes",
         "crosslens.selection",
     }
-    tests = ("probes_comparison.py", "crosslens.probes.paired_tests")  # several runs are compared by the methods of a room
+    tests = ("probes_comparison.py", "crosslens.probes.methods.paired_tests")  # several runs are compared by the methods of a room
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):

@@ -27,7 +27,7 @@ from crosslens.labelled_text import first_two_sentences
 from crosslens.models.saved import loading
 from crosslens.models.scoring import cloze
 from crosslens.outcomes import read_outcomes
-from crosslens.probes.linear import LinearProbe
+from crosslens.probes.methods.linear.linear import LinearProbe
 from crosslens.run.battery import Battery, run_battery
 from crosslens.run.probe_summary import coverage_table, summary_notes, summary_table, tables, test_table
 from crosslens.score import Score, read_scores

@@ -3,7 +3,7 @@
 import numpy as np
 
 from crosslens.corpus import read_text
-from crosslens.probes.parts import stratified_parts
+from crosslens.probes.methods.splits import stratified_parts
 from crosslens.recipes.quickstart import DATA
 from crosslens.run.probe_surface import surface_scores
 from crosslens.run.probe_tasks import SentenceTask, Text

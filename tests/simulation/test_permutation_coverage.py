@@ -5,8 +5,8 @@ import pytest
 from coverage import COVERS, REJECTS, rejections
 
 from crosslens.outcomes import Outcomes, item_ids
-from crosslens.probes.controls import macro_f1
-from crosslens.probes.paired_tests import permutation_test
+from crosslens.probes.methods.controls import macro_f1
+from crosslens.probes.methods.paired_tests import permutation_test
 from crosslens.run.probe_comparison import paired_tests
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 from coverage import COVERS, REJECTS, clusters, coverage, differing, rejections
 from scipy.stats import binom, spearmanr
 
-from crosslens.probes.control_tasks import selectivity
-from crosslens.probes.paired_tests import holm, mcnemar
+from crosslens.probes.methods.control_tasks import selectivity
+from crosslens.probes.methods.paired_tests import holm, mcnemar
 from crosslens.stats import (
     difference_interval,
     jackknife_interval,

@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 
 from crosslens.blas import share
 from crosslens.errors import refuse
-from crosslens.probes.rows import BLOCK, StandardisedLayer, TakenRows
+from crosslens.probes.methods.rows import BLOCK, StandardisedLayer, TakenRows
 
 __all__ = [
     "Minimum",

@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import Accuracy, check_classes, majority_accuracy, shuffled_labels
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.parts import stratified_parts
-from crosslens.probes.refit import LayerProbes
-from crosslens.probes.rows import TakenRows, is_layer
-from crosslens.probes.scws import cosines, missing_rows
+from crosslens.probes.methods.controls import Accuracy, check_classes, majority_accuracy, shuffled_labels
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.linear.refit import LayerProbes
+from crosslens.probes.methods.rows import TakenRows, is_layer
+from crosslens.probes.methods.scws import cosines, missing_rows
+from crosslens.probes.methods.splits import stratified_parts
 
 __all__ = ["REPRESENTATIONS", "WicPart", "WicResult", "WicVectors", "best_threshold", "wic"]
 
@@ -126,7 +126,7 @@ def wic(
     parts: "train" and at least one more, "dev" and "test" say.
     representation: one of :data:`REPRESENTATIONS`.
     random_encoder: the same parts as vectors of an encoder of this shape whose weights are random: what tokens alone tell.
-    penalties: values of C to choose from, the inverse strength of the L2 penalty; see :class:`crosslens.probes.layer_probe.LayerProbe`.
+    penalties: values of C to choose from, the inverse strength of the L2 penalty; see :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`.
     held_out: share of the training items on which the penalty is chosen; not used for a threshold or a single penalty.
     seed: draws the held-out items and the control's shuffled answers.
 

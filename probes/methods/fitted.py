@@ -10,8 +10,8 @@ from sklearn.exceptions import NotFittedError
 
 from crosslens.checks import check_matrix
 from crosslens.errors import InputError, refuse
-from crosslens.probes.controls import check_classes
-from crosslens.probes.rows import check_layers, check_same_layers
+from crosslens.probes.methods.controls import check_classes
+from crosslens.probes.methods.rows import check_layers, check_same_layers
 
 __all__ = ["LabelProbe", "NotFitted", "check_fitted", "check_seen", "development_layers", "fitted_layers", "fitted_matrix"]
 

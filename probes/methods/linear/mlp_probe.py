@@ -13,11 +13,11 @@ from sklearn.neural_network import MLPClassifier
 
 from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes
-from crosslens.probes.fitted import LabelProbe, check_fitted, check_seen, fitted_matrix
-from crosslens.probes.linear import class_codes
-from crosslens.probes.rows import StandardisedLayer
-from crosslens.probes.solver import check_strengths
+from crosslens.probes.methods.controls import check_classes
+from crosslens.probes.methods.fitted import LabelProbe, check_fitted, check_seen, fitted_matrix
+from crosslens.probes.methods.linear.linear import class_codes
+from crosslens.probes.methods.linear.solver import check_strengths
+from crosslens.probes.methods.rows import StandardisedLayer
 
 __all__ = ["LayerMLP", "MLPProbe"]
 
@@ -126,7 +126,7 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
 
 
 class LayerMLP(BaseEstimator):
-    """An :class:`MLPProbe` for each of L layers, for :func:`crosslens.probes.evaluation.probe_layers`.
+    """An :class:`MLPProbe` for each of L layers, for :func:`crosslens.probes.methods.evaluation.probe_layers`.
 
     Parameters
     ----------

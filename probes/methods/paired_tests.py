@@ -203,7 +203,7 @@ def permutation_test(
     Parameters
     ----------
     first, second: shape (n,), the two answers to each item. y: shape (n,), what is true.
-    score: true, answers -> a number, the same for any order of items: :func:`crosslens.probes.controls.macro_f1`, say.
+    score: true, answers -> a number, the same for any order of items: :func:`crosslens.probes.methods.controls.macro_f1`, say.
     samples: permutations, and samples of the bootstrap; the smallest p is 1 / (1 + samples).
     seed: draws both.
 

@@ -11,10 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes
-from crosslens.probes.fitted import LabelProbe, check_fitted, fitted_matrix
-from crosslens.probes.rows import StandardisedLayer
-from crosslens.probes.solver import Surprise, fit_softmax, frequencies
+from crosslens.probes.methods.controls import check_classes
+from crosslens.probes.methods.fitted import LabelProbe, check_fitted, fitted_matrix
+from crosslens.probes.methods.linear.solver import Surprise, fit_softmax, frequencies
+from crosslens.probes.methods.rows import StandardisedLayer
 
 __all__ = ["LinearProbe", "class_codes", "logits", "own_rows"]
 

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from crosslens.blas import for_each
 from crosslens.checks import as_array
 from crosslens.errors import InputError, refuse
-from crosslens.probes.fitted import development_layers, fitted_layers
-from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import check_strengths
+from crosslens.probes.methods.fitted import development_layers, fitted_layers
+from crosslens.probes.methods.linear.solver import check_strengths
+from crosslens.probes.methods.rows import StandardisedLayer, check_layers
 
 __all__ = ["LayerRidge"]
 
@@ -60,7 +60,7 @@ class LayerRidge(BaseEstimator):
 
         Parameters
         ----------
-        layers: L layers of shape (n, d), as :class:`crosslens.probes.layer_probe.LayerProbe` takes them.
+        layers: L layers of shape (n, d), as :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe` takes them.
         y: shape (n,), or (n, t) for t numbers of each row, which share a penalty.
         dev_layers, dev_y: the development part, m rows of the same layers, to choose among several penalties by.
 

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_matrix, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import Accuracy, confusion_counts, f1_per_class, majority_accuracy, shuffled_labels
-from crosslens.probes.evaluation import ProbeResult, probe_layers
-from crosslens.probes.linear import LinearProbe
-from crosslens.probes.parts import Parts
-from crosslens.probes.softmax_by_adam import SoftmaxByAdam
+from crosslens.probes.methods.controls import Accuracy, confusion_counts, f1_per_class, majority_accuracy, shuffled_labels
+from crosslens.probes.methods.evaluation import ProbeResult, probe_layers
+from crosslens.probes.methods.linear.linear import LinearProbe
+from crosslens.probes.methods.linear.softmax_by_adam import SoftmaxByAdam
+from crosslens.probes.methods.splits import Parts
 
 __all__ = ["LANGUAGE_ID_SETTINGS", "LanguageIdResult", "LanguageIdSettings", "identify_languages", "language_id"]
 
@@ -49,7 +49,7 @@ class LanguageIdSettings:
         return "pair" if self.text == "first_two_sentences" else "sentence"
 
     def probe(self, seed: int) -> SoftmaxByAdam | None:
-        """The probe for :func:`crosslens.probes.evaluation.probe_layers`; None for its own.
+        """The probe for :func:`crosslens.probes.methods.evaluation.probe_layers`; None for its own.
 
         >>> LANGUAGE_ID_SETTINGS["paper"].probe(0).epochs
         10
@@ -92,11 +92,11 @@ def identify_languages(
     layers: L layers of shape (n, d), extracted as ``settings.unit`` and ``settings.special_tokens`` say.
     languages: shape (n,). parts: rows of train, dev and test; translations of each other belong in one part.
     settings: a value of ``LANGUAGE_ID_SETTINGS``, or others.
-    random_layers, seeds: as for :func:`crosslens.probes.evaluation.probe_layers`; the first seed orders Adam's batches.
+    random_layers, seeds: as for :func:`crosslens.probes.methods.evaluation.probe_layers`; the first seed orders Adam's batches.
 
     Raises
     ------
-    InputError: as :func:`crosslens.probes.evaluation.probe_layers` refuses.
+    InputError: as :func:`crosslens.probes.methods.evaluation.probe_layers` refuses.
 
     References
     ----------

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from crosslens.checks import check_labels
 from crosslens.errors import refuse
 from crosslens.minimal_pair_files import MinimalPair
-from crosslens.probes.controls import Accuracy
+from crosslens.probes.methods.controls import Accuracy
 from crosslens.words import Span, whitespace_spans
 
 __all__ = [
@@ -277,7 +277,7 @@ def judge(
     scores: of these pairs.
     rule: "paper", what is not covered does not count (Artetxe et al. 2020); or "bert-syntax", words that are not in the vocabulary as
         one piece count as errors, which is what Goldberg's code does with Marvin & Linzen's pairs.
-    groups: name to categories (:data:`crosslens.probes.marvin_linzen.GROUPS`); None means one group of all.
+    groups: name to categories (:data:`crosslens.probes.methods.marvin_linzen.GROUPS`); None means one group of all.
     clusters: which pairs stand and fall together (:func:`sentence_frames`), for intervals; None means that they are independent.
 
     Raises

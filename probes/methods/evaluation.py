@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.control_tasks import control_labels, mean_difference, selectivity
-from crosslens.probes.controls import (
+from crosslens.probes.methods.control_tasks import control_labels, mean_difference, selectivity
+from crosslens.probes.methods.controls import (
     Accuracy,
     check_classes,
     confusion_counts,
@@ -22,12 +22,12 @@ from crosslens.probes.controls import (
     type_majority,
     unseen_labels,
 )
-from crosslens.probes.description_length import DescriptionLength, description_length
-from crosslens.probes.layer_mix import MixProbe
-from crosslens.probes.layer_probe import LayerProbe
-from crosslens.probes.parts import Parts
-from crosslens.probes.refit import LayerProbes
-from crosslens.probes.rows import TakenRows, check_layers
+from crosslens.probes.methods.description_length import DescriptionLength, description_length
+from crosslens.probes.methods.linear.layer_mix import MixProbe
+from crosslens.probes.methods.linear.layer_probe import LayerProbe
+from crosslens.probes.methods.linear.refit import LayerProbes
+from crosslens.probes.methods.rows import TakenRows, check_layers
+from crosslens.probes.methods.splits import Parts
 from crosslens.stats import jackknife_interval
 
 __all__ = ["PENALTIES", "Answers", "ControlTask", "ProbeResult", "probe_layers"]
@@ -212,8 +212,8 @@ def probe_layers(
     groups: shape (n,), which items stand and fall together, the words of a sentence say: intervals are then those of clusters.
     seeds: each draws a control task and a bootstrap sample of the training items; none of them leaves both out.
     penalties: inverse strengths C to choose from on the development part; ``PENALTIES`` without it. A single one needs no such part.
-    probe: what to train instead of :class:`crosslens.probes.layer_probe.LayerProbe`, such as a
-        :class:`crosslens.probes.layer_mix.MixProbe`, whose answers stand as those of a single layer; cloned for each
+    probe: what to train instead of :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`, such as a
+        :class:`crosslens.probes.methods.linear.layer_mix.MixProbe`, whose answers stand as those of a single layer; cloned for each
         use. It is to have ``fit(layers, y)``,
         which may take development layers and labels too, and ``predict(layers)``.
     mdl: also measure the description length of the training labels (Voita & Titov 2020), in the order that the first seed draws.

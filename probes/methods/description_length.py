@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes
-from crosslens.probes.refit import LayerProbes
-from crosslens.probes.rows import TakenRows, check_layers
+from crosslens.probes.methods.controls import check_classes
+from crosslens.probes.methods.linear.refit import LayerProbes
+from crosslens.probes.methods.rows import TakenRows, check_layers
 
 __all__ = ["PORTIONS", "DescriptionLength", "description_length"]
 
@@ -68,7 +68,7 @@ def description_length(
 
     Raises
     ------
-    InputError: a single label, other portions, or as :class:`crosslens.probes.layer_probe.LayerProbe` refuses.
+    InputError: a single label, other portions, or as :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe` refuses.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(400) % 2

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes
+from crosslens.probes.methods.controls import check_classes
 from crosslens.stats import cluster_sums, difference_interval
 
 __all__ = ["control_labels", "mean_difference", "selectivity"]

@@ -15,11 +15,20 @@ from sklearn.exceptions import ConvergenceWarning
 from crosslens.blas import for_each
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes
-from crosslens.probes.fitted import check_seen, development_layers, fitted_layers
-from crosslens.probes.linear import class_codes, logits, own_rows
-from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import Minimum, Surprise, check_strengths, fit_softmax, frequencies, new_pairs, residuals_in_place, rough_start
+from crosslens.probes.methods.controls import check_classes
+from crosslens.probes.methods.fitted import check_seen, development_layers, fitted_layers
+from crosslens.probes.methods.linear.linear import class_codes, logits, own_rows
+from crosslens.probes.methods.linear.solver import (
+    Minimum,
+    Surprise,
+    check_strengths,
+    fit_softmax,
+    frequencies,
+    new_pairs,
+    residuals_in_place,
+    rough_start,
+)
+from crosslens.probes.methods.rows import StandardisedLayer, check_layers
 from crosslens.progress import Progress
 
 __all__ = ["LayerProbe"]
@@ -46,7 +55,7 @@ class LayerProbe(BaseEstimator):
     ----------
     penalties: inverse strengths C above 0, as scikit-learn calls them, smaller being stricter; one, or some to choose from.
     max_iter: most steps of the optimiser (L-BFGS) for each penalty. It stops where further steps would lower the objective by
-        about a hundred-thousandth (see :func:`crosslens.probes.solver.minimise`), not after a number of epochs.
+        about a hundred-thousandth (see :func:`crosslens.probes.methods.linear.solver.minimise`), not after a number of epochs.
     norm: "l2", or "l1" for ``||W||_1`` in place of ``||W||² / 2``: many entries of W are then 0 exactly. It takes more steps.
 
     Attributes
@@ -86,7 +95,7 @@ class LayerProbe(BaseEstimator):
         Parameters
         ----------
         layers: L layers of shape (n, d): an array (L, n, d), or a sequence of arrays, of arrays mapped from disk (float16,
-            bfloat16, float32, float64), or of :class:`crosslens.probes.rows.TakenRows`.
+            bfloat16, float32, float64), or of :class:`crosslens.probes.methods.rows.TakenRows`.
         y: shape (n,), at least two different labels.
         dev_layers, dev_y: the development part, m rows of the same layers, to choose among several penalties by.
 

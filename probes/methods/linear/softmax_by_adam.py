@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 
 from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes
-from crosslens.probes.fitted import fitted_layers
-from crosslens.probes.linear import class_codes
-from crosslens.probes.rows import BLOCK, check_layers
+from crosslens.probes.methods.controls import check_classes
+from crosslens.probes.methods.fitted import fitted_layers
+from crosslens.probes.methods.linear.linear import class_codes
+from crosslens.probes.methods.rows import BLOCK, check_layers
 
 __all__ = ["SoftmaxByAdam"]
 

@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.blas import for_each
 from crosslens.checks import check_positive_int
-from crosslens.probes.controls import check_classes
-from crosslens.probes.fitted import LabelProbe, development_layers, fitted_layers
-from crosslens.probes.linear import class_codes, own_rows
-from crosslens.probes.rows import StandardisedLayer, check_layers
-from crosslens.probes.solver import Minimum, Preconditioner, check_strengths, minimise, residuals_in_place
+from crosslens.probes.methods.controls import check_classes
+from crosslens.probes.methods.fitted import LabelProbe, development_layers, fitted_layers
+from crosslens.probes.methods.linear.linear import class_codes, own_rows
+from crosslens.probes.methods.linear.solver import Minimum, Preconditioner, check_strengths, minimise, residuals_in_place
+from crosslens.probes.methods.rows import StandardisedLayer, check_layers
 
 __all__ = ["LayerMix", "MixProbe", "MixedSurprise"]
 
@@ -72,7 +72,7 @@ class LayerMix(LabelProbe, BaseEstimator):
 
         Parameters
         ----------
-        layers: L layers of shape (n, d), as :class:`crosslens.probes.layer_probe.LayerProbe` takes them; read in blocks.
+        layers: L layers of shape (n, d), as :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe` takes them; read in blocks.
         y: shape (n,), at least two different labels.
 
         Warns
@@ -140,11 +140,11 @@ class LayerMix(LabelProbe, BaseEstimator):
 
 
 class MixProbe(BaseEstimator):
-    """A :class:`LayerMix` whose penalty is chosen on a development part; :func:`crosslens.probes.evaluation.probe_layers` takes it.
+    """A :class:`LayerMix` whose penalty is chosen on a development part; :func:`crosslens.probes.methods.evaluation.probe_layers` takes it.
 
     Parameters
     ----------
-    penalties: inverse strengths C to choose from, as of :class:`crosslens.probes.layer_probe.LayerProbe`: the most accurate on the
+    penalties: inverse strengths C to choose from, as of :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`: the most accurate on the
         development part, of such the one with the lower mean surprise there, of equal ones the strictest.
 
     Attributes

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array
 from crosslens.errors import refuse
-from crosslens.probes.rows import is_layer
+from crosslens.probes.methods.rows import is_layer
 from crosslens.stats import spearman_interval
 
 __all__ = ["ScwsResult", "cosines", "missing_rows", "scws"]

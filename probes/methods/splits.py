@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.controls import check_classes
+from crosslens.probes.methods.controls import check_classes
 
 __all__ = ["Parts", "hold_out_dev", "stratified_parts"]
 

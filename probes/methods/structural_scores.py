@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import rankdata
 
 from crosslens.errors import refuse
-from crosslens.probes.structural import KINDS
+from crosslens.probes.methods.structural import KINDS
 from crosslens.stats import jackknife_interval
 from crosslens.word_labels import check_heads, tree_depths, tree_distances
 
@@ -76,7 +76,7 @@ def structural_scores(
 
     Parameters
     ----------
-    predicted: what :meth:`crosslens.probes.structural.StructuralProbe.predict` gives: shape (s, s) or (s,) for each sentence.
+    predicted: what :meth:`crosslens.probes.methods.structural.StructuralProbe.predict` gives: shape (s, s) or (s,) for each sentence.
     heads: shape (n,), the head's number in its sentence from 1, 0 for the root. lengths: words of each sentence.
     punctuation: shape (n,), True for words that are punctuation; without it none is.
     kind: "distance" or "depth".

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_labels, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.parts import Parts
-from crosslens.probes.refit import LayerProbes
-from crosslens.probes.regression import LayerRidge
-from crosslens.probes.rows import TakenRows, check_layers
+from crosslens.probes.methods.linear.refit import LayerProbes
+from crosslens.probes.methods.linear.regression import LayerRidge
+from crosslens.probes.methods.rows import TakenRows, check_layers
+from crosslens.probes.methods.splits import Parts
 from crosslens.stats import spearman_interval
 
 __all__ = ["RIDGE_PENALTIES", "NumberAnswers", "NumberResult", "probe_numbers"]
@@ -124,7 +124,7 @@ def probe_numbers(
     Raises
     ------
     InputError: y is not one finite number per item, or the same number for all of train or test; parts or random layers of other
-        items; or as :class:`crosslens.probes.regression.LayerRidge` refuses.
+        items; or as :class:`crosslens.probes.methods.linear.regression.LayerRidge` refuses.
 
     >>> rng = np.random.default_rng(0)
     >>> depth = rng.integers(0, 9, 300)

@@ -6,7 +6,7 @@
 B has ``rank`` rows. It minimises the mean over sentences of ``Σ_ij |d_ij - predicted_ij| / s²`` or ``Σ_i |d_i - predicted_i| / s``,
 s being the sentence's number of words, by L-BFGS on all sentences, a batch at a time. On the corners of ``|x|`` L-BFGS stops short: what it
 minimises is ``sqrt(x² + w²) - w``, for widths w that shrink to a hundredth of an edge, each from where the last one ended. What it then
-predicts is measured in :mod:`crosslens.probes.structural_scores`.
+predicts is measured in :mod:`crosslens.probes.methods.structural_scores`.
 """
 
 import warnings
@@ -23,8 +23,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.checks import as_array, check_positive_int, check_seed
 from crosslens.errors import refuse
-from crosslens.probes.fitted import check_fitted
-from crosslens.probes.rows import is_layer
+from crosslens.probes.methods.fitted import check_fitted
+from crosslens.probes.methods.rows import is_layer
 from crosslens.word_labels import check_heads, tree_depths, tree_distances
 
 __all__ = ["KINDS", "StructuralProbe", "structural_loss"]
