@@ -46,7 +46,7 @@ def read_lines(name: str, data: Path) -> list[str]:
     import numpy as np
 
     from crosslens.corpus import read_tsv
-    from crosslens.words import read_conllu
+    from crosslens.readers.words import read_conllu
 
     if name == "EWT":
         return [" ".join(forms) for forms in (read_conllu(data / _EWT, "eng").annotations or {})["form"]]

@@ -37,9 +37,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosslens.minimal_pair_files import read_minimal_pairs
 from crosslens.models.scoring.cloze import ClozeScorer, load_scorer
 from crosslens.progress import be_quiet
+from crosslens.readers.minimal_pairs import read_minimal_pairs
 
 SHAPES = {"multilingual": (12, 250_037), "english": (6, 30_522)}  # layers, rows of the vocabulary
 _BATCH_TOKENS = 512

@@ -8,7 +8,7 @@ A store is a folder; docs/activations.md says byte by byte what is in it:
     layer_00.safetensors     (n, d) of hidden layer 0, the embedding layer's output; then layer_01.safetensors ...
     attention_01.safetensors, mlp_01.safetensors    where they were asked for: outputs before the residual
 
-Rows are in the order of the text. This module reads; ``crosslens.activation_files`` writes.
+Rows are in the order of the text. This module reads; ``crosslens.activations_writer`` writes.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 A :class:`Corpus` is a list of sentences with their ids. It is read from a plain
 text file (a sentence a line) or from ``id TAB text``; ``.gz`` is read as it is. With the
 extra ``datasets`` it is read from a data set of Hugging Face, as a stream.
-A text too large for memory stays on disk (:func:`open_text`). Sentences may have words: :mod:`crosslens.words`.
+A text too large for memory stays on disk (:func:`open_text`). Sentences may have words: :mod:`crosslens.readers.words`.
 Nothing is guessed and nothing dropped: what cannot be read is refused with its line.
 """
 

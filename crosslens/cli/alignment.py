@@ -104,7 +104,7 @@ def _align_words(arguments: argparse.Namespace) -> None:
         refuse("stores", "a language of its own for each", f"{x.language}, {y.language}", "extract each text under its own code")
     settings: dict[str, Any] = {"by": arguments.by}
     if arguments.dictionary:
-        from crosslens.dictionaries import read_dictionary
+        from crosslens.readers.dictionary import read_dictionary
 
         train = read_dictionary(arguments.dictionary, lower=arguments.lowercase)
         if arguments.test:

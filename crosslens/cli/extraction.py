@@ -10,7 +10,7 @@ from crosslens.cli.arguments import by_language, whole_number
 from crosslens.corpus import Corpus, open_text, read_dataset, read_tsv
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
-from crosslens.words import read_conllu, read_words, segment
+from crosslens.readers.words import read_conllu, read_words, segment
 
 __all__ = ["TRUST", "add_arguments", "extract"]
 
@@ -67,7 +67,7 @@ def extract(arguments: argparse.Namespace) -> None:
     """Write the activations of each text, once all texts are known to be fit."""
     layers = _layers(arguments.layers)
     texts = {language: _read(path, language, arguments) for language, path in by_language(arguments.text, "TEXT").items()}
-    from crosslens.activation_files import ActivationsWriter
+    from crosslens.activations_writer import ActivationsWriter
     from crosslens.files import make_folder
     from crosslens.models.extraction.extract import check_text, store_settings
     from crosslens.models.extraction.extract import extract as run

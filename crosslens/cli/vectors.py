@@ -16,10 +16,10 @@ __all__ = ["align_vectors"]
 
 def align_vectors(arguments: argparse.Namespace) -> None:
     """Map, judge, print, and write maps, mapped vectors and an induced dictionary where a folder is given."""
-    from crosslens.dictionaries import pairs_in, read_dictionary, write_dictionary
+    from crosslens.readers.dictionary import pairs_in, read_dictionary, write_dictionary
+    from crosslens.readers.static_vectors import StaticVectors, write_vec
     from crosslens.run.vectors import first_pairs, map_vectors, own_dictionary, vector_scores
     from crosslens.run.word_alignment import split_dictionary
-    from crosslens.static_vectors import StaticVectors, write_vec
 
     files = by_language([arguments.x, arguments.y], "X and Y")
     (source, target), start = files, arguments.start or "dictionary"
@@ -81,8 +81,8 @@ def _read(path: str, most: int | None) -> Any:
     """A file's words and vectors, each of which has a direction."""
     import numpy as np
 
-    from crosslens.fasttext_models import read_fasttext_bin
-    from crosslens.static_vectors import read_vec
+    from crosslens.readers.fasttext import read_fasttext_bin
+    from crosslens.readers.static_vectors import read_vec
 
     found = read_fasttext_bin(path, most=most) if path.endswith(".bin") else read_vec(path, most)
     zero = [word for word, some in zip(found.words, np.any(found.vectors, axis=1), strict=True) if not some]

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from crosslens.minimal_pair_files import MinimalPair
 from crosslens.probes.methods.minimal_pairs import (
     CategoryResult,
     PairResult,
@@ -16,6 +15,7 @@ from crosslens.probes.methods.minimal_pairs import (
     score_words,
     sentence_frames,
 )
+from crosslens.readers.minimal_pairs import MinimalPair
 from crosslens.run.probe_items import Measured, TestItems, text_names
 from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score

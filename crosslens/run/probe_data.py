@@ -21,20 +21,20 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, refuse
 from crosslens.files import sha256_file
-from crosslens.labelled_text import LabelledText, first_two_sentences, read_labelled_text, read_table, read_wili
-from crosslens.minimal_pair_files import MinimalPair, read_minimal_pairs
 from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS
 from crosslens.probes.methods.marvin_linzen import GROUPS, marvin_linzen_pairs
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
+from crosslens.readers.labelled_text import LabelledText, first_two_sentences, read_labelled_text, read_table, read_wili
+from crosslens.readers.minimal_pairs import MinimalPair, read_minimal_pairs
+from crosslens.readers.scws import read_scws
+from crosslens.readers.wic import Wic, read_wic
+from crosslens.readers.words import read_conllu
 from crosslens.run.probe_cloze import PairsTask
 from crosslens.run.probe_meaning import ScwsTask, WicTask
 from crosslens.run.probe_numbers import NumberTask, number_parts, read_numbers
 from crosslens.run.probe_splits import PARTS, SHARES, choose, normal_texts, ranges, some, treebank_parts
 from crosslens.run.probe_tasks import SentenceTask, Task, Text, WordTask
 from crosslens.run.probe_trees import StructuralTask
-from crosslens.scws import read_scws
-from crosslens.wic import Wic, read_wic
-from crosslens.words import read_conllu
 
 __all__ = ["BATTERIES", "Found", "Sources", "choose_tasks", "read_tasks"]
 

@@ -12,12 +12,12 @@ from crosslens.probes.methods.controls import Accuracy
 from crosslens.probes.methods.scws import ScwsResult, cosines, missing_rows, scws
 from crosslens.probes.methods.splits import Parts
 from crosslens.probes.methods.wic import REPRESENTATIONS, WicPart, WicVectors, wic
+from crosslens.readers.scws import Scws
+from crosslens.readers.wic import Wic
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_splits import normal_texts
 from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
-from crosslens.scws import Scws
-from crosslens.wic import Wic
 
 __all__ = ["ScwsTask", "WicTask"]
 

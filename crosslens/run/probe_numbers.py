@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import quote, refuse
-from crosslens.labelled_text import LabelledText
 from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.number_probes import NumberAnswers, NumberResult, probe_numbers
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
+from crosslens.readers.labelled_text import LabelledText
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_splits import SHARES, normal_texts
 from crosslens.run.probe_tasks import Given, Task, Text

@@ -27,11 +27,11 @@ from crosslens.probes.methods.linear.layer_probe import LayerProbe
 from crosslens.probes.methods.linear.mlp_probe import LayerMLP
 from crosslens.probes.methods.rows import TakenRows
 from crosslens.probes.methods.splits import Parts
+from crosslens.readers.treebank import WordLabels, word_labels
 from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts, text_names
 from crosslens.run.probe_mix import measure_mix
 from crosslens.run.probe_scores import probe_scores
 from crosslens.run.probe_splits import normal_texts
-from crosslens.word_labels import WordLabels, word_labels
 
 __all__ = ["Given", "SentenceTask", "Task", "Text", "TreebankTask", "WordTask"]
 
@@ -241,7 +241,7 @@ class WordTask(TreebankTask):
 
     @property
     def what(self) -> str:
-        """The label, as :func:`crosslens.word_labels.word_labels` calls it."""
+        """The label, as :func:`crosslens.readers.treebank.word_labels` calls it."""
         feature = self.name.removeprefix("feature_")
         return f"feature:{feature}" if feature != self.name else {"deprel": "coarse_deprel"}.get(self.name, self.name)
 

@@ -13,12 +13,12 @@ from crosslens.probes.methods.splits import Parts
 from crosslens.probes.methods.structural import StructuralProbe
 from crosslens.probes.methods.structural_scores import StructuralScore, StructuralScores, structural_scores
 from crosslens.progress import Progress
+from crosslens.readers.treebank import Trees, trees
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_scores import without_shared
 from crosslens.run.probe_splits import normal_texts
 from crosslens.run.probe_tasks import Given, TreebankTask
 from crosslens.score import Score
-from crosslens.word_labels import Trees, trees
 
 __all__ = ["StructuralTask"]
 

@@ -15,10 +15,10 @@ from crosslens.alignment.maps.procrustes import Procrustes
 from crosslens.alignment.maps.seeds import identical_words, numerals, unsupervised_seed
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary
-from crosslens.dictionaries import Dictionary, WordPairs, pairs_in
 from crosslens.errors import refuse
+from crosslens.readers.dictionary import Dictionary, WordPairs, pairs_in
+from crosslens.readers.static_vectors import StaticVectors
 from crosslens.score import Score
-from crosslens.static_vectors import StaticVectors
 
 __all__ = ["METHODS", "STARTS", "MappedVectors", "first_pairs", "map_vectors", "own_dictionary", "vector_scores"]
 

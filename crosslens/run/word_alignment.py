@@ -19,9 +19,9 @@ from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.argmax import align_argmax
 from crosslens.alignment.words.lexicon import LexiconResult, evaluate_lexicon
 from crosslens.alignment.words.links import aligned_rows, alignment_error_interval, alignment_error_rate, check_links, sentence_offsets
-from crosslens.dictionaries import Dictionary, pairs_in
 from crosslens.errors import refuse
 from crosslens.progress import Progress
+from crosslens.readers.dictionary import Dictionary, pairs_in
 from crosslens.run.measures import Split
 from crosslens.score import Score
 

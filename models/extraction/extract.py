@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from crosslens.activation_files import ActivationsWriter, Block
 from crosslens.activations import Activations
+from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.extraction.encode import Encoded, encode
@@ -124,7 +124,7 @@ def store_settings(
     lowercase: bool,
     min_count: int,
 ) -> dict[str, Any]:
-    """The store that :func:`extract` will write, as :class:`crosslens.activation_files.ActivationsWriter` takes it: settings, arrays,
+    """The store that :func:`extract` will write, as :class:`crosslens.activations_writer.ActivationsWriter` takes it: settings, arrays,
     d and dtype.
 
     Raises

@@ -19,7 +19,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from crosslens.activation_files import ActivationsWriter
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.extraction.encode import Encoded

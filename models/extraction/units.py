@@ -25,7 +25,7 @@ from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.saved.loading import PretrainedEncoder
 from crosslens.models.text.tokenisation import tokenised
-from crosslens.words import whitespace_spans
+from crosslens.readers.words import whitespace_spans
 
 __all__ = ["LONG_INPUTS", "POOLS", "UNITS", "Located", "Reading", "locate"]
 

@@ -24,7 +24,7 @@ from crosslens.models.machine.threads import in_order
 from crosslens.models.scoring.cloze_model import LanguageModel, load_language_model
 from crosslens.models.text.tokenisation import tokenised
 from crosslens.progress import Progress
-from crosslens.words import whitespace_spans
+from crosslens.readers.words import whitespace_spans
 
 __all__ = ["OUTPUTS", "SENTENCE_METHODS", "ClozeScorer", "Pieces", "SentenceScores", "load_scorer"]
 

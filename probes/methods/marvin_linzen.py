@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from crosslens.errors import refuse
-from crosslens.minimal_pair_files import MARVIN_LINZEN_CATEGORIES, MinimalPair
+from crosslens.readers.minimal_pairs import MARVIN_LINZEN_CATEGORIES, MinimalPair
 
 __all__ = ["AGREEMENT", "GROUPS", "PUBLISHED_TOTALS", "REFLEXIVES", "RELEASES", "marvin_linzen_pairs"]
 

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_labels
 from crosslens.errors import refuse
-from crosslens.minimal_pair_files import MinimalPair
 from crosslens.probes.methods.controls import Accuracy
-from crosslens.words import Span, whitespace_spans
+from crosslens.readers.minimal_pairs import MinimalPair
+from crosslens.readers.words import Span, whitespace_spans
 
 __all__ = [
     "REASONS",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.activation_files import ActivationsWriter
 from crosslens.activation_place import read_blocks
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.alignment.maps.fitted import read_tensors
 from crosslens.alignment.maps.induction import SelfLearningResult, self_learning
 from crosslens.alignment.maps.linear_maps import LeastSquares
@@ -20,23 +20,23 @@ from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.cli.stores import open_stores
 from crosslens.corpus import open_text, read_lines, read_text, read_tsv
-from crosslens.dictionaries import read_dictionary
-from crosslens.fasttext_models import read_fasttext_bin, train_skipgram
 from crosslens.files import check_folder, read_json, write_json
-from crosslens.labelled_text import read_labelled_text, read_table, read_wili
-from crosslens.minimal_pair_files import read_minimal_pairs
 from crosslens.outcomes import Outcomes, read_outcomes, write_outcomes
+from crosslens.readers.dictionary import read_dictionary
+from crosslens.readers.fasttext import read_fasttext_bin, train_skipgram
+from crosslens.readers.labelled_text import read_labelled_text, read_table, read_wili
+from crosslens.readers.minimal_pairs import read_minimal_pairs
+from crosslens.readers.scws import read_scws
+from crosslens.readers.static_vectors import read_vec
+from crosslens.readers.treebank import trees, word_labels
+from crosslens.readers.wic import read_wic, read_wic_spans
+from crosslens.readers.words import read_conllu, read_words
 from crosslens.report.emergence_run import load_emergence
 from crosslens.report.page import render_report
 from crosslens.report.probes_run import load_probe_runs
 from crosslens.report.study import load_study
 from crosslens.report.training_run import load_training
 from crosslens.score import Score, read_scores, write_scores
-from crosslens.scws import read_scws
-from crosslens.static_vectors import read_vec
-from crosslens.wic import read_wic, read_wic_spans
-from crosslens.word_labels import trees, word_labels
-from crosslens.words import read_conllu, read_words
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ import pytest
 from ground_tools import snapshot
 from pyarrow import parquet
 
-from crosslens import activation_files, activation_plan
-from crosslens.activation_files import ActivationsWriter, Block
+from crosslens import activation_plan
+from crosslens import activations_writer as activation_files
 from crosslens.activations import Activations
+from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.errors import InputError, OutputError, StoreError
 
 N, D, BLOCK = 23, 5, 4

@@ -18,8 +18,8 @@ from safetensors.numpy import load_file
 from safetensors.torch import load_file as load_file_torch
 
 from crosslens import activations
-from crosslens.activation_files import ActivationsWriter
 from crosslens.activations import Activations, Joined, array_header, join
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.errors import InputError, StoreError
 from crosslens.files import fingerprint
 

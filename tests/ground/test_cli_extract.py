@@ -136,7 +136,7 @@ def test_the_same_command_does_nothing_and_another_is_refused(place, capsys):
 
 def stop_in_the_middle(monkeypatch):
     """The next extraction is stopped when its first block is written."""
-    from crosslens.activation_files import ActivationsWriter
+    from crosslens.activations_writer import ActivationsWriter
 
     def end(self, block):
         done(self, block)

@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from crosslens.dictionaries import Dictionary, pairs_in, read_dictionary, write_dictionary
 from crosslens.errors import InputError, OutputError
+from crosslens.readers.dictionary import Dictionary, pairs_in, read_dictionary, write_dictionary
 
 
 @pytest.fixture

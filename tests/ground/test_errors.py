@@ -9,8 +9,8 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens import errors
-from crosslens.activation_files import ActivationsWriter, Block
 from crosslens.activations import Activations
+from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int
 from crosslens.corpus import Corpus, check_parallel, read_text, read_tsv
 from crosslens.errors import CrosslensError, InputError, OutputError, StoreError, TrainingError, refuse

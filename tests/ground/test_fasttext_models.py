@@ -6,10 +6,10 @@ import fasttext
 import numpy as np
 import pytest
 
-from crosslens import fasttext_models
 from crosslens.errors import InputError, OutputError
-from crosslens.fasttext_models import read_fasttext_bin, train_skipgram
-from crosslens.static_vectors import read_vec
+from crosslens.readers import fasttext as fasttext_models
+from crosslens.readers.fasttext import read_fasttext_bin, train_skipgram
+from crosslens.readers.static_vectors import read_vec
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ import pytest
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.corpus import open_text, read_lines, read_text
 from crosslens.errors import InputError
-from crosslens.static_vectors import read_vec
-from crosslens.words import read_conllu
+from crosslens.readers.static_vectors import read_vec
+from crosslens.readers.words import read_conllu
 
 LITTLE = """
 import resource, sys
 from crosslens.errors import CrosslensError
-from crosslens.static_vectors import read_vec
+from crosslens.readers.static_vectors import read_vec
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     read_vec(sys.argv[1])

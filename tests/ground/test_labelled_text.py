@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.labelled_text import LabelledText, first_two_sentences, read_labelled_text, read_table, read_wili
+from crosslens.readers.labelled_text import LabelledText, first_two_sentences, read_labelled_text, read_table, read_wili
 
 
 def written(folder, name, text):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.minimal_pair_files import MARVIN_LINZEN_CATEGORIES, MinimalPair, read_minimal_pairs
+from crosslens.readers.minimal_pairs import MARVIN_LINZEN_CATEGORIES, MinimalPair, read_minimal_pairs
 
 HEADER = "template\tcase\tgrammatical\tungrammatical\textra"
 

@@ -6,7 +6,7 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens.errors import InputError
-from crosslens.scws import read_scws
+from crosslens.readers.scws import read_scws
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from crosslens import static_vectors
 from crosslens.errors import InputError, OutputError
-from crosslens.static_vectors import StaticVectors, read_vec, write_vec
+from crosslens.readers import static_vectors
+from crosslens.readers.static_vectors import StaticVectors, read_vec, write_vec
 
 
 @pytest.fixture

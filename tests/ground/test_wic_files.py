@@ -6,7 +6,7 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens.errors import InputError
-from crosslens.wic import Wic, WicItem, read_wic, read_wic_spans
+from crosslens.readers.wic import Wic, WicItem, read_wic, read_wic_spans
 
 DATA = (
     "carry\tV\t2-1\tYou must carry your camping gear .\tSound carries well over water .\n"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from crosslens.corpus import Corpus, open_text
 from crosslens.errors import InputError
-from crosslens.words import SEGMENTERS, locate_words, read_conllu, read_words, segment, split_words, whitespace_spans
+from crosslens.readers.words import SEGMENTERS, locate_words, read_conllu, read_words, segment, split_words, whitespace_spans
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ STAGES = [  # imported one after the other in one process: what was not loaded b
     ("crosslens.progress", HEAVY),
     ("crosslens.stats", {*HEAVY} - {"numpy"}),
     ("crosslens.corpus", {*HEAVY} - {"numpy"}),
-    ("crosslens.words", {*HEAVY} - {"numpy"}),
+    ("crosslens.readers.words", {*HEAVY} - {"numpy"}),
     ("crosslens.score", {*HEAVY} - {"numpy"}),
     ("crosslens.report", {*MODELS, "sklearn", "faiss", "crosslens.run", "crosslens.alignment", "crosslens.probes"}),
     ("crosslens.alignment", {*MODELS, "crosslens.run", "crosslens.probes"}),

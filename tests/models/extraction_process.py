@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from crosslens.activation_files import ActivationsWriter
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.corpus import open_text
 from crosslens.models.extraction import encode, type_averages
 from crosslens.models.extraction import extract as module

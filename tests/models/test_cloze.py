@@ -24,12 +24,12 @@ from transformers import (
 )
 
 from crosslens.errors import InputError
-from crosslens.minimal_pair_files import MinimalPair
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.saved.interop import export_model
 from crosslens.models.scoring.cloze import ClozeScorer, load_scorer
 from crosslens.models.scoring.cloze_model import LanguageModel
 from crosslens.probes.methods.minimal_pairs import score_sentences, score_words
+from crosslens.readers.minimal_pairs import MinimalPair
 
 MASKED = ["bert", "roberta", "xlm-roberta", "distilbert", "modernbert", "ours", "ours, plain"]
 SENTENCES = ["The cat sat on the mat.", "the dog ran", "the dogs and the cats ran on the mat.", "the dog ran", "кот и собака"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from toy_models import HARD
 
-from crosslens.activation_files import ActivationsWriter
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
 from crosslens.models.extraction import encode as module
@@ -15,7 +15,7 @@ from crosslens.models.extraction.encode import encode
 from crosslens.models.extraction.extract import extract
 from crosslens.models.extraction.units import Reading, locate
 from crosslens.models.saved.loading import PretrainedEncoder, load_encoder
-from crosslens.words import split_words
+from crosslens.readers.words import split_words
 
 TEXT = split_words(Corpus("und", HARD * 3, [f"s{i}" for i in range(3 * len(HARD))], "hard.txt"))
 

@@ -14,7 +14,7 @@ from crosslens.models.extraction import extract as module
 from crosslens.models.extraction.extract import extract
 from crosslens.models.saved.arrays import as_tensor
 from crosslens.models.saved.loading import load_encoder
-from crosslens.words import split_words, whitespace_spans
+from crosslens.readers.words import split_words, whitespace_spans
 
 ROUNDING = 1e-5  # float32, values near 1, sums in another order
 

@@ -8,7 +8,7 @@ from crosslens.corpus import Corpus
 from crosslens.models.extraction.extract import extract
 from crosslens.models.extraction.units import Reading, locate
 from crosslens.models.saved.loading import load_encoder
-from crosslens.words import read_conllu, split_words
+from crosslens.readers.words import read_conllu, split_words
 
 pytestmark = pytest.mark.slow
 

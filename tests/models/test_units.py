@@ -13,7 +13,7 @@ from crosslens.errors import InputError
 from crosslens.models.extraction import units
 from crosslens.models.extraction.units import Reading, locate
 from crosslens.models.saved.loading import load_encoder
-from crosslens.words import split_words, whitespace_spans
+from crosslens.readers.words import split_words, whitespace_spans
 
 ODD = [
     *HARD,

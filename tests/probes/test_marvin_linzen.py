@@ -5,8 +5,8 @@ import collections
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.minimal_pair_files import MARVIN_LINZEN_CATEGORIES, read_minimal_pairs
 from crosslens.probes.methods.marvin_linzen import AGREEMENT, GROUPS, PUBLISHED_TOTALS, REFLEXIVES, marvin_linzen_pairs
+from crosslens.readers.minimal_pairs import MARVIN_LINZEN_CATEGORIES, read_minimal_pairs
 
 TOTALS = [140, 1680, 840, 400, 22400, 11200, 22400, 22400, 22400, 22400, 280, 3360, 22400]  # Artetxe et al. 2020, table 10
 

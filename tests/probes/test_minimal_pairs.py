@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.minimal_pair_files import MinimalPair
 from crosslens.probes.methods.minimal_pairs import REASONS, PairScores, judge, score_sentences, score_words
+from crosslens.readers.minimal_pairs import MinimalPair
+from crosslens.readers.words import whitespace_spans
 from crosslens.stats import wilson_interval
-from crosslens.words import whitespace_spans
 
 
 class Toy(NamedTuple):

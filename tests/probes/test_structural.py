@@ -15,7 +15,7 @@ from crosslens.errors import InputError
 from crosslens.probes.methods import structural
 from crosslens.probes.methods.structural import StructuralProbe, structural_loss
 from crosslens.probes.methods.structural_scores import structural_scores
-from crosslens.word_labels import tree_depths, tree_distances
+from crosslens.readers.treebank import tree_depths, tree_distances
 
 KINDS = ("distance", "depth")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few steps show what most tests ask

@@ -23,11 +23,11 @@ from transformers import AutoModel, AutoTokenizer
 from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
-from crosslens.labelled_text import first_two_sentences
 from crosslens.models.saved import loading
 from crosslens.models.scoring import cloze
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.methods.linear.linear import LinearProbe
+from crosslens.readers.labelled_text import first_two_sentences
 from crosslens.run.battery import Battery, run_battery
 from crosslens.run.probe_summary import coverage_table, summary_notes, summary_table, tables, test_table
 from crosslens.score import Score, read_scores

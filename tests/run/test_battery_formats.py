@@ -8,9 +8,9 @@ from battery_data import NOUNS, make_data, write
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError
-from crosslens.labelled_text import read_labelled_text
-from crosslens.minimal_pair_files import read_minimal_pairs
 from crosslens.outcomes import read_outcomes
+from crosslens.readers.labelled_text import read_labelled_text
+from crosslens.readers.minimal_pairs import read_minimal_pairs
 from crosslens.score import read_scores
 
 HEADER = "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tn_attr\tpunct\tfreq\tlen_context\tlen_prefix\tsent"

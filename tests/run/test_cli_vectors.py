@@ -13,14 +13,14 @@ from crosslens.alignment.neighbours.csls import By
 from crosslens.alignment.words.lexicon import evaluate_lexicon
 from crosslens.cli import alignment as arguments_of_align
 from crosslens.cli.main import main
-from crosslens.dictionaries import read_dictionary
 from crosslens.errors import InputError, refuse
 from crosslens.files import lock_folder
+from crosslens.readers.dictionary import read_dictionary
+from crosslens.readers.static_vectors import StaticVectors, read_vec, write_vec
 from crosslens.report import render_report
 from crosslens.run import vectors
 from crosslens.run.vectors import METHODS, STARTS, MappedVectors, first_pairs, map_vectors, own_dictionary
 from crosslens.score import read_scores
-from crosslens.static_vectors import StaticVectors, read_vec, write_vec
 
 N, D = 400, 12
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests_run_helpers import store
 
-from crosslens.activation_files import ActivationsWriter
 from crosslens.activations import DTYPES
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.cli.main import main
 from crosslens.errors import InputError
 from crosslens.progress import be_quiet
@@ -101,7 +101,7 @@ def test_words_are_aligned_as_the_rounded_numbers(tmp_path, dtype):
             rounded = [layer.astype(kind).astype(np.float32) for layer in layers]
             words = [f"{language}{i}" for i in range(N)]
             pair.append(stored(tmp_path / f"{name}-{language}", language, rounded, precision, unit="type", word=words))
-        from crosslens.dictionaries import Dictionary
+        from crosslens.readers.dictionary import Dictionary
 
         parts = (Dictionary([(f"eng{i}", f"fra{i}") for i in rows]) for rows in (range(30), range(30, N)))
         found.append([s.as_json() for s in word_scores(*pair, gold_of_dictionaries(*pair, *parts), COMMON)])

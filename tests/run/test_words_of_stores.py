@@ -8,8 +8,8 @@ from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.argmax import align_argmax
 from crosslens.alignment.words.lexicon import evaluate_lexicon
 from crosslens.alignment.words.links import alignment_error_interval, alignment_error_rate
-from crosslens.dictionaries import Dictionary
 from crosslens.errors import InputError
+from crosslens.readers.dictionary import Dictionary
 from crosslens.run.measures import make_split
 from crosslens.run.word_alignment import gold_of_dictionaries, gold_of_links, split_dictionary, word_scores
 

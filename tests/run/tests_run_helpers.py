@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crosslens.activation_files import ActivationsWriter
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.saved.interop import export_model
 from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer

@@ -4,7 +4,7 @@ A file has a line per word, ``word number number …``, and may begin with a lin
 whole numbers, how many words and how many numbers each (GloVe's files do not). Lines end
 with a line feed, as in every file of these tools; other marks that Unicode calls line ends may be part of a word.
 A word may hold spaces (GloVe has ``. . .``): the last d pieces of a line are its numbers.
-:mod:`crosslens.fasttext_models` reads fastText's own .bin and trains vectors.
+:mod:`crosslens.readers.fasttext` reads fastText's own .bin and trains vectors.
 """
 
 import codecs

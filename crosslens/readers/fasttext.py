@@ -24,7 +24,7 @@ from crosslens.corpus import check_sentence, file_name
 from crosslens.errors import InputError, OutputError, refuse
 from crosslens.files import need_space
 from crosslens.progress import Progress, say
-from crosslens.static_vectors import StaticVectors, write_vec
+from crosslens.readers.static_vectors import StaticVectors, write_vec
 
 __all__ = ["read_fasttext_bin", "train_skipgram"]
 
