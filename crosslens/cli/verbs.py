@@ -122,7 +122,7 @@ def _print_estimate(recipe: Any) -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Draw the report of a finished study or probe run again, that of a training, finished or not, or one page for several probe runs."""
-    from crosslens.report.page import run_kind, write_comparison, write_report
+    from crosslens.report.pages.page import run_kind, write_comparison, write_report
 
     runs, out = [Path(run) for run in arguments.runs], arguments.out
     if out is not None and (Path(out).suffix.lower() not in (".html", ".htm") or Path(out).is_dir()):

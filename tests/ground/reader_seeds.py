@@ -31,11 +31,11 @@ from crosslens.readers.static_vectors import read_vec
 from crosslens.readers.treebank import trees, word_labels
 from crosslens.readers.wic import read_wic, read_wic_spans
 from crosslens.readers.words import read_conllu, read_words
-from crosslens.report.emergence_run import load_emergence
-from crosslens.report.page import render_report
-from crosslens.report.probes_run import load_probe_runs
-from crosslens.report.study import load_study
-from crosslens.report.training_run import load_training
+from crosslens.report.folders.emergence import load_emergence
+from crosslens.report.folders.probes import load_probe_runs
+from crosslens.report.folders.study import load_study
+from crosslens.report.folders.training import load_training
+from crosslens.report.pages.page import render_report
 from crosslens.score import Score, read_scores, write_scores
 
 

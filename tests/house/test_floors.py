@@ -34,7 +34,7 @@ def test_the_floors_hold_and_all_modules_are_looked_at():
     [
         ("alignment/maps/procrustes.py", "import crosslens.probes"),  # a room looks into another
         ("crosslens/errors.py", "import crosslens.files"),  # upwards
-        ("crosslens/report/page.py", "import crosslens.run"),  # strangers on the roof
+        ("crosslens/report/pages/page.py", "import crosslens.run"),  # strangers on the roof
     ],
 )
 def test_a_broken_floor_is_seen(module, line, tmp_path):

@@ -24,8 +24,8 @@ def _once(draw: Callable[..., str], kept: dict[str, str]) -> Callable[..., str]:
 @pytest.fixture(autouse=True, scope="session")
 def drawn_once() -> Iterator[None]:
     """Tests that draw in another process, without this, get the same characters."""
-    import crosslens.report.page  # noqa: F401  (so that all its modules are there)
-    from crosslens.report import drawing
+    import crosslens.report.pages.page  # noqa: F401  (so that all its modules are there)
+    from crosslens.report.parts import drawing
 
     kept: dict[str, str] = {}
     modules = [module for name, module in sys.modules.items() if name.startswith("crosslens.report.")]

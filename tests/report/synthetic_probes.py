@@ -189,7 +189,7 @@ def without(score: Score, *names: str) -> Score:
 
 
 if __name__ == "__main__":
-    from crosslens.report.page import write_comparison, write_report
+    from crosslens.report.pages.page import write_comparison, write_report
 
     top, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 13
     runs = [

@@ -18,8 +18,8 @@ from synthetic_training import make_training
 from crosslens.cli.main import main
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, run_kind
-from crosslens.report.emergence import emergence_page
-from crosslens.report.emergence_run import CONDITIONS, above_chance, chance_of, load_emergence
+from crosslens.report.folders.emergence import CONDITIONS, above_chance, chance_of, load_emergence
+from crosslens.report.pages.emergence import emergence_page
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.stats import wilson_interval
 

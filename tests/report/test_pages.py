@@ -16,11 +16,11 @@ from synthetic_study import make_study
 from synthetic_training import make_training
 
 from crosslens.report import render_report
-from crosslens.report.drawing import colour_bar, heat_panel, plain_style, scale_ends
-from crosslens.report.layout import table, value_cell
-from crosslens.report.probes import probe_runs_page
-from crosslens.report.saving import SCRIPT
-from crosslens.report.style import STYLE_SHEET
+from crosslens.report.pages.probes import probe_runs_page
+from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.layout import table, value_cell
+from crosslens.report.parts.saving import SCRIPT
+from crosslens.report.parts.style import STYLE_SHEET
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.stats import wilson_interval
 

@@ -29,12 +29,12 @@ from synthetic_probes import (
 
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, write_report
-from crosslens.report.drawing import Style
-from crosslens.report.page import write_comparison
-from crosslens.report.probes import probe_page, probe_runs_page
-from crosslens.report.probes_drawing import Dots, dot_panel, fraction_ends, heat_rows
-from crosslens.report.probes_layers import STYLES
-from crosslens.report.probes_run import CONDITIONS, against, load_probe_runs
+from crosslens.report.folders.probes import CONDITIONS, against, load_probe_runs
+from crosslens.report.pages.page import write_comparison
+from crosslens.report.pages.probes import probe_page, probe_runs_page
+from crosslens.report.parts.drawing import Style
+from crosslens.report.sections.probes_drawing import Dots, dot_panel, fraction_ends, heat_rows
+from crosslens.report.sections.probes_layers import STYLES
 from crosslens.score import Score, read_scores, write_scores
 
 
@@ -122,7 +122,7 @@ def test_every_id_is_there_once(page: Page, both: str) -> None:
 
 
 def test_same_folders_same_characters_in_another_process(two: list[Path], both: str) -> None:
-    command = "import sys; from crosslens.report.probes import probe_runs_page; sys.stdout.reconfigure(encoding='utf-8'); "
+    command = "import sys; from crosslens.report.pages.probes import probe_runs_page; sys.stdout.reconfigure(encoding='utf-8'); "
     command += f"sys.stdout.write(probe_runs_page({list(map(str, two))!r})); "
     command += "heavy = {'torch', 'sklearn', 'scipy', 'matplotlib.pyplot'} & set(sys.modules); sys.exit(3 if heavy else 0)"
     other = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})

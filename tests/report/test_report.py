@@ -21,10 +21,10 @@ from synthetic_study import make_study
 import crosslens.report
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, write_report
-from crosslens.report.drawing import Style, colour_bar, heat_panel, plain_style, upper_limit
-from crosslens.report.retrieval import retrieval_findings, retrieval_sentence
-from crosslens.report.study import CONTROL_OF, clear_of, load_study
-from crosslens.report.wording import count_of, decimal, estimate, join, language, short, tag, text
+from crosslens.report.folders.study import CONTROL_OF, clear_of, load_study
+from crosslens.report.parts.drawing import Style, colour_bar, heat_panel, plain_style, upper_limit
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, short, tag, text
+from crosslens.report.sections.retrieval import retrieval_findings, retrieval_sentence
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.selection import best_layer, chosen_layer
 
@@ -460,7 +460,7 @@ def test_the_callers_matplotlib_settings_change_nothing_and_are_kept() -> None:
 
 
 def test_styles_of_a_panel_differ_in_more_than_colour() -> None:
-    from crosslens.report import language_id, retrieval
+    from crosslens.report.sections import language_id, retrieval
 
     for styles in (retrieval._STYLES, language_id._STYLES):
         shapes = [(style.dash, style.marker) for style in styles.values()]

@@ -10,10 +10,10 @@ from pages import Page
 from synthetic_probes import make_probe_run, share
 
 from crosslens.outcomes import FILE, Outcomes, item_ids, write_outcomes
-from crosslens.report.probes import probe_runs_page
-from crosslens.report.probes_comparison import RunComparison, compare_runs
-from crosslens.report.probes_ranking import comparison_sentences
-from crosslens.report.probes_run import load_probe_runs
+from crosslens.report.folders.probes import load_probe_runs
+from crosslens.report.pages.probes import probe_runs_page
+from crosslens.report.sections.probes_comparison import RunComparison, compare_runs
+from crosslens.report.sections.probes_ranking import comparison_sentences
 from crosslens.score import Score
 
 FILES = {"files": {"t/test.tsv": "aa"}}

@@ -21,8 +21,8 @@ from synthetic_training import make_training
 from crosslens.cli.main import main
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, run_kind, training_figure, write_report
-from crosslens.report.drawing import Axis, series_style
-from crosslens.report.training_run import load_training, smoothed
+from crosslens.report.folders.training import load_training, smoothed
+from crosslens.report.parts.drawing import Axis, series_style
 
 
 def change(folder: Path, edit: Callable[[dict[str, Any]], Any]) -> Path:
@@ -258,7 +258,7 @@ def test_one_pair_needs_no_mean(tmp_path: Path) -> None:
 
 
 def test_many_pairs_are_drawn_in_part_and_all_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crosslens.report.training_retrieval._MOST", 4)
+    monkeypatch.setattr("crosslens.report.sections.training_retrieval._MOST", 4)
     codes = [f"l{letter}a" for letter in "abcd"]  # 6 pairs
     source = render_report(make_training(tmp_path / "run", sources={"many": codes}, layers=13))
     assert source.count("The first 4 of 6 pairs are drawn; the table has all.") == 2

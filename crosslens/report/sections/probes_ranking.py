@@ -2,10 +2,10 @@
 
 import json
 
-from crosslens.report.layout import section, table, value_cell, words_cell
-from crosslens.report.probes_comparison import Compared, RunComparison, Task, part_of
-from crosslens.report.probes_run import ProbeRuns, task_title
-from crosslens.report.wording import decimal, join, named, paragraph, plural, tag, text
+from crosslens.report.folders.probes import ProbeRuns, task_title
+from crosslens.report.parts.layout import section, table, value_cell, words_cell
+from crosslens.report.parts.wording import decimal, join, named, paragraph, plural, tag, text
+from crosslens.report.sections.probes_comparison import Compared, RunComparison, Task, part_of
 from crosslens.score import Score
 
 __all__ = ["comparison_section", "comparison_sentences", "ranked", "settings_differ"]

@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import parse_json, read_json
-from crosslens.report.study import Curve
-from crosslens.report.wording import language
+from crosslens.report.folders.study import Curve
+from crosslens.report.parts.wording import language
 from crosslens.score import Score
 from crosslens.selection import Best, best_layer
 from crosslens.stats import wilson_interval

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.report.drawing import Style, swatch
-from crosslens.report.saving import POLICY, SCRIPT, save_buttons
-from crosslens.report.style import STYLE_SHEET
-from crosslens.report.wording import decimal, named, number, paragraph, plural, short, tag, text
+from crosslens.report.parts.drawing import Style, swatch
+from crosslens.report.parts.saving import POLICY, SCRIPT, save_buttons
+from crosslens.report.parts.style import STYLE_SHEET
+from crosslens.report.parts.wording import decimal, named, number, paragraph, plural, short, tag, text
 from crosslens.score import Score
 
 __all__ = [

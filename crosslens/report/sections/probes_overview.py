@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from crosslens.report.drawing import Style, scale_ends
-from crosslens.report.layout import Numbering, figure, legend, panel, section, table, value_cell, words_cell
-from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, heat_rows
-from crosslens.report.probes_pairs import pair_averages
-from crosslens.report.probes_run import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
-from crosslens.report.study import Curve
-from crosslens.report.wording import count_of, decimal, named, paragraph, plural, tag, text
+from crosslens.report.folders.probes import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
+from crosslens.report.folders.study import Curve
+from crosslens.report.parts.drawing import Style, scale_ends
+from crosslens.report.parts.layout import Numbering, figure, legend, panel, section, table, value_cell, words_cell
+from crosslens.report.parts.wording import count_of, decimal, named, paragraph, plural, tag, text
+from crosslens.report.sections.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, heat_rows
+from crosslens.report.sections.probes_pairs import pair_averages
 from crosslens.score import QUANTITIES, Score, shared_texts
 
 __all__ = ["LABEL_CONTROLS", "control_at", "overview_figure", "overview_section", "paired_section", "selectivity"]

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from crosslens.report.drawing import plain_style
-from crosslens.report.language_id import language_id_findings, language_id_overview, language_id_section, language_id_sentence
-from crosslens.report.layout import Numbering, document, figure, headline
-from crosslens.report.provenance import encoders, provenance_section
-from crosslens.report.retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
-from crosslens.report.similarity import similarity_findings, similarity_overview, similarity_section, similarity_sentence
-from crosslens.report.study import Study, load_study
-from crosslens.report.wording import count_of, join, language, named, plural, text
-from crosslens.report.words import WORD_TASKS, words_findings, words_overview, words_section, words_sentence
+from crosslens.report.folders.study import Study, load_study
+from crosslens.report.parts.drawing import plain_style
+from crosslens.report.parts.layout import Numbering, document, figure, headline
+from crosslens.report.parts.wording import count_of, join, language, named, plural, text
+from crosslens.report.sections.language_id import language_id_findings, language_id_overview, language_id_section, language_id_sentence
+from crosslens.report.sections.provenance import encoders, provenance_section
+from crosslens.report.sections.retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
+from crosslens.report.sections.similarity import similarity_findings, similarity_overview, similarity_section, similarity_sentence
+from crosslens.report.sections.words import WORD_TASKS, words_findings, words_overview, words_section, words_sentence
 from crosslens.score import few_pairs
 
 __all__ = ["study_page"]

@@ -6,11 +6,11 @@ from typing import Any
 
 from crosslens.errors import OutputError, refuse
 from crosslens.files import read_json, write_whole
-from crosslens.report.emergence import emergence_page
-from crosslens.report.layout import GENERATOR
-from crosslens.report.probes import probe_page, probe_runs_page
-from crosslens.report.study_page import study_page
-from crosslens.report.training import training_page
+from crosslens.report.pages.emergence import emergence_page
+from crosslens.report.pages.probes import probe_page, probe_runs_page
+from crosslens.report.pages.study import study_page
+from crosslens.report.pages.training import training_page
+from crosslens.report.parts.layout import GENERATOR
 
 __all__ = ["render_report", "run_kind", "write_comparison", "write_report"]
 

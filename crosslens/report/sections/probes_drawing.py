@@ -8,8 +8,8 @@ from unicodedata import east_asian_width
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from crosslens.report.drawing import Style
-from crosslens.report.wording import decimal, tag, text
+from crosslens.report.parts.drawing import Style
+from crosslens.report.parts.wording import decimal, tag, text
 from crosslens.score import Score
 
 __all__ = ["DOT_STYLES", "Dots", "dot_panel", "fraction_ends", "heat_rows", "one_each"]
@@ -63,7 +63,7 @@ def heat_rows(
     label: what the picture shows, for readers who cannot see it.
     columns: what the columns are called.
     rows: the name; a value for each column (None: not measured, left empty; NaN: not computed, a dash); which column has a star, if any.
-    ends: of the scale, see :func:`crosslens.report.drawing.scale_ends`.
+    ends: of the scale, see :func:`crosslens.report.parts.drawing.scale_ends`.
     axis: what the columns are.
     """
     blues, cell, (low, high), y = colormaps["Blues"], (_WIDTH - 4) / len(columns), ends, 4.0

@@ -2,10 +2,10 @@
 
 import math
 
-from crosslens.report.drawing import Style, curve_panel, line_of
-from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.study import Curve, Study
-from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
+from crosslens.report.folders.study import Curve, Study
+from crosslens.report.parts.drawing import Style, curve_panel, line_of
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
 from crosslens.selection import best_layer
 
 __all__ = ["language_id_findings", "language_id_overview", "language_id_section", "language_id_sentence"]

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 
-from crosslens.report.drawing import Line, Style, curve_panel, line_of, upper_limit
-from crosslens.report.layout import Numbering, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.study import Curve, Study
-from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
+from crosslens.report.folders.study import Curve, Study
+from crosslens.report.parts.drawing import Line, Style, curve_panel, line_of, upper_limit
+from crosslens.report.parts.layout import Numbering, legend, not_computed, panel, section, table, value_cell
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
 from crosslens.selection import best_layer
 
 __all__ = ["WORD_TASKS", "words_findings", "words_overview", "words_section", "words_sentence"]

@@ -6,9 +6,20 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from crosslens.report.drawing import Axis, Line, Style, curve_panel, line_of, plain_style, series_panel, series_style, upper_limit
-from crosslens.report.emergence_run import CONDITIONS, Check, Condition, Emergence, above_chance, by_frequency, chance_of, load_emergence
-from crosslens.report.layout import (
+from crosslens.report.folders.emergence import (
+    CONDITIONS,
+    Check,
+    Condition,
+    Emergence,
+    above_chance,
+    by_frequency,
+    chance_of,
+    load_emergence,
+)
+from crosslens.report.folders.study import Curve
+from crosslens.report.folders.training import smoothed
+from crosslens.report.parts.drawing import Axis, Line, Style, curve_panel, line_of, plain_style, series_panel, series_style, upper_limit
+from crosslens.report.parts.layout import (
     Numbering,
     document,
     figure,
@@ -22,10 +33,8 @@ from crosslens.report.layout import (
     settings_table,
     table,
 )
-from crosslens.report.study import Curve
-from crosslens.report.training_run import smoothed
-from crosslens.report.training_words import token_axis
-from crosslens.report.wording import count_of, decimal, estimate, join, language, missing_reason, named, paragraph, plural, tag, text
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, named, paragraph, plural, tag, text
+from crosslens.report.sections.training_words import token_axis
 from crosslens.score import Score
 
 __all__ = ["emergence_page"]

@@ -21,7 +21,7 @@ from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from crosslens.report.wording import decimal, short, tag, text
+from crosslens.report.parts.wording import decimal, short, tag, text
 from crosslens.score import Score
 
 __all__ = [

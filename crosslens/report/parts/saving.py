@@ -6,7 +6,7 @@ Without scripts the page is read all the same; the buttons, which could do nothi
 import base64
 import hashlib
 
-from crosslens.report.wording import tag
+from crosslens.report.parts.wording import tag
 
 __all__ = ["POLICY", "SCRIPT", "save_buttons"]
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.files import read_json
-from crosslens.report.study import Curve
+from crosslens.report.folders.study import Curve
 from crosslens.score import QUANTITIES, Score, read_scores
 from crosslens.selection import best_layer
 

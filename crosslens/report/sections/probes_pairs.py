@@ -4,11 +4,11 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from crosslens.report.drawing import Style
-from crosslens.report.layout import Numbering, figure, flow, legend, panel, section, table, value_cell, words_cell
-from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, one_each
-from crosslens.report.probes_run import ProbeRuns, Subject, describe_task, task_title
-from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, named, paragraph, plural, tag, text
+from crosslens.report.folders.probes import ProbeRuns, Subject, describe_task, task_title
+from crosslens.report.parts.drawing import Style
+from crosslens.report.parts.layout import Numbering, figure, flow, legend, panel, section, table, value_cell, words_cell
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, missing_reason, named, paragraph, plural, tag, text
+from crosslens.report.sections.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, one_each
 from crosslens.score import Score
 
 __all__ = ["pair_averages", "pair_findings", "pair_section", "pair_sentences", "pair_tasks"]

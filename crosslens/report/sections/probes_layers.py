@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from crosslens.report.drawing import Axis, Line, Style, curve_panel, line_of, series_style
-from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.probes_classes import class_figures
-from crosslens.report.probes_drawing import fraction_ends
-from crosslens.report.probes_run import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, in_words, task_title
-from crosslens.report.study import Curve
-from crosslens.report.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
+from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, in_words, task_title
+from crosslens.report.folders.study import Curve
+from crosslens.report.parts.drawing import Axis, Line, Style, curve_panel, line_of, series_style
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
+from crosslens.report.sections.probes_classes import class_figures
+from crosslens.report.sections.probes_drawing import fraction_ends
 from crosslens.score import QUANTITIES, Score, set_aside
 from crosslens.selection import best_layer
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import StoreError, refuse
-from crosslens.report.drawing import colour_bar, heat_panel, scale_ends
-from crosslens.report.layout import Numbering, figure, legend, panel, table, words_cell
-from crosslens.report.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends
-from crosslens.report.probes_run import ProbeRuns, Subject, task_title
-from crosslens.report.wording import decimal, join, language, plural, tag, text
+from crosslens.report.folders.probes import ProbeRuns, Subject, task_title
+from crosslens.report.parts.drawing import colour_bar, heat_panel, scale_ends
+from crosslens.report.parts.layout import Numbering, figure, legend, panel, table, words_cell
+from crosslens.report.parts.wording import decimal, join, language, plural, tag, text
+from crosslens.report.sections.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends
 from crosslens.score import Score
 
 __all__ = ["class_figures"]

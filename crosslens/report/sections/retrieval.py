@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends, upper_limit
-from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.study import CONTROL_OF, Curve, Study, clear_of
-from crosslens.report.wording import count_of, decimal, join, language, missing_reason, paragraph, plural, spread, tag, text
+from crosslens.report.folders.study import CONTROL_OF, Curve, Study, clear_of
+from crosslens.report.parts.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends, upper_limit
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
+from crosslens.report.parts.wording import count_of, decimal, join, language, missing_reason, paragraph, plural, spread, tag, text
 from crosslens.score import Score
 from crosslens.selection import Best, best_layer, chosen_layer
 

@@ -2,13 +2,13 @@
 
 import math
 
-from crosslens.report.probes_comparison import RunComparison
-from crosslens.report.probes_drawing import one_each
-from crosslens.report.probes_overview import LABEL_CONTROLS, control_at, selectivity
-from crosslens.report.probes_pairs import pair_sentences
-from crosslens.report.probes_ranking import comparison_sentences, ranked
-from crosslens.report.probes_run import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
-from crosslens.report.wording import decimal, estimate, join, missing_reason, named, plural, tag, text
+from crosslens.report.folders.probes import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
+from crosslens.report.parts.wording import decimal, estimate, join, missing_reason, named, plural, tag, text
+from crosslens.report.sections.probes_comparison import RunComparison
+from crosslens.report.sections.probes_drawing import one_each
+from crosslens.report.sections.probes_overview import LABEL_CONTROLS, control_at, selectivity
+from crosslens.report.sections.probes_pairs import pair_sentences
+from crosslens.report.sections.probes_ranking import comparison_sentences, ranked
 from crosslens.score import shared_texts
 
 __all__ = ["layer_findings", "probe_sentences"]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import refuse
-from crosslens.report.drawing import Axis, Line, Style, plain_style, series_image, series_panel, series_style
-from crosslens.report.layout import Numbering, document, figure, files_table, headline, legend, panel, section, settings_table, table
-from crosslens.report.training_retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
-from crosslens.report.training_run import Training, load_training, smoothed
-from crosslens.report.training_words import among, at, token_axis
-from crosslens.report.wording import decimal, join, language, named, paragraph, plural, tag, text
+from crosslens.report.folders.training import Training, load_training, smoothed
+from crosslens.report.parts.drawing import Axis, Line, Style, plain_style, series_image, series_panel, series_style
+from crosslens.report.parts.layout import Numbering, document, figure, files_table, headline, legend, panel, section, settings_table, table
+from crosslens.report.parts.wording import decimal, join, language, named, paragraph, plural, tag, text
+from crosslens.report.sections.training_retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
+from crosslens.report.sections.training_words import among, at, token_axis
 
 __all__ = ["training_figure", "training_page"]
 

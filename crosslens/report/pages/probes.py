@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from crosslens.report.drawing import plain_style
-from crosslens.report.layout import Numbering, document, files_table, headline, section, settings_table
-from crosslens.report.probes_comparison import RunComparison, compare_runs
-from crosslens.report.probes_findings import layer_findings, probe_sentences
-from crosslens.report.probes_layers import task_section
-from crosslens.report.probes_overview import overview_figure, overview_section, paired_section
-from crosslens.report.probes_pairs import pair_findings, pair_section, pair_tasks
-from crosslens.report.probes_ranking import comparison_section, settings_differ
-from crosslens.report.probes_run import ProbeRuns, load_probe_runs, task_title
-from crosslens.report.wording import join, named, paragraph, plural, tag, text
+from crosslens.report.folders.probes import ProbeRuns, load_probe_runs, task_title
+from crosslens.report.parts.drawing import plain_style
+from crosslens.report.parts.layout import Numbering, document, files_table, headline, section, settings_table
+from crosslens.report.parts.wording import join, named, paragraph, plural, tag, text
+from crosslens.report.sections.probes_comparison import RunComparison, compare_runs
+from crosslens.report.sections.probes_findings import layer_findings, probe_sentences
+from crosslens.report.sections.probes_layers import task_section
+from crosslens.report.sections.probes_overview import overview_figure, overview_section, paired_section
+from crosslens.report.sections.probes_pairs import pair_findings, pair_section, pair_tasks
+from crosslens.report.sections.probes_ranking import comparison_section, settings_differ
 
 __all__ = ["probe_page", "probe_runs_page"]
 

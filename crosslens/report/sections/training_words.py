@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from crosslens.report.training_run import Validation
+from crosslens.report.folders.training import Validation
 
 __all__ = ["among", "at", "token_axis"]
 

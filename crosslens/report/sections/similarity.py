@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from crosslens.report.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends
-from crosslens.report.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.study import Curve, Study, clear_of
-from crosslens.report.wording import (
+from crosslens.report.folders.study import Curve, Study, clear_of
+from crosslens.report.parts.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
+from crosslens.report.parts.wording import (
     count_of,
     decimal,
     estimate,

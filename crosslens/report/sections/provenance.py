@@ -1,8 +1,8 @@
 """How a study was made: settings, texts, encoders, versions, files, the format of the scores, and definitions."""
 
-from crosslens.report.layout import files_table, section, settings_table, table
-from crosslens.report.study import Study
-from crosslens.report.wording import language, paragraph, plural, tag, text
+from crosslens.report.folders.study import Study
+from crosslens.report.parts.layout import files_table, section, settings_table, table
+from crosslens.report.parts.wording import language, paragraph, plural, tag, text
 
 __all__ = ["encoders", "provenance_section"]
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslens.report.drawing import Axis, Line, colour_bar, heat_panel, scale_ends, series_panel, series_style, upper_limit
-from crosslens.report.layout import Numbering, figure, flow, folded, legend, panel, section, table, value_cell
-from crosslens.report.training_run import Training, split_stream
-from crosslens.report.training_words import among, at, token_axis
-from crosslens.report.wording import decimal, join, language, named, paragraph, plural, spread, tag, text
+from crosslens.report.folders.training import Training, split_stream
+from crosslens.report.parts.drawing import Axis, Line, colour_bar, heat_panel, scale_ends, series_panel, series_style, upper_limit
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, panel, section, table, value_cell
+from crosslens.report.parts.wording import decimal, join, language, named, paragraph, plural, spread, tag, text
+from crosslens.report.sections.training_words import among, at, token_axis
 from crosslens.score import Score
 from crosslens.selection import Best
 

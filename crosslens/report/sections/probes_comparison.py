@@ -16,9 +16,9 @@ import numpy as np
 
 from crosslens.errors import InputError
 from crosslens.outcomes import FILE, Outcomes, pair_outcomes, read_outcomes
-from crosslens.report.probes_pairs import pair_averages
-from crosslens.report.probes_run import ProbeRuns, Subject, against
-from crosslens.report.wording import join
+from crosslens.report.folders.probes import ProbeRuns, Subject, against
+from crosslens.report.parts.wording import join
+from crosslens.report.sections.probes_pairs import pair_averages
 from crosslens.score import Score
 
 __all__ = ["Compared", "Ranking", "RunComparison", "Task", "compare_runs", "part_of"]

@@ -11,8 +11,8 @@ from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.files import read_json
-from crosslens.report.study import Curve, clear_of
-from crosslens.report.training_run import Point, log_lines
+from crosslens.report.folders.study import Curve, clear_of
+from crosslens.report.folders.training import Point, log_lines
 from crosslens.score import Score, read_scores
 from crosslens.stats import wilson_interval
 
