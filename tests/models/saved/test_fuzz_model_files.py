@@ -1,15 +1,12 @@
-"""Hostile recipes, token files, vocabularies, checkpoints and model folders: as tests/ground/test_fuzz_readers.py, for what needs torch."""
+"""Hostile recipes, token files, vocabularies, checkpoints and model folders: as tests/readers/test_fuzz_readers.py, for what needs torch."""
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ground"))
 from reader_fuzz import run_cases
 from reader_seeds import RECIPE, Reader
 

@@ -1,6 +1,6 @@
 """Whatever stands in a file: every reader gives what is in it, or one of our errors, in time and in little memory.
 
-``CROSSLENS_FUZZ=80000 pytest -m slow tests/ground/test_fuzz_readers.py`` runs as many cases; ``CROSSLENS_FUZZ_SEED`` draws others.
+``CROSSLENS_FUZZ=80000 pytest -m slow tests/readers/test_fuzz_readers.py`` runs as many cases; ``CROSSLENS_FUZZ_SEED`` draws others.
 """
 
 import importlib
@@ -20,7 +20,7 @@ SHARES = sum(reader.share for reader in READERS.values())
 
 # Public names that read and are not fuzzed here, and why.
 ELSEWHERE = {
-    "load_encoder": "model folders are attacked in tests/models/test_loading.py",
+    "load_encoder": "model folders are attacked in tests/models/saved/test_loading.py",
     "load_language_model": "as load_encoder",
     "load_scorer": "as load_encoder",
     "load_tensors": "takes arrays, no file",
