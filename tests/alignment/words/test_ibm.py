@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from crosslens.aligner import MODELS, SYMMETRISATIONS, align_words
+from crosslens.alignment.words.ibm import MODELS, SYMMETRISATIONS, align_words
 from crosslens.errors import InputError
 
 
