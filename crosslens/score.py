@@ -9,14 +9,28 @@ What a quantity means (unit, range, whether more is better) is declared once, in
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import parse_json, write_whole
 
-__all__ = ["QUANTITIES", "Quantity", "Score", "SharedTexts", "few_pairs", "read_scores", "set_aside", "shared_texts", "write_scores"]
+__all__ = [
+    "QUANTITIES",
+    "Quantity",
+    "Score",
+    "SharedTexts",
+    "few_pairs",
+    "first_seed",
+    "not_measured",
+    "over_seeds",
+    "read_scores",
+    "set_aside",
+    "shared_texts",
+    "told",
+    "write_scores",
+]
 
 _LABELS_TOLD = 6
 
@@ -192,6 +206,32 @@ def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
     return shared, dataclasses.replace(score, **ends, details=None)
 
 
+def over_seeds(score: Score) -> tuple[Score, int] | None:
+    """The mean over seeds with Student's 95 % interval over them, in place of the first seed's value, and how many seeds there are.
+
+    None where the score is of one seed, or where a seed's value could not be computed.
+
+    >>> told = {"seeds": [0, 1], "values": [0.5, 0.7], "mean": 0.6, "low": 0.0, "high": 1.0}
+    >>> mean, seeds = over_seeds(Score(quantity="accuracy", value=0.5, n=10, details={"over_seeds": told}))
+    >>> mean.value, mean.high, seeds
+    (0.6, 1.0, 2)
+    """
+    told = (score.details or {}).get("over_seeds")
+    if not isinstance(told, dict) or not all(isinstance(told.get(name), float) for name in ("mean", "low", "high")):
+        return None
+    return dataclasses.replace(score, value=told["mean"], low=told["low"], high=told["high"]), len(told.get("values") or ())
+
+
+def first_seed(scores: Iterable[Score], settings: Mapping[str, Any]) -> list[Score]:
+    """Measurements without those of further seeds, of a run whose settings say that it has several (``crosslens probe --seeds``).
+
+    >>> rows = [Score(quantity="accuracy", value=0.5, n=10, seed=seed) for seed in (7, 8)]
+    >>> [row.seed for row in first_seed(rows, {"seed": 7, "seeds": 2})], len(first_seed(rows, {"seed": 7}))
+    ([7], 2)
+    """
+    return [score for score in scores if settings.get("seeds") is None or score.seed in (None, settings.get("seed"))]
+
+
 def set_aside(score: Score) -> dict[str, int]:
     """What happened to items that a measurement does not take as they are -> how many; from its ``details``.
 
@@ -216,6 +256,36 @@ def set_aside(score: Score) -> dict[str, int]:
             told = ", ".join(names if len(names) <= _LABELS_TOLD + 1 else [*names[:_LABELS_TOLD], f"{len(names) - _LABELS_TOLD} more"])
             found[f"in {part} with a label that training lacks ({told}), counted as wrong"] = sum(labels.values())
     return {what: count for what, count in found.items() if isinstance(count, int) and count > 0}
+
+
+def not_measured(scores: Iterable[Score]) -> list[str]:
+    """A sentence for each reason why layers have no value (NaN), with the layers; of means, which follow from others, there is none.
+
+    >>> lost = {"value": math.nan, "n": 5, "details": {"reason": "all vectors of eng are alike"}}
+    >>> not_measured([Score(quantity="linear_cka", layer=layer, **lost) for layer in (0, 3)])
+    ['Not measured: layers 0, 3 (all vectors of eng are alike).']
+    """
+    found: dict[tuple[str, str], set[int]] = {}
+    for score in scores:
+        layers = {layer for layer in (score.layer, score.other_layer) if layer is not None}
+        if math.isnan(score.value) and len(layers) == 1 and score.task != "mean_sentence_retrieval":
+            who = "random encoder, " if (score.condition or "").startswith("random_encoder") else ""
+            for reason in str((score.details or {}).get("reason")).split("; "):
+                found.setdefault((who, reason), set()).update(layers)
+    together: dict[str, list[str]] = {}
+    for (who, reason), layers in found.items():
+        where = f"{who}layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, sorted(layers)))}"
+        together.setdefault(where, []).append(reason)
+    return [f"Not measured: {where} ({'; '.join(reasons)})." for where, reasons in together.items()]
+
+
+def told(value: float, places: int) -> str:
+    """A value as a table has it: "-" where it is NaN.
+
+    >>> told(0.456, 1), told(math.nan, 1)
+    ('0.5', '-')
+    """
+    return "-" if math.isnan(value) else f"{value:.{places}f}"
 
 
 def few_pairs(pairs: Iterable[object], d: object) -> str:

@@ -12,7 +12,7 @@ from crosslens.cli.vectors import align_vectors
 from crosslens.errors import refuse
 from crosslens.files import sha256_file
 from crosslens.progress import be_quiet
-from crosslens.score import Score, few_pairs
+from crosslens.score import Score, few_pairs, not_measured, told
 
 __all__ = ["add_arguments", "align", "compare"]
 
@@ -71,6 +71,7 @@ def align(arguments: argparse.Namespace) -> None:
 
 
 def _align_sentences(arguments: argparse.Namespace) -> None:
+    from crosslens.run.collapse import refuse_unmeasured
     from crosslens.run.measures import make_split, retrieval_scores
     from crosslens.run.similarities import correlation_scores
 
@@ -78,13 +79,14 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
     split, common = make_split(x.n, arguments.train_fraction, arguments.seed), common_fields([x, y], arguments.seed)
     run = _plan("align", arguments, [x, y], {"train_fraction": arguments.train_fraction, "by": arguments.by})
     scores = retrieval_scores(x, y, split, common, by=arguments.by)
+    refuse_unmeasured(scores, "stores")
     scores += correlation_scores(x, y, scores, common)
     rows: list[tuple[str, ...]] = [("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")]
     cells = {(s.layer, s.source, s.condition, s.details["part"]): s for s in scores if s.details and "part" in s.details}
     for layer in x.layer_numbers:
         for a, b in ((x, y), (y, x)):
-            told = (("unaligned", "all"), ("unaligned", "held_out"), ("procrustes", "held_out"))
-            first, held, after = (cells[layer, a.language, condition, part] for condition, part in told)
+            wanted = (("unaligned", "all"), ("unaligned", "held_out"), ("procrustes", "held_out"))
+            first, held, after = (cells[layer, a.language, condition, part] for condition, part in wanted)
             values = (_percent(score.value) for score in (first, held, after))
             rows.append((str(layer), f"{a.language} → {b.language}", *values, _interval(after), str(after.n)))
     few = few_pairs([len(split.train)], x.d)
@@ -92,7 +94,7 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
     for score in scores:
         if score.quantity == "pearson":
             text.append(f"Pearson correlation of P@1 ({score.condition}) with debiased CKA over {_told(score)}")
-    print_scores(scores, rows, "\n".join(text), arguments.json)
+    print_scores(scores, rows, "\n".join(text + not_measured(scores)), arguments.json)
     _finish(run, scores, x, arguments)
 
 
@@ -141,7 +143,7 @@ def _align_words(arguments: argparse.Namespace) -> None:
         text.append(
             f"{100 * details['coverage']:.1f} % of {gold.sources} test words are in the stores with a translation; the others are left out."
         )
-    print_scores(scores, rows, "\n".join(text), arguments.json)
+    print_scores(scores, rows, "\n".join(text + not_measured(scores)), arguments.json)
     _finish(run, scores, x, arguments)
 
 
@@ -165,14 +167,15 @@ def _error_rates(scores: list[Score]) -> list[str]:
     cells = {(score.layer, score.condition): score for score in scores}
     for layer in dict.fromkeys(score.layer for score in scores):
         before, after = cells[layer, "unaligned"], cells[layer, "procrustes"]
-        told = [cell for score in (before, after) for cell in (_percent(score.value), _interval(score))]
-        rows.append((str(layer), *told, str(after.n)))
+        values = [cell for score in (before, after) for cell in (_percent(score.value), _interval(score))]
+        rows.append((str(layer), *values, str(after.n)))
     about = "AER: alignment error rate, in per cent, of links between words of a held-out sentence that are each other's nearest by cosine."
     return [format_table(rows), about]
 
 
 def compare(arguments: argparse.Namespace) -> None:
     """Print linear CKA between stores of the same items."""
+    from crosslens.run.collapse import refuse_unmeasured
     from crosslens.run.similarities import check_measures, compare_stores, measure_layers
 
     be_quiet(arguments.quiet)
@@ -185,15 +188,15 @@ def compare(arguments: argparse.Namespace) -> None:
     run = _plan("compare", arguments, stores, {"also": arguments.also}, list(named))
     others = measure_layers(named, also, arguments.seed)  # first: they refuse what CKA does not
     scores = compare_stores(named, arguments.seed) + others
+    refuse_unmeasured(scores, "stores")
     rows: list[tuple[str, ...]] = [("pair", "layer", "biased", "debiased", "its 95 % interval", "biased, shuffled rows", "n", *also)]
     for pair in dict.fromkeys((score.source, score.target) for score in scores):
         rows += _similarity_rows([score for score in scores if (score.source, score.target) == pair], pair, also)
     n, d = stores[0].n, max(store.d for store in stores)
     warning = f" With n = {n} < 3 d = {3 * d} the biased value is inflated: read the debiased one." if n < 3 * d else ""
     more = " Other measures: the value, and in brackets that of shuffled rows." if also else ""
-    print_scores(
-        scores, rows, f"Linear CKA, same layer on both sides (all pairs of layers with --json or --out).{more}{warning}", arguments.json
-    )
+    text = [f"Linear CKA, same layer on both sides (all pairs of layers with --json or --out).{more}{warning}", *not_measured(scores)]
+    print_scores(scores, rows, "\n".join(text), arguments.json)
     _finish(run, scores, stores[0], arguments)
 
 
@@ -201,12 +204,12 @@ def _similarity_rows(scores: list[Score], names: tuple[Any, Any], also: list[str
     cells = {(s.layer, s.quantity, s.condition): s for s in scores if s.layer == s.other_layer}
     rows = []
     for layer in dict.fromkeys(s.layer for s in scores if s.layer == s.other_layer):
-        told = (("linear_cka", None), ("debiased_linear_cka", None), ("linear_cka", "shuffled_items"))
-        biased, debiased, shuffled = (cells[layer, quantity, condition] for quantity, condition in told)
+        wanted = (("linear_cka", None), ("debiased_linear_cka", None), ("linear_cka", "shuffled_items"))
+        biased, debiased, shuffled = (cells[layer, quantity, condition] for quantity, condition in wanted)
         interval = "-" if debiased.low is None else f"{debiased.low:.3f}-{debiased.high:.3f}"
-        values = [f"{score.value:.3f}" for score in (biased, debiased)]
-        others = [f"{cells[layer, name, None].value:.3f} ({cells[layer, name, 'shuffled_items'].value:.3f})" for name in also]
-        rows.append((" – ".join(names), str(layer), *values, interval, f"{shuffled.value:.3f}", str(biased.n), *others))
+        values = [told(score.value, 3) for score in (biased, debiased)]
+        others = [f"{told(cells[layer, name, None].value, 3)} ({told(cells[layer, name, 'shuffled_items'].value, 3)})" for name in also]
+        rows.append((" – ".join(names), str(layer), *values, interval, told(shuffled.value, 3), str(biased.n), *others))
     return rows
 
 
@@ -228,14 +231,14 @@ def _plan(
 ) -> PlannedRun:
     """The run of these stores, its folder looked at before anything is computed."""
     named = dict(zip(names or [store.language for store in stores], stores, strict=True))
-    told = {
+    asked = {
         "languages": list(named),
         "encoders": {name: store.encoder for name, store in named.items()},
         "stores": {name: store.fingerprint for name, store in named.items()},
         **settings,
         "seed": arguments.seed,
     }
-    return PlannedRun(arguments.out, verb, told)
+    return PlannedRun(arguments.out, verb, asked)
 
 
 def _finish(run: PlannedRun, scores: list[Score], store: Any, arguments: argparse.Namespace) -> None:
@@ -246,7 +249,7 @@ def _finish(run: PlannedRun, scores: list[Score], store: Any, arguments: argpars
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
+    return told(100 * value, 1)
 
 
 def _interval(score: Score) -> str:

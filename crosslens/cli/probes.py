@@ -27,6 +27,7 @@ _OF_BATTERIES = (
     "pll",
     "random_control",
     "limit",
+    "seeds",
     "device",
     "trust_remote_code",
 )
@@ -78,6 +79,13 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     add("--trust-remote-code", action="store_true", default=None, help=TRUST)
     add("--train-fraction", type=fraction, metavar="F", help="for stores: share of the sentences to fit on (default: 0.5)")
     add("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+    add(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="measure N seeds, --seed and those behind it: as many random encoders, control tasks and first weights of probes that have "
+        "them, with the mean and Student's interval over seeds (default: one random encoder, three control tasks)",
+    )
     add("--json", action="store_true", help="print JSON lines instead of a table")
 
 
@@ -114,6 +122,7 @@ def _battery(arguments: argparse.Namespace) -> None:
         numbers=_labels("--numbers", arguments.numbers or []),
         limit=arguments.limit,
         seed=arguments.seed,
+        seeds=arguments.seeds,
         **{name: value for name, value in told.items() if value is not None},
     )
     folder = run_battery(battery, arguments.out)
@@ -146,7 +155,9 @@ def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
 
 def _stores(arguments: argparse.Namespace) -> None:
     """Print language identification on two or more stores."""
+    from crosslens.run.collapse import refuse_unmeasured
     from crosslens.run.measures import language_id_scores, make_split
+    from crosslens.score import not_measured, told
 
     stores: list[Any] = parallel_stores(arguments.stores) if arguments.stores else []
     if len(stores) < 2:
@@ -155,12 +166,13 @@ def _stores(arguments: argparse.Namespace) -> None:
     train_fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
     split = make_split(stores[0].n, train_fraction, arguments.seed)
     scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
+    refuse_unmeasured(scores, "stores")
     rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
     cells = {(s.layer, s.condition): s for s in scores}
-    for layer in range(stores[0].layers):
+    for layer in dict.fromkeys(s.layer for s in scores):
         mine, majority, shuffled = (cells[layer, condition] for condition in (None, "majority", "shuffled_labels"))
-        values = (f"{100 * s.value:.1f}" for s in (majority, shuffled))
-        rows.append(
-            (str(layer), f"{100 * mine.value:.1f}", f"{100 * (mine.low or 0):.1f}-{100 * (mine.high or 0):.1f}", *values, str(mine.n))
-        )
-    print_scores(scores, rows, "Language identification, accuracy in per cent on held-out sentences.", arguments.json)
+        accuracy, *beside = (told(100 * s.value, 1) for s in (mine, majority, shuffled))
+        interval = "-" if mine.low is None or mine.high is None else f"{100 * mine.low:.1f}-{100 * mine.high:.1f}"
+        rows.append((str(layer), accuracy, interval, *beside, str(mine.n)))
+    text = ["Language identification, accuracy in per cent on held-out sentences.", *not_measured(scores)]
+    print_scores(scores, rows, "\n".join(text), arguments.json)

@@ -60,7 +60,7 @@ def _study(what: Any, arguments: argparse.Namespace) -> None:
     say("drawing the report")
     report_path = write_report(folder)
     rows, text = summary(folder)
-    print(format_table(rows), text, f"Report: {report_path}", sep="\n")
+    print(*([format_table(rows)] if rows else []), text, f"Report: {report_path}", sep="\n")
 
 
 def train(arguments: argparse.Namespace) -> None:

@@ -20,8 +20,18 @@ from crosslens.progress import Progress, say
 from crosslens.run.folder import RunFolder, versions
 from crosslens.run.probe_comparison import paired_tests
 from crosslens.run.probe_data import Found, Sources, choose_tasks, read_tasks
-from crosslens.run.probe_encoders import Plan, Subject, check_encoders, extract_texts, find_subjects, load_language_model, texts_of
+from crosslens.run.probe_encoders import (
+    Plan,
+    Subject,
+    check_encoders,
+    extract_texts,
+    find_subjects,
+    load_language_model,
+    random_name,
+    texts_of,
+)
 from crosslens.run.probe_items import Measured
+from crosslens.run.probe_seeds import over_seeds
 from crosslens.run.probe_surface import surface_scores
 from crosslens.run.probe_tasks import Given, SentenceTask
 from crosslens.score import Score
@@ -52,6 +62,8 @@ class Battery:
     random_control: measure a randomly re-initialised copy of each encoder, too.
     limit: most items of each part of a task (sentences of a treebank, pairs of a category), drawn at random; None for all.
     seed: of everything that is drawn.
+    seeds: how many seeds, ``seed`` and those behind it, 2 or more: as many randomly re-initialised copies, control tasks and, where the
+        probe has one, first weights. None for one copy, three control tasks and one probe. Items and parts are drawn with ``seed`` alone.
     trust_remote_code: run the Python code that an encoder's folder brings.
     device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
 
@@ -72,6 +84,7 @@ class Battery:
     random_control: bool = True
     limit: int | None = None
     seed: int = 0
+    seeds: int | None = None
     trust_remote_code: bool = False
     device: str = "cpu"
 
@@ -88,6 +101,10 @@ class Battery:
             refuse("--probe", "linear, l1, mlp or mix", repr(self.probe), "choose one of them")
         if self.mdl and self.probe != "linear":
             refuse("--mdl", "the linear probe", f"also --probe {self.probe}", "leave one of them out: codes are those of the linear probe")
+        if self.seeds is not None and self.seeds < 2:
+            refuse("--seeds", "2 or more", str(self.seeds), "leave it out for one random encoder and three control tasks")
+        if self.seeds is not None and self.seed + self.seeds > 1 << 32:
+            refuse("--seed", f"at most {(1 << 32) - self.seeds} with --seeds {self.seeds}", str(self.seed), "choose a smaller one")
         if self.pll not in _PLL:
             refuse("--pll", f"one of {', '.join(_PLL)}", repr(self.pll), "choose one of them")
         for option, name in [("--labels", name) for name in self.labels] + [("--numbers", name) for name in self.numbers]:
@@ -105,6 +122,11 @@ class Battery:
     def loading(self) -> dict[str, Any]:
         """How encoders are loaded."""
         return {"trust_remote_code": self.trust_remote_code, "device": self.device}
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds, the first one first."""
+        return tuple(range(self.seed, self.seed + (self.seeds or 1)))
 
     @property
     def sources(self) -> Sources:
@@ -130,13 +152,14 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
     OutputError: the folder holds something else, or cannot be written to.
     """
     found = read_tasks(battery.sources, required=battery.only)
-    subjects = find_subjects(battery.encoders, battery.seed, battery.trust_remote_code)
+    subjects = find_subjects(battery.encoders, battery.all_seeds, battery.trust_remote_code)
     settings, run = _settings(battery, found, subjects), RunFolder(out)
     if check_folder(out, "probe", settings) and run.scores.exists():
         with lock_folder(out):
             run.tidy()
         return run.path
-    plan = check_encoders(subjects, found.tasks, run.path, random=battery.random_control, loading=battery.loading)
+    copies = len(battery.all_seeds) if battery.random_control else 0
+    plan = check_encoders(subjects, found.tasks, run.path, copies=copies, loading=battery.loading)
     not_measured = _not_measured(battery, found, plan, subjects)
     make_folder(out, str(out))
     with lock_folder(out):
@@ -151,8 +174,9 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
             told = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items())
             refuse("--battery", "a task that can be measured", told, "choose other tasks, or other data")
         run.note(not_measured=not_measured)
-        outcomes = read_outcomes(run.finish_outcomes(), condition=None)
-        run.finish([*scores, *paired_tests(scores, outcomes, battery.seed)])
+        outcomes = read_outcomes(run.finish_outcomes(), condition=None, seed=battery.seed)
+        tests = paired_tests([score for score in scores if score.seed == battery.seed], outcomes, battery.seed)
+        run.finish([*scores, *tests])
     return run.path
 
 
@@ -184,6 +208,7 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         "random_control": battery.random_control,
         "limit": battery.limit,
         "seed": battery.seed,
+        **({} if battery.seeds is None else {"seeds": battery.seeds}),
         **({"numbers": list(battery.numbers)} if battery.numbers else {}),
         **({} if battery.pll == "original" else {"pll": battery.pll}),
         **({} if battery.probe == "linear" else {"probe": battery.probe}),
@@ -221,26 +246,50 @@ def _or_failed(
 def _measure(
     battery: Battery, subject: Subject, found: Found, plan: Plan, run: RunFolder, failed: dict[tuple[str, str], str]
 ) -> list[Score]:
-    """All tasks of one encoder; ``failed`` is added to."""
+    """All tasks of one encoder, seed by seed; ``failed`` is added to."""
     tasks = {name: task for name, task in found.tasks.items() if (subject.name, name) not in plan.cannot}
-    loading, random = battery.loading, battery.random_control
     place = run.path / "activations"
-    stores = extract_texts(subject, tasks, place, plan.dtype, random=random, loading=loading)
-    given = Given(
-        stores=stores["encoder"],
-        random=stores.get("random_encoder"),
-        scorer=functools.partial(load_language_model, subject, loading),
-        common={"encoder": subject.name, "seed": battery.seed},
-        mdl=battery.mdl,
-        probe=battery.probe,
-    )
-    scores = []
-    with Progress(len(tasks), f"probing {subject.name}", "tasks") as progress:
+    stores = extract_texts(subject, tasks, place, plan.dtype, random=battery.random_control, loading=battery.loading)
+    given = [
+        Given(
+            stores=stores["encoder"],
+            random=stores.get(random_name(copy)),
+            scorer=functools.partial(load_language_model, subject, battery.loading, copy),
+            common={"encoder": subject.name, "seed": seed},
+            mdl=battery.mdl,
+            probe=battery.probe,
+            draws=0 if copy else battery.seeds,
+            items_seed=battery.seed,
+        )
+        for copy, seed in enumerate(battery.all_seeds)
+    ]
+    scores: list[Score] = []
+    with Progress(len(tasks) * len(given), f"probing {subject.name}", "tasks" if len(given) == 1 else "tasks by seeds") as progress:
         for name, task in tasks.items():
-            job = functools.partial(task.measure, given)
-            scores += _or_failed(name, subject.name, run, f"{name}.{subject.folder}", job, failed)
-            progress.add(1, name)
+            jobs = [functools.partial(task.measure_again if copy else task.measure, one) for copy, one in enumerate(given)]
+            scores += _by_seed(battery, name, subject.name, run, f"{name}.{subject.folder}", jobs, failed)
+            progress.add(len(given), name)
     return scores
+
+
+def _by_seed(
+    battery: Battery,
+    name: str,
+    who: str,
+    run: RunFolder,
+    part: str,
+    jobs: Sequence[Callable[[], Measured]],
+    failed: dict[tuple[str, str], str],
+) -> list[Score]:
+    """The first seed's measurements, then those of further seeds; each is a part of the run."""
+    first, *others = jobs
+    scores = _or_failed(name, who, run, part, first, failed)
+    further = [
+        _or_failed(f"{name}, seed {seed}", who, run, f"{part}, seed {seed}", job, failed)
+        for seed, job in zip(battery.all_seeds[1:], others, strict=True)
+        if scores
+    ]
+    return over_seeds(scores, further)
 
 
 def _surface(battery: Battery, found: Found, run: RunFolder, failed: dict[tuple[str, str], str]) -> list[Score]:
@@ -248,8 +297,8 @@ def _surface(battery: Battery, found: Found, run: RunFolder, failed: dict[tuple[
     scores = []
     for name, task in found.tasks.items():
         if isinstance(task, SentenceTask) and task.surface:
-            job = functools.partial(surface_scores, task, battery.seed)
-            scores += _or_failed(f"{name}, from characters alone", "", run, f"surface.{name}", job, failed)
+            jobs = [functools.partial(surface_scores, task, seed) for seed in battery.all_seeds]
+            scores += _by_seed(battery, f"{name}, from characters alone", "", run, f"surface.{name}", jobs, failed)
     return scores
 
 

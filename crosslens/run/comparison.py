@@ -5,6 +5,7 @@ that out, which two intervals side by side cannot.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,13 +26,15 @@ def compare_with_controls(scores: Sequence[Score]) -> list[Score]:
     Scores whose details hold ``hits`` (a string of 0 and 1, a sentence each) and that have a control on the same sentences get
     ``details["above_control"]``: difference, low and high (Agresti & Min 2005). For each condition and layer a score of the task
     ``mean_sentence_retrieval`` is added: the mean over directions, whose interval has sentences as its units, since one sentence
-    takes part in every direction (:func:`crosslens.stats.share_interval`).
+    takes part in every direction (:func:`crosslens.stats.share_interval`). Where a direction was not measured, neither is the mean: it is
+    NaN, with the reason in the details.
     """
     hits = {_key(score): _hits(score) for score in scores if "hits" in (score.details or {})}
     found = [_without_hits(score, hits) for score in scores]
     places: dict[_Place, list[Score]] = {}
     for score in scores:
-        if _key(score) in hits and score.condition in CONTROLS:
+        lacks = math.isnan(score.value) and score.task == "sentence_retrieval" and (score.details or {}).get("part") == "held_out"
+        if (_key(score) in hits or lacks) and score.condition in CONTROLS:
             places.setdefault((score.condition, score.layer), []).append(score)
     return found + [_mean(mine, hits) for mine in places.values() if len({score.n for score in mine}) == 1]
 
@@ -61,17 +64,20 @@ def _without_hits(score: Score, hits: dict[tuple[Any, ...], np.ndarray]) -> Scor
 
 
 def _mean(scores: list[Score], hits: dict[tuple[Any, ...], np.ndarray]) -> Score:
-    """The mean over directions, of one condition and layer."""
+    """The mean over directions, of one condition and layer; NaN where one of them is."""
+    first = dataclasses.replace(scores[0], task="mean_sentence_retrieval", source=None, target=None)
+    details: dict[str, Any] = {"part": (first.details or {}).get("part"), "directions": len(scores)}
+    lost = [score for score in scores if _key(score) not in hits]
+    if lost:
+        reasons = dict.fromkeys(str((score.details or {}).get("reason")) for score in lost)
+        details["reason"] = f"{len(lost)} of {len(scores)} directions were not measured: {'; '.join(reasons)}"
+        return dataclasses.replace(first, value=math.nan, low=None, high=None, details=details)
     mine = np.sum([hits[_key(score)] for score in scores], axis=0)
     of = np.full(len(mine), len(scores))
     value, low, high = share_interval(mine, of)
-    details: dict[str, Any] = {"part": (scores[0].details or {}).get("part"), "directions": len(scores)}
     controls = [control for score in scores if (control := _control(score, hits)) is not None]
     if len(controls) == len(scores):
         control = np.sum(controls, axis=0)
         details["control"] = float(control.sum() / of.sum())
         details["above_control"] = dict(zip(("difference", "low", "high"), difference_interval(mine - control, of), strict=True))
-    first = scores[0]
-    return dataclasses.replace(
-        first, task="mean_sentence_retrieval", value=value, low=low, high=high, source=None, target=None, details=details
-    )
+    return dataclasses.replace(first, value=value, low=low, high=high, details=details)

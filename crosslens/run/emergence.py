@@ -14,13 +14,14 @@ The folder of a run:
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from crosslens.errors import OutputError, StoreError, refuse
+from crosslens.errors import InputError, OutputError, StoreError, refuse
 from crosslens.files import (
     check_folder,
     check_name,
@@ -33,8 +34,9 @@ from crosslens.files import (
     write_whole,
 )
 from crosslens.models.training.settings import TrainRecipe
+from crosslens.progress import say
 from crosslens.run.study import Study, run_study
-from crosslens.score import Score, read_scores, write_scores
+from crosslens.score import Score, not_measured, read_scores, told, write_scores
 from crosslens.stats import wilson_interval
 
 __all__ = ["run_emergence", "sharing_rows", "split_text", "summary", "what_is_shared"]
@@ -91,7 +93,7 @@ def run_emergence(
                 write_whole(text / name, "".join(f"{line}\n" for line in lines))
         for name, recipe in recipes.items():
             train(_with_text(recipe, text / "training.txt"), folder / name, resume=True, device=device)
-            run_study(_study(recipe, folder / name, text / "kept.txt"), folder / name / "study")
+            _measure(recipe, folder / name, text / "kept.txt")
         if not (folder / "scores.jsonl").exists():
             write_scores([score for name in recipes for score in _scores(folder / name, name)], folder / "scores.jsonl")
     return folder
@@ -130,6 +132,14 @@ def _with_text(recipe: TrainRecipe, path: Path) -> TrainRecipe:
     return dataclasses.replace(recipe, sources=(dataclasses.replace(source, texts=dict.fromkeys(source.texts, str(path))),))
 
 
+def _measure(recipe: TrainRecipe, run: Path, text: Path) -> None:
+    """The study of a condition; a model that has collapsed at every layer has none, and does not end the run of the others."""
+    try:
+        run_study(_study(recipe, run, text), run / "study")
+    except InputError as error:
+        say(f"{run.name}: {error}")
+
+
 def _study(recipe: TrainRecipe, run: Path, text: Path) -> Study:
     """The study of a condition's two views on the sentences that were kept: the same lines, read with each language's ids."""
     encoders = {language: str(run / "views" / language) for language in recipe.languages}
@@ -142,24 +152,25 @@ def _scores(run: Path, condition: str) -> list[Score]:
     if last is None:
         refuse(str(run / "log.jsonl"), "a line with the alignment of tokens", "none", "delete the folder and train again", StoreError)
     found = []
-    for direction, told in last["alignment"].items():
+    for direction, aligned in last["alignment"].items():
         source, target = direction.split(">")
-        n = int(told["n"])
-        low, high = wilson_interval(round(told["value"] * n), n)
+        n = int(aligned["n"])
+        low, high = wilson_interval(round(aligned["value"] * n), n)
         found.append(
             Score(
                 quantity="token_alignment",
-                value=told["value"],
+                value=aligned["value"],
                 n=n,
                 low=low,
                 high=high,
                 source=source,
                 target=target,
                 condition=condition,
-                details={"by_frequency": told["by_frequency"]},
+                details={"by_frequency": aligned["by_frequency"]},
             )
         )
-    for score in read_scores(run / "study" / "scores.jsonl"):
+    study = run / "study" / "scores.jsonl"
+    for score in read_scores(study) if study.exists() else ():
         everything = (score.details or {}).get("part", "all") == "all"
         unaligned = score.condition == ("unaligned" if score.quantity == "precision_at_1" else None)
         if score.quantity in _AT_THE_END and everything and unaligned and score.other_layer in (None, score.layer):
@@ -181,7 +192,7 @@ def sharing_rows(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[
     first = next(iter(counts.values()))
     rows: list[tuple[str, ...]] = [("part", "parameters", *counts)]
     for part, owners in first.items():
-        cells = ("shared" if told[part][""] else "own" for told in counts.values())
+        cells = ("shared" if owners_of[part][""] else "own" for owners_of in counts.values())
         rows.append((f"layer {part}" if part.isdigit() else part, f"{max(owners.values()):,}", *cells))
     return rows
 
@@ -208,12 +219,15 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
     rows: list[tuple[str, ...]] = [
         ("condition", "tokens", "minutes", "P@1 of pieces", "95 % interval", "by frequency", "best layer: P@1 of sentences", "CKA")
     ]
+    reasons: list[str] = []
     for name in dict.fromkeys(check_name(score.condition, f"{folder / 'scores.jsonl'}, condition", StoreError) for score in scores):
         mine = [score for score in scores if score.condition == name]
         last = _log(folder / str(name))[-1]
         pieces = next(score for score in mine if score.quantity == "token_alignment")
-        best = max((score for score in mine if score.quantity == "precision_at_1"), key=lambda score: score.value)
-        alike = next(score for score in mine if score.quantity == "debiased_linear_cka" and score.layer == best.layer)
+        found = [score for score in mine if score.quantity == "precision_at_1" and not math.isnan(score.value)]
+        best = max(found, key=lambda score: score.value, default=None)
+        alike = [score for score in mine if score.quantity == "debiased_linear_cka" and best is not None and score.layer == best.layer]
+        reasons += not_measured(mine)
         rows.append(
             (
                 str(name),
@@ -222,8 +236,8 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
                 f"{pieces.value:.3f}",
                 f"{pieces.low:.3f}-{pieces.high:.3f}",
                 f"{(pieces.details or {})['by_frequency']:.4f}",
-                f"{best.layer}: {best.value:.3f} (n = {best.n})",
-                f"{alike.value:.3f}",
+                "not measured" if best is None else f"{best.layer}: {best.value:.3f} (n = {best.n})",
+                told(alike[0].value, 3) if alike else "-",
             )
         )
     n = next(score.n for score in scores if score.quantity == "token_alignment")
@@ -232,4 +246,4 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
         "By frequency: the P@1 to be expected if embeddings told how frequent a piece is, as they do, and nothing else. "
         "P@1 of sentences and debiased CKA: held-out sentences, no map. No parallel text was used."
     )
-    return rows, text
+    return rows, "\n".join([text, *dict.fromkeys(reasons)])

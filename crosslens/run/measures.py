@@ -6,6 +6,7 @@ sentences train every mapping and probe, and the same are held out.
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,15 +16,18 @@ from crosslens.activations import Activations
 from crosslens.alignment import Procrustes, linear_cka_layers, retrieval_both_directions
 from crosslens.alignment.neighbours.csls import By, neighbours_both
 from crosslens.alignment.neighbours.retrieval import RetrievalResult, result_of
+from crosslens.alignment.similarity.linear_cka import LayerCKA
 from crosslens.errors import InputError, refuse
 from crosslens.probes import language_id
 from crosslens.progress import Progress
-from crosslens.run.similarities import cka_scores, read_layer
+from crosslens.run.collapse import collapse_reason, is_collapsed, reason_of
+from crosslens.run.similarities import cka_scores, cka_without_lost, read_layer
 from crosslens.score import Score
 
 __all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores"]
 
 _NEIGHBOURS = 10  # of CSLS and of margins, as published
+_OF_LANGUAGE_ID = (None, "majority", "shuffled_labels")  # conditions of an encoder's own layers
 _FEWEST = 20  # sentences; below this no interval says anything
 
 
@@ -79,34 +83,59 @@ def retrieval_scores(
     on_train: also the same on the training part alone, within each half of it, by the rotation of the other half, to choose a layer by;
         of the part "train" in the details. No held-out sentence takes part.
     hits: keep the outcome of each held-out sentence in the details, for :func:`crosslens.run.comparison.compare_with_controls`.
+
+    A layer that cannot be measured, all of whose vectors are alike, say, has NaN for its values, and the reason in the details.
     """
     scores = []
     fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
     for layer in _shown(_common_layers(x, y), f"retrieval {x.language}-{y.language}"):
-        a, b = read_layer(x, layer), read_layer(y, layer)
-        held = a[split.held_out], b[split.held_out]
-        train = a[split.train], b[split.train]
-        turned = f"{control}_procrustes" if control else "procrustes"
+        places = _places(control, split, on_train)
+        reason = collapse_reason((x, y), layer)
         try:
-            outcomes = [
-                (control or "unaligned", "all", _both_directions(a, b, by)),
-                (control or "unaligned", "held_out", _both_directions(*held, by)),
-                (turned, "held_out", _both_directions(*_turned(train, held), by)),
-            ]
-            if on_train:
-                before, after = _on_train(*train, by)
-                outcomes += [(control or "unaligned", "train", before), (turned, "train", after)]
-        except InputError as error:  # a layer at which all rows are equal, say
-            raise InputError(f"layer {layer} of {x.language} (X) and {y.language} (Y): {error}") from error
-        for condition, part, results in outcomes:
-            for (source, target_), result in zip(((x, y), (y, x)), results, strict=True):
-                score = _retrieval_score(result, fields, layer, source.language, target_.language, condition, part, len(split.train))
-                if by != "cosine" and score.details is not None:
-                    score.details["by"] = by
-                if hits and part == "held_out" and score.details is not None:
-                    score.details["hits"] = "".join("1" if hit else "0" for hit in result.correct)
-                scores.append(score)
+            found = None if reason else _outcomes(read_layer(x, layer), read_layer(y, layer), split, by, on_train)
+        except InputError as error:  # rows of zeros, say
+            found, reason = None, reason_of(error)
+        nothing: list[tuple[RetrievalResult | None, RetrievalResult | None]] = [(None, None)] * len(places)
+        for place, results in zip(places, found or nothing, strict=True):
+            for (source, target), result in zip(((x, y), (y, x)), results, strict=True):
+                told: dict[str, Any] = {"by": by} if by != "cosine" else {}
+                if result is None:
+                    told["reason"] = reason
+                elif hits and place.part == "held_out":
+                    told["hits"] = "".join("1" if hit else "0" for hit in result.correct)
+                where = {**fields, "layer": layer, "source": source.language, "target": target.language}
+                scores.append(_retrieval_score(result, place, where, told))
     return scores
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """A condition, which and how many sentences it is measured on, how many of them compete, and how many pairs it has learnt from."""
+
+    condition: str
+    part: str
+    n: int
+    competing: int
+    fitted_on: int | None = None
+
+
+def _places(control: str | None, split: Split, on_train: bool) -> list[_Place]:
+    """In the order of :func:`_outcomes`."""
+    learnt, held = len(split.train), len(split.held_out)
+    before, after = control or "unaligned", f"{control}_procrustes" if control else "procrustes"
+    places = [
+        _Place(before, "all", learnt + held, learnt + held),
+        _Place(before, "held_out", held, held),
+        _Place(after, "held_out", held, held, learnt),
+    ]
+    within = [_Place(before, "train", learnt, learnt // 2), _Place(after, "train", learnt, learnt // 2, learnt // 2)]
+    return places + within if on_train else places
+
+
+def _outcomes(a: np.ndarray, b: np.ndarray, split: Split, by: By, on_train: bool) -> list[tuple[RetrievalResult, RetrievalResult]]:
+    held, train = (a[split.held_out], b[split.held_out]), (a[split.train], b[split.train])
+    found = [_both_directions(a, b, by), _both_directions(*held, by), _both_directions(*_turned(train, held), by)]
+    return found + _on_train(*train, by) if on_train else found
 
 
 def _turned(train: tuple[np.ndarray, np.ndarray], held: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -137,26 +166,15 @@ def _both_directions(x: np.ndarray, y: np.ndarray, by: By) -> tuple[RetrievalRes
     return result_of(there.indices[:, 0] == own), result_of(back.indices[:, 0] == own)
 
 
-def _retrieval_score(
-    result: RetrievalResult, fields: Mapping[str, Any], layer: int, source: str, target: str, condition: str, part: str, fitted_on: int
-) -> Score:
-    low, high = result.interval
-    competing = result.n // 2 if part == "train" else result.n  # in a half
-    details: dict[str, Any] = {"part": part, "chance": 1 / competing}
-    if condition.endswith("procrustes"):
-        details["fitted_on"] = fitted_on // 2 if part == "train" else fitted_on
-    return Score(
-        **fields,
-        value=result.precision,
-        n=result.n,
-        low=low,
-        high=high,
-        layer=layer,
-        source=source,
-        target=target,
-        condition=condition,
-        details=details,
-    )
+def _retrieval_score(result: RetrievalResult | None, place: _Place, fields: Mapping[str, Any], told: Mapping[str, Any]) -> Score:
+    """A score with what it was measured on; NaN without a result."""
+    details: dict[str, Any] = {"part": place.part, "chance": 1 / place.competing}
+    if place.fitted_on is not None:
+        details["fitted_on"] = place.fitted_on
+    details |= told
+    low, high = (None, None) if result is None else result.interval
+    value = math.nan if result is None else result.precision
+    return Score(**fields, value=value, n=place.n, low=low, high=high, condition=place.condition, details=details)
 
 
 def similarity_scores(
@@ -165,29 +183,42 @@ def similarity_scores(
     """Linear CKA, biased and debiased.
 
     Without a control: every pair of layers, and same-layer values of shuffled rows (what no relation looks like).
-    With ``control="random_encoder"``: same-layer values only.
+    With ``control="random_encoder"``: same-layer values only. Layers that cannot be measured have NaN, and the reason in the details.
     """
     fields: dict[str, Any] = {**common, "task": "similarity", "n": x.n, "source": x.language, "target": y.language}
     both = [number for number in x.layer_numbers if number in y.layer_numbers]
-    if control:
-        return [score for layer in both for score in _cka_pair(read_layer(x, layer), read_layer(y, layer), layer, control, fields)]
-    found = linear_cka_layers(*([read_layer(store, number) for number in store.layer_numbers] for store in (x, y)))
-    scores = cka_scores(found, x.layer_numbers, y.layer_numbers, fields)
     order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
+    if control:
+        return [score for layer in both for score in _cka_pair(x, y, layer, None, {**fields, "condition": control})]
+
+    def compute(kept: Mapping[str, Sequence[int]]) -> LayerCKA:
+        return linear_cka_layers(*([read_layer(store, number) for number in kept[name]] for name, store in (("x", x), ("y", y))))
+
+    found, lost = cka_without_lost({"x": x, "y": y}, compute)
+    scores = cka_scores(found, x.layer_numbers, y.layer_numbers, fields, (lost["x"], lost["y"]))
     for layer in both:
-        scores += _cka_pair(read_layer(x, layer), read_layer(y, layer)[order], layer, "shuffled_items", fields)
+        scores += _cka_pair(x, y, layer, order, {**fields, "condition": "shuffled_items"})
     return scores
 
 
-def _cka_pair(a: np.ndarray, b: np.ndarray, layer: int, condition: str, fields: Mapping[str, Any]) -> list[Score]:
-    """A control's values at one layer, with their intervals."""
-    return cka_scores(linear_cka_layers([a], [b]), [layer], [layer], {**fields, "condition": condition})
+def _cka_pair(x: Activations, y: Activations, layer: int, order: np.ndarray | None, fields: Mapping[str, Any]) -> list[Score]:
+    """A control's values at one layer, with their intervals; with ``order``, of the rows of y in another order."""
+    reason, found = collapse_reason((x, y), layer), None
+    try:
+        if not reason:
+            rows = read_layer(y, layer)
+            found = linear_cka_layers([read_layer(x, layer)], [rows if order is None else rows[order]])
+    except InputError as error:
+        reason = reason_of(error)
+    lost = {layer: reason} if reason else {}
+    return cka_scores(found, [layer], [layer], fields, (lost, lost))
 
 
 def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
     """A linear language-identification probe per layer on sentence vectors, with majority class and shuffled labels.
 
     Sentences are divided by what they say, not by language: no translation of a held-out sentence is trained on.
+    Layers that cannot be measured have NaN, and the reason in the details.
     """
     scores = []
     numbers = [number for number in stores[0].layer_numbers if all(number in store.layer_numbers for store in stores)]
@@ -196,33 +227,31 @@ def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapp
         refuse("stores", "a layer that all of them have", got, "extract the same layers of all")
     for layer in _shown(numbers, "language identification"):
         arrays = {store.language: read_layer(store, layer) for store in stores}
-        result = language_id(
-            {language: array[split.train] for language, array in arrays.items()},
-            {language: array[split.held_out] for language, array in arrays.items()},
-            seed=common["seed"],
-        )
         details = {"languages": list(arrays), "n_train": len(split.train) * len(arrays)}
-        fields = {**common, "task": "language_id", "layer": layer, "n": result.n}
+        fields = {**common, "task": "language_id", "layer": layer, "quantity": "accuracy", "n": len(split.held_out) * len(arrays)}
+        same, result = is_collapsed([store.layer(layer) for store in stores]), None
+        reason = "; ".join(f"all vectors of {language} are alike" for language in arrays) if same else ""
+        try:
+            if not same:
+                result = language_id(
+                    {language: array[split.train] for language, array in arrays.items()},
+                    {language: array[split.held_out] for language, array in arrays.items()},
+                    seed=common["seed"],
+                )
+        except InputError as error:
+            reason = reason_of(error)
+        if result is None:
+            lost = {**details, "reason": reason}
+            scores += [Score(**fields, value=math.nan, condition=c, details=lost) for c in ((control,) if control else _OF_LANGUAGE_ID)]
+            continue
         low, high = result.interval
         per_language = {language: round(f1, 4) for language, f1 in result.f1.items()}
-        scores.append(
-            Score(
-                **fields,
-                quantity="accuracy",
-                value=result.accuracy,
-                low=low,
-                high=high,
-                condition=control,
-                details={**details, "f1": per_language},
-            )
-        )
+        told = {**details, "f1": per_language}
+        scores.append(Score(**fields, value=result.accuracy, low=low, high=high, condition=control, details=told))
         if control is None:
-            for condition, told in (("majority", result.majority), ("shuffled_labels", result.shuffled)):
-                scores.append(
-                    Score(
-                        **fields, quantity="accuracy", value=told.value, low=told.low, high=told.high, condition=condition, details=details
-                    )
-                )
+            for condition, beside in zip(_OF_LANGUAGE_ID[1:], (result.majority, result.shuffled), strict=True):
+                ends: dict[str, Any] = {"value": beside.value, "low": beside.low, "high": beside.high}
+                scores.append(Score(**fields, **ends, condition=condition, details=details))
     return scores
 
 

@@ -13,7 +13,17 @@ from crosslens.files import need_space
 from crosslens.run.probe_tasks import Task, Text
 from crosslens.run.study import display_name
 
-__all__ = ["Plan", "Subject", "check_encoders", "encoder_names", "extract_texts", "find_subjects", "load_language_model", "texts_of"]
+__all__ = [
+    "Plan",
+    "Subject",
+    "check_encoders",
+    "encoder_names",
+    "extract_texts",
+    "find_subjects",
+    "load_language_model",
+    "random_name",
+    "texts_of",
+]
 
 _LARGE = 4e9  # bytes of activations in float32; more is kept in float16
 
@@ -25,14 +35,14 @@ class Subject:
     Attributes
     ----------
     given: folder or hub name. name: what it is called in scores. folder: what its activations' folder is called.
-    fingerprint: of its files. random_seed: of its randomly re-initialised copy.
+    fingerprint: of its files. random_seeds: of its randomly re-initialised copies.
     """
 
     given: str
     name: str
     folder: str
     fingerprint: str
-    random_seed: int
+    random_seeds: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +74,8 @@ def encoder_names(given: Sequence[str]) -> list[str]:
     return names
 
 
-def find_subjects(given: Sequence[str], seed: int, trusted: bool) -> list[Subject]:
-    """The encoders by name.
+def find_subjects(given: Sequence[str], seeds: Sequence[int], trusted: bool) -> list[Subject]:
+    """The encoders by name; each has a randomly re-initialised copy for each seed.
 
     Raises
     ------
@@ -77,13 +87,22 @@ def find_subjects(given: Sequence[str], seed: int, trusted: bool) -> list[Subjec
     for one, name in zip(given, encoder_names(given), strict=True):
         mark = encoder_fingerprint(resolve_encoder(one, trust_remote_code=trusted))
         # Two encoders of one shape must not become the same random network.
-        drawn = seed if len(given) == 1 else int(sha256(f"{seed} {mark}".encode()).hexdigest()[:8], 16)
+        drawn = [seed if len(given) == 1 else int(sha256(f"{seed} {mark}".encode()).hexdigest()[:8], 16) for seed in seeds]
         folder = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "encoder"
         for other in found:
             if mark == other.fingerprint or folder == other.folder:
                 refuse("--encoder", "different encoders", f"{other.given} and {one}, which are one", "name each encoder once")
-        found.append(Subject(one, name, folder, mark, drawn))
+        found.append(Subject(one, name, folder, mark, tuple(drawn)))
     return found
+
+
+def random_name(place: int) -> str:
+    """What the folder of a re-initialised copy's activations is called.
+
+    >>> random_name(0), random_name(2)
+    ('random_encoder', 'random_encoder-2')
+    """
+    return f"random_encoder-{place}" if place else "random_encoder"
 
 
 def texts_of(tasks: Mapping[str, Task]) -> dict[str, Text]:
@@ -91,11 +110,12 @@ def texts_of(tasks: Mapping[str, Task]) -> dict[str, Text]:
     return {name: text for task in tasks.values() for name, text in task.texts.items()}
 
 
-def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: Path, *, random: bool, loading: Mapping[str, Any]) -> Plan:
+def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: Path, *, copies: int, loading: Mapping[str, Any]) -> Plan:
     """Load each encoder and let it read every text; nothing is written.
 
     Parameters
     ----------
+    copies: how many re-initialised copies of each are to be measured. The dtype does not depend on how many there are beyond the first.
     loading: arguments of :func:`crosslens.models.saved.loading.load_encoder`: device, and whether an encoder's own code may be run.
 
     Raises
@@ -116,13 +136,13 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
             settings = dict(text.settings)
             second = settings.pop("second", None)
             check_text(encoder, text.corpus, Reading(**settings), second)
-            numbers += text.items * encoder.layers * encoder.d * (2 if random else 1)
+            numbers += text.items * encoder.layers * encoder.d
         cloze = [name for name, task in tasks.items() if task.cloze]
         if cloze and (reason := _no_head(subject, loading)):
             cannot |= {(subject.name, name): reason for name in cloze}
-    dtype = "float16" if 4 * numbers > _LARGE else "float32"
+    dtype = "float16" if 4 * numbers * (1 + min(copies, 1)) > _LARGE else "float32"
     if not out.exists():
-        need_space(out, numbers * (2 if dtype == "float16" else 4), str(out))
+        need_space(out, numbers * (1 + copies) * (2 if dtype == "float16" else 4), str(out))
     return Plan(dtype, cannot)
 
 
@@ -137,22 +157,23 @@ def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:
     return None
 
 
-def load_language_model(subject: Subject, loading: Mapping[str, Any], random: bool) -> Any:
-    """The encoder with its head, or its re-initialised copy, to score words and sentences with."""
+def load_language_model(subject: Subject, loading: Mapping[str, Any], copy: int, random: bool) -> Any:
+    """The encoder with its head, or this one of its re-initialised copies, to score words and sentences with."""
     from crosslens.models.scoring.cloze import load_scorer
 
-    return load_scorer(subject.given, random_seed=subject.random_seed if random else None, **loading)
+    return load_scorer(subject.given, random_seed=subject.random_seeds[copy] if random else None, **loading)
 
 
 def extract_texts(
     subject: Subject, tasks: Mapping[str, Task], folder: Path, dtype: str, *, random: bool, loading: Mapping[str, Any]
 ) -> dict[str, dict[str, Activations]]:
-    """Stores of every text: condition ("encoder", "random_encoder") -> name of the text -> store."""
+    """Stores of every text: condition ("encoder", "random_encoder", "random_encoder-1", ...) -> name of the text -> store."""
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
 
     texts = texts_of(tasks)
-    conditions: dict[str, int | None] = {"encoder": None, **({"random_encoder": subject.random_seed} if random else {})}
+    conditions: dict[str, int | None] = {"encoder": None}
+    conditions |= {random_name(place): seed for place, seed in enumerate(subject.random_seeds) if random}
     stores: dict[str, dict[str, Activations]] = {}
     for condition, seed in conditions.items():
         stores[condition] = {}

@@ -73,6 +73,10 @@ class WicTask(Task):
             outcomes += self._outcomes(result.parts["test"], {**fields, "representation": name})
         return Measured(scores, outcomes)
 
+    def has_seed(self, given: Given) -> bool:
+        """It draws the training items on which the penalty is chosen."""
+        return True
+
     def _outcomes(self, found: WicPart, fields: Mapping[str, Any]) -> list[Outcomes]:
         """What came of each test item; items of one word are of one group."""
         some = [self.items.items[row] for row in self.parts.test]

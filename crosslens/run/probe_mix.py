@@ -1,7 +1,7 @@
 """One probe on a learnt mix of all layers, beside the probes of each layer."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,17 +26,19 @@ def measure_mix(
     common: Mapping[str, Any],
     items: TestItems,
     shared: Shared,
+    seeds: Sequence[int],
     **given: Any,
 ) -> Measured:
     """Accuracy and macro F1 of a mix of layers, with its controls; the task is called ``TASK:mix``, and no measurement has a layer.
 
-    Every fit reads all layers many times: control labels and bootstrap samples are drawn with one seed, the run's own.
+    Every fit reads all layers many times.
 
     Parameters
     ----------
-    common: encoder and seed. given: other arguments of :func:`crosslens.probes.methods.evaluation.probe_layers`.
+    common: encoder and seed. seeds: of control labels and bootstrap samples.
+    given: other arguments of :func:`crosslens.probes.methods.evaluation.probe_layers`.
     """
-    seeds, name = (int(common["seed"]),), f"{task}:mix"
+    name = f"{task}:mix"
     result = probe_layers(layers, labels, parts, **given, seeds=seeds, probe=MixProbe(PENALTIES))
     assert result.weights is not None
     weights = {"layer_weights": [round(weight, 6) for weight in result.weights.tolist()]}

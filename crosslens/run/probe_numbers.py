@@ -14,10 +14,11 @@ from crosslens.probes.methods.number_probes import NumberAnswers, NumberResult, 
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.readers.labelled_text import LabelledText
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
+from crosslens.run.probe_seeds import seed_spread
 from crosslens.run.probe_splits import SHARES, normal_texts
 from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
-from crosslens.stats import mean_interval, spearman_difference
+from crosslens.stats import spearman_difference
 
 __all__ = ["NumberTask", "number_parts", "read_numbers"]
 
@@ -136,11 +137,13 @@ def _scores(result: NumberResult, fields: Mapping[str, Any], told: dict[str, Any
         if result.dev is not None:
             scores += _two(result.dev, layer, place, {**details, "part": "dev"})[:1]
         spread = result.resampled[:, layer]
-        mine = {**details, **({} if np.isnan(spread).any() else {"resampled": [float(spread.min()), float(spread.max())]})}
+        there = len(spread) > 0 and not np.isnan(spread).any()
+        mine = {**details, **({"resampled": [float(spread.min()), float(spread.max())]} if there else {})}
         scores += _two(answers, layer, place, {**mine, **_above(answers, random, layer), **_without_shared(answers, layer, shared)})
         if random is not None:
             scores += _two(random, layer, {**place, "condition": "random_encoder"}, details)
-        scores.append(_control(result.control[:, layer], {**place, "n": len(answers.true)}, details))
+        if len(result.shuffled):
+            scores.append(_control(result.control[:, layer], {**place, "n": len(answers.true)}, details))
     return scores
 
 
@@ -161,9 +164,9 @@ def _control(values: np.ndarray, place: Mapping[str, Any], details: dict[str, An
     fields: dict[str, Any] = {**place, "quantity": "spearman", "condition": "shuffled_labels"}
     if np.isnan(values).any():
         return Score(**fields, value=math.nan, details={**details, "reason": _CONSTANT})
-    value, low, high = mean_interval(values)
-    told = {**details, "over_seeds": [float(values.min()), float(values.max())], "interval": "Student's t over seeds"}
-    return Score(**fields, value=value, low=max(-1.0, low), high=min(1.0, high), details=told)
+    spread = seed_spread(values, details["seeds"], "spearman")
+    ends = {name: spread["over_seeds"][name] for name in ("low", "high")}
+    return Score(**fields, value=spread["over_seeds"]["mean"], **ends, details={**details, **spread, "interval": "Student's t over seeds"})
 
 
 def _above(answers: NumberAnswers, random: NumberAnswers | None, layer: int) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The measurements of a probe of every layer: :class:`crosslens.score.Score` rows, each beside its controls."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from crosslens.probes.methods.control_tasks import selectivity
 from crosslens.probes.methods.controls import Accuracy
 from crosslens.probes.methods.evaluation import Answers, ProbeResult
 from crosslens.run.probe_items import Shared, control_name
+from crosslens.run.probe_seeds import seed_spread
 from crosslens.score import Score
 from crosslens.stats import cluster_sums, paired_interval, share_interval
 
@@ -18,7 +19,7 @@ _MOST_CLASSES = 300  # whose F1 and confusion are kept
 
 
 def probe_scores(
-    result: ProbeResult, common: Mapping[str, Any], task: str, told: Mapping[str, Any], shared: Shared, seeds: tuple[int, ...]
+    result: ProbeResult, common: Mapping[str, Any], task: str, told: Mapping[str, Any], shared: Shared, seeds: Sequence[int]
 ) -> list[Score]:
     """The measurements of a probe of every layer and of its controls.
 
@@ -99,7 +100,7 @@ def _control_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, 
     groups, left = result.answers.groups, ~shared.rows
     ends = _mean_ends(outcome, groups)
     above = dict(zip(("difference", "low", "high"), control.above_chance[layer].tolist(), strict=True))
-    told = {**details, "over_seeds": [float(accuracy.min()), float(accuracy.max())], "chance": control.chance, "above_chance": above}
+    told = {**details, **seed_spread(accuracy, details["seeds"], "accuracy"), "chance": control.chance, "above_chance": above}
     without: dict[str, Any] = {}
     if shared.rows.any() and left.any():
         some = None if groups is None else groups[left]
@@ -107,6 +108,7 @@ def _control_scores(result: ProbeResult, fields: Mapping[str, Any], layer: int, 
         told["without_shared"] = {"value": float(outcome[left].mean()), "low": low, "high": high, "n": int(left.sum())}
         found = selectivity(result.answers.correct[layer][left], control.correct[:, layer][:, left], some)
         without["without_shared"] = {**dict(zip(("value", "low", "high"), found, strict=True)), "n": int(left.sum())}
+    without |= seed_spread(result.answers.accuracy[layer].value - accuracy, details["seeds"], "selectivity")
     value = float(control.selectivity[layer])
     low, high = float(control.low[layer]), float(control.high[layer])
     return [

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from crosslens.files import read_json
-from crosslens.score import Score, set_aside, shared_texts
+from crosslens.score import Score, first_seed, over_seeds, set_aside, shared_texts
 
 __all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
 
@@ -22,10 +22,12 @@ _SHORT = {"concatenation+difference+product": "concat.+diff.+product"}
 
 def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, str]]:
     """(title, rows, how to read them) of every table that has rows; a title is empty where there is but one encoder."""
+    settings = _config(folder).get("settings") or {}
+    scores, several = first_seed(scores, settings), settings.get("seeds") is not None
     encoders = list(dict.fromkeys(s.encoder for s in scores if s.encoder and s.condition != "paired_test"))
     found: list[tuple[str, _Rows, str]] = []
     for encoder in encoders:
-        found.append((str(encoder) if len(encoders) > 1 else "", summary_table(scores, str(encoder)), ""))
+        found.append((str(encoder) if len(encoders) > 1 else "", summary_table(scores, str(encoder), several), ""))
     found.append(("", [], summary_notes(folder, scores)))
     for encoder in encoders:
         for task in dict.fromkeys(s.task for s in scores if _is_of_pairs(s)):
@@ -39,10 +41,11 @@ def _is_of_pairs(score: Score) -> bool:
     return "category" in (score.details or {}) or "average" in (score.details or {})
 
 
-def summary_table(scores: Sequence[Score], encoder: str) -> _Rows:
+def summary_table(scores: Sequence[Score], encoder: str, several: bool = False) -> _Rows:
     """A row per task and representation: the layer that is best on dev, the score there on test, and its controls.
 
-    Of a task without dev the layer that is best on the items themselves is told, which favours it.
+    Of a task without dev the layer that is best on the items themselves is told, which favours it. Of a run of several seeds controls
+    have their intervals over seeds.
     """
     rows: _Rows = [("task", "layer", "score", "95 % interval", "majority", "control", "random", "n")]
     measured = [s for s in scores if s.encoder == encoder and s.quantity in _MAIN and not _is_of_pairs(s)]
@@ -51,7 +54,7 @@ def summary_table(scores: Sequence[Score], encoder: str) -> _Rows:
         best, chosen_on_dev = _best([s for s in mine if s.condition is None])
         if best is not None:
             name = f"{task} ({_SHORT.get(representation, representation)})" if representation else str(task)
-            controls = (_control(mine, best, *conditions) for conditions in (("majority",), _CONTROLS, ("random_encoder",)))
+            controls = (_control(mine, best, several, *conditions) for conditions in (("majority",), _CONTROLS, ("random_encoder",)))
             layer = f"{'all' if best.layer is None else best.layer}{'' if chosen_on_dev else '*'}"
             rows.append((name, layer, _percent(best), _interval(best), *controls, f"{best.n:,}"))
     return rows
@@ -69,15 +72,25 @@ class _Config(TypedDict):
     """What the summary takes from config.json."""
 
     data: _Data
+    settings: NotRequired[dict[str, Any]]
     not_measured: NotRequired[dict[str, str]]
+
+
+def _config(folder: Path) -> _Config:
+    config: _Config = read_json(folder / "config.json", _Config, "run the probes again")
+    return config
 
 
 def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
     """How the summary is read, what characters alone say, which items were left out, and what was not measured."""
+    config = _config(folder)
+    seeds = (config.get("settings") or {}).get("seeds")
     text = [
         "Scores on test: accuracy, UUAS or root accuracy in per cent, or Spearman x 100.",
         "Layer: the best on dev; * the best on test itself, where there is no dev, which favours it.",
-        "Control: the same probe on control labels, mean over seeds (trees: word order alone). Random: same layer, random weights.",
+        "Control: the same probe on control labels, mean over seeds (trees: word order alone). Random: same layer, random weights"
+        + ("." if seeds is None else f": mean of {seeds} encoders. Their intervals are Student's, over seeds."),
+        *(_over_seeds(scores) if seeds is not None else ()),
     ]
     for s in scores:
         if s.condition in _SURFACE and s.quantity == "accuracy":
@@ -85,11 +98,23 @@ def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
         if s.condition == _BY_WORD and s.quantity == "accuracy":
             text.append(f"The most frequent label of each word in training, {s.task}: {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
     text += _without_shared(scores)
-    config: _Config = read_json(folder / "config.json", _Config, "run the probes again")
     text += _set_aside(scores, config["data"]["tasks"])
     return "\n".join(
         [*dict.fromkeys(text), *(f"Not measured: {task} ({reason})." for task, reason in config.get("not_measured", {}).items())]
     )
+
+
+def _over_seeds(scores: Sequence[Score]) -> list[str]:
+    """Of probes that have a seed of their own: the mean over seeds, at the place of the summary."""
+    found = []
+    measured = [s for s in scores if s.quantity in _MAIN and s.condition is None and not _is_of_pairs(s)]
+    for encoder, task, representation in dict.fromkeys((s.encoder, s.task, _representation(s)) for s in measured):
+        best = _best([s for s in measured if (s.encoder, s.task, _representation(s)) == (encoder, task, representation)])[0]
+        told = None if best is None else over_seeds(best)
+        if best is not None and told is not None and told[0].low != told[0].high:
+            name = ", ".join(str(part) for part in (task, representation and _SHORT.get(representation, representation), encoder) if part)
+            found.append(f"{name}: the mean over {told[1]} seeds of the probe is {_percent(told[0])} ({_interval(told[0])}).")
+    return found
 
 
 def _without_shared(scores: Sequence[Score]) -> list[str]:
@@ -148,14 +173,20 @@ def _representation(score: Score) -> str | None:
     return (score.details or {}).get("representation")
 
 
-def _control(mine: Sequence[Score], best: Score, *conditions: str) -> str:
+def _control(mine: Sequence[Score], best: Score, several: bool, *conditions: str) -> str:
     """What a control says at the place of the best score; one of no layer says it everywhere."""
     part = (best.details or {}).get("part")
     for score in mine:
         anywhere = score.layer is None and score.quantity == best.quantity
         if score.condition in conditions and (score.details or {}).get("part") == part and (anywhere or _place(score) == _place(best)):
-            return _percent(score)
+            return _over(score) if several else _percent(score)
     return "-"
+
+
+def _over(score: Score) -> str:
+    """The mean over seeds and its interval, where there are several."""
+    told = over_seeds(score)
+    return _percent(score) if told is None else f"{_percent(told[0])} ({_interval(told[0])})"
 
 
 def coverage_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
@@ -169,8 +200,10 @@ def coverage_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
         cells = ["-" if count is None else f"{count:,}" if isinstance(count, int) else f"{count:.1f}" for count in counts]
         control = random.get(_pair_key(score))
         reached = _percent(score) if score.low is None else f"{_percent(score)} ({_interval(score)})"
-        rows.append((_pair_key(score), *cells, reached, "-" if control is None else _percent(control)))
+        rows.append((_pair_key(score), *cells, reached, "-" if control is None else _over(control)))
     text = "Accuracy in per cent of the covered pairs, with its 95 % interval; chance is 50."
+    if seeds := {told[1] for score in random.values() if (told := over_seeds(score)) is not None}:
+        text += f" Random: mean of {max(seeds)} encoders, with Student's interval over encoders."
     if any(math.isnan(s.value) for s in mine):
         text += " -: no pair is covered, or not in every category of an average."
     return rows, text

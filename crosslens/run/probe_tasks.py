@@ -31,6 +31,7 @@ from crosslens.readers.treebank import WordLabels, word_labels
 from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts, text_names
 from crosslens.run.probe_mix import measure_mix
 from crosslens.run.probe_scores import probe_scores
+from crosslens.run.probe_seeds import of_copy, without_fixed
 from crosslens.run.probe_splits import normal_texts
 
 __all__ = ["Given", "SentenceTask", "Task", "Text", "TreebankTask", "WordTask"]
@@ -73,6 +74,8 @@ class Given:
     common: fields of every measurement: encoder and seed.
     mdl: whether description lengths are wanted.
     probe: "linear" (an L2 penalty), "l1", "mlp", or "mix" (linear, and one more on a mix of all layers).
+    draws: how many control tasks and bootstrap samples; None for three (of a mix one).
+    items_seed: draws items where a task takes some of many; that of ``common`` without it.
     """
 
     stores: Mapping[str, Activations]
@@ -81,18 +84,35 @@ class Given:
     common: Mapping[str, Any]
     mdl: bool
     probe: str = "linear"
+    draws: int | None = None
+    items_seed: int | None = None
 
     def template(self) -> Any:
         """The probe that is trained on every layer; None for the usual one."""
         if self.probe == "mlp":
-            return LayerMLP(seed=self.seeds[0])
+            return LayerMLP(seed=self.seed)
         return LayerProbe(penalties=PENALTIES, norm="l1") if self.probe == "l1" else None
 
     @property
-    def seeds(self) -> tuple[int, int, int]:
+    def seed(self) -> int:
+        """Of the probe's first weights, and of the order of what it reads."""
+        return int(self.common["seed"])
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
         """Of control tasks and of bootstrap samples."""
-        first = int(self.common["seed"])
-        return first, first + 1, first + 2
+        return tuple(range(self.seed, self.seed + (3 if self.draws is None else self.draws)))
+
+    @property
+    def mix_seeds(self) -> tuple[int, ...]:
+        """The same for a mix of layers, each fit of which reads all of them many times."""
+        return self.seeds[:1] if self.draws is None else self.seeds
+
+    def copy_alone(self) -> "Given":
+        """The re-initialised encoder in the encoder's place, without controls of its own."""
+        assert self.random is not None
+        scorer = functools.partial(self.scorer, True)
+        return dataclasses.replace(self, stores=self.random, random=None, scorer=lambda _: scorer(), mdl=False, draws=0)
 
     def layers(self, text: str, rows: np.ndarray, random: bool = False) -> list[TakenRows]:
         """Some rows of every layer of a text."""
@@ -124,6 +144,19 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def measure(self, given: Given) -> Measured:
         """All measurements of one encoder, and the outcome of each test item."""
+
+    def has_seed(self, given: Given) -> bool:
+        """Whether what the encoder itself reaches depends on a seed: a probe whose minimum is unique has none."""
+        return False
+
+    def measure_again(self, given: Given) -> Measured:
+        """What a further seed changes: a re-initialised encoder of its own and, where the probe has a seed, the encoder's measurements.
+
+        Control tasks are not among it: :meth:`measure` draws all of them.
+        """
+        if self.has_seed(given):
+            return without_fixed(self.measure(given))
+        return of_copy(self.measure(given.copy_alone())) if given.random is not None else Measured([], [])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -177,8 +210,9 @@ class SentenceTask(Task):
             self.parts,
             **beside,
             seeds=given.seeds,
-            probe=given.template() if self.settings is None else self.settings.probe(given.seeds[0]),
+            probe=given.template() if self.settings is None else self.settings.probe(given.seed),
             mdl=given.mdl and self.settings is None,  # a code length is that of the usual probe
+            mdl_seed=given.seed,
         )
         told = {"truncated": given.stores[text].manifest.get("truncated", 0)}
         items = self.test_items(names)
@@ -187,9 +221,15 @@ class SentenceTask(Task):
         found = Measured(scores, probe_outcomes(result, items, given.common, self.name))
         if given.probe != "mix" or self.settings is not None:
             return found
-        place: dict[str, Any] = {"task": self.name, "common": given.common, "items": items, "shared": shared}
+        place: dict[str, Any] = {"task": self.name, "common": given.common, "items": items, "shared": shared, "seeds": given.mix_seeds}
         mix = measure_mix(layers(), self.labels, self.parts, **place, **beside)
         return Measured(found.scores + mix.scores, found.outcomes + mix.outcomes)
+
+    def has_seed(self, given: Given) -> bool:
+        """An MLP's first weights, the order of what Adam reads, and that in which labels are sent."""
+        if self.settings is None:
+            return given.probe == "mlp" or given.mdl
+        return self.settings.probe(given.seed) is not None
 
     def test_items(self, names: np.ndarray) -> TestItems:
         """Texts with their labels; equal texts are of one group."""
@@ -271,6 +311,7 @@ class WordTask(TreebankTask):
             seeds=given.seeds,
             probe=given.template(),
             mdl=given.mdl,
+            mdl_seed=given.seed,
         )
         items = self._test_items(columns, groups, position, found.rows[parts.test])
         same = np.array([f"{place} {label}" for place, label in zip(position[found.rows].tolist(), found.labels.tolist(), strict=True)])
@@ -279,9 +320,13 @@ class WordTask(TreebankTask):
         outcomes = probe_outcomes(result, items, given.common, self.name)
         if given.probe != "mix":
             return Measured(scores, outcomes)
-        place: dict[str, Any] = {"task": self.name, "common": given.common, "items": items, "shared": shared}
+        place: dict[str, Any] = {"task": self.name, "common": given.common, "items": items, "shared": shared, "seeds": given.mix_seeds}
         mix = measure_mix(given.layers(name, found.rows), found.labels, parts, **place, **beside)
         return Measured(scores + mix.scores, outcomes + mix.outcomes)
+
+    def has_seed(self, given: Given) -> bool:
+        """An MLP's first weights, and the order in which labels are sent."""
+        return given.probe == "mlp" or given.mdl
 
     def _test_items(self, columns: Mapping[str, Any], groups: np.ndarray, position: np.ndarray, measured: np.ndarray) -> TestItems:
         """The labelled words of test sentences, those without a vector among them; those of one sentence are of one group."""

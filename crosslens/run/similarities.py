@@ -1,9 +1,10 @@
 """How alike stores of activations are, layer by layer, and whether that goes with retrieval."""
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,10 +16,22 @@ from crosslens.alignment.similarity.kernels import minibatch_cka, rbf_cka, uncen
 from crosslens.alignment.similarity.linear_cka import LayerCKA, linear_cka
 from crosslens.errors import InputError, refuse
 from crosslens.progress import Progress
+from crosslens.run.collapse import collapse_reason, reason_of
 from crosslens.score import Score
 from crosslens.stats import pearson_interval
 
-__all__ = ["MEASURES", "check_measures", "cka_scores", "compare_stores", "correlation_scores", "measure_layers", "read_layer"]
+__all__ = [
+    "MEASURES",
+    "check_measures",
+    "cka_scores",
+    "cka_without_lost",
+    "compare_stores",
+    "correlation_scores",
+    "measure_layers",
+    "read_layer",
+]
+
+Computed = TypeVar("Computed")
 
 MEASURES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "uncentred_cka": uncentred_cka,
@@ -55,16 +68,68 @@ def compare_stores(stores: Mapping[str, Activations], seed: int) -> list[Score]:
 
     Raises
     ------
-    InputError: two of them do not vary, or have no layer.
+    InputError: two of them have different items, or no layer. A layer that cannot be measured has NaN, and the reason in the details.
     """
-    layers = {name: [store.layer(number) for number in store.layer_numbers] for name, store in stores.items()}
+
+    def compute(kept: Mapping[str, Sequence[int]]) -> dict[tuple[str, str], LayerCKA]:
+        layers = {name: [stores[name].layer(number) for number in numbers] for name, numbers in kept.items()}
+        return linear_cka_encoders(layers, intervals=True)
+
+    found, lost = cka_without_lost(stores, compute)
     scores = []
-    for pair, found in linear_cka_encoders(layers, intervals=True).items():
+    for pair in itertools.combinations(stores, 2):
         x, y = (stores[name] for name in pair)
-        common = _fields(stores, pair, seed)
-        scores += cka_scores(found, x.layer_numbers, y.layer_numbers, common)
-        scores += _shuffled(x, y, common, seed)
+        common, without = _fields(stores, pair, seed), (lost[pair[0]], lost[pair[1]])
+        scores += cka_scores((found or {}).get(pair), x.layer_numbers, y.layer_numbers, common, without)
+        scores += _shuffled(x, y, common, seed, without)
     return scores
+
+
+def cka_without_lost(
+    stores: Mapping[str, Activations], compute: Callable[[dict[str, list[int]]], Computed]
+) -> tuple[Computed | None, dict[str, dict[int, str]]]:
+    """CKA of all layers that it can be computed of, and name -> layer -> why not, of the others.
+
+    Parameters
+    ----------
+    compute: from name -> numbers of its layers, at least one and of at least two names, to what is wanted.
+
+    Returns
+    -------
+    what was computed, None where fewer than two stores have a layer left; and the layers that are lost.
+
+    Raises
+    ------
+    InputError: what ``compute`` refuses, and no single layer is the cause of.
+    """
+    lost: dict[str, dict[int, str]] = {}
+    for name, store in stores.items():
+        reasons = {number: collapse_reason([store], number) for number in store.layer_numbers}
+        lost[name] = {number: reason for number, reason in reasons.items() if reason}
+    while True:
+        kept = {name: [number for number in store.layer_numbers if number not in lost[name]] for name, store in stores.items()}
+        kept = {name: numbers for name, numbers in kept.items() if numbers}
+        if len(kept) < 2:
+            return None, lost
+        try:
+            return compute(kept), lost
+        except InputError:
+            refused = {(name, n): _refused(stores[name], n) for name, numbers in kept.items() for n in numbers}
+            for (name, number), reason in refused.items():
+                if reason:
+                    lost[name][number] = reason
+            if not any(refused.values()):
+                raise
+
+
+def _refused(store: Activations, number: int) -> str:
+    """Why a layer has no CKA with itself; empty where it has."""
+    try:
+        layer = read_layer(store, number)
+        linear_cka(layer, layer, debiased=True)
+    except InputError as error:
+        return f"{store.language}: {reason_of(error)}"
+    return ""
 
 
 def _fields(stores: Mapping[str, Activations], pair: tuple[str, str], seed: int) -> dict[str, Any]:
@@ -73,33 +138,53 @@ def _fields(stores: Mapping[str, Activations], pair: tuple[str, str], seed: int)
     return {"task": "similarity", "n": stores[pair[0]].n, "source": pair[0], "target": pair[1], "encoder": encoder, "seed": seed}
 
 
-def cka_scores(found: LayerCKA, rows: Sequence[int], columns: Sequence[int], common: Mapping[str, Any]) -> list[Score]:
+def cka_scores(
+    found: LayerCKA | None,
+    rows: Sequence[int],
+    columns: Sequence[int],
+    common: Mapping[str, Any],
+    lost: tuple[Mapping[int, str], Mapping[int, str]] = ({}, {}),
+) -> list[Score]:
     """Biased and debiased CKA of every pair of layers as scores, the debiased with intervals where there are any.
 
     Parameters
     ----------
+    found: of the layers that are not lost; None where either side has none.
     rows, columns: the numbers of the layers of the two sides.
     common: everything else that the scores say, the number of items among it.
+    lost: of either side, layer -> why it could not be measured; these values are NaN.
     """
+    kept = [[number for number in numbers if number not in without] for numbers, without in zip((rows, columns), lost, strict=True)]
+    places = [{number: at for at, number in enumerate(numbers)} for numbers in kept]
     scores = []
-    for quantity, values in (("linear_cka", found.biased), ("debiased_linear_cka", found.debiased)):
-        for i, j in np.ndindex(values.shape):
-            place: dict[str, Any] = {"layer": rows[i], "other_layer": columns[j]}
-            if quantity == "debiased_linear_cka" and np.isfinite(found.debiased_low[i, j]):
-                place |= {"low": float(found.debiased_low[i, j]), "high": float(found.debiased_high[i, j])}
-            scores.append(Score(**common, quantity=quantity, value=float(values[i, j]), **place))
+    for quantity in ("linear_cka", "debiased_linear_cka"):
+        for row, column in itertools.product(rows, columns):
+            place: dict[str, Any] = {"layer": row, "other_layer": column}
+            if found is None or row in lost[0] or column in lost[1]:
+                reasons = dict.fromkeys(reason for reason in (lost[0].get(row), lost[1].get(column)) if reason)
+                told = {"reason": "; ".join(reasons) or "the other side has no layer that can be measured"}
+                scores.append(Score(**common, **place, quantity=quantity, value=math.nan, details=told))
+                continue
+            at = places[0][row], places[1][column]
+            if quantity == "debiased_linear_cka" and np.isfinite(found.debiased_low[at]):
+                place |= {"low": float(found.debiased_low[at]), "high": float(found.debiased_high[at])}
+            values = found.biased if quantity == "linear_cka" else found.debiased
+            scores.append(Score(**common, quantity=quantity, value=float(values[at]), **place))
     return scores
 
 
-def _shuffled(x: Activations, y: Activations, common: Mapping[str, Any], seed: int) -> list[Score]:
+def _shuffled(
+    x: Activations, y: Activations, common: Mapping[str, Any], seed: int, lost: tuple[Mapping[int, str], Mapping[int, str]]
+) -> list[Score]:
     """Biased CKA of the same layers with the rows of one side shuffled: what no relation looks like with so many items."""
     both = [number for number in x.layer_numbers if number in y.layer_numbers]
     order, scores = np.random.default_rng([seed, 0x5AFF]).permutation(y.n), []
     with Progress(len(both), "shuffling", "layers") as progress:
         for layer in both:
-            value = linear_cka(read_layer(x, layer), read_layer(y, layer)[order])
             place: dict[str, Any] = {"layer": layer, "other_layer": layer, "condition": "shuffled_items"}
-            scores.append(Score(**common, quantity="linear_cka", value=value, **place))
+            reason = lost[0].get(layer) or lost[1].get(layer)
+            value = math.nan if reason else linear_cka(read_layer(x, layer), read_layer(y, layer)[order])
+            scores.append(Score(**common, quantity="linear_cka", value=value, **place, details={"reason": reason} if reason else None))
             progress.add(1)
     return scores
 
@@ -125,8 +210,8 @@ def measure_layers(stores: Mapping[str, Activations], names: Sequence[str], seed
 
     Raises
     ------
-    InputError: an unknown measure, two stores without a layer in common, or what the measure refuses (too few items for canonical
-        correlations, say).
+    InputError: an unknown measure, two stores without a layer in common, or what the measure refuses at every layer (too few items for
+        canonical correlations, say). What it refuses at some layers is NaN there, with the reason in the details.
     """
     check_measures(names)
     pairs = list(itertools.combinations(stores, 2))
@@ -135,26 +220,39 @@ def measure_layers(stores: Mapping[str, Activations], names: Sequence[str], seed
         if not {*numbers[0]} & {*numbers[1]}:
             got = f"{numbers[0]} of {first} and {numbers[1]} of {second}"
             refuse("stores", "a layer that both have, for other measures", got, "extract the same layers of both")
-    scores = []
+    scores, refused = [], dict[tuple[tuple[str, str], str], InputError]()
     with Progress(len(pairs) * len(names), "measuring", "measures") as progress:
         for pair, name in itertools.product(pairs, names):
             x, y = (stores[side] for side in pair)
             order, common = np.random.default_rng([seed, 0x5AFF]).permutation(y.n), _fields(stores, pair, seed)
             for layer in (number for number in x.layer_numbers if number in y.layer_numbers):
-                left, right = read_layer(x, layer), read_layer(y, layer)
                 place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
-                for condition, rows in ((None, right), ("shuffled_items", right[order])):
+                for condition, rows in ((None, None), ("shuffled_items", order)):
                     try:
-                        value, details = _measured(name, left, rows)
+                        value, details = _measured(name, x, y, layer, rows)
                     except InputError as error:
-                        raise _named(error, name, layer, pair) from None
+                        refused.setdefault((pair, name), _named(error, name, layer, pair))
+                        value, details = math.nan, {"reason": reason_of(error)}
                     scores.append(Score(**common, **place, condition=condition, value=value, details=details))
             progress.add(1, name)
+    for (pair, name), refusal in refused.items():
+        if all(math.isnan(score.value) for score in scores if (score.source, score.target, score.quantity) == (*pair, name)):
+            raise refusal
     return scores
 
 
-def _measured(name: str, left: np.ndarray, right: np.ndarray) -> tuple[float, dict[str, Any] | None]:
-    """A measure's value; of canonical correlations also how many directions of either side they are of."""
+def _measured(name: str, x: Activations, y: Activations, layer: int, order: np.ndarray | None) -> tuple[float, dict[str, Any] | None]:
+    """A measure's value, the rows of y in another order if one is given; of canonical correlations also how many directions of
+    either side they are of.
+
+    Raises
+    ------
+    InputError: the vectors of a side are all alike, or the measure refuses them.
+    """
+    if alike := collapse_reason((x, y), layer):
+        raise InputError(alike)
+    left, right = read_layer(x, layer), read_layer(y, layer)
+    right = right if order is None else right[order]
     if name not in ("mean_cca", "svcca", "pwcca"):
         return MEASURES[name](left, right), None
     found = canonical_correlations(left, right, variance=0.99 if name == "svcca" else 1)
@@ -163,7 +261,9 @@ def _measured(name: str, left: np.ndarray, right: np.ndarray) -> tuple[float, di
 
 def _named(error: InputError, name: str, layer: int, pair: tuple[str, str]) -> InputError:
     """What a measure refuses, said of the stores."""
-    who, _, told = str(error).partition(": ")
+    who, colon, told = str(error).partition(": ")
+    if not colon:  # of vectors that are all alike
+        return InputError(f"{name} of layer {layer}: {error}; use other layers, or do without {name}")
     side = {"x": f", {pair[0]}", "y": f", {pair[1]}"}.get(who, f", {who}")
     return InputError(f"{name} of layer {layer}{side}: {told}, or do without {name}")
 
@@ -173,7 +273,7 @@ def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score
 
     Retrieval is P@1 on held-out sentences, the mean of both directions, once unaligned and once after Procrustes. There is no
     interval: the layers of one encoder are not independent, and any that takes them to be is too narrow. With fewer than four
-    layers, or where one of the two is the same in all of them, the value is NaN, and ``details["reason"]`` says why.
+    layers that could be measured, or where one of the two is the same in all of them, the value is NaN, and ``details["reason"]`` says why.
 
     Parameters
     ----------
@@ -182,11 +282,13 @@ def correlation_scores(x: Activations, y: Activations, retrieval: Sequence[Score
     similarity: dict[int, float] = {}
     with Progress(len(x.layer_numbers), "comparing", "layers") as progress:
         for layer in x.layer_numbers:
-            similarity[layer] = linear_cka(read_layer(x, layer), read_layer(y, layer), debiased=True)
+            if not collapse_reason((x, y), layer):
+                with contextlib.suppress(InputError):  # a layer that cannot be measured is no point of the curve
+                    similarity[layer] = linear_cka(read_layer(x, layer), read_layer(y, layer), debiased=True)
             progress.add(1)
     found: dict[str, dict[int, list[float]]] = {}
     for score in retrieval:
-        if score.layer in similarity and (score.details or {}).get("part") == "held_out":
+        if score.layer in similarity and not math.isnan(score.value) and (score.details or {}).get("part") == "held_out":
             found.setdefault(str(score.condition), {}).setdefault(score.layer, []).append(score.value)
     scores = []
     for condition, by_layer in found.items():

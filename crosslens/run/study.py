@@ -20,10 +20,11 @@ from crosslens.corpus import Corpus, check_parallel, read_text
 from crosslens.errors import InputError, refuse
 from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, need_space, read_json, sha256_file
 from crosslens.progress import Progress
+from crosslens.run.collapse import is_collapsed, refuse_unmeasured
 from crosslens.run.comparison import compare_with_controls
 from crosslens.run.folder import RunFolder, versions
 from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores
-from crosslens.score import Score, few_pairs, read_scores
+from crosslens.score import Score, few_pairs, not_measured, read_scores, told
 from crosslens.selection import chosen_layer
 
 __all__ = ["Study", "display_name", "run_study", "summary"]
@@ -84,7 +85,7 @@ def run_study(study: Study, out: str | Path) -> Path:
 
     Raises
     ------
-    InputError: the texts or encoders do not fit.
+    InputError: the texts or encoders do not fit, or no layer can be measured.
     OutputError: the folder holds something else, or cannot be written to.
     """
     corpora = {language: read_text(path, language) for language, path in study.texts.items()}
@@ -169,7 +170,20 @@ def _extract_all(
             for language, corpus in corpora.items():
                 if study.encoder_of(language) == name:
                     mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language, long_input="truncate")
+        if condition == "encoder":
+            _check_collapse(study, mine)
     return {condition: {language: mine[language] for language in corpora} for condition, mine in stores.items()}
+
+
+def _check_collapse(study: Study, stores: Mapping[str, Activations]) -> None:
+    """Refuse encoders of which no layer can be measured, before as much time goes into their control."""
+    for layer in next(iter(stores.values())).layer_numbers:
+        arrays = [store.layer(layer) for store in stores.values()]
+        if sum(not is_collapsed([array]) for array in arrays) > 1 or (study.shared and not is_collapsed(arrays)):
+            return
+    names = " and ".join(dict.fromkeys(map(display_name, study.encoders.values())))
+    got = "the same vector for every sentence, at every layer"
+    refuse("encoders", "vectors that differ between sentences", f"{got} of {names}", "train longer, or study another encoder")
 
 
 def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
@@ -215,6 +229,7 @@ def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], spli
             except InputError as error:
                 raise InputError(f"{name}: {error}") from error  # which languages, of which encoder
             progress.add(1, name)
+    refuse_unmeasured([score for score in scores if score.condition in (None, "unaligned", "procrustes")], "encoders")
     return compare_with_controls(scores)
 
 
@@ -238,8 +253,11 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     retrieval = [s for s in scores if s.task == "sentence_retrieval"]
     held_out = [s for s in retrieval if (s.details or {})["part"] == "held_out"]
     chosen = chosen_layer(_curves(held_out), _curves(s for s in retrieval if (s.details or {})["part"] == "train"))
-    if chosen is None:
+    if chosen is None and not held_out:
         refuse("out", "a study with retrieval after Procrustes", f"{out} without it", "run the study again")
+    lost = not_measured(scores)
+    if chosen is None:
+        return [], "\n".join(["Sentence retrieval could be measured at no layer; scores.jsonl and the report have the rest.", *lost])
     best = chosen.layer
     value = {(s.source, s.target, s.condition): s.value for s in held_out if s.layer == best}
     cka = {
@@ -255,8 +273,8 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     }
     rows: list[tuple[str, ...]] = [("P@1 %", *conditions.values(), "CKA")]
     for a, b in cka:
-        cells = (f"{100 * value[a, b, c]:.1f} / {100 * value[b, a, c]:.1f}" for c in conditions)
-        rows.append((f"{a} → / ← {b}", *cells, f"{cka[a, b]:.2f}"))
+        cells = (f"{told(100 * value[a, b, c], 1)} / {told(100 * value[b, a, c], 1)}" for c in conditions)
+        rows.append((f"{a} → / ← {b}", *cells, told(cka[a, b], 2)))
     n = held_out[0].n
     how = "the best mean on these very sentences" if chosen.on_train is None else "chosen on the training sentences by cross-validation"
     where = f"Layer {best} of 0-{max(s.layer or 0 for s in held_out)} ({how}, after Procrustes)"
@@ -266,9 +284,9 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     text += few and f"\n{few}"
     found = {s.condition: s for s in scores if s.task == "language_id" and s.quantity == "accuracy" and s.layer == best}
     if found:
-        told = ", ".join(f"{name or 'this encoder'} {100 * s.value:.1f} %" for name, s in found.items())
-        text += f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {told}."
-    return rows, text
+        shares = ", ".join(f"{name or 'this encoder'} {told(100 * s.value, 1)} %" for name, s in found.items())
+        text += f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {shares}."
+    return rows, "\n".join([text, *lost])
 
 
 def _curves(scores: Iterable[Score]) -> list[dict[int, Score]]:

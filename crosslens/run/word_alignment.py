@@ -8,6 +8,8 @@ looked up by CSLS among the whole vocabulary of the other side.
 """
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,9 +21,10 @@ from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.argmax import align_argmax
 from crosslens.alignment.words.lexicon import LexiconResult, evaluate_lexicon
 from crosslens.alignment.words.links import aligned_rows, alignment_error_interval, alignment_error_rate, check_links, sentence_offsets
-from crosslens.errors import refuse
+from crosslens.errors import InputError, refuse
 from crosslens.progress import Progress
 from crosslens.readers.dictionary import Dictionary, pairs_in
+from crosslens.run.collapse import collapse_reason, reason_of
 from crosslens.run.measures import Split
 from crosslens.score import Score
 
@@ -164,7 +167,8 @@ def word_scores(x: Activations, y: Activations, gold: WordGold, common: Mapping[
 
     Raises
     ------
-    InputError: there is nothing to learn from or to judge by, or the two sides' layers or widths differ.
+    InputError: there is nothing to learn from or to judge by, the two sides' layers or widths differ, or no layer can be measured.
+        Where only some cannot be, all vectors of a side being alike, say, these have NaN, and the reason in the details.
     """
     for name, pairs in (("train", gold.train), ("test", gold.test)):
         if not len(pairs):
@@ -172,11 +176,40 @@ def word_scores(x: Activations, y: Activations, gold: WordGold, common: Mapping[
     if (x.layer_numbers, x.d) != (y.layer_numbers, y.d):
         got = f"layers {x.layer_numbers}, width {x.d}, and {y.layer_numbers}, {y.d}"
         refuse("stores", "the same layers and the same width on both sides", got, "extract the same layers of encoders of one shape")
-    scores = []
+    scores: list[Score] = []
+    refused: InputError | None = None
     with Progress(len(x.layer_numbers), "aligning words", "layers") as progress:
         for layer in x.layer_numbers:
-            scores += _layer_scores(x.layer(layer), y.layer(layer), gold, {**common, "layer": layer}, (x.language, y.language), by)
+            fields, names = {**common, "layer": layer}, (x.language, y.language)
+            reason = collapse_reason((x, y), layer)
+            try:
+                if reason:
+                    raise InputError(reason)
+                scores += _layer_scores(x.layer(layer), y.layer(layer), gold, fields, names, by)
+            except InputError as error:
+                refused = error
+                scores += _lost(gold, fields, names, {"by": by, "reason": reason_of(error)})
             progress.add(1)
+    if refused is not None and all(math.isnan(score.value) for score in scores):
+        raise refused
+    return scores
+
+
+def _lost(gold: WordGold, fields: Mapping[str, Any], names: tuple[str, str], told: Mapping[str, Any]) -> list[Score]:
+    """The scores of a layer that cannot be measured, without values."""
+    scores = []
+    for condition, way in itertools.product(("unaligned", "procrustes"), (0, 1) if gold.ways == "both" else (0,)):
+        given: dict[str, Any] = {"condition": condition, "task": gold.task, "source": names[way], "target": names[1 - way]}
+        quantities = [f"precision_at_{k}" for k in (1, 5, 10) if k <= len((gold.y, gold.x)[way])]
+        for quantity in (*quantities, "mrr"):
+            scores.append(
+                Score(**fields, **given, quantity=quantity, value=math.nan, n=len(np.unique(gold.test[:, way])), details=dict(told))
+            )
+    if gold.links is not None:
+        for condition in ("unaligned", "procrustes"):
+            given = {"condition": condition, "task": "word_alignment", "source": names[0], "target": names[1]}
+            n = len(np.unique(gold.links.sure[:, 0]))
+            scores.append(Score(**fields, **given, quantity="alignment_error_rate", value=math.nan, n=n, details=dict(told)))
     return scores
 
 

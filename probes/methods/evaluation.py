@@ -193,6 +193,7 @@ def probe_layers(
     penalties: Sequence[float] | None = None,
     probe: Any | None = None,
     mdl: bool = False,
+    mdl_seed: int | None = None,
 ) -> ProbeResult:
     """Train a probe on every layer, with its controls, and score them on the test part.
 
@@ -210,13 +211,15 @@ def probe_layers(
     texts: shape (n,), the text of each item: where labels are shuffled, equal texts keep one label, in whatever part they are, as the
         occurrences of a word type do. So what a probe remembers of its training texts is not taken for knowledge.
     groups: shape (n,), which items stand and fall together, the words of a sentence say: intervals are then those of clusters.
-    seeds: each draws a control task and a bootstrap sample of the training items; none of them leaves both out.
+    seeds: each draws a control task and a bootstrap sample of the training items; none of them leaves both out. A probe that has a
+        seed takes that of the control task for it.
     penalties: inverse strengths C to choose from on the development part; ``PENALTIES`` without it. A single one needs no such part.
     probe: what to train instead of :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`, such as a
         :class:`crosslens.probes.methods.linear.layer_mix.MixProbe`, whose answers stand as those of a single layer; cloned for each
         use. It is to have ``fit(layers, y)``,
         which may take development layers and labels too, and ``predict(layers)``.
-    mdl: also measure the description length of the training labels (Voita & Titov 2020), in the order that the first seed draws.
+    mdl: also measure the description length of the training labels (Voita & Titov 2020).
+    mdl_seed: draws the order in which labels are sent; the first of ``seeds`` without it.
 
     Raises
     ------
@@ -273,7 +276,7 @@ def probe_layers(
         },
         sizes={name: len(rows) for name, rows in (("train", parts.train), ("dev", parts.dev), ("test", parts.test))},
         drawn=parts.drawn,
-        code=_code(task, refitted, seeds) if mdl else None,
+        code=_code(task, refitted, check_seed(mdl_seed) if mdl_seed is not None else seeds[0] if seeds else 0) if mdl else None,
         weights=fitted.weights_ if isinstance(fitted, MixProbe) else None,
     )
 
@@ -321,10 +324,10 @@ class _Again:
     template: Any
     strengths: Float[np.ndarray, " L"] | None
 
-    def answers(self, codes: np.ndarray, train: np.ndarray) -> Int[np.ndarray, "L n"]:
+    def answers(self, codes: np.ndarray, train: np.ndarray, seed: int | None = None) -> Int[np.ndarray, "L n"]:
         task = self.task
         if self.strengths is None:
-            probe = task.fit(self.template, codes, train)
+            probe = task.fit(_reseeded(self.template, seed), codes, train)
         else:
             probe = LayerProbes(self.strengths).fit(task.layers_of(train), codes[train])
         return probe.predict(task.layers_of(task.parts.test))
@@ -347,7 +350,7 @@ def _control(again: _Again, types: ArrayLike | None, texts: ArrayLike | None, se
         if len(np.unique(codes[task.parts.train])) < 2:
             told = f"one label for all {len(task.parts.train)} items with seed {seed}"
             refuse("types", "types whose control labels differ", told, "give more types, other seeds, or leave types out")
-        correct.append(again.answers(codes, task.parts.train) == codes[task.parts.test])
+        correct.append(again.answers(codes, task.parts.train, seed) == codes[task.parts.test])
         always.append(codes[task.parts.test] == np.bincount(codes[task.parts.train]).argmax())
     outcomes, constant = np.stack(correct), np.stack(always).mean(axis=0)
     above = [mean_difference(outcomes[:, layer].mean(axis=0), constant, answers.groups) for layer in range(len(answers.given))]
@@ -355,6 +358,11 @@ def _control(again: _Again, types: ArrayLike | None, texts: ArrayLike | None, se
     value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
     kind = "shuffled_labels" if names is None else "word_types"
     return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high, float(constant.mean()), np.array(above))
+
+
+def _reseeded(template: Any, seed: int | None) -> Any:
+    """The probe with this seed in place of its own, if it has one."""
+    return clone(template).set_params(seed=seed) if seed is not None and "seed" in template.get_params() else template
 
 
 def _by_type(task: _Task, types: ArrayLike | None, groups: np.ndarray | None) -> Answers | None:
@@ -381,11 +389,11 @@ def _shuffled(task: _Task, seed: int, texts: np.ndarray | None) -> np.ndarray:
     return codes
 
 
-def _code(task: _Task, strengths: np.ndarray | None, seeds: list[int]) -> DescriptionLength:
+def _code(task: _Task, strengths: np.ndarray | None, seed: int) -> DescriptionLength:
     if strengths is None:
         refuse("mdl", "False for probes without a penalty C", "True", "leave probe out, or call description_length")
     train = task.parts.train
-    return description_length(task.layers_of(train), task.codes[train], strengths, seed=seeds[0] if seeds else 0)
+    return description_length(task.layers_of(train), task.codes[train], strengths, seed=seed)
 
 
 def _template(probe: Any | None, penalties: Sequence[float] | None, dev: int) -> Any:

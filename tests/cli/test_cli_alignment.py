@@ -92,14 +92,6 @@ def test_fewer_pairs_than_dimensions_are_told(types, tmp_path, capsys):
     assert "unaligned. With 20 pairs for 21 dimensions Procrustes is fixed on a part" in capsys.readouterr().out
 
 
-def test_a_layer_at_which_all_rows_are_equal_is_named(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    for language in ("eng", "fra"):
-        store(tmp_path / language, language, [rng.normal(size=(40, 4)).astype(np.float32), np.ones((40, 4), np.float32)])
-    assert main(["align", str(tmp_path / "eng"), str(tmp_path / "fra")]) == 2
-    assert "layer 1 of eng (X) and fra (Y): X: expected rows that differ, got 20 equal row(s)" in capsys.readouterr().err
-
-
 def test_among_fewer_words_than_ten_there_is_no_p_at_10(tmp_path, capsys):
     x = np.random.default_rng(2).normal(size=(1, 7, 3))
     for name, language in (("x", "eng"), ("y", "fra")):

@@ -10,6 +10,8 @@ Besides the keys that every score has, the page reads these of ``details`` (all 
   such tests as a list under ``paired_tests``.
 * ``penalty``, ``resampled`` (lowest and highest value after training on bootstrap samples), ``n_train``,
   ``classes``, ``dropped`` (reason -> count), ``truncated``.
+* ``over_seeds``: the mean over several seeds and its interval. The page shows the mean of several random encoders, and of other controls
+  whose value is that of the first seed; rows of further seeds, which the settings tell apart, are left out.
 
 ``config.json`` says under ``not_measured`` what the battery lacks: task -> reason.
 """
@@ -24,7 +26,7 @@ from typing import Any
 from crosslens.errors import refuse
 from crosslens.files import read_json
 from crosslens.report.folders.study import Curve
-from crosslens.score import QUANTITIES, Score, read_scores
+from crosslens.score import QUANTITIES, Score, first_seed, over_seeds, read_scores
 from crosslens.selection import best_layer
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "describe_task",
     "in_words",
     "load_probe_runs",
+    "of_seeds",
     "task_title",
 ]
 
@@ -229,19 +232,34 @@ class ProbeRuns:
 def against(score: Score, control: Score | None) -> str | None:
     """How a score compares with its control: "above", "below", "unclear" (the intervals touch), or None where that cannot be told.
 
-    Where the two were compared item by item (``above_control`` in details) the interval of the difference decides; otherwise one
-    interval must lie wholly above the other. A majority share without an interval is taken as it is.
+    Where the two were compared item by item (``above_control`` in details) the interval of the difference decides, and of several random
+    encoders the interval over them, too; otherwise one interval must lie wholly above the other. A majority share without an interval
+    is taken as it is.
     """
     if control is None or math.isnan(score.value) or math.isnan(control.value):
         return None
     paired = (score.details or {}).get("above_control") if control.condition == "random_encoder" else None
     if isinstance(paired, dict) and "low" in paired and "high" in paired:
-        return "above" if paired["low"] > 0 else "below" if paired["high"] < 0 else "unclear"
+        low, high = paired["low"], paired["high"]
+        if over_seeds(control) is not None and control.low is not None and control.high is not None:
+            low, high = min(low, score.value - control.high), max(high, score.value - control.low)
+        return "above" if low > 0 else "below" if high < 0 else "unclear"
     exact = control.value if control.condition == "majority" else None
     low, high = (exact if end is None else end for end in (control.low, control.high))
     if score.low is None or score.high is None or low is None or high is None:
         return None
     return "above" if score.low > high else "below" if score.high < low else "unclear"
+
+
+def of_seeds(control: Score) -> str:
+    """Of how many random encoders, or seeds, a control is the mean; empty where it is of one.
+
+    >>> told = {"over_seeds": {"values": [0.5, 0.7], "mean": 0.6, "low": 0.0, "high": 1.0}}
+    >>> of_seeds(Score(quantity="accuracy", value=0.6, n=4, condition="random_encoder", details=told))
+    'mean of 2 encoders'
+    """
+    told = over_seeds(control)
+    return "" if told is None else f"mean of {told[1]} {'encoders' if control.condition == 'random_encoder' else 'seeds'}"
 
 
 def load_probe_runs(folders: Sequence[str | Path]) -> ProbeRuns:
@@ -257,7 +275,7 @@ def load_probe_runs(folders: Sequence[str | Path]) -> ProbeRuns:
         if path.resolve() in [other.resolve() for other in paths[:place]]:
             refuse("folders", "different runs", f"{path} twice", "name each run once")
     configs = [_config(path) for path in paths]
-    scores = [list(read_scores(path / "scores.jsonl")) for path in paths]
+    scores = [[*map(_shown, first_seed(read_scores(p / "scores.jsonl"), _settings(c)))] for p, c in zip(paths, configs, strict=True)]
     runs = ProbeRuns(paths, configs, _subjects(paths, scores), {}, {}, [], 0, Counter())
     for subject in runs.subjects:
         runs.cells[subject], runs.pair_rows[subject] = {}, []
@@ -265,6 +283,17 @@ def load_probe_runs(folders: Sequence[str | Path]) -> ProbeRuns:
         for score in rows:
             _file(runs, run, score)
     return runs
+
+
+def _settings(config: dict[str, Any]) -> dict[str, Any]:
+    given = config.get("settings")
+    return given if isinstance(given, dict) else {}
+
+
+def _shown(score: Score) -> Score:
+    """A control of several seeds as their mean with its interval over seeds; one whose value is the mean already keeps its own."""
+    told = over_seeds(score) if score.condition is not None else None
+    return score if told is None or (score.condition != "random_encoder" and told[0].value == score.value) else told[0]
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -19,7 +19,8 @@ __all__ = ["probe_page", "probe_runs_page"]
 _DEFINITIONS = (
     ("Layer", "0 is the output of the embedding layer."),
     ("Random encoder", "The same architecture and tokeniser with weights drawn anew: what it reaches comes from word identity, length and "
-     "architecture, not from training (Zhang & Bowman 2018)."),
+     "architecture, not from training (Zhang & Bowman 2018). Of a run of several seeds it is the mean of several such encoders, and the "
+     "interval is Student’s over them."),
     ("Control task and selectivity", "The same probe is trained on random labels, one for each word type: what it reaches it has learnt by "
      "heart. Selectivity is the accuracy minus that (Hewitt & Liang 2019). Sentences have the labels in another order instead, one for "
      "each distinct text. It is at chance where it is not clearly above always giving the same answer."),

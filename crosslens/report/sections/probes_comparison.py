@@ -85,14 +85,20 @@ class _Items:
 
     def __init__(self, runs: ProbeRuns) -> None:
         self.runs = runs
-        self._read = functools.cache(lambda folder: read_outcomes(folder, condition=None))
+        self._read = functools.cache(self._of_the_encoders)
+
+    def _of_the_encoders(self, run: int) -> list[Outcomes]:
+        """A run's outcomes, those of the first seed where it has several."""
+        settings = part_of(self.runs.configs[run], "settings")
+        wanted = {} if settings.get("seeds") is None else {"seed": settings.get("seed")}
+        return read_outcomes(self.runs.folders[run], condition=None, **wanted)
 
     def of(self, subject: Subject, task: Task) -> Outcomes | None:
         """An encoder where the task is reported; None where the run kept nothing of it."""
         folder: Path = self.runs.folders[subject.run]
         if not (folder / FILE).is_file():
             return None
-        mine = [one for one in self._read(folder) if one.task == task[0] and one.encoder in (None, subject.encoder)]
+        mine = [one for one in self._read(subject.run) if one.task == task[0] and one.encoder in (None, subject.encoder)]
         if task[1]:
             return next((one for one in mine if (one.method or "") == task[1]), None)
         chosen, main = self.runs.chosen(subject, task[0]), self.runs.main_quantity(task[0])

@@ -2,14 +2,14 @@
 
 import math
 
-from crosslens.report.folders.probes import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
+from crosslens.report.folders.probes import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, of_seeds, task_title
 from crosslens.report.parts.wording import decimal, estimate, join, missing_reason, named, plural, tag, text
 from crosslens.report.sections.probes_comparison import RunComparison
 from crosslens.report.sections.probes_drawing import one_each
 from crosslens.report.sections.probes_overview import LABEL_CONTROLS, control_at, selectivity
 from crosslens.report.sections.probes_pairs import pair_sentences
 from crosslens.report.sections.probes_ranking import comparison_sentences, ranked
-from crosslens.score import shared_texts
+from crosslens.score import over_seeds, shared_texts
 
 __all__ = ["layer_findings", "probe_sentences"]
 
@@ -116,8 +116,16 @@ def _told(runs: ProbeRuns, task: str, subject: Subject) -> str:
     with_ = f" ({text(chosen.representation.replace('_', ' '))})" if chosen.representation else ""
     n = f"{runs.part(subject, task)}, " if runs.part(subject, task) else ""
     lead = f"{who}{tag('strong', f'{quantity} {text(estimate(chosen.score))}{where}')}{with_}{of}{how} ({n}n = {chosen.score.n:,})."
-    lead += _without_shared(chosen)
+    lead += _over_seeds(chosen) + _without_shared(chosen)
     return f"{lead} {_verdict(runs, task, subject, chosen)}{_selective(runs, task, subject, chosen)}{_surface(runs, task, subject, chosen)}"
+
+
+def _over_seeds(chosen: Chosen) -> str:
+    """Of a probe that has a seed of its own: the mean over seeds."""
+    told = over_seeds(chosen.score)
+    if told is None or told[0].low == told[0].high:
+        return ""
+    return f" That is the first seed’s probe: the mean over {told[1]} seeds is {text(estimate(told[0]))}, the interval over seeds."
 
 
 def _without_shared(chosen: Chosen) -> str:
@@ -137,7 +145,9 @@ def _verdict(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> st
     for condition, name in _CALLED.items():
         control = None if condition in SURFACE else control_at(runs, subject, task, condition, chosen)
         if control is not None and not math.isnan(control.value):
-            groups[against(chosen.score, control)].append(f"{name} ({text(estimate(control))}{_difference(chosen, condition)})")
+            seeds = f", {of_seeds(control)}" if condition == "random_encoder" and of_seeds(control) else ""
+            beside = f"{text(estimate(control))}{seeds}{_difference(chosen, condition, bool(seeds))}"
+            groups[against(chosen.score, control)].append(f"{name} ({beside})")
     if not any(groups.values()):
         return "No control was measured, so it is not known how much of this the encoder’s training brings. "
     sentences = []
@@ -154,13 +164,14 @@ def _verdict(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> st
     return " ".join(sentences) + " "
 
 
-def _difference(chosen: Chosen, condition: str) -> str:
-    """How far the encoder is above its random copy on the same items, where that was measured."""
+def _difference(chosen: Chosen, condition: str, several: bool) -> str:
+    """How far the encoder is above its random copy (the first of several) on the same items, where that was measured."""
     paired = (chosen.score.details or {}).get("above_control") if condition == "random_encoder" else None
     if not isinstance(paired, dict) or not {"difference", "low", "high"} <= paired.keys():
         return ""
     difference, low, high = (decimal(paired[name]) for name in ("difference", "low", "high"))
-    return f"; on the same items the difference is {difference} [{low}, {high}]"
+    of = " from the first of them" if several else ""
+    return f"; on the same items the difference{of} is {difference} [{low}, {high}]"
 
 
 def _top(runs: ProbeRuns, task: str) -> tuple[str, list[str]] | None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, in_words, task_title
+from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, in_words, of_seeds, task_title
 from crosslens.report.folders.study import Curve
 from crosslens.report.parts.drawing import Axis, Line, Style, curve_panel, line_of, series_style
 from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
@@ -90,7 +90,16 @@ def _trained(runs: ProbeRuns, task: str) -> str:
             many = plural(counts.pop(), words, "classes" if words == "class" else None)
             told += f" It was trained on {many}." if field == "n_train" else f" There are {many}."
     seeds = {len(value) for _, s in _details(runs, task) if isinstance(value := (s.details or {}).get("seeds"), list)}
-    return told + (f" Control labels are drawn with {plural(seeds.pop(), 'seed')}, and their mean is shown." if len(seeds) == 1 else "")
+    told += f" Control labels are drawn with {plural(seeds.pop(), 'seed')}, and their mean is shown." if len(seeds) == 1 else ""
+    random = {
+        of_seeds(score)
+        for cells in runs.cells.values()
+        for (name, _, condition, _, _), found in cells.items()
+        if (name, condition) == (task, "random_encoder")
+        for score in found.values()
+    }
+    means = join(sorted(random - {""}))
+    return told + (f" The random encoder is the {means}, its interval Student’s over encoders." if means else "")
 
 
 def _left_out(runs: ProbeRuns, task: str) -> list[str]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from crosslens.report.folders.probes import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, task_title
+from crosslens.report.folders.probes import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, of_seeds, task_title
 from crosslens.report.folders.study import Curve
 from crosslens.report.parts.drawing import Style, scale_ends
 from crosslens.report.parts.layout import Numbering, figure, legend, panel, section, table, value_cell, words_cell
@@ -207,6 +207,7 @@ def _controls(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen, cond
         names += (
             ["encoder not clearly above"] if condition not in SURFACE and against(chosen.score, control) in ("unclear", "below") else []
         )
+        names += [of_seeds(control)] if condition == "random_encoder" and of_seeds(control) else []
         parts.append(value_cell(control) + "".join(_remark(name) for name in names))
     return "".join(parts) or "–"
 

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from crosslens.report.folders.probes import ProbeRuns, Subject, describe_task, task_title
+from crosslens.report.folders.probes import ProbeRuns, Subject, describe_task, of_seeds, task_title
 from crosslens.report.parts.drawing import Style
 from crosslens.report.parts.layout import Numbering, figure, flow, legend, panel, section, table, value_cell, words_cell
 from crosslens.report.parts.wording import count_of, decimal, estimate, join, missing_reason, named, paragraph, plural, tag, text
@@ -227,4 +227,6 @@ def _table(task: str, result: _Result, many: bool) -> str:
         rows.append([words_cell(_spoken(name), _mean_of(score)), *cells, cell, *random])
     head = ["Category", "Pairs", "Covered", "Per cent", "Accuracy", *(["Random encoder"] if result.random else [])]
     who = f", {result.subject.label}" if many else ""
-    return table(f"{task_title(task)}{who}: coverage and accuracy by category, with 95 % intervals.", head, rows)
+    means = join(sorted({of_seeds(score) for score in result.random.values()} - {""}))
+    beside = f" Random encoder: {means}, the interval Student’s over encoders." if means else ""
+    return table(f"{task_title(task)}{who}: coverage and accuracy by category, with 95 % intervals.{beside}", head, rows)
