@@ -4,7 +4,7 @@ import contextlib
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,19 @@ class Block:
 
 
 class Plan:
-    """Takes the rows of the index as the text is read; :meth:`ActivationsWriter.plan` gives one."""
+    """Takes the rows of the index as the text is read; :meth:`ActivationsWriter.plan` gives one.
 
-    def __init__(self, path: Path, folder: Path, schema: pa.Schema | None) -> None:
+    Parameters
+    ----------
+    sink: opens what the index is written to.
+    where: what a refusal names. schema: names and types of the columns; without it the first rows decide.
+    """
+
+    def __init__(self, sink: Callable[[], pa.NativeFile], where: str | Path, schema: pa.Schema | None) -> None:
         self.n = 0
-        self._path, self._folder, self._schema = path, folder, schema
+        self._open_sink, self._where, self._schema = sink, where, schema
         self._file: parquet.ParquetWriter | None = None
-        self._sink: pa.OSFile | None = None
+        self._sink: pa.NativeFile | None = None
         self._waiting: dict[str, list[pa.Array]] = {}
         self._written = 0
         self._blocks: list[Block] = []
@@ -81,8 +87,8 @@ class Plan:
 
     def _open(self, schema: pa.Schema) -> None:
         self._schema, self._waiting = schema, {name: [pa.array([], schema.field(name).type)] for name in schema.names}
-        with on_disk(self._folder):
-            self._sink = pa.OSFile(os.fsencode(self._path), "wb")  # as bytes: a name need not be UTF-8
+        with on_disk(self._where):
+            self._sink = self._open_sink()
             self._file = parquet.ParquetWriter(self._sink, schema)
 
     def _write_group(self) -> None:
@@ -91,7 +97,7 @@ class Plan:
         waiting = {name: pa.concat_arrays(arrays) for name, arrays in self._waiting.items()}
         rest = np.arange(_GROUP, len(next(iter(waiting.values()))))  # taken: a slice would hold the whole group
         self._waiting = {name: [array.take(rest)] for name, array in waiting.items()}
-        with on_disk(self._folder):
+        with on_disk(self._where):
             self._file.write_table(pa.Table.from_arrays([array[:_GROUP] for array in waiting.values()], schema=self._schema))
         self._written += min(_GROUP, self.n - self._written)
 
@@ -109,9 +115,9 @@ class Plan:
     def close(self) -> None:
         if self._file is not None:
             file, self._file = self._file, None
-            with on_disk(self._folder):
+            with on_disk(self._where):
                 file.close()
-                if self._sink is not None:
+                if isinstance(self._sink, pa.OSFile):  # a buffer is not closed: its bytes would be gone
                     self._sink.close()
 
 
@@ -124,7 +130,7 @@ def _array(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.
 
 
 @contextlib.contextmanager
-def on_disk(folder: Path) -> Iterator[None]:
+def on_disk(where: str | Path) -> Iterator[None]:
     """Turn the operating system's errors into a refusal that says what to do."""
     try:
         yield
@@ -132,4 +138,4 @@ def on_disk(folder: Path) -> Iterator[None]:
         told = os.strerror(error.errno) if error.errno else str(error)  # Arrow has no strerror
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "free some space and run it again" if full else "see to it and run it again"
-        refuse(str(folder), "a disk that takes the store", told, f"finished blocks are kept; {remedy}", OutputError)
+        refuse(str(where), "a disk that takes the store", told, f"finished blocks are kept; {remedy}", OutputError)

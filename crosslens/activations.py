@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from crosslens.block_files import block_checksums
+from crosslens.data_frames import need_pandas
 from crosslens.errors import StoreError, cut, quote, refuse
 from crosslens.files import check_name, check_shape, fingerprint, read_json, sha256_file
 from crosslens.progress import Progress
@@ -102,46 +103,86 @@ class _OlderManifest(_AnyManifest):
 
 
 class Activations:
-    """An open store. Opening reads the manifest and the files' sizes; arrays are mapped when they are asked for.
+    """What an encoder makes of a text: for each layer a matrix with a row per item, and an index of the items.
 
-    Attributes: ``n`` items of ``d`` dimensions; ``dtype`` of the numbers on disk; ``arrays``, the names of the arrays in
-    order; ``layer_numbers``, the hidden layers among them, and ``layers``, how many these are; ``language`` and ``unit``
-    (empty where the manifest names none), and so ``encoder``; ``manifest``, all that it says.
+    ``Activations("runs/x/eng")`` opens a folder that ``extract`` has written. That reads the manifest and the files' sizes;
+    a layer is mapped from disk when it is asked for, and read when it is used. What ``extract`` gives without a folder is held
+    in memory, and is read in the same way (:mod:`crosslens.activations_memory`).
+
+    Attributes
+    ----------
+    n, d: number of items, and of dimensions of each vector.
+    layers, layer_numbers: how many hidden layers there are, and which; 0 is the embedding layer's output.
+    dtype: of the numbers.
+    language, unit, encoder: of what, of which items (sentence, word, token, …), by whom; empty where that is not known.
+    arrays: names of all arrays, in order: hidden layers, and outputs of sub-layers where these were asked for.
+    folder: where they are stored; None in memory.
+    manifest: everything that is recorded of how they came about.
 
     Parameters
     ----------
-    folder: the store.
+    folder: the folder.
 
     Raises
     ------
-    StoreError: there is no whole store, or a file has not the size that the manifest says.
+    StoreError: there are no whole activations, or a file has not the size that the manifest says.
+
+    >>> import tempfile
+    >>> from crosslens import Activations, extract, load_encoder
+    >>> from crosslens.recipes.quickstart import DATA
+    >>> folder = f"{tempfile.mkdtemp()}/cats"
+    >>> stored = extract(load_encoder(DATA / "tiny-encoder"), ["A cat.", "Two cats!"], folder, unit="word", language="eng")
+    >>> cats = Activations(folder)
+    >>> cats
+    Activations(eng, 4 words × 128, layers 0–4, float32)
+    >>> cats.layer(4).shape, cats.index(["id", "word"])
+    ((4, 128), {'id': ['0', '0', '1', '1'], 'word': ['A', 'cat.', 'Two', 'cats!']})
+    >>> cats.rows(word="cat.")
+    array([1])
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        if not (self.folder / "manifest.json").exists():
+        self._place = Path(folder)
+        self.folder: Path | None = self._place
+        if not (self._place / "manifest.json").exists():
             refuse(str(folder), "a folder of activations", "no manifest.json in it", "extract the activations (again)", StoreError)
-        self.manifest = _read_manifest(self.folder / "manifest.json")
-        self.n: int = self.manifest["n"]
-        self.d: int = self.manifest["d"]
-        self.dtype = DTYPES[self.manifest["dtype"]][1]
-        self.arrays: list[str] = self.manifest["arrays"]
-        self.layer_numbers = self._numbers("hidden")
-        self.layers = len(self.layer_numbers)
-        self.language: str = self.manifest.get("language", "")
+        self._describe(_read_manifest(self._place / "manifest.json"))
         if self.language:
-            check_name(self.language, f"{self.folder / 'manifest.json'}, key language", StoreError)
-        self.unit: str = self.manifest.get("unit", "")
-        self.encoder: str = self.manifest.get("encoder", "")
-        self._row = self.d * self.dtype.itemsize  # bytes
+            check_name(self.language, f"{self._place / 'manifest.json'}, key language", StoreError)
         size = HEADER + self.n * self._row
         for path in map(self._path, self.arrays):
             there = path.stat().st_size if path.is_file() else 0
             if there != size:
                 refuse(str(path), f"a file of {size} bytes", f"{there} bytes", _AGAIN, StoreError)
 
+    def _describe(self, manifest: dict[str, Any]) -> None:
+        """Take over what the manifest says."""
+        self.manifest = manifest
+        self.n: int = manifest["n"]
+        self.d: int = manifest["d"]
+        self.dtype = DTYPES[manifest["dtype"]][1]
+        self.arrays: list[str] = manifest["arrays"]
+        self.layer_numbers = self._numbers("hidden")
+        self.layers = len(self.layer_numbers)
+        self.language: str = manifest.get("language", "")
+        self.unit: str = manifest.get("unit", "")
+        self.encoder: str = manifest.get("encoder", "")
+        self._row = self.d * self.dtype.itemsize  # bytes
+
     def __len__(self) -> int:
         return self.n
+
+    def __repr__(self) -> str:
+        items = {"": "", "type": " word types", "embedding": " word types"}.get(self.unit, f" {self.unit}{'s' * (self.n != 1)}")
+        kinds = {OUTPUTS[kind]: numbers for kind in OUTPUTS if (numbers := self._numbers(kind))}
+        told = [f"{kind}{'s' * (kind == 'layer' and len(numbers) > 1)} {_told(numbers, '–')}" for kind, numbers in kinds.items()]
+        size = f"{self.n:,}{items} × {self.d}"
+        return f"Activations({', '.join([*filter(None, [self.language]), size, *told, self.dtype.name])})"
+
+    @property
+    def name(self) -> str:
+        """What they are called in messages: the folder, or what they are of."""
+        return repr(self) if self.folder is None else str(self.folder)
 
     @property
     def fingerprint(self) -> str:
@@ -150,7 +191,7 @@ class Activations:
         return fingerprint([self.manifest["index_sha256"], marks, self.arrays])
 
     def layer(self, number: int, output: str = "hidden") -> np.ndarray:
-        """(n, d) of one layer, mapped read-only from disk: nothing is read before it is used.
+        """(n, d) of one layer, read-only; from a folder it is mapped: nothing is read before it is used.
 
         Parameters
         ----------
@@ -167,6 +208,9 @@ class Activations:
         if name not in self.arrays:
             there = "; ".join(f"{kind}: {_told(numbers)}" for kind in OUTPUTS if (numbers := self._numbers(kind)))
             refuse("layer", f"one that is stored ({there})", f"{output} {number}", "choose one of these, or extract it")
+        return self._array(name)
+
+    def _array(self, name: str) -> np.ndarray:
         path = self._path(name)
         try:
             self._check_header(name)
@@ -197,6 +241,17 @@ class Activations:
         InputError, StoreError: as for :meth:`table`.
         """
         return self.table(columns).to_pydict()
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """The items' columns, or some of them, as a pandas data frame of n rows: row i is row i of every layer.
+
+        Raises
+        ------
+        InputError: pandas is not installed (the message names the command); or as for :meth:`table`.
+        StoreError: as for :meth:`table`.
+        """
+        need_pandas()
+        return self.table(columns).to_pandas()
 
     def rows(self, /, **equal: Any) -> np.ndarray:
         """Sorted row numbers (int64) of the items whose columns equal the values; a list stands for any of its values.
@@ -237,7 +292,7 @@ class Activations:
         ------
         StoreError: something is damaged; the message names the file, the rows and the checksum.
         """
-        path = self.folder / "index.parquet"
+        path = self._place / "index.parquet"
         if (mark := sha256_file(path) if path.is_file() else "no such file") != self.manifest["index_sha256"]:
             refuse(str(path), f"sha256 {self.manifest['index_sha256']}", mark, _AGAIN, StoreError)
         records = self._records()
@@ -247,7 +302,7 @@ class Activations:
         bounds = list(zip([0, *stops[:-1].tolist()], stops.tolist(), strict=True)) if len(stops) else []
         places = ((HEADER + start * self._row, (stop - start) * self._row) for start, stop in bounds)
         sums = block_checksums({name: self._path(name) for name in self.arrays}, places)
-        with Progress(len(bounds), f"verifying {self.folder}", "blocks") as progress:
+        with Progress(len(bounds), f"verifying {self._place}", "blocks") as progress:
             for (start, stop), record, (_, got) in zip(bounds, records, sums, strict=True):
                 for name in self.arrays:
                     if got[name] != (expected := record[name].tobytes()):
@@ -257,7 +312,7 @@ class Activations:
 
     def _records(self) -> np.ndarray:
         """The checksums of the blocks, which together are all rows."""
-        path = self.folder / ("manifest.json" if self.manifest["format"] == _OLDER else "checksums.bin")
+        path = self._place / ("manifest.json" if self.manifest["format"] == _OLDER else "checksums.bin")
         kind = checksum_records(self.arrays)
         try:
             if self.manifest["format"] == _OLDER:
@@ -280,7 +335,7 @@ class Activations:
         return sorted(int(number) for kind, number in (name.split("_") for name in self.arrays) if kind == OUTPUTS[output])
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.safetensors"
+        return self._place / f"{name}.safetensors"
 
     def _check_header(self, name: str) -> None:
         expected = array_header(name, self.n, self.d, self.manifest["dtype"])
@@ -294,7 +349,7 @@ class Activations:
             refuse(str(path), f"the header {expected[8:].decode().rstrip()}", told, _AGAIN, StoreError)
 
     def _open_index(self) -> parquet.ParquetFile:
-        path = self.folder / "index.parquet"
+        path = self._place / "index.parquet"
         try:
             file = parquet.ParquetFile(pa.OSFile(os.fsencode(path)))  # as bytes: a name need not be UTF-8
         except (OSError, pa.ArrowException) as error:
@@ -320,7 +375,7 @@ class Activations:
                 for batch in file.iter_batches(columns=names):
                     yield batch.select(names)
             except (OSError, pa.ArrowException) as error:
-                refuse(str(self.folder / "index.parquet"), "a table of the items", str(error), _AGAIN, StoreError)
+                refuse(str(self._place / "index.parquet"), "a table of the items", str(error), _AGAIN, StoreError)
 
 
 @dataclass(frozen=True)
@@ -354,8 +409,8 @@ def join(stores: Sequence[Activations], on: str = "id") -> Joined:
     rows = [np.arange(len(keys[0]))]
     for store, key in zip(stores[1:], keys[1:], strict=True):
         if pa.types.is_large_string(key.type) != pa.types.is_large_string(keys[0].type) and len(key) and len(keys[0]):
-            got = f"{key.type} in {store.folder}"  # Arrow would find the number 1 in the word "1"
-            refuse(on, f"values of type {keys[0].type} as in {stores[0].folder}", got, "join stores whose items are named alike")
+            got = f"{key.type} in {store.name}"  # Arrow would find the number 1 in the word "1"
+            refuse(on, f"values of type {keys[0].type} as in {stores[0].name}", got, "join stores whose items are named alike")
         found = compute.index_in(keys[0], value_set=key) if len(key) and len(keys[0]) else pa.nulls(len(keys[0]), pa.int32())
         rows.append(found.fill_null(-1).to_numpy().astype(np.int64))
     kept = np.logical_and.reduce([numbers >= 0 for numbers in rows])
@@ -370,15 +425,15 @@ def _keys(store: Activations, on: str) -> pa.Array:
         column = column.cast(pa.large_string())  # strings of more than 2 GB do not fit into one array otherwise
     keys = column.combine_chunks()
     if keys.null_count:
-        refuse(on, f"a value for every item of {store.folder}", f"none in {keys.null_count}", "join on another column")
+        refuse(on, f"a value for every item of {store.name}", f"none in {keys.null_count}", "join on another column")
     try:
         counts = compute.value_counts(keys)
     except pa.ArrowNotImplementedError:
-        refuse(on, "a column of words or numbers", f"{keys.type} in {store.folder}", "join on another column")
+        refuse(on, "a column of words or numbers", f"{keys.type} in {store.name}", "join on another column")
     twice = counts.filter(compute.greater(counts.field("counts"), 1))
     if len(twice):
         got = f"{twice[0]['values'].as_py()!r} in {twice[0]['counts'].as_py()} of them"
-        refuse(on, f"a value of its own for every item of {store.folder}", got, "join on a column that names each item once")
+        refuse(on, f"a value of its own for every item of {store.name}", got, "join on a column that names each item once")
     return keys
 
 
@@ -408,10 +463,10 @@ def _is_in(column: pa.Array, values: pa.Array, name: str) -> np.ndarray:
         refuse(name, "a column of words or numbers", str(column.type), "choose items by another column, or by the index")
 
 
-def _told(numbers: Sequence[int]) -> str:
+def _told(numbers: Sequence[int], to: str = "-") -> str:
     """Numbers as people write them: 0-12, or 0, 4, 8."""
     if len(numbers) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{numbers[0]}-{numbers[-1]}"
+        return f"{numbers[0]}{to}{numbers[-1]}"
     return ", ".join(map(str, numbers))
 
 

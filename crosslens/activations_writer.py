@@ -18,7 +18,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypedDict
@@ -68,7 +68,8 @@ class ActivationsWriter:
     While a writer is open no other may write there, from this process or another; it is closed when the store is finished, at the end
     of a ``with`` block, and with the process, however that ends.
 
-    Attributes: ``planned``, whether index and blocks are complete; ``blocks``, all of them; ``aside``, the folder until it is finished.
+    Attributes: ``planned``, whether index and blocks are complete; ``blocks``, all of them; ``aside``, the folder until it is finished;
+    ``scratch``, where the caller may keep files of its own until then.
 
     Raises
     ------
@@ -101,16 +102,13 @@ class ActivationsWriter:
         processes: int = 1,
         restart: bool = False,
     ) -> None:
-        _check_shape(list(arrays), d, dtype)
-        self.folder, self.settings, self.arrays, self.d, self.dtype = Path(folder), settings, list(arrays), d, dtype
+        self._describe(settings, list(arrays), d, dtype)
+        self.folder = Path(folder)
         self.rank, self.processes = rank, processes
-        self._numbers = DTYPES[dtype][1]
-        self._row = d * self._numbers.itemsize  # bytes
         self.aside = aside_of(self.folder)
-        self._shape = {"arrays": self.arrays, "d": d, "dtype": dtype}
-        self.planned, self.blocks, self._index_sha256 = False, list[Block](), ""
+        self.scratch: Path | None = self.aside
+        self._index_sha256 = ""
         self._compared = False  # what earlier runs wrote of this share with its checksums
-        self._rows_put: dict[int, int] = {}  # in blocks that are not at their end
         self._unflushed = 0
         self._held = contextlib.ExitStack()
         try:
@@ -126,6 +124,16 @@ class ActivationsWriter:
         except BaseException:
             self.close()
             raise
+
+    def _describe(self, settings: dict[str, Any], arrays: list[str], d: int, dtype: str) -> None:
+        """What is being written; nothing of it is there yet."""
+        _check_shape(arrays, d, dtype)
+        self.settings, self.arrays, self.d, self.dtype = settings, arrays, d, dtype
+        self._numbers = DTYPES[dtype][1]
+        self._row = d * self._numbers.itemsize  # bytes
+        self._shape = {"arrays": arrays, "d": d, "dtype": dtype}
+        self.planned, self.blocks = False, list[Block]()
+        self._rows_put: dict[int, int] = {}  # in blocks that are not at their end
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -168,7 +176,7 @@ class ActivationsWriter:
         same_settings(str(folder), store.manifest["settings"], settings, "choose another folder, or delete this one")
         if verify:
             store.verify()
-        tidy(store.folder)
+        tidy(Path(folder))
         return store
 
     @property
@@ -218,7 +226,8 @@ class ActivationsWriter:
             self.aside.mkdir(parents=True)
             write_json(self.aside / "plan.json", {"settings": self.settings, **self._shape})
         self.planned, self.blocks = False, []
-        plan = Plan(self.aside / ".index.parquet.partial", self.folder, schema)
+        place = os.fsencode(self.aside / ".index.parquet.partial")  # as bytes: a name need not be UTF-8
+        plan = Plan(lambda: pa.OSFile(place, "wb"), self.folder, schema)
         try:
             try:
                 yield plan
@@ -272,14 +281,18 @@ class ActivationsWriter:
             refuse("states", f"the arrays {', '.join(self.arrays)}", ", ".join(map(str, states)) or "none", "give one array for each name")
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(block):
             refuse("rows", f"numbers from 0 to {len(block) - 1}", f"{rows.min()} to {rows.max()}", "count from the block's first row")
+        self._put(block, rows, ((name, self._converted(states[name], len(rows), name)) for name in self.arrays))
+        self._rows_put[block.number] = self._rows_put.get(block.number, 0) + len(rows)
+
+    def _put(self, block: Block, rows: np.ndarray, states: Iterable[tuple[str, np.ndarray]]) -> None:
+        """Write rows, of the type on disk already, to their places."""
         begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1).tolist()
         runs = [(begin, end, int(rows[begin])) for begin, end in itertools.pairwise([*begins, len(rows)])]
-        for name in self.arrays:
-            data = self._converted(states[name], len(rows), name).reshape(-1).view(np.uint8)  # bytes: bfloat16 has no buffer of its own
+        for name, numbers in states:
+            data = numbers.reshape(-1).view(np.uint8)  # bytes: bfloat16 has no buffer of its own
             with on_disk(self.folder), open(self.aside / f"{name}.safetensors", "r+b", buffering=0) as file:
                 for begin, end, first in runs:
                     write_at(file.fileno(), data[begin * self._row : end * self._row].data, HEADER + (block.start + first) * self._row)
-        self._rows_put[block.number] = self._rows_put.get(block.number, 0) + len(rows)
         self._unflushed += len(self.arrays) * len(rows) * self._row
         if self._unflushed >= _FLUSH:
             self._flush_arrays()
@@ -292,13 +305,16 @@ class ActivationsWriter:
         InputError: another number of rows was put than the block has.
         OutputError: an error of the disk.
         """
-        written = self._rows_put.pop(block.number, 0)
-        if written != len(block):
-            refuse(f"block {block.number}", f"{len(block)} rows written", str(written), "put each row once")
+        self._check_end(block)
         with on_disk(self.folder):
             ((_, checksums),) = self._checksums([block])
             with open(self.aside / f"journal-{self.rank}.jsonl", "a") as journal:
                 journal.write(_line(block.number, checksums))
+
+    def _check_end(self, block: Block) -> None:
+        written = self._rows_put.pop(block.number, 0)
+        if written != len(block):
+            refuse(f"block {block.number}", f"{len(block)} rows written", str(written), "put each row once")
 
     def finish(self, **more: Any) -> Activations:
         """Check that every block is there, flush everything to disk, add the manifest, and make the store visible under its name.

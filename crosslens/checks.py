@@ -4,6 +4,8 @@ Each function takes a value and the name its caller knows it by, and returns the
 same value (as an array where needed) when it is fit for use.
 """
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ __all__ = [
     "check_paired",
     "check_positive_int",
     "check_seed",
+    "need_memory",
 ]
 
 
@@ -148,3 +151,28 @@ def check_fraction(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
         refuse(name, "a fraction between 0 and 1 (both excluded)", repr(value), f"choose {name} in this range")
     return float(value)
+
+
+def need_memory(size: int, name: str, what: str, remedy: str) -> None:
+    """Refuse what would not fit: more than four fifths of the memory that this machine, or the group of processes, can give.
+
+    Parameters
+    ----------
+    size: bytes. what: what they are of, for the message.
+
+    Raises
+    ------
+    InputError: it does not fit.
+
+    >>> need_memory(10**18, "text", "vectors", "give less text")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: text: expected what fits into memory (... GB), got vectors (1000000000.0 GB); give less text
+    """
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        there = min(there, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no such limit
+        pass
+    if size > 0.8 * there:
+        refuse(name, f"what fits into memory ({there / 1e9:.1f} GB)", f"{what} ({size / 1e9:.1f} GB)", remedy)

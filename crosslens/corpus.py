@@ -30,6 +30,7 @@ from crosslens.files import check_name
 __all__ = [
     "Corpus",
     "Lazy",
+    "as_corpus",
     "check_parallel",
     "check_sentence",
     "check_spans",
@@ -83,6 +84,8 @@ class Lazy(Sequence[_T]):
 @dataclasses.dataclass(frozen=True)
 class Corpus:
     """Sentences of one language, and their words where these are known.
+
+    ``read_text`` reads one from a file; a list of strings is one by ``Corpus("eng", sentences, ids, "where it is from")``.
 
     Attributes
     ----------
@@ -146,6 +149,10 @@ class Corpus:
     def __len__(self) -> int:
         return len(self.sentences)
 
+    def __repr__(self) -> str:
+        told = [self.language, f"{len(self):,} sentence{'s' * (len(self) != 1)}", *(["with words"] if self.words is not None else [])]
+        return f"Corpus({', '.join([*told, *(self.annotations or {})])})"
+
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 over ids, sentences and, where there are any, words and their annotations: 64 hexadecimal digits.
@@ -170,6 +177,37 @@ class Corpus:
             for some in values:
                 digest.update(("\0\0" + "\t".join([column, *some]) + "\n").encode(errors="surrogatepass"))
         return digest.hexdigest()
+
+
+def as_corpus(text: Any, language: str | None = None, name: str = "text") -> Corpus:
+    """A corpus as it is; or a list of sentences as one, ids being their numbers from 0.
+
+    Parameters
+    ----------
+    language: of a list; "und", undetermined, without it.
+    name: what the sentences are called in messages.
+
+    Raises
+    ------
+    InputError: it is a single string, an item is no string, or a corpus comes with another language than its own.
+
+    >>> as_corpus(["One.", "Two."], "eng")
+    Corpus(eng, 2 sentences)
+    """
+    if isinstance(text, Corpus):
+        if language not in (None, text.language):
+            refuse("language", f"{text.language}, which the corpus has", repr(language), "leave it out")
+        return text
+    if isinstance(text, str):
+        refuse(name, "a list of sentences", "a single string", "put it into a list, or read a file with read_text(PATH, LANGUAGE)")
+    try:
+        sentences = list(text)
+    except TypeError:
+        refuse(name, "a list of sentences, or a Corpus", type(text).__name__, "give strings in a list")
+    for row, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            refuse(f"{name}[{row}]", "a sentence, as a string", type(sentence).__name__, "give strings in a list")
+    return Corpus("und" if language is None else language, sentences, [str(row) for row in range(len(sentences))], name)
 
 
 def check_sentence(text: str, where: str) -> str:

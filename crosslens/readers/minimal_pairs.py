@@ -4,6 +4,8 @@
     Gulordava et al.    ``generated.tab`` of Colorless green recurrent networks dream hierarchically (2018): a row for the right form of a
                         verb and one for the wrong form, and the sentence in which they stand for the word behind the prefix
     BLiMP               a JSON object a line with sentence_good, sentence_bad, UID and pairID (Warstadt et al. 2020)
+    MultiBLiMP          a table with a header, whose columns sen and wrong_sen have the sentences, phenomenon what they are about and, where
+                        a file has several languages, lang or language which it is (Jumelet et al. 2025); separated by tabs or commas
     any other           good TAB bad [TAB category], or a JSON object a line with good, bad and, optionally, category and id
 
 ``.gz`` is read as it is. Nothing is dropped without being asked for: what cannot be read is refused with its line.
@@ -23,7 +25,9 @@ __all__ = ["MARVIN_LINZEN_CATEGORIES", "MinimalPair", "read_minimal_pairs"]
 _COLORLESS = "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq len_context len_prefix sent".split()
 _HEADER = ["template", "case", "grammatical", "ungrammatical", "extra"]
 _KEYS = (("sentence_good", "sentence_bad", "UID", "pairID"), ("good", "bad", "category", "id"))
-_SUFFIXES = (".tsv", ".jsonl", ".tab", ".tsv.gz", ".jsonl.gz", ".tab.gz")
+_SUFFIXES = (".tsv", ".csv", ".jsonl", ".tab", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".tab.gz")
+_SENTENCES = ("sen", "wrong_sen")  # MultiBLiMP's columns
+_LANGUAGE = ("lang", "language")
 
 MARVIN_LINZEN_CATEGORIES: Mapping[str, str] = {
     "simple_agrmt": "simple agreement",
@@ -64,6 +68,7 @@ class MinimalPair(NamedTuple):
     category: what the pair is about; accuracy is told by category.
     id: names the pair in its file.
     where: its place (file and line), for messages.
+    language: where the file says it, else empty.
 
     >>> MinimalPair("the author laughs", "the author laugh", "simple agreement", "0", "pairs.tsv:1").category
     'simple agreement'
@@ -74,6 +79,7 @@ class MinimalPair(NamedTuple):
     category: str
     id: str
     where: str
+    language: str = ""
 
 
 def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPair]:
@@ -103,6 +109,8 @@ def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPa
         return _marvin_linzen(lines, path, npi)
     if lines[0].split("\t") == _COLORLESS:
         return _colorless(lines, path)
+    if separator := next((mark for mark in "\t," if {*_SENTENCES} <= {*lines[0].split(mark)}), None):
+        return _multiblimp(lines, path, separator)
     return [_from_columns(line, path, number) for number, line in enumerate(lines, 1)]
 
 
@@ -143,6 +151,28 @@ def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
         place = int(two[0]["len_prefix"])
         good, bad = (" ".join([*words[:place], row["form"], *words[place + 1 :]]) for row in two)
         pairs.append(_pair(good, bad, two[0]["pattern"], f"{two[0]['constr_id']}_{two[0]['sent_id']}/{number + 2}", where))
+    if not pairs:
+        refuse(str(path), "at least one pair", "none", "give another file")
+    return pairs
+
+
+def _multiblimp(lines: list[str], path: Path, separator: str) -> list[MinimalPair]:
+    """The pairs of a table with a header; cells may be quoted as in CSV."""
+    header = lines[0].split(separator)
+    place = {name: header.index(name) for name in header}
+    language = next((place[name] for name in _LANGUAGE if name in place), None)
+    pairs = []
+    for number, line in enumerate(lines[1:], 2):
+        where = f"{path}:{number}"
+        try:
+            (cells,) = csv.reader([line], delimiter=separator, strict=True)
+        except csv.Error as error:
+            refuse(where, "cells as CSV has them", str(error), "repair the line")
+        if len(cells) != len(header):
+            refuse(where, f"{len(header)} columns, as line 1 names", str(len(cells)), "repair the line")
+        good, bad = (cells[place[name]] for name in _SENTENCES)
+        category = (cells[place["phenomenon"]] if "phenomenon" in place else "") or _stem(path)
+        pairs.append(_pair(good, bad, category, str(number), where)._replace(language="" if language is None else cells[language]))
     if not pairs:
         refuse(str(path), "at least one pair", "none", "give another file")
     return pairs

@@ -107,7 +107,7 @@ def gold_of_dictionaries(x: Activations, y: Activations, train: Dictionary, test
     """
     for store in (x, y):
         if store.unit not in ("type", "embedding"):
-            refuse(str(store.folder), "a store of word types, for a dictionary", f"one of {store.unit}s", "extract --unit type")
+            refuse(store.name, "a store of word types, for a dictionary", f"one of {store.unit}s", "extract --unit type")
     both = {source for source, _ in train} & {source for source, _ in test}
     if both:
         got = f"{len(both)} source words in both, {sorted(both)[0]!r} among them"
@@ -134,7 +134,7 @@ def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Spli
     """
     for store in (x, y):
         if store.unit != "word":
-            refuse(str(store.folder), "a store of words, for links", f"one of {store.unit}s", "extract --unit word")
+            refuse(store.name, "a store of words, for links", f"one of {store.unit}s", "extract --unit word")
     sentences = len(split.train) + len(split.held_out)
     texts = [np.asarray(store.index(["text"])["text"]) for store in (x, y)]
     begins = [sentence_offsets(text, sentences) for text in texts]

@@ -18,8 +18,9 @@ import numpy as np
 import torch
 
 from crosslens.activations import Activations
+from crosslens.activations_memory import MemoryWriter
 from crosslens.activations_writer import ActivationsWriter, Block
-from crosslens.corpus import Corpus
+from crosslens.corpus import Corpus, as_corpus
 from crosslens.errors import refuse
 from crosslens.models.extraction.encode import Encoded, encode
 from crosslens.models.extraction.type_averages import average_types, embedding_rows, plan_types
@@ -39,9 +40,10 @@ _KEPT = 1 << 19  # bytes of text that are remembered between the two passes: a s
 
 def extract(
     encoder: PretrainedEncoder,
-    corpus: Corpus,
-    folder: str | Path,
+    text: Corpus | Iterable[str],
+    out: str | Path | None = None,
     *,
+    language: str | None = None,
     unit: str = "sentence",
     pool: str = "mean",
     layers: Sequence[int] | None = None,
@@ -49,22 +51,24 @@ def extract(
     dtype: str = "float32",
     special_tokens: bool = False,
     long_input: str = "window",
-    second: Corpus | None = None,
+    second: Corpus | Iterable[str] | None = None,
     lowercase: bool = False,
     min_count: int = 1,
     restart: bool = False,
 ) -> Activations:
-    """Encode a text into a store of activations.
+    """Encode a text: the activations of every layer, for each sentence, word or token.
 
-    A store that is finished already is compared with its checksums and opened; one that was begun is gone on with, by one call at a
-    time. Under torchrun the processes share the work, and the store is the one that a single process writes (the folder must be one
+    Without a folder they are held in memory; ``out=FOLDER`` keeps them on disk, where they may be larger than memory. The bits are
+    the same. In a folder, what is finished already is compared with its checksums and opened; what was begun is gone on with, by one
+    call at a time. Under torchrun the processes share the work, and the folder's bytes are those of a single process (it must be one
     that all of them see).
 
     Parameters
     ----------
-    encoder: from :func:`crosslens.models.saved.loading.load_encoder`.
-    corpus: the text, and its words where they are known.
-    folder: where the store will be.
+    encoder: from :func:`crosslens.load_encoder`.
+    text: sentences in a list; or a :class:`crosslens.Corpus`, which may know their words and ids.
+    out: the folder; it must be new, or hold these very activations.
+    language: of a list, an ISO 639-3 code such as "eng"; "und" (undetermined) without it. A corpus knows its own.
     unit: what an item is: "sentence"; "pair", a sentence of ``corpus`` and one of ``second`` in one input; "word"; "token", a piece
         of the vocabulary; "type", the average of all occurrences of a word (Conneau et al. 2020, § 5.1.1); "embedding", the row of the
         embedding matrix for each word that is one piece.
@@ -74,41 +78,56 @@ def extract(
     dtype: of the numbers on disk: "float32", "float16" or "bfloat16".
     special_tokens: count [CLS], </s> and their like as pieces of a sentence or pair, and as tokens.
     long_input: read text beyond the encoder's longest input through overlapping windows ("window"), or cut it there ("truncate").
-    second: for pairs, the other sentences, line by line; an empty one leaves the first alone.
+    second: for pairs, the other sentences, one for each; an empty one leaves the first alone.
     lowercase: for types and embeddings, count "Bank" and "bank" as one word; the text is encoded as it stands.
     min_count: for types, leave out words that are rarer; how many is in the manifest.
     restart: delete what an earlier call has left half written, whatever its settings were. A finished store stays.
 
     Returns
     -------
-    The store. A word that has no piece, because the tokeniser drops its characters or it was cut off, keeps its row: it is NaN,
-    ``pieces`` is 0 there, and the manifest counts them as ``without_pieces``.
+    ``.layer(i)`` is a matrix (n, d) of one layer, n items of d dimensions; ``.index()`` says what each row is. A word that has no
+    piece, because the tokeniser drops its characters or it was cut off, keeps its row: it is NaN, ``pieces`` is 0 there, and the
+    manifest counts them as ``without_pieces``.
 
     Raises
     ------
-    InputError: a sentence has no token but special ones, settings do not go together, or a number does not fit the dtype.
-    OutputError: the folder has a store with other settings, finished or half written; somebody else writes there; or there is no room.
+    InputError: a sentence has no token but special ones, settings do not go together, a number does not fit the dtype, or the
+        activations do not fit into memory.
+    OutputError: the folder has activations with other settings, finished or half written; somebody else writes there; or there is no
+        room.
     StoreError: what is there is damaged.
+
+    >>> import crosslens as cl
+    >>> from crosslens.recipes.quickstart import DATA  # the encoder that the package carries
+    >>> encoder = cl.load_encoder(DATA / "tiny-encoder")
+    >>> cats = cl.extract(encoder, ["A cat.", "Two cats!"], language="eng")
+    >>> cats, cats.layer(4).shape
+    (Activations(eng, 2 sentences × 128, layers 0–4, float32), (2, 128))
+    >>> cl.extract(encoder, ["A cat.", "Two cats!"], unit="word").index(["id", "position", "word"])
+    {'id': ['0', '0', '1', '1'], 'position': [0, 1, 0, 1], 'word': ['A', 'cat.', 'Two', 'cats!']}
     """
+    corpus, other = as_corpus(text, language), None if second is None else as_corpus(second, language, "second")
     reading = Reading(unit, pool, special_tokens, long_input)
     store = store_settings(
-        encoder, corpus, reading, layers, outputs, second=second, dtype=dtype, lowercase=lowercase, min_count=min_count
+        encoder, corpus, reading, layers, outputs, second=other, dtype=dtype, lowercase=lowercase, min_count=min_count
     )  # fmt: skip
     with contextlib.ExitStack() as held:
         world = held.enter_context(_world(encoder))
+        job = _Job(encoder, corpus, other, reading, store["arrays"], dtype)
+        if out is None:
+            return job.in_memory(MemoryWriter(**store), world, lowercase, min_count)
         with world.together():
-            finished = ActivationsWriter.finished(folder, store["settings"], verify=world.first)
+            finished = ActivationsWriter.finished(out, store["settings"], verify=world.first)
         if finished is not None:
             return finished
-        job = _Job(encoder, corpus, second, reading, store["arrays"], dtype)
         share = 1 if unit in ("type", "embedding") else world.size  # rows of types are written by the first process
         with world.together():
             if world.first:
-                writer = held.enter_context(ActivationsWriter(folder, **store, processes=share, restart=restart))
+                writer = held.enter_context(ActivationsWriter(out, **store, processes=share, restart=restart))
                 job.plan(writer, lowercase, min_count)
         with world.together():
             if not world.first:  # what the first has planned
-                writer = held.enter_context(ActivationsWriter(folder, **store, rank=world.rank, processes=share))
+                writer = held.enter_context(ActivationsWriter(out, **store, rank=world.rank, processes=share))
         return job.run(writer, world, lowercase)
 
 
@@ -225,8 +244,18 @@ class _Job:
                     self.kept[rows.start] = dataclasses.replace(found, columns={})
                 progress.add(len(rows))
 
+    def in_memory(self, writer: MemoryWriter, world: World, lowercase: bool, min_count: int) -> Activations:
+        """Both passes, in a process that has no others beside it: their memory is not its own."""
+        if world.size > 1:
+            refuse("out", f"a folder that the {world.size} processes share", "none", "give out=FOLDER, or start one process")
+        if self.reading.unit not in ("type", "embedding"):
+            writer.need(len(self.corpus))  # there are as many items at least
+        self.plan(writer, lowercase, min_count)
+        return self.run(writer, world, lowercase)
+
     def run(self, writer: ActivationsWriter, world: World, lowercase: bool) -> Activations:
         """The second pass: their vectors."""
+        store = None
         if self.reading.unit == "embedding":
             with world.together():
                 if world.first:
@@ -238,8 +267,8 @@ class _Job:
                 self._encode_all(writer, world)
         with world.together():
             if world.first:
-                self._finish(writer)
-        return Activations(writer.folder)
+                store = self._finish(writer)
+        return Activations(writer.folder) if store is None else store
 
     def _vectors(self, blocks: Iterable[range]) -> Generator[Encoded, None, None]:
         return encode(self.encoder, map(self._located, blocks), self.reading.pool, self.arrays)
@@ -272,7 +301,7 @@ class _Job:
             writer.end(block)
         return part.share(_sentences_of(block))
 
-    def _finish(self, writer: ActivationsWriter) -> None:
+    def _finish(self, writer: ActivationsWriter) -> Activations:
         named = {"truncated": "cut", "without_pieces": "without_pieces"}
         if self.reading.unit in ("type", "embedding"):
             named |= {"rare": "rare"} | ({"of_several_pieces": "of_several_pieces"} if self.reading.unit == "embedding" else {})
@@ -286,7 +315,7 @@ class _Job:
             "versions": _versions(),
         }
         told |= {"versions": _versions()} | ({"revision": self.encoder.revision} if self.encoder.revision else {})
-        writer.finish(unit=self.reading.unit, **told, **facts)
+        return writer.finish(unit=self.reading.unit, **told, **facts)
 
 
 def _sentences_of(block: Block) -> int:

@@ -20,6 +20,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from crosslens.activations_writer import ActivationsWriter
+from crosslens.checks import need_memory
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.extraction.encode import Encoded
@@ -131,16 +132,13 @@ class _Sums:
     """The sums of one process, on disk every few minutes: what is on disk is whole, and says which blocks are in it."""
 
     def __init__(self, writer: ActivationsWriter, types: int, ranges: Sequence[range], rank: int) -> None:
-        self._folder, self._arrays = writer.aside, list(writer.arrays)
+        self._folder, self._arrays = writer.scratch, list(writer.arrays)  # without a folder nothing is kept on disk
         cuts = hashlib.sha256(np.array([rows.stop for rows in ranges], np.int64).tobytes()).hexdigest()[:8]
         self._name = f"sums-{cuts}-{{}}.safetensors"  # sums over other blocks, of a run on another device, are of no use
-        self._path = self._folder / self._name.format(rank)
-        need = types * len(self._arrays) * writer.d * 8
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if need > 0.8 * there:
-            got = f"{types:,} types x {len(self._arrays)} arrays x {writer.d} need {need / 1e9:.1f} GB"
-            refuse("min_count", f"sums that fit into memory ({there / 1e9:.1f} GB)", got, "raise min_count, or choose fewer layers")
-        if self._path.exists():
+        self._path = None if self._folder is None else self._folder / self._name.format(rank)
+        what = f"sums of {types:,} types × {len(self._arrays)} arrays × {writer.d}"
+        need_memory(types * len(self._arrays) * writer.d * 8, "min_count", what, "raise min_count, or choose fewer layers")
+        if self._path is not None and self._path.exists():
             self.sums = load_tensors(self._path)
         else:
             self.sums = {name: torch.zeros((types, writer.d), dtype=torch.int64) for name in self._arrays}
@@ -165,13 +163,15 @@ class _Sums:
             self.save()
 
     def save(self) -> None:
+        if self._path is None:
+            return
         aside = self._path.with_suffix(".partial")
         save_tensors(self.sums, aside)
         os.replace(aside, self._path)
         self._saved = time.monotonic()
 
     def _files(self) -> list[Path]:
-        return sorted(self._folder.glob(self._name.format("*")))
+        return [] if self._folder is None else sorted(self._folder.glob(self._name.format("*")))
 
     def done_by_all(self) -> set[int]:
         """Blocks that are in the sums of some process, this one's or one of an earlier run."""
@@ -183,6 +183,8 @@ class _Sums:
 
     def of_all(self) -> dict[str, Tensor]:
         """The sums over all processes; whole numbers, so in any order."""
+        if self._path is None:
+            return {name: self.sums[name] for name in self._arrays}
         totals = {name: torch.zeros_like(self.sums[name]) for name in self._arrays}
         for path in self._files():
             with safe_open(path, "numpy") as file:
@@ -191,7 +193,7 @@ class _Sums:
         return totals
 
     def remove_all(self) -> None:
-        for path in self._folder.glob("sums-*"):
+        for path in [] if self._folder is None else self._folder.glob("sums-*"):
             path.unlink()
 
 

@@ -59,6 +59,7 @@ class PretrainedEncoder:
     causal: whether a token changes no state before it, as has been tried: the encoder sees the text to the left only.
     padding_free: whether that is more than rounding, so that only inputs of equal length may share a batch.
     revision: for an encoder from the hub, the commit that was loaded, as far as that is known; otherwise "".
+    random_seed: of a copy with random weights; otherwise None.
 
     Raises
     ------
@@ -75,9 +76,10 @@ class PretrainedEncoder:
         device: str = "cpu",
         precision: str = "float32",
         revision: str = "",
+        random_seed: int | None = None,
     ) -> None:
         self.name, self.model, self.tokenizer, self.fingerprint = name, model.to(device), tokenizer, fingerprint
-        self.revision = revision
+        self.revision, self.random_seed = revision, random_seed
         self.device, self.precision = torch.device(device), precision
         self.max_length, self.pad_id = _max_length(model, tokenizer), _pad_id(model, tokenizer)
         tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
@@ -91,6 +93,12 @@ class PretrainedEncoder:
                 f"encoder {name}: padding changes its hidden states by up to {self.padding_difference:.2g} of the largest; "
                 "only inputs of equal length will share a batch"
             )
+
+    def __repr__(self) -> str:
+        told = [self.name] + ([] if self.random_seed is None else [f"random weights of seed {self.random_seed}"])
+        told += [f"layers 0–{self.layers - 1} × {self.d}", f"up to {self.max_length} tokens"]
+        told += [str(self.device)] * (self.device.type != "cpu") + [self.precision] * (self.precision != "float32")
+        return f"Encoder({', '.join(told)})"
 
     def hidden_states(self, ids: Tensor, mask: Tensor | None, *, segments: Tensor | None = None) -> tuple[Tensor, ...]:
         """Hidden states of every layer in float32, each (batch, length, d), of (batch, length) token ids.
@@ -192,14 +200,16 @@ def resolve_encoder(name: str, *, trust_remote_code: bool = False, revision: str
 
 
 def load_encoder(
-    name: str, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu", precision: str = "float32",
+    name: str | Path, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu", precision: str = "float32",
     revision: str | None = None,
 ) -> PretrainedEncoder:  # fmt: skip
     """Load an encoder, or a copy of it that is re-initialised at random (the control).
 
+    Any encoder, decoder or encoder half that transformers loads will do. Weights are read from safetensors only.
+
     Parameters
     ----------
-    name: a folder, or a hub name.
+    name: a folder; or a name on the hub, such as "xlm-roberta-base", which is downloaded once.
     random_seed: when given, only the architecture and the tokeniser are taken; the weights are drawn anew, as the architecture
         prescribes, from this seed.
     trust_remote_code: run the Python code that the folder brings for its model or its tokeniser.
@@ -211,7 +221,15 @@ def load_encoder(
     ------
     InputError: it cannot be loaded, the weights do not fill the model, it wants code of its own to be run, its states depend on
         the other texts of a batch; or the device is not there.
+
+    >>> import crosslens as cl
+    >>> from crosslens.recipes.quickstart import DATA  # the encoder that the package carries
+    >>> cl.load_encoder(DATA / "tiny-encoder")
+    Encoder(tiny-encoder, layers 0–4 × 128, up to 128 tokens)
+    >>> cl.load_encoder(DATA / "tiny-encoder", random_seed=0)
+    Encoder(tiny-encoder, random weights of seed 0, layers 0–4 × 128, up to 128 tokens)
     """
+    name = str(name)
     _check_device(device, precision)
     folder = resolve_encoder(name, trust_remote_code=trust_remote_code, revision=revision)
     plain = (device, precision) == ("cpu", "float32")
@@ -221,7 +239,8 @@ def load_encoder(
         call_by_folder(folder, model, tokenizer)
         short = folder.resolve().name if Path(name).is_dir() else name
         mark, commit = encoder_fingerprint(folder, random_seed), "" if Path(name).is_dir() else _commit(folder) or revision or ""
-        return PretrainedEncoder(short, model, tokenizer, mark, device=device, precision=precision, revision=commit)
+        told: dict[str, Any] = {"device": device, "precision": precision, "revision": commit, "random_seed": random_seed}
+        return PretrainedEncoder(short, model, tokenizer, mark, **told)
 
 
 def _commit(folder: Path) -> str:

@@ -388,7 +388,7 @@ for kill_at in range(1, 1000):
 def test_killed_at_any_step_it_goes_on_to_the_same_bytes_and_is_never_half_visible(master, tmp_path):
     here = os.path.dirname(__file__)
     root = os.path.dirname(os.path.dirname(here))
-    command = [sys.executable, "-c", KILL_AT_EVERY_STEP, str(tmp_path), here, root]
+    command = [sys.executable, "-c", KILL_AT_EVERY_STEP, str(tmp_path), here, os.path.join(root, "tests", "helpers"), root]
     run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert run.returncode == 0, run.stderr
     steps, begun, visible = int(run.stdout), [], []

@@ -201,6 +201,11 @@ READERS: dict[str, Reader] = {
         _file("a.tsv", "template\tcase\tgrammatical\tungrammatical\textra\nsimple_agrmt\tsing\ta b\ta c\t\n"),
         lambda f: read_minimal_pairs(f / "a.tsv"),
     ),
+    "pairs, MultiBLiMP": Reader(
+        (),
+        _file("a.csv", 'sen,wrong_sen,phenomenon,lang\n"a b, c",a c,SV-#,fra\n'),
+        lambda f: read_minimal_pairs(f / "a.csv"),
+    ),
     "wic": Reader(
         ("read_wic",), _files(d="bank\tN\t2-0\tThe river bank .\tBanks lend .\n", g="T\n"), lambda f: read_wic(f / "d", f / "g").corpora()
     ),

@@ -44,6 +44,25 @@ def test_blimp_lines(file):
     assert read_minimal_pairs(path) == [MinimalPair("A b.", "A c.", "passive_1", "7", f"{path}:1")]
 
 
+@pytest.mark.parametrize(("name", "mark"), [("data.tsv", "\t"), ("data.csv", ","), ("data.tsv.gz", "\t")])
+def test_tables_of_multiblimp_have_named_columns_in_any_order(file, name, mark):
+    rows = [["", "prefix", "sen", "wrong_sen", "phenomenon", "lang"], ["0", "Les", "Les chats dorment", "Les chats dort", "SV-#", "fra"]]
+    path = file("".join(mark.join(row) + "\n" for row in rows), name)
+    assert read_minimal_pairs(path) == [MinimalPair("Les chats dorment", "Les chats dort", "SV-#", "2", f"{path}:2", "fra")]
+
+
+def test_cells_of_multiblimp_may_be_quoted_and_other_columns_missing(file):
+    quoted = 'sen\twrong_sen\n"He ""is"" \there"\t"He are here"\n'
+    (pair,) = read_minimal_pairs(file(quoted, "eng.tsv"))
+    assert (pair.good, pair.bad, pair.category, pair.language) == ('He "is" \there', "He are here", "eng", "")
+
+
+@pytest.mark.parametrize("text", ["sen\twrong_sen\na\n", "sen,wrong_sen\n", 'sen,wrong_sen\n"a,b\n', "sen,wrong_sen\n ,b\n"])
+def test_broken_tables_of_multiblimp_are_refused(file, text):
+    with pytest.raises(InputError, match=r"eng\.csv"):
+        read_minimal_pairs(file(text, "eng.csv"))
+
+
 def test_plain_lines_take_the_name_of_the_file_where_they_have_no_category(file):
     found = read_minimal_pairs(file("a b\ta c\nd e\td f\tcase\n", "mine.tsv"))
     assert [(pair.category, pair.id) for pair in found] == [("mine", "1"), ("case", "2")]
