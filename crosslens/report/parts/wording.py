@@ -8,6 +8,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
+from crosslens.languages import english_name
 from crosslens.score import Score
 
 __all__ = [
@@ -27,39 +28,6 @@ __all__ = [
     "text",
 ]
 
-_NAMES = """
-afr af Afrikaans; amh am Amharic; ara ar Arabic; arb - Standard Arabic; asm as Assamese; azj - North Azerbaijani; aze az Azerbaijani;
-bel be Belarusian; ben bn Bengali; bod bo Tibetan; bos bs Bosnian; bre br Breton; bul bg Bulgarian; cat ca Catalan; ceb - Cebuano;
-ces cs Czech; ckb - Central Kurdish; cmn zh Mandarin Chinese; cym cy Welsh; dan da Danish; deu de German; ell el Greek; eng en English;
-epo eo Esperanto; est et Estonian; eus eu Basque; fas fa Persian; pes - Iranian Persian; fao fo Faroese; fin fi Finnish; fra fr French;
-fry fy Western Frisian; gla gd Scottish Gaelic; gle ga Irish; glg gl Galician; grn gn Guarani; guj gu Gujarati; hat ht Haitian Creole;
-hau ha Hausa; heb he Hebrew; hin hi Hindi; hrv hr Croatian; hun hu Hungarian; hye hy Armenian; ibo ig Igbo; ind id Indonesian;
-isl is Icelandic; ita it Italian; jav jv Javanese; jpn ja Japanese; kan kn Kannada; kat ka Georgian; kaz kk Kazakh; khm km Khmer;
-kin rw Kinyarwanda; kir ky Kyrgyz; kor ko Korean; lao lo Lao; lat la Latin; lav lv Latvian; lvs - Standard Latvian; lin ln Lingala;
-lit lt Lithuanian; ltz lb Luxembourgish; lug lg Ganda; mal ml Malayalam; mar mr Marathi; mkd mk Macedonian; mlg mg Malagasy; mlt mt Maltese;
-mon mn Mongolian; khk - Halh Mongolian; mri mi Māori; msa ms Malay; zsm - Standard Malay; mya my Burmese; nep ne Nepali; npi - Nepali;
-nld nl Dutch; nno nn Norwegian Nynorsk;
-nob nb Norwegian Bokmål; nor no Norwegian; nya ny Nyanja; oci oc Occitan; ori or Odia; pan pa Punjabi; pol pl Polish; por pt Portuguese;
-pus ps Pashto; quy - Ayacucho Quechua; ron ro Romanian; rus ru Russian; san sa Sanskrit; sin si Sinhala; slk sk Slovak; slv sl Slovenian;
-sna sn Shona; snd sd Sindhi; som so Somali; sot st Southern Sotho; spa es Spanish; sqi sq Albanian; als - Tosk Albanian;
-srp sr Serbian; sun su Sundanese;
-swa sw Swahili; swh - Swahili; swe sv Swedish; tam ta Tamil; tat tt Tatar; tel te Telugu; tgk tg Tajik; tgl tl Tagalog; tha th Thai;
-tsn tn Tswana; tuk tk Turkmen; tur tr Turkish; uig ug Uyghur; ukr uk Ukrainian; urd ur Urdu; uzb uz Uzbek; uzn - Northern Uzbek;
-vie vi Vietnamese; wol wo Wolof; xho xh Xhosa; yid yi Yiddish; yor yo Yoruba; yue - Cantonese; zho - Chinese; zul zu Zulu
-"""
-
-
-def _language_names() -> dict[str, str]:
-    names = {}
-    for entry in _NAMES.split(";"):
-        three, two, name = entry.split(maxsplit=2)
-        names.update({three: name.strip(), two: name.strip()})
-    return names
-
-
-_LANGUAGES = _language_names()
-
-
 _SCRIPTS_DIFFER = {"ara", "arb", "aze", "azj", "cmn", "kas", "kaz", "kur", "mon", "pan", "snd", "srp", "uzb", "uzn", "zh", "zho"}
 _SCRIPTS = {"Arab": "Arabic script", "Cyrl": "Cyrillic", "Hans": "simplified", "Hant": "traditional", "Latn": "Latin script"}
 
@@ -73,7 +41,7 @@ def language(code: str) -> str:
     ('French', 'Hindi', 'Mandarin Chinese (simplified)', 'English (x)', 'qqq')
     """
     first, *rest = code.replace("-", "_").split("_")
-    name = _LANGUAGES.get(first)
+    name = english_name(first)
     if not name or not all(rest):
         return code
     scripts = [part for part in rest if len(part) == 4 and part.istitle()]
