@@ -3,7 +3,7 @@
 Data sets call a language ``en``, ``eng`` or ``eng_Latn``, and Chinese ``zh``, ``zho`` or ``cmn``. Here each of these finds the others.
 """
 
-__all__ = ["NAMES", "code_of", "same_language"]
+__all__ = ["NAMES", "code_of", "same_language", "short_codes"]
 
 _TABLE = """
 abk ab Abkhaz; afr af Afrikaans; akk - Akkadian; amh am Amharic; ara ar Arabic; arb - Standard Arabic; asm as Assamese;
@@ -50,6 +50,9 @@ def _read() -> tuple[dict[str, str], dict[str, str]]:
 NAMES, _LONG = _read()
 """Code of two or of three letters -> the language's English name."""
 _GROUPS = dict(pair.split() for pair in _MEANT.split(";"))
+# An individual language, to the one under which texts of both are mostly found.
+_BROADER = {one: group for group, one in _GROUPS.items()} | {"nno": "nor", "zho": "cmn"}
+_SHORT = {three: two for two, three in _LONG.items()}
 
 
 def code_of(code: str) -> str:
@@ -72,3 +75,18 @@ def same_language(one: str, other: str) -> bool:
     """
     codes = code_of(one), code_of(other)
     return _GROUPS.get(codes[0], codes[0]) == _GROUPS.get(codes[1], codes[1])
+
+
+def short_codes(code: str) -> list[str]:
+    """The two-letter codes under which texts of a language are found, the closest first; none where the table has none.
+
+    Parameters
+    ----------
+    code: of three letters (ISO 639-3) or two (ISO 639-1).
+
+    >>> short_codes("fra"), short_codes("cmn"), short_codes("nno"), short_codes("arb"), short_codes("qqq")
+    (['fr'], ['zh'], ['nn', 'no'], ['ar'], [])
+    """
+    three = _LONG.get(code, code)
+    found = [_SHORT.get(one) for one in (three, _BROADER.get(three, ""))]
+    return [one for one in found if one]

@@ -24,7 +24,7 @@ from jaxtyping import Float, Shaped
 from crosslens.errors import StoreError, refuse
 from crosslens.files import write_whole
 
-__all__ = ["COLUMNS", "FILE", "Outcomes", "item_ids", "join_outcomes", "pair_outcomes", "read_outcomes", "write_outcomes"]
+__all__ = ["COLUMNS", "FILE", "Outcomes", "item_ids", "join_outcomes", "pair_outcomes", "read_outcomes", "shared_ratings", "write_outcomes"]
 
 FILE = "outcomes.parquet"
 """What the file is called in a run's folder."""
@@ -285,10 +285,34 @@ def pair_outcomes(first: Outcomes, second: Outcomes) -> tuple[Float[np.ndarray, 
     >>> pair_outcomes(of("a", "b", "c"), of("c", "b"))
     (array([1., 0.]), array([1., 0.]), array(['b', 'c'], dtype='<U1'))
     """
+    both, theirs = _both(first, second)
+    return first.outcome[both], second.outcome[theirs], first.group[both]
+
+
+def shared_ratings(first: Outcomes, second: Outcomes) -> Float[np.ndarray, " m"]:
+    """The gold ratings, as numbers, of the m items of :func:`pair_outcomes`, in the same order.
+
+    Raises
+    ------
+    InputError: the first has no gold ratings, or they are of different quantities.
+
+    >>> ids = np.array(["a", "b"])
+    >>> one = Outcomes(task="t", quantity="spearman", item=np.arange(2), item_id=ids, group=ids, gold=np.array(["2.5", "7"]),
+    ...                outcome=np.array([0.1, 0.3]))
+    >>> shared_ratings(one, one)
+    array([2.5, 7. ])
+    """
+    if first.gold is None:
+        refuse("first", "outcomes with gold ratings", "none", "compare measurements of a task whose items are rated")
+    return np.asarray(first.gold)[_both(first, second)[0]].astype(np.float64)
+
+
+def _both(first: Outcomes, second: Outcomes) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of either of the items that both have measured, in the first one's order."""
     if first.quantity != second.quantity:
         refuse("second", first.quantity, second.quantity, "compare measurements of one quantity")
     place = {name: row for row, name in enumerate(second.item_id.tolist())}
     rows = np.array([place.get(name, -1) for name in first.item_id.tolist()], int)
     both = np.flatnonzero((rows >= 0) & first.measured)
     both = both[second.measured[rows[both]]]
-    return first.outcome[both], second.outcome[rows[both]], first.group[both]
+    return both, rows[both]

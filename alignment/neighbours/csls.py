@@ -273,6 +273,9 @@ def _ratios(cosine: Cosine, r_x: np.ndarray, r_y: np.ndarray) -> Scores:
     def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return cosine.exact(rows, columns) / ((r_x[rows] + r_y[columns]) / 2)
 
+    def tile(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return cosine.exact_tile(rows, columns) / ((r_x[rows, None] + r_y[columns]) / 2)
+
     plain = cosine.scores()
     margin = 2 * plain.margin / least  # half of it for the cosine's own rounding, and half, generously, for the division's
     return Scores(
@@ -280,6 +283,7 @@ def _ratios(cosine: Cosine, r_x: np.ndarray, r_y: np.ndarray) -> Scores:
         plain.right,
         margin,
         exact,
+        tile,
         closely,
         adjust=restrict(np.arange(len(r_x)), np.arange(len(r_y))),
         copies=cosine.copies_of(r_x, r_y),

@@ -27,6 +27,7 @@ _GROUP = 32  # partners in a group, unless the vocabularies are so large that th
 _MAXIMA_BYTES = 2**28  # most memory for the maxima of both sides
 _TILE = (1024, 2048)  # rows of x and of y in one product: 8 MB of float32 cosines
 _GROUPS = 16  # groups that a thread looks in before it takes more
+_CROWDED = 0.5  # where a larger share of them is wanted by each item, they are multiplied at once
 _LOOKED_AT = 2**24  # most scores that one selection looks at together
 _PART = 2048  # rows whose groups are bounded at a time
 
@@ -190,20 +191,37 @@ def _look_in(
     least: np.ndarray,
     ranks: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Multiply the rows by the members of their wanted groups, and keep the partners of the first ranks."""
-    groups = np.flatnonzero(wanted.any(axis=1)).tolist()
+    """Multiply the rows by the members of their wanted groups, and keep the partners of the first ranks.
+
+    Where rows are equal or nearly so (a collapsed encoder), nearly all groups are wanted by all, and every pair would be left to the last
+    sort, which would take most of the time: only what can be of the first ranks among several groups is then kept for it.
+    """
+    groups = np.flatnonzero(wanted.any(axis=1))
+
+    def products(some: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        tile: np.ndarray = one.units[some] @ other.units[keys].T
+        return tile if r is None else 2 * tile - r[keys]
 
     def look(number: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        chunk = groups[number * _GROUPS : (number + 1) * _GROUPS]
+        if np.count_nonzero(wanted[chunk]) > _CROWDED * wanted[chunk].size:
+            members = [other.group(group) for group in chunk.tolist()]
+            ends = np.cumsum([len(keys) for keys in members])
+            tile = np.full((len(rows), ends[-1]), -np.inf, one.units.dtype)
+            for group, keys, end in zip(chunk.tolist(), members, ends, strict=True):
+                tile[wanted[group], end - len(keys) : end] = products(rows[wanted[group]], keys)
+            partners = np.concatenate(members)
+            order = np.argsort(partners)
+            tile = tile[:, order]
+            item, place = _first_of(tile, ranks[rows], least[rows])
+            return [(rows[item], partners[order[place]], tile[item, place])]
         found = []
-        for group in groups[number * _GROUPS : (number + 1) * _GROUPS]:
+        for group in chunk.tolist():
             some, keys = rows[wanted[group]], other.group(group)
-            tile = one.units[some] @ other.units[keys].T
-            if r is not None:
-                tile = 2 * tile - r[keys]
-            at = np.flatnonzero(tile >= least[some, None])
-            found.append((some[at // len(keys)], keys[at % len(keys)], tile.ravel()[at]))
-        item, partner, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return [_without_hopeless(item, partner, score, ranks)]
+            tile = products(some, keys)
+            item, place = np.nonzero(tile >= least[some, None])
+            found.append((some[item], keys[place], tile[item, place]))
+        return found
 
     nobody = [(rows[:0], rows[:0], least[:0])]
     found = itertools.chain(nobody, *for_each(look, -(-len(groups) // _GROUPS)))
@@ -214,26 +232,17 @@ def _look_in(
     return partner[order], score[order]
 
 
-def _without_hopeless(
-    item: np.ndarray, partner: np.ndarray, score: np.ndarray, ranks: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a few groups have given, without what others of the same item stand before already; only where there is much of it.
-
-    Equal or nearly equal rows (a collapsed encoder) leave every pair to the last sort, which then takes most of the time.
-    """
-    (items, row_of), (partners, column_of) = _numbered(item), _numbered(partner)
-    if len(item) <= 2 * ranks[items].sum() or 4 * len(item) < len(items) * len(partners):
-        return item, partner, score
-    scores = np.full((len(items), len(partners)), -np.inf, score.dtype)
-    scores[row_of[item], column_of[partner]] = score
-    first = np.argsort(-scores, axis=1, kind="stable")[:, : ranks[items].max()]
-    best = np.take_along_axis(scores, first, axis=1)
-    row, place = np.nonzero((np.arange(first.shape[1]) < ranks[items, None]) & (best > -np.inf))
-    return items[row], partners[first[row, place]], best[row, place]
-
-
-def _numbered(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different numbers, rising, and a table of the place of each among them; quicker than a sort."""
-    there = np.zeros(numbers.max(initial=-1) + 1, bool)
-    there[numbers] = True
-    return np.flatnonzero(there), np.cumsum(there) - 1
+def _first_of(scores: np.ndarray, ranks: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where in each row the scores of the first ranks stand that are ``least`` or more; of equal ones the first."""
+    width = scores.shape[1]
+    ranks = np.minimum(ranks, width)
+    most = int(ranks.max())
+    top = np.sort(np.partition(scores, width - most, axis=1)[:, width - most :], axis=1)
+    least = np.maximum(least, top[np.arange(len(top)), most - ranks])
+    least = np.maximum(least, np.finfo(scores.dtype).min)  # -inf stands where a group is not looked in
+    found = scores >= least[:, None]
+    if np.count_nonzero(found) > 2 * ranks.sum():
+        equal = scores == least[:, None]
+        found &= ~equal | (np.cumsum(equal, axis=1) <= ranks[:, None])
+    item, place = np.nonzero(found)
+    return item, place

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
+from crosslens.alignment.exact_products import ExactRows, exact_pairs, exact_tile
 from crosslens.alignment.neighbours.copies import Copies
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, rounding
 from crosslens.alignment.normalisation import row_lengths
@@ -16,11 +17,9 @@ from crosslens.blas import for_each
 from crosslens.checks import as_array, check_matrix, check_positive_int
 from crosslens.errors import refuse
 
-__all__ = ["Cosine", "best_both", "check_same_width", "exact_dots", "nearest_both", "neighbourhood_means"]
+__all__ = ["Cosine", "best_both", "check_same_width", "nearest_both", "neighbourhood_means"]
 
-_PAIR_NUMBERS = 2**16  # numbers held while pairs are scored again: few enough for a cache, and threads seldom wait for Python
 _PART = 2048  # rows scaled at a time
-_LONG = 64  # pairs of the same row in a row
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -28,7 +27,7 @@ class Cosine:
     """Both sides as they came, their lengths, and float32 copies with rows of length 1, with room for two more columns.
 
     ``order`` says which rows of x these float32 rows are of: those that look for partners come first. ``copies`` has the
-    rows that are equal to the last bit, of x in this order, and of y.
+    rows that are equal to the last bit, of x in this order, and of y; ``exact_rows`` both sides as exact products take them.
     """
 
     x: np.ndarray
@@ -39,6 +38,7 @@ class Cosine:
     y_units: np.ndarray
     order: np.ndarray
     copies: tuple[Copies | None, Copies | None]
+    exact_rows: tuple[ExactRows, ExactRows]
 
     @classmethod
     def of(cls, x: np.ndarray, y: np.ndarray, names: tuple[str, str] = ("x", "y"), order: np.ndarray | None = None) -> "Cosine":
@@ -52,18 +52,28 @@ class Cosine:
         x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
         orders = np.arange(len(x)) if order is None else order, np.arange(len(y))
 
-        def prepare(side: int) -> tuple[np.ndarray, np.ndarray, Copies | None]:
+        def prepare(side: int) -> tuple[np.ndarray, np.ndarray, Copies | None, ExactRows]:
             lengths = row_lengths((x, y)[side], names[side])
             rows = (x, y)[side]
-            return lengths, _units(rows, lengths, orders[side]), Copies.among(rows if side or order is None else rows[order])
+            copies = Copies.among(rows if side or order is None else rows[order])
+            return lengths, _units(rows, lengths, orders[side]), copies, ExactRows.of(rows)
 
-        (x_lengths, x_units, x_copies), (y_lengths, y_units, y_copies) = for_each(prepare, 2)
-        return cls(x, y, x_lengths, y_lengths, x_units, y_units, orders[0], (x_copies, y_copies))
+        (x_lengths, x_units, x_copies, x_exact), (y_lengths, y_units, y_copies, y_exact) = for_each(prepare, 2)
+        return cls(x, y, x_lengths, y_lengths, x_units, y_units, orders[0], (x_copies, y_copies), (x_exact, y_exact))
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Cosines of single pairs in float64."""
-        rows = self.order[rows]
-        return exact_dots(self.x, self.y, rows, columns) / (self.x_lengths[rows] * self.y_lengths[columns])
+        (x, y), rows = self.exact_rows, self.order[rows]
+        lengths = (self.x_lengths[rows] / x.units[rows]) * (self.y_lengths[columns] / y.units[columns])
+        cosines: np.ndarray = exact_pairs(x, y, rows, columns) / lengths
+        return cosines
+
+    def exact_tile(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The same cosines, of all pairs of some rows and columns."""
+        (x, y), rows = self.exact_rows, self.order[rows]
+        tile = exact_tile(x, y, rows, columns)
+        tile /= (self.x_lengths[rows] / x.units[rows])[:, None] * (self.y_lengths[columns] / y.units[columns])
+        return tile
 
     def copies_of(self, of_x: np.ndarray, of_y: np.ndarray) -> tuple[Copies | None, Copies | None]:
         """The copies among those that look for partners, and on the other side, where these numbers are equal, too."""
@@ -82,7 +92,8 @@ class Cosine:
     def scores(self) -> Scores:
         """The cosine itself."""
         d = self.x.shape[1]
-        return Scores(self.x_units[:, :d], self.y_units[:, :d], rounding(d), self.exact, self.closely, copies=self.copies)
+        quick = self.x_units[:, :d], self.y_units[:, :d]
+        return Scores(*quick, rounding(d), self.exact, self.exact_tile, self.closely, copies=self.copies)
 
     def less(self, of_x: np.ndarray, of_y: np.ndarray, scale: float) -> Scores:
         """``scale (cos - of_x - of_y)``, of as many rows of x as ``of_x`` has, in ``order``."""
@@ -93,50 +104,21 @@ class Cosine:
         def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             return scale * (self.exact(rows, columns) - (of_x[rows] + of_y[columns]))
 
+        def tile(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return scale * (self.exact_tile(rows, columns) - (of_x[rows, None] + of_y[columns]))
+
         def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             return scale * (self.closely(rows, columns) - (of_x[rows, None] + of_y[columns]))
 
         size = 1 + float(np.abs(of_x).max() + np.abs(of_y).max())
         copies = self.copies_of(of_x, of_y)
-        return Scores(self.x_units[:n], self.y_units, rounding(d + 2, size), exact, closely, scale, copies=copies)
+        return Scores(self.x_units[:n], self.y_units, rounding(d + 2, size), exact, tile, closely, scale, copies=copies)
 
 
 def check_same_width(x: np.ndarray, y: np.ndarray, names: tuple[str, str]) -> None:
     """Refuse two matrices of different numbers of columns."""
     if x.shape[1] != y.shape[1]:
         refuse(names[1], f"as many columns as {names[0]} ({x.shape[1]})", f"{y.shape[1]} columns", "compare vectors of one space")
-
-
-def exact_dots(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Dot products of single pairs in float64; each depends on its two vectors only, to the last bit."""
-    dots = np.empty(len(rows))
-    ends = np.flatnonzero(np.diff(rows, append=-1)) + 1
-    if len(rows) > _LONG * len(ends):  # a row beside many: it need not be copied for each of them
-        _dots_of_runs(x, y, rows, columns, ends, dots)
-        return dots
-    step = max(1, min(_PAIR_NUMBERS // x.shape[1], len(rows)))
-    left, right, products = (np.empty((step, x.shape[1]), kind) for kind in (x.dtype, y.dtype, np.float64))
-    for start in range(0, len(rows), step):
-        some = slice(start, start + step)
-        held = slice(len(rows[some]))
-        np.take(x, rows[some], axis=0, out=left[held], mode="clip")  # numbers of rows that are there: mode saves a copy
-        np.take(y, columns[some], axis=0, out=right[held], mode="clip")
-        np.multiply(left[held], right[held], out=products[held], dtype=np.float64)
-        products[held].sum(axis=1, out=dots[some])  # along contiguous memory, in the same order for every pair
-    return dots
-
-
-def _dots_of_runs(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarray, ends: np.ndarray, dots: np.ndarray) -> None:
-    step = max(1, min(_PAIR_NUMBERS // x.shape[1], len(rows)))
-    products = np.empty((step, x.shape[1]))
-    for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-        left = x[rows[begin]]
-        for start in range(begin, end, step):
-            some = columns[start : min(start + step, end)]
-            side_by_side = some[-1] - some[0] == len(some) - 1 and bool((np.diff(some) == 1).all())
-            right = y[some[0] : some[-1] + 1] if side_by_side else y[some]
-            held = np.multiply(left, right, out=products[: len(some)], dtype=np.float64)
-            held.sum(axis=1, out=dots[start : start + len(some)])
 
 
 def neighbourhood_means(x: ArrayLike, y: ArrayLike, k: int = 10) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
@@ -246,22 +228,25 @@ def _check_means(value: ArrayLike, name: str, n: int) -> np.ndarray:
 
 def _dot_scores(x: np.ndarray, y: np.ndarray, r_x: ArrayLike | None, r_y: ArrayLike | None) -> Scores:
     """Scores of rows of length 1, which are taken as they are."""
+    both, copies = (ExactRows.of(x), ExactRows.of(y)), (Copies.among(x), Copies.among(y))
     if r_x is None or r_y is None:
 
-        def dots(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-            return exact_dots(x, y, rows, columns)
+        def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return exact_pairs(*both, rows, columns) * (both[0].units[rows] * both[1].units[columns])
+
+        def tile(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return exact_tile(*both, rows, columns) * (both[0].units[rows, None] * both[1].units[columns])
 
         def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             products: np.ndarray = x[rows].astype(np.float64) @ y[columns].astype(np.float64).T
             return products
 
         quick = x.astype(np.float32, copy=False), y.astype(np.float32, copy=False)
-        return Scores(*quick, rounding(x.shape[1]), dots, closely, copies=(Copies.among(x), Copies.among(y)))
+        return Scores(*quick, rounding(x.shape[1]), exact, tile, closely, copies=copies)
     of_x, of_y = _check_means(r_x, "r_x", len(x)) / 2, _check_means(r_y, "r_y", len(y)) / 2
     left, right = (np.pad(side.astype(np.float32, copy=False), ((0, 0), (0, 2))) for side in (x, y))
     ones = np.ones(len(x)), np.ones(len(y))
-    copies = Copies.among(x), Copies.among(y)
-    return Cosine(x, y, *ones, left, right, np.arange(len(x)), copies).less(of_x, of_y, 2.0)
+    return Cosine(x, y, *ones, left, right, np.arange(len(x)), copies, both).less(of_x, of_y, 2.0)
 
 
 def _units(x: np.ndarray, lengths: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -5,12 +5,14 @@ in float32, tile by tile, and the matrix never exists. Of a tile only the maxima
 of the product; where such a maximum reaches an item's k-th best so far, the members of the group are taken in.
 
 Matrix products are fast, but their last bits depend on the tile that they are computed in. So they only narrow the choice: whatever
-lies within rounding of the k-th best is scored again, pair by pair in float64, and equal scores go to the lower index. The
-answers depend on the vectors alone, not on tiles, threads or BLAS.
+lies within rounding of the k-th best is scored again in float64, from the pair's exact dot product, and equal scores go to the lower
+index. The answers depend on the vectors alone, not on tiles, threads or BLAS.
 
 Rows that are equal to the last bit (crawled text repeats itself, and an encoder that has collapsed gives one vector for all) are looked
 up once, and compete once; what is found is handed out to all of them. Where many partners differ by less than rounding of float32, those
-around the k-th best are narrowed down by a product in float64 first, so that they cost as much as that.
+around the k-th best are narrowed down by a product in float64 first. Where that cannot tell them apart either, all pairs of a tile are
+scored exactly, by a few products more (:mod:`crosslens.alignment.exact_products`): nearly equal rows cost a multiple of random ones that
+does not grow with the rows.
 """
 
 import contextlib
@@ -30,11 +32,13 @@ __all__ = ["BLOCK", "Found", "Scores", "find_both", "in_threads", "ranks", "roun
 BLOCK = 2048  # rows of a tile's shorter side, at most: a tile has up to 64 MB
 _TILES = 2**29  # bytes of the tiles of all threads
 _TURNS = 16  # tiles for each thread, at least, where they do not become too small
+_TIED = 2  # times as many groups as an item's list is long: more would be taken in for nothing
 _GROUP = 8  # scores of which only the largest is looked at
 _SLACK = 2  # partners kept beyond k, so that what rounding has put in the wrong order is among them
 _FEW = 2**22  # pairs that are compared on one thread
 _PART = 512  # items settled at a time
 _CROWDED = 256  # items that are settled once more at a time: each thread has some 50 MB for it
+_DENSE = 16  # where so many times the pairs that are to be scored exactly are more than a tile has, all of it is
 _HANDED = 2**20  # partners of copies that are put in order together
 _LOWEST = np.finfo(np.float32).min
 _FINER = 2 * float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)  # twice: exact scores are sums in float64, too
@@ -50,6 +54,7 @@ class Scores:
     left, right: shape (n, e) and (m, e), float32; ``left @ right.T`` orders pairs as the exact scores do, but for rounding.
     margin: two quick scores further apart than this are in the right order.
     exact: row numbers and column numbers -> scores in float64, each from its own pair alone, to the last bit.
+    exact_tile: row numbers and column numbers -> the same scores, of all pairs of these.
     scale: the exact score of a pair is this often its quick score.
     adjust: what is done to a tile of products, in place, to make quick scores of it; called with the tile and its first row and column.
     multiply: what writes a tile of products, where another pass has kept them; called alike. Without it, they are multiplied.
@@ -62,6 +67,7 @@ class Scores:
     right: Float[np.ndarray, "m e"]
     margin: float
     exact: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    exact_tile: Callable[[np.ndarray, np.ndarray], np.ndarray]
     closely: Callable[[np.ndarray, np.ndarray], np.ndarray]
     scale: float = 1.0
     adjust: Callable[[np.ndarray, int, int], None] | None = None
@@ -79,10 +85,13 @@ class Scores:
         def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             return self.exact(columns, rows)
 
+        def tile(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return self.exact_tile(columns, rows).T
+
         def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             return self.closely(columns, rows).T
 
-        return Scores(self.right, self.left, self.margin, exact, closely, self.scale, adjust)
+        return Scores(self.right, self.left, self.margin, exact, tile, closely, self.scale, adjust)
 
     def among(self, rows: np.ndarray, columns: np.ndarray) -> "Scores":
         """The scores of some rows and columns, which are counted anew; none of them a copy of another."""
@@ -90,11 +99,14 @@ class Scores:
         def exact(some: np.ndarray, others: np.ndarray) -> np.ndarray:
             return self.exact(rows[some], columns[others])
 
+        def tile(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+            return self.exact_tile(rows[some], columns[others])
+
         def closely(some: np.ndarray, others: np.ndarray) -> np.ndarray:
             return self.closely(rows[some], columns[others])
 
         adjust = None if self.restrict is None else self.restrict(rows, columns)
-        return Scores(self.left[rows], self.right[columns], self.margin, exact, closely, self.scale, adjust)
+        return Scores(self.left[rows], self.right[columns], self.margin, exact, tile, closely, self.scale, adjust)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -231,10 +243,16 @@ def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n
         above = tile > (quick + scores.margin).astype(np.float32)
         near = (tile >= (quick - scores.margin).astype(np.float32)) & ~above
         rows, others = np.nonzero(near)
+        if len(rows) * _DENSE > tile.size:
+            every = np.arange(row, row + len(tile)), np.arange(column, column + tile.shape[1])
+            exact = scores.exact_tile(*every)[rows, others]
+        else:
+            exact = scores.exact(rows + row, others + column)
         rows, others = rows + row, others + column
-        exact = scores.exact(rows, others)
-        same = np.searchsorted(ahead, columns[rows] + others * len(copies.members)) - copies.starts[others]
-        many = np.where(exact > own[rows], counts[others], np.where(exact == own[rows], same, 0))
+        many = np.where(exact > own[rows], counts[others], 0)
+        ties = np.flatnonzero(exact == own[rows])
+        some = others[ties]
+        many[ties] = np.searchsorted(ahead, columns[rows[ties]] + some * len(copies.members)) - copies.starts[some]
         before[mine] += above @ counts[column : column + BLOCK] + np.bincount(rows - row, many, minlength=len(above)).astype(np.int64)
 
     def look_along(row: int) -> None:
@@ -354,10 +372,14 @@ class _Shortlist:
         if first >= stop:
             return
         tops, least = tile.tops[axis], self._least(tile, axis, slice(first, stop))
+        wanted = tops >= (least[:, None] if axis == 0 else least)
+        if np.count_nonzero(wanted) > _TIED * self.packed.shape[1] * len(least):
+            reached, wanted = self._without_ties(wanted, tops, 1 - axis)
+            least = np.maximum(least, reached)
         if axis == 0:
-            item, group = np.divmod(np.flatnonzero(tops >= least[:, None]), tops.shape[1])
+            item, group = np.divmod(np.flatnonzero(wanted), tops.shape[1])
         else:
-            group, item = np.divmod(np.flatnonzero(tops >= least), tops.shape[1])
+            group, item = np.divmod(np.flatnonzero(wanted), tops.shape[1])
         values = tile.members(axis, item, group)
         hit, member = np.divmod(np.flatnonzero(values >= least[item, None]), _GROUP)
         partner = member * tops.shape[1] + group[hit] if axis == 0 else group[hit] * _GROUP + member
@@ -380,6 +402,16 @@ class _Shortlist:
                 worst = np.maximum(worst, np.partition(seen, place, axis=other).take(place, axis=other)[: len(worst)])
         least: np.ndarray = np.maximum(worst, _LOWEST)  # what fills a tile up never counts
         return least
+
+    def _without_ties(self, wanted: np.ndarray, tops: np.ndarray, other: int) -> tuple[np.ndarray, np.ndarray]:
+        """A score that enough groups of each item reach, and these groups: of those that have just this score, as many as the list is long.
+
+        Equal ones beyond that need not be known: a list that ends in the midst of them is crowded, and the item is settled once more.
+        """
+        size = self.packed.shape[1]
+        least = np.partition(tops, tops.shape[other] - size, axis=other).take([tops.shape[other] - size], axis=other)
+        equal = tops == least
+        return least.ravel(), wanted & ((tops > least) | equal & (np.cumsum(equal, axis=other) <= size))
 
     def _merge(self, first: int, item: np.ndarray, packed: np.ndarray) -> None:
         counts = np.bincount(item)
@@ -423,36 +455,57 @@ class _Shortlist:
 def _settle_crowded(scores: Scores, found: Found, items: np.ndarray, run: Run) -> None:
     """Once more for items around whose k-th partner there are more than the list has held.
 
-    All that come close by a product in float64 are scored exactly, each pair by itself: the last bits of a product depend on its
-    block, those of a pair do not, and the rule is about these. So rows that differ by less than rounding of float64 cost as much
-    as scoring all pairs.
+    What comes close by a product in float64 is scored exactly. Where that is much of a tile, since rows differ by less than
+    rounding of float64, all of the tile is, by products that are exact in any order.
     """
     k, m = found.indices.shape[1], len(scores.right)
 
     def settle(mine: np.ndarray) -> None:
         indices, best = np.full((len(mine), k), _LAST), np.full((len(mine), k), -np.inf)
+        dense = False
         for column in range(0, m, BLOCK):
-            tile = scores.closely(mine, np.arange(column, min(column + BLOCK, m)))
-            place = max(0, tile.shape[1] - k)
-            least = np.partition(tile, place, axis=1)[:, [place]]  # no more than k are above the k-th
-            least = np.maximum(least, best[:, [-1]]) - scores.scale * scores.margin * _FINER
-            rows, columns = np.nonzero(tile >= least)
-            tile.fill(-np.inf)
-            tile[rows, columns] = scores.exact(mine[rows], columns + column)
-            rows, columns = _first_best(tile, k)
-            _keep_best(indices, best, rows, columns + column, tile[rows, columns])
+            columns = np.arange(column, min(column + BLOCK, m))
+            if not dense:
+                tile = scores.closely(mine, columns)
+                least = np.maximum(_reached(tile, k), best[:, [-1]]) - scores.scale * scores.margin * _FINER
+                rows, places = np.nonzero(tile >= least)
+                dense = len(rows) * _DENSE > tile.size
+            if dense:
+                tile = np.ascontiguousarray(scores.exact_tile(mine, columns))
+                rows, places = _first_best(tile, k, best[:, [-1]])
+                exact = tile[rows, places]
+            else:
+                exact = scores.exact(mine[rows], columns[places])
+            _keep_best(indices, best, rows, places + column, exact)
         found.indices[mine], found.scores[mine] = indices, best
 
     run(settle, [items[start : start + _CROWDED] for start in range(0, len(items), _CROWDED)])
 
 
-def _first_best(exact: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the k best of each row stand; of equal ones the first."""
-    place = max(0, exact.shape[1] - k)
-    least = np.maximum(np.partition(exact, place, axis=1)[:, [place]], np.finfo(np.float64).min)
-    above, equal = exact > least, exact == least
-    equal &= np.cumsum(equal, axis=1) <= k - above.sum(axis=1, keepdims=True)
-    rows, columns = np.nonzero(above | equal)
+def _reached(tile: np.ndarray, k: int) -> np.ndarray:
+    """A score that k in each row reach, and seldom many more, shape (rows, 1): the k-th of the largest of each group.
+
+    -inf, where a row has fewer than k.
+    """
+    width = tile.shape[1]
+    if k > width:
+        return np.full((len(tile), 1), -np.inf)
+    if width >= 4 * _GROUP * k:
+        whole = width - width % _GROUP
+        tile = np.maximum.reduce(tile[:, :whole].reshape(len(tile), _GROUP, -1), axis=1)
+    place = tile.shape[1] - k
+    least: np.ndarray = np.partition(tile, place, axis=1)[:, [place]]
+    return least
+
+
+def _first_best(tile: np.ndarray, k: int, worst: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the k best of each row stand that are above its ``worst``, of equal ones the first; and some that are not among the best."""
+    least = _reached(tile, k)
+    found = (tile >= least) & (tile > worst)  # what stands further on must be better: among equals the first come first
+    if np.count_nonzero(found) > _GROUP * k * len(tile):
+        equal = tile == least
+        found &= ~equal | (np.cumsum(equal, axis=1) <= k)
+    rows, columns = np.nonzero(found)
     return rows, columns
 
 

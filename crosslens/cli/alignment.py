@@ -1,7 +1,7 @@
 """The verbs ``align`` and ``compare``: two or more stores of activations, and how alike they are with and without a rotation."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,12 @@ def align(arguments: argparse.Namespace) -> None:
 def _align_sentences(arguments: argparse.Namespace) -> None:
     from crosslens.run.collapse import refuse_unmeasured
     from crosslens.run.measures import make_split, retrieval_scores
+    from crosslens.run.repeats import repeats_told, store_groups
     from crosslens.run.similarities import correlation_scores
 
     x, y = parallel_stores([arguments.x, arguments.y])
-    split, common = make_split(x.n, arguments.train_fraction, arguments.seed), common_fields([x, y], arguments.seed)
+    groups, common = store_groups([x, y]), common_fields([x, y], arguments.seed)
+    split = make_split(x.n, arguments.train_fraction, arguments.seed, groups)
     run = _plan("align", arguments, [x, y], {"train_fraction": arguments.train_fraction, "by": arguments.by})
     scores = retrieval_scores(x, y, split, common, by=arguments.by)
     refuse_unmeasured(scores, "stores")
@@ -91,11 +93,12 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
             rows.append((str(layer), f"{a.language} → {b.language}", *values, _interval(after), str(after.n)))
     few = few_pairs([len(split.train)], x.d)
     text = [f"P@1 in per cent: nearest neighbour by {arguments.by}. All: {x.n} sentences, unaligned. {few}".rstrip()]
+    text += repeats_told(groups)
     for score in scores:
         if score.quantity == "pearson":
             text.append(f"Pearson correlation of P@1 ({score.condition}) with debiased CKA over {_told(score)}")
     print_scores(scores, rows, "\n".join(text + not_measured(scores)), arguments.json)
-    _finish(run, scores, x, arguments)
+    _finish(run, scores, x, arguments, repeats_told(groups))
 
 
 def _align_words(arguments: argparse.Namespace) -> None:
@@ -119,9 +122,10 @@ def _align_words(arguments: argparse.Namespace) -> None:
     else:
         from crosslens.alignment.words.links import read_pharaoh
         from crosslens.run.measures import make_split
+        from crosslens.run.repeats import sentence_groups
 
         links = read_pharaoh(arguments.links)
-        split = make_split(links.sentences, arguments.train_fraction, arguments.seed)
+        split = make_split(links.sentences, arguments.train_fraction, arguments.seed, sentence_groups([x, y], links.sentences))
         gold = gold_of_links(x, y, links.sure, split, possible=links.possible)
         settings |= {"links": _content(arguments.links), "train_fraction": arguments.train_fraction}
     run = _plan("align", arguments, [x, y], settings)
@@ -241,9 +245,9 @@ def _plan(
     return PlannedRun(arguments.out, verb, asked)
 
 
-def _finish(run: PlannedRun, scores: list[Score], store: Any, arguments: argparse.Namespace) -> None:
+def _finish(run: PlannedRun, scores: list[Score], store: Any, arguments: argparse.Namespace, notes: Sequence[str] = ()) -> None:
     """Scores and report, where a folder is wanted."""
-    report = run.finish(scores, data={"n": store.n, "d": store.d, "unit": store.unit})
+    report = run.finish(scores, data={"n": store.n, "d": store.d, "unit": store.unit}, notes=list(notes))
     if report is not None and not arguments.json:
         print(f"Report: {report}")
 

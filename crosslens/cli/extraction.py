@@ -16,6 +16,7 @@ __all__ = ["TRUST", "add_arguments", "extract"]
 
 TRUST = "run the Python code that comes with the encoder, which can do anything on this machine"
 DEVICE = "where encoders run: cpu, cuda, cuda:1 or mps (default: cpu)"
+LANGUAGE = "what an encoder that is told its input's language (XLM) is told (default: each text's own)"
 _UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 
 
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--long", choices=("window", "truncate"), default="window", help="input beyond the encoder's longest (default: %(default)s)")
     add("--lowercase", action="store_true", help='types: count "Bank" and "bank" as one')
     add("--min-count", type=int, default=1, metavar="N", help="types: leave out rarer words")
+    add("--language", metavar="NAME", help=LANGUAGE)
     add("--revision", metavar="NAME", help="commit, tag or branch of an encoder on the hub")
     add("--random-seed", type=whole_number, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
     add("--device", default="cpu", metavar="DEVICE", help=DEVICE)
@@ -82,7 +84,7 @@ def extract(arguments: argparse.Namespace) -> None:
     with join_world("cuda" if arguments.device.startswith("cuda") else "cpu") as world:
         device = str(world.device) if world.size > 1 else arguments.device
         settings: dict[str, Any] = {"random_seed": arguments.random_seed, "device": device, "precision": arguments.precision}
-        settings["revision"] = arguments.revision
+        settings |= {"revision": arguments.revision, "language": arguments.language}
         with world.together():
             encoder = load_encoder(arguments.encoder, trust_remote_code=arguments.trust_remote_code, **settings)
             for language, (corpus, second) in texts.items():  # what cannot be done is refused before anything is written
@@ -152,6 +154,8 @@ def _told(store: Any, longest: int) -> str:
     ]
     arrays = f"layers 0-{store.layers - 1}" if store.arrays == [f"layer_{i:02d}" for i in range(store.layers)] else ", ".join(numbers)
     told = f"{store.folder}: {store.n:,} {what}, {arrays}, d = {store.d}, {store.dtype}"
+    language = facts["settings"].get("language_embedding") or facts["settings"].get("tokeniser_language")
+    told += f", read as {language}" if language else ""
     told += f", {facts['truncated']} sentences cut at {longest} tokens" if facts.get("truncated") else ""
     told += f", {facts['rare']:,} rarer types left out" if facts.get("rare") else ""
     told += f", {facts['of_several_pieces']:,} types of several pieces left out" if facts.get("of_several_pieces") else ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.cli.arguments import fraction, whole_number
-from crosslens.cli.extraction import DEVICE, TRUST
+from crosslens.cli.extraction import DEVICE, LANGUAGE, TRUST
 from crosslens.cli.stores import common_fields, parallel_stores, print_scores
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
@@ -29,6 +29,7 @@ _OF_BATTERIES = (
     "limit",
     "seeds",
     "device",
+    "language",
     "trust_remote_code",
 )
 
@@ -76,6 +77,7 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     )
     add("--limit", type=int, metavar="N", help="most items of each part of a task (sentences of a treebank, pairs of a category)")
     add("--device", metavar="DEVICE", help=DEVICE)
+    add("--language", metavar="NAME", help=LANGUAGE)
     add("--trust-remote-code", action="store_true", default=None, help=TRUST)
     add("--train-fraction", type=fraction, metavar="F", help="for stores: share of the sentences to fit on (default: 0.5)")
     add("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
@@ -112,7 +114,8 @@ def _battery(arguments: argparse.Namespace) -> None:
     from crosslens.run.battery import Battery, run_battery
     from crosslens.run.probe_summary import tables
 
-    told = {name: getattr(arguments, name) for name in ("treebank", "mdl", "probe", "pll", "random_control", "device", "trust_remote_code")}
+    named = ("treebank", "mdl", "probe", "pll", "random_control", "device", "language", "trust_remote_code")
+    told = {name: getattr(arguments, name) for name in named}
     battery = Battery(
         encoders=arguments.encoder,
         battery=arguments.battery,
@@ -156,15 +159,19 @@ def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
 def _stores(arguments: argparse.Namespace) -> None:
     """Print language identification on two or more stores."""
     from crosslens.run.collapse import refuse_unmeasured
-    from crosslens.run.measures import language_id_scores, make_split
+    from crosslens.run.measures import language_id_scores, make_split, told_apart
+    from crosslens.run.repeats import repeats_told, store_groups
     from crosslens.score import not_measured, told
 
     stores: list[Any] = parallel_stores(arguments.stores) if arguments.stores else []
     if len(stores) < 2:
         remedy = "extract another language's text with the same encoder, or give --encoder and --battery"
         refuse("STORE", "stores of two or more languages", str(len(stores)), remedy)
+    if told_apart(stores):
+        say("the encoder was told the language of each text, so it is in every vector: that it is found there says nothing")
     train_fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
-    split = make_split(stores[0].n, train_fraction, arguments.seed)
+    groups = store_groups(stores)
+    split = make_split(stores[0].n, train_fraction, arguments.seed, groups)
     scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
     refuse_unmeasured(scores, "stores")
     rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
@@ -174,5 +181,5 @@ def _stores(arguments: argparse.Namespace) -> None:
         accuracy, *beside = (told(100 * s.value, 1) for s in (mine, majority, shuffled))
         interval = "-" if mine.low is None or mine.high is None else f"{100 * mine.low:.1f}-{100 * mine.high:.1f}"
         rows.append((str(layer), accuracy, interval, *beside, str(mine.n)))
-    text = ["Language identification, accuracy in per cent on held-out sentences.", *not_measured(scores)]
+    text = ["Language identification, accuracy in per cent on held-out sentences.", *repeats_told(groups), *not_measured(scores)]
     print_scores(scores, rows, "\n".join(text), arguments.json)

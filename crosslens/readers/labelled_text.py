@@ -31,6 +31,7 @@ class LabelledText:
     places: ``file:line`` of each item, for messages.
     name: where the texts are from, for reports.
     parts: "train", "dev" or "test" for each item; None where the source has no parts, and they have to be drawn.
+    groups: what each item says: translations of one sentence have one name. None where that is not known.
 
     Raises
     ------
@@ -46,10 +47,11 @@ class LabelledText:
     places: Sequence[str]
     name: str
     parts: Sequence[str] | None = None
+    groups: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        parts = self.labels if self.parts is None else self.parts
-        columns = {"labels": self.labels, "texts": self.texts, "places": self.places, "parts": parts}
+        parts, groups = (self.labels if given is None else given for given in (self.parts, self.groups))
+        columns = {"labels": self.labels, "texts": self.texts, "places": self.places, "parts": parts, "groups": groups}
         if len({len(column) for column in columns.values()}) > 1:
             told = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
             refuse(self.name, "one of everything for every item", told, "give as many of each")
@@ -163,18 +165,25 @@ def read_wili(folder: str | Path) -> LabelledText:
 
 
 def read_table(
-    path: str | Path, label: str, *, text: str = "text", part: str | None = "split", only: Mapping[str, str] | None = None
+    path: str | Path,
+    label: str,
+    *,
+    text: str = "text",
+    part: str | None = "split",
+    group: str | None = None,
+    only: Mapping[str, str] | None = None,
 ) -> LabelledText:
     """Read a tab-separated table (or one with ``.gz`` behind its name) whose first line names its columns.
 
-    SIB-200's is split, language, index_id, topic, text: ``label="language"`` for language identification, and ``label="topic"`` with
-    ``only={"language": "fra_Latn"}`` for the topics of one language.
+    SIB-200's is split, language, index_id, topic, text: ``label="language"`` with ``group="index_id"``, which translations share, for
+    language identification, and ``label="topic"`` with ``only={"language": "fra_Latn"}`` for the topics of one language.
 
     Parameters
     ----------
     path: the table. Quotation marks are characters like any other.
     label, text: names of the columns with labels and with texts.
     part: name of the column that says "train", "dev" (or "validation") or "test"; None for a table without parts.
+    group: name of the column that says which items say the same; None for a table without.
     only: column -> value: lines with other values are left out.
 
     Raises
@@ -190,8 +199,10 @@ def read_table(
     """
     lines = read_lines(path)
     names = lines[0].split("\t")
-    wanted = {name: _column(names, name, path) for name in (label, text, *([] if part is None else [part]), *(only or {}))}
-    labels, texts, places, parts = [], [], [], []
+    wanted = {
+        name: _column(names, name, path) for name in (label, text, *(name for name in (part, group) if name is not None), *(only or {}))
+    }
+    labels, texts, places, parts, groups = [], [], [], [], []
     for number, line in enumerate(lines[1:], 2):
         cells, place = line.split("\t"), f"{path}:{number}"
         if len(cells) != len(names):
@@ -203,10 +214,12 @@ def read_table(
         places.append(place)
         if part is not None:
             parts.append(_part(cells[wanted[part]], place))
+        if group is not None:
+            groups.append(cells[wanted[group]])
     if not labels:
         told = ", ".join(f"{name}={value}" for name, value in (only or {}).items()) or "the names of the columns alone"
         refuse(str(path), "at least one line of items", f"none ({told})", "check the file and what is asked of it")
-    return LabelledText(labels, texts, places, file_name(path), None if part is None else parts)
+    return LabelledText(labels, texts, places, file_name(path), None if part is None else parts, None if group is None else groups)
 
 
 def _column(names: Sequence[str], name: str, path: str | Path) -> int:

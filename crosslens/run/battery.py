@@ -66,6 +66,8 @@ class Battery:
         probe has one, first weights. None for one copy, three control tasks and one probe. Items and parts are drawn with ``seed`` alone.
     trust_remote_code: run the Python code that an encoder's folder brings.
     device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
+    language: what encoders that are told the language of their input (XLM) are told, by their own name for it; "" for each text's own.
+        Minimal pairs, and tasks with texts of several languages, do not say theirs.
 
     >>> Battery(encoders=["model"], battery="semantic", data="data").tasks
     ('wic', 'scws', 'topic')
@@ -87,6 +89,7 @@ class Battery:
     seeds: int | None = None
     trust_remote_code: bool = False
     device: str = "cpu"
+    language: str = ""
 
     def __post_init__(self) -> None:
         if not self.encoders:
@@ -121,7 +124,7 @@ class Battery:
     @property
     def loading(self) -> dict[str, Any]:
         """How encoders are loaded."""
-        return {"trust_remote_code": self.trust_remote_code, "device": self.device}
+        return {"trust_remote_code": self.trust_remote_code, "device": self.device, "language": self.language or None}
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
@@ -175,8 +178,7 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
             refuse("--battery", "a task that can be measured", told, "choose other tasks, or other data")
         run.note(not_measured=not_measured)
         outcomes = read_outcomes(run.finish_outcomes(), condition=None, seed=battery.seed)
-        tests = paired_tests([score for score in scores if score.seed == battery.seed], outcomes, battery.seed)
-        run.finish([*scores, *tests])
+        run.finish([*scores, *paired_tests(scores, outcomes, battery.seed)])
     return run.path
 
 
@@ -186,7 +188,7 @@ def _not_measured(battery: Battery, found: Found, plan: Plan, subjects: Sequence
     for name in found.tasks:
         cannot = {subject.name: reason for subject in subjects if (reason := plan.cannot.get((subject.name, name)))}
         if cannot and name in (*battery.only, *battery.labels):
-            refuse(f"task {name}", "encoders with a masked-LM head", next(iter(cannot.values())), "leave out the task, or the encoder")
+            refuse(f"task {name}", "encoders that can do it", next(iter(cannot.values())), "leave out the task, or the encoder")
         if cannot:
             told[name] = "; ".join(f"{who}: {reason}" for who, reason in cannot.items())
     if all((subject.name, name) in plan.cannot for subject in subjects for name in found.tasks):
@@ -212,6 +214,7 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         **({"numbers": list(battery.numbers)} if battery.numbers else {}),
         **({} if battery.pll == "original" else {"pll": battery.pll}),
         **({} if battery.probe == "linear" else {"probe": battery.probe}),
+        **({"language": battery.language} if battery.language else {}),
     }
 
 
@@ -248,13 +251,14 @@ def _measure(
 ) -> list[Score]:
     """All tasks of one encoder, seed by seed; ``failed`` is added to."""
     tasks = {name: task for name, task in found.tasks.items() if (subject.name, name) not in plan.cannot}
+    loading = plan.loading(subject, battery.loading)
     place = run.path / "activations"
-    stores = extract_texts(subject, tasks, place, plan.dtype, random=battery.random_control, loading=battery.loading)
+    stores = extract_texts(subject, tasks, place, plan.dtype, random=battery.random_control, loading=loading)
     given = [
         Given(
             stores=stores["encoder"],
             random=stores.get(random_name(copy)),
-            scorer=functools.partial(load_language_model, subject, battery.loading, copy),
+            scorer=functools.partial(load_language_model, subject, loading, copy),
             common={"encoder": subject.name, "seed": seed},
             mdl=battery.mdl,
             probe=battery.probe,

@@ -21,10 +21,11 @@ from crosslens.errors import InputError, refuse
 from crosslens.probes import language_id
 from crosslens.progress import Progress
 from crosslens.run.collapse import collapse_reason, is_collapsed, reason_of
+from crosslens.run.repeats import groups_of, repeated
 from crosslens.run.similarities import cka_scores, cka_without_lost, read_layer
 from crosslens.score import Score
 
-__all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores"]
+__all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores", "told_apart"]
 
 _NEIGHBOURS = 10  # of CSLS and of margins, as published
 _OF_LANGUAGE_ID = (None, "majority", "shuffled_labels")  # conditions of an encoder's own layers
@@ -33,18 +34,31 @@ _FEWEST = 20  # sentences; below this no interval says anything
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Rows for fitting and rows that are held out, both sorted."""
+    """Rows for fitting and rows that are held out, both sorted; and the group of every row, where some say the same."""
 
     train: np.ndarray
     held_out: np.ndarray
+    groups: np.ndarray | None = None
+
+    def halves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Two masks of the training rows, by turns; rows that say the same are in one."""
+        groups = self.train if self.groups is None else self.groups[self.train]
+        _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
+        even = np.argsort(np.argsort(first))[codes] % 2 == 0
+        return even, ~even
 
 
-def make_split(n: int, train_fraction: float, seed: int) -> Split:
+def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | None = None) -> Split:
     """Divide n sentences at random.
+
+    Parameters
+    ----------
+    groups: shape (n,), which of them say the same (:mod:`crosslens.run.repeats`): these stay on one side. Where no two do, the split
+        is the one without groups.
 
     Raises
     ------
-    InputError: fewer than 20 sentences, or fewer than 10 in one part.
+    InputError: fewer than 20 sentences, or fewer than 10 in one part; also where so many say the same that no split is left.
 
     >>> split = make_split(20, 0.5, seed=0)
     >>> len(split.train), len(split.held_out)
@@ -55,8 +69,14 @@ def make_split(n: int, train_fraction: float, seed: int) -> Split:
     count = round(n * train_fraction)
     if min(count, n - count) < _FEWEST // 2:
         refuse("train_fraction", f"at least {_FEWEST // 2} sentences on either side", f"{count} and {n - count}", "choose it nearer to 0.5")
-    order = np.random.default_rng([seed, 0x5917]).permutation(n)
-    return Split(np.sort(order[:count]), np.sort(order[count:]))
+    codes = np.arange(n) if groups is None else groups_of([groups])
+    order = np.random.default_rng([seed, 0x5917]).permutation(codes.max() + 1)
+    sizes = np.cumsum(np.bincount(codes)[order])
+    taken = np.isin(codes, order[: int(np.abs(sizes - count).argmin()) + 1])
+    if min(taken.sum(), n - taken.sum()) < _FEWEST // 2:
+        expected = f"at least {_FEWEST // 2} sentences on either side, equal ones on one"
+        refuse("texts", expected, f"{taken.sum()} and {n - taken.sum()}, of {len(order)} different ones", "give more different sentences")
+    return Split(np.flatnonzero(taken), np.flatnonzero(~taken), None if repeated(codes) == 0 else codes)
 
 
 def retrieval_scores(
@@ -135,7 +155,7 @@ def _places(control: str | None, split: Split, on_train: bool) -> list[_Place]:
 def _outcomes(a: np.ndarray, b: np.ndarray, split: Split, by: By, on_train: bool) -> list[tuple[RetrievalResult, RetrievalResult]]:
     held, train = (a[split.held_out], b[split.held_out]), (a[split.train], b[split.train])
     found = [_both_directions(a, b, by), _both_directions(*held, by), _both_directions(*_turned(train, held), by)]
-    return found + _on_train(*train, by) if on_train else found
+    return found + _on_train(*train, split.halves(), by) if on_train else found
 
 
 def _turned(train: tuple[np.ndarray, np.ndarray], held: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -145,9 +165,8 @@ def _turned(train: tuple[np.ndarray, np.ndarray], held: tuple[np.ndarray, np.nda
     return mapping.transform(held[0]) - mapping.mean_y_, target
 
 
-def _on_train(a: np.ndarray, b: np.ndarray, by: By) -> list[tuple[RetrievalResult, RetrievalResult]]:
+def _on_train(a: np.ndarray, b: np.ndarray, halves: tuple[np.ndarray, np.ndarray], by: By) -> list[tuple[RetrievalResult, RetrievalResult]]:
     """Retrieval within each half of the training part, as the rows are and by the rotation of the other half."""
-    halves = np.arange(len(a)) % 2 == 0, np.arange(len(a)) % 2 == 1
     sides = [((a[learnt], b[learnt]), (a[judged], b[judged])) for learnt, judged in (halves, halves[::-1])]
     before = [_both_directions(*judged, by) for _, judged in sides]
     after = [_both_directions(*_turned(learnt, judged), by) for learnt, judged in sides]
@@ -212,6 +231,11 @@ def _cka_pair(x: Activations, y: Activations, layer: int, order: np.ndarray | No
         reason = reason_of(error)
     lost = {layer: reason} if reason else {}
     return cka_scores(found, [layer], [layer], fields, (lost, lost))
+
+
+def told_apart(stores: Sequence[Activations]) -> bool:
+    """Whether the encoder was told the language of each text by an embedding, so that to find it in the vectors says nothing."""
+    return len({store.manifest["settings"].get("language_embedding") for store in stores}) > 1
 
 
 def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:

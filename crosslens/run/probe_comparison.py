@@ -1,6 +1,7 @@
 """Is a layer, or an encoder, better than another on a task? Paired tests on the same items, corrected together.
 
-Per encoder the layer that is best on dev is compared with layer 0; encoders are compared with each other, each at its best layer. All
+Per encoder the layer that is best on dev is compared with layer 0, and a mix of all layers with that layer; encoders are compared with
+each other, each at its best layer. All
 tests of a run are one family, corrected by Holm's procedure. A task without dev has its best layer chosen on the very items that are
 tested: then p is multiplied by the number of comparisons that it was chosen from (Bonferroni), and no interval is given, since one
 that does not know of the choice would not cover.
@@ -14,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import InputError
-from crosslens.outcomes import Outcomes, pair_outcomes
+from crosslens.outcomes import Outcomes, pair_outcomes, shared_ratings
 from crosslens.probes.methods.paired_tests import holm, mcnemar
 from crosslens.score import Score
 from crosslens.stats import spearman_difference
 
 __all__ = ["paired_tests"]
+
+_MIX = ":mix"  # behind the name of a task: its items are those of the task
 
 _CENTRED = "centred_cosine"  # encoders and layers are compared by cosines as they are
 _PLACE = ("part", "suite", "method", "representation")
@@ -37,7 +40,9 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
     ----------
     scores: all measurements; they say which layer is best on dev.
     outcomes: those of the encoders themselves.
+    seed: of the run: what was measured with further seeds is not compared.
     """
+    scores, outcomes = [s for s in scores if s.seed in (None, seed)], [one for one in outcomes if one.seed in (None, seed)]
     tests = [test for one, other, choices in _pairs(scores, outcomes) if (test := _test(one, other, choices, seed)) is not None]
     made = [test for test in tests if "p" in (test.details or {})]
     corrected: list[float] = holm([(test.details or {})["p"] for test in made]).tolist() if made else []
@@ -48,19 +53,24 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
 
 
 def _pairs(scores: Sequence[Score], outcomes: Sequence[Outcomes]) -> list[tuple[Outcomes, Outcomes, int]]:
-    """What is compared: the best layer with layer 0 of each encoder, then encoders at their best layers; and of how many it was chosen."""
+    """What is compared: the best layer with layer 0 of each encoder, mixes with the best layer, then encoders at their best layers; and of
+    how many it was chosen."""
     found: list[tuple[Outcomes, Outcomes, int]] = []
     groups: dict[tuple[Any, ...], dict[str | None, list[Outcomes]]] = {}
     for one in outcomes:
         if one.representation != _CENTRED:
             groups.setdefault((one.task, one.suite, one.method, one.quantity), {}).setdefault(one.encoder, []).append(one)
     values = {_place(s): s.value for s in scores if s.condition is None}
-    for encoders in groups.values():
+    layers: dict[tuple[Any, ...], tuple[Outcomes, int]] = {}
+    for (task, *rest), encoders in groups.items():
         best = {name: _best(mine, values) for name, mine in encoders.items()}
         choices = {name: 1 if _place(best[name], "dev") in values else len(mine) for name, mine in encoders.items()}
         for name, mine in encoders.items():
             first = [one for one in mine if one.layer == 0 and one.representation == best[name].representation]
             found += [(best[name], first[0], max(1, choices[name] - 1))] if first and best[name].layer != 0 else []
+            layers[task, *rest, name] = best[name], choices[name]
+            beside = layers.get((task.removesuffix(_MIX), *rest, name)) if task.endswith(_MIX) else None  # measured before its mix
+            found += [(best[name], *beside)] if beside is not None else []
         found += [(best[one], best[other], choices[one] * choices[other]) for one, other in itertools.combinations(best, 2)]
     return found
 
@@ -94,7 +104,7 @@ def _test(first: Outcomes, second: Outcomes, choices: int, seed: int) -> Score |
     if first.quantity == "spearman":
         told["test"] = "difference of rank correlations, infinitesimal jackknife"
         try:
-            value, low, high, p = spearman_difference(one, other, _ratings(first, second), groups)
+            value, low, high, p = spearman_difference(one, other, shared_ratings(first, second), groups)
         except InputError as error:  # too few items, or the same number for all of them
             return Score(**fields, value=float("nan"), n=0, details={**told, "reason": str(error)})
         return Score(**fields, value=value, n=len(one), **_corrected(p, low, high, choices, told))
@@ -112,17 +122,9 @@ def _corrected(p: float, low: float, high: float, choices: int, told: dict[str, 
     return {"details": {**told, "p": min(1.0, p * choices), "chosen_from": choices}}
 
 
-def _ratings(first: Outcomes, second: Outcomes) -> np.ndarray:
-    """The ratings of the items that both have measured, in the first one's order."""
-    assert first.gold is not None
-    theirs = set(second.item_id[second.measured].tolist())
-    both = [name in theirs for name in first.item_id.tolist()]
-    return first.gold[first.measured & np.array(both)].astype(np.float64)
-
-
 def _name(one: Outcomes, other: Outcomes) -> str:
     """What a measurement is called in a test: by its encoder where encoders are compared, and by its layer."""
-    layer = "" if one.layer is None else f"layer {one.layer}"
+    layer = ("mix of layers" if one.task.endswith(_MIX) else "") if one.layer is None else f"layer {one.layer}"
     if one.encoder == other.encoder:
         return layer
     return ", ".join(part for part in (str(one.encoder), layer) if part)

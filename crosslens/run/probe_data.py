@@ -30,11 +30,13 @@ from crosslens.readers.scws import read_scws
 from crosslens.readers.wic import Wic, read_wic
 from crosslens.readers.words import read_conllu
 from crosslens.run.probe_cloze import PairsTask
+from crosslens.run.probe_items import text_names
 from crosslens.run.probe_meaning import ScwsTask, WicTask
 from crosslens.run.probe_numbers import NumberTask, number_parts, read_numbers
 from crosslens.run.probe_splits import PARTS, SHARES, choose, normal_texts, ranges, some, treebank_parts
 from crosslens.run.probe_tasks import SentenceTask, Task, Text, WordTask
 from crosslens.run.probe_trees import StructuralTask
+from crosslens.run.repeats import groups_of
 
 __all__ = ["BATTERIES", "Found", "Sources", "choose_tasks", "read_tasks"]
 
@@ -270,7 +272,7 @@ class _Reader:
                 raise _Absent("no sib200/sib200.tsv (nor .gz) and no wili*/x_train.txt in the data folder")
             if table is not None:
                 self.note([table])
-                texts = read_table(table, "language")
+                texts = read_table(table, "language", group="index_id")
             else:
                 assert wili is not None
                 self.note([wili / f"{kind}_{part}.txt" for kind in "xy" for part in ("train", "test")])
@@ -340,7 +342,8 @@ class _Reader:
     def _sentences(self, name: str, texts: LabelledText, language: str = _LANGUAGES, *, surface: bool = False) -> SentenceTask:
         labels = np.array(texts.labels)
         with _refusals_of(name):
-            same = np.unique(np.array(normal_texts(texts.texts), object).astype(str), return_inverse=True)[1]
+            sides = [text_names(normal_texts(texts.texts)), *([] if texts.groups is None else [np.array(texts.groups)])]
+            same = groups_of(sides)
             if texts.parts is None:
                 parts = stratified_parts(labels, SHARES, self.sources.seed, groups=same)
             else:
@@ -350,7 +353,11 @@ class _Reader:
         rows, chosen = self._choose(parts, labels)
         text = Text(texts.corpus(language, rows.tolist()))
         places = [texts.places[row] for row in rows]
-        return SentenceTask(name, (name, text), np.arange(len(rows)), labels[rows], chosen, text.corpus.sentences, places, surface)
+        task = SentenceTask(name, (name, text), np.arange(len(rows)), labels[rows], chosen, text.corpus.sentences, places, surface)
+        if texts.groups is None:
+            return task
+        first = np.unique(same, return_index=True)[1]
+        return dataclasses.replace(task, groups=np.array(texts.groups)[first][same][rows])
 
     def _choose(self, parts: Parts, labels: np.ndarray | None = None) -> tuple[np.ndarray, Parts]:
         return choose(parts, self.sources.limit, self.sources.seed, labels)

@@ -53,10 +53,16 @@ class Plan:
     ----------
     dtype: of the activations on disk.
     cannot: (encoder's name, task) -> why the encoder cannot do it.
+    told: names of the encoders that can be told the language of their input.
     """
 
     dtype: str
     cannot: Mapping[tuple[str, str], str]
+    told: frozenset[str] = frozenset()
+
+    def loading(self, subject: Subject, loading: Mapping[str, Any]) -> dict[str, Any]:
+        """How an encoder is loaded: with a language only where it takes one."""
+        return {**loading, "language": loading.get("language") if subject.name in self.told else None}
 
 
 def encoder_names(given: Sequence[str]) -> list[str]:
@@ -116,34 +122,52 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
     Parameters
     ----------
     copies: how many re-initialised copies of each are to be measured. The dtype does not depend on how many there are beyond the first.
-    loading: arguments of :func:`crosslens.models.saved.loading.load_encoder`: device, and whether an encoder's own code may be run.
+    loading: arguments of :func:`crosslens.models.saved.loading.load_encoder`: device, whether an encoder's own code may be run, and the language
+        of those that are told one.
 
     Raises
     ------
-    InputError: an encoder cannot be loaded, or cannot read a text.
+    InputError: an encoder cannot be loaded, or cannot read a text; or a language is given, and none takes one.
     OutputError: the disk is too full.
     """
     from crosslens.models.extraction.extract import check_text
     from crosslens.models.extraction.units import Reading
     from crosslens.models.saved.loading import load_encoder
 
-    texts = texts_of(tasks)
+    plan = Plan("float32", {})
     cannot: dict[tuple[str, str], str] = {}
     numbers = 0
     for subject in subjects:
-        encoder = load_encoder(subject.given, **loading)
-        for text in texts.values():
+        encoder = load_encoder(subject.given, **{**loading, "language": None})
+        if encoder.languages is not None:
+            plan = dataclasses.replace(plan, told=plan.told | {subject.name})
+        if (language := plan.loading(subject, loading)["language"]) is not None:
+            encoder = encoder.in_language(language)
+        cannot |= {(subject.name, name): reason for name, task in tasks.items() if (reason := _no_language(encoder, task))}
+        for text in texts_of({name: task for name, task in tasks.items() if (subject.name, name) not in cannot}).values():
             settings = dict(text.settings)
             second = settings.pop("second", None)
             check_text(encoder, text.corpus, Reading(**settings), second)
             numbers += text.items * encoder.layers * encoder.d
         cloze = [name for name, task in tasks.items() if task.cloze]
-        if cloze and (reason := _no_head(subject, loading)):
+        if cloze and (reason := _no_head(subject, plan.loading(subject, loading))):
             cannot |= {(subject.name, name): reason for name in cloze}
+    if loading.get("language") is not None and not plan.told:
+        refuse("--language", "an encoder that is told the language of its input (XLM)", "none such", "leave it out")
     dtype = "float16" if 4 * numbers * (1 + min(copies, 1)) > _LARGE else "float32"
     if not out.exists():
         need_space(out, numbers * (1 + copies) * (2 if dtype == "float16" else 4), str(out))
-    return Plan(dtype, cannot)
+    return dataclasses.replace(plan, dtype=dtype, cannot=cannot)
+
+
+def _no_language(encoder: Any, task: Task) -> str | None:
+    """Why an encoder cannot be told the language of a task's texts; None if it can, or needs none."""
+    try:
+        for text in task.texts.values():
+            encoder.for_text(text.corpus.language)
+    except InputError as error:
+        return str(error)
+    return None
 
 
 def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:

@@ -15,6 +15,7 @@ from crosslens.probes.methods.wic import REPRESENTATIONS, WicPart, WicVectors, w
 from crosslens.readers.scws import Scws
 from crosslens.readers.wic import Wic
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
+from crosslens.run.probe_scores import without_shared
 from crosslens.run.probe_splits import normal_texts
 from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
@@ -69,7 +70,9 @@ class WicTask(Task):
                 if name == "pair_cls" and pairs:
                     common["truncated"] = pairs
                 common |= shared.details()
-                scores += _wic_scores(found, fields, common, result.chosen)
+                groups = np.array(self._groups(getattr(self.parts, part)))[found.items]
+                left_out = shared.of(found.items) if part == "test" else None
+                scores += _wic_scores(found, fields, common, result.chosen, groups, left_out)
             outcomes += self._outcomes(result.parts["test"], {**fields, "representation": name})
         return Measured(scores, outcomes)
 
@@ -107,18 +110,25 @@ class WicTask(Task):
         return found
 
 
-def _wic_scores(found: WicPart, fields: Mapping[str, Any], common: Mapping[str, Any], chosen: np.ndarray) -> list[Score]:
-    """The rows of one representation on one part."""
+def _wic_scores(
+    found: WicPart, fields: Mapping[str, Any], common: Mapping[str, Any], chosen: np.ndarray, groups: np.ndarray, shared: Shared | None
+) -> list[Score]:
+    """The rows of one representation on one part; of test also without the items that training has, too."""
+
+    def without(correct: np.ndarray) -> dict[str, Any]:
+        return {**common, **({} if shared is None else without_shared(correct, groups, shared))}
+
     what = "threshold" if common["representation"] == "cosine_threshold" else "penalty"
     majority = {key: value for key, value in common.items() if key == "part"}
     scores = [_accuracy(found.majority, fields, None, "majority", majority)] if common["representation"] == REPRESENTATIONS[0] else []
     for layer, reached in enumerate(found.accuracy):
         value = float(chosen[layer])
-        told = {**common, what: value if np.isfinite(value) else None}
+        told = {**without(found.correct[layer]), what: value if np.isfinite(value) else None}
         scores.append(_accuracy(reached, fields, layer, None, told))
-        scores.append(_accuracy(found.shuffled[layer], fields, layer, "shuffled_labels", dict(common)))
-        if found.random_encoder is not None:
-            scores.append(_accuracy(found.random_encoder[layer], fields, layer, "random_encoder", dict(common)))
+        scores.append(_accuracy(found.shuffled[layer], fields, layer, "shuffled_labels", without(found.shuffled_correct[layer])))
+        if found.random_encoder is not None and found.random_correct is not None:
+            told = without(found.random_correct[layer])
+            scores.append(_accuracy(found.random_encoder[layer], fields, layer, "random_encoder", told))
     return scores
 
 

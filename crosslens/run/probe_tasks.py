@@ -169,6 +169,7 @@ class SentenceTask(Task):
     labels, sentences, places: one per row. parts: train, dev and test among them.
     surface: whether classifiers of the characters themselves are told beside it (language identification).
     settings: how a probe of languages is trained; None for the usual probe.
+    groups: what each sentence says, where translations of each other are known: they stand and fall together. None: equal texts do.
     """
 
     name: str
@@ -180,6 +181,7 @@ class SentenceTask(Task):
     places: Sequence[str]
     surface: bool = False
     settings: LanguageIdSettings | None = None
+    groups: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         _check_classes(self.labels[self.parts.train], self.labels[self.parts.test], self.name)
@@ -201,7 +203,7 @@ class SentenceTask(Task):
         names = text_names(normal_texts(self.sentences))
         beside: dict[str, Any] = {
             "texts": names,
-            "groups": names,
+            "groups": names if self.groups is None else self.groups,
             "random_layers": layers(random=True) if given.random is not None else None,
         }
         result = probe_layers(
@@ -232,11 +234,11 @@ class SentenceTask(Task):
         return self.settings.probe(given.seed) is not None
 
     def test_items(self, names: np.ndarray) -> TestItems:
-        """Texts with their labels; equal texts are of one group."""
-        rows = self.parts.test
+        """Texts with their labels; equal texts are of one group, and so are translations of each other where they are known."""
+        rows, groups = self.parts.test, names if self.groups is None else self.groups
         labels = self.labels[rows].astype(str)
         texts = [self.sentences[row] for row in rows]
-        return TestItems.of(list(zip(texts, labels.tolist(), strict=True)), names[rows], labels)
+        return TestItems.of(list(zip(texts, labels.tolist(), strict=True)), groups[rows], labels)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -23,7 +23,10 @@ from crosslens.progress import Progress
 from crosslens.run.collapse import is_collapsed, refuse_unmeasured
 from crosslens.run.comparison import compare_with_controls
 from crosslens.run.folder import RunFolder, versions
-from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores
+from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores, told_apart
+from crosslens.run.probe_items import text_names
+from crosslens.run.probe_splits import normal_texts
+from crosslens.run.repeats import groups_of, repeated
 from crosslens.score import Score, few_pairs, not_measured, read_scores, told
 from crosslens.selection import chosen_layer
 
@@ -89,7 +92,9 @@ def run_study(study: Study, out: str | Path) -> Path:
     OutputError: the folder holds something else, or cannot be written to.
     """
     corpora = {language: read_text(path, language) for language, path in study.texts.items()}
-    split = make_split(check_parallel(corpora), study.train_fraction, study.seed)
+    n = check_parallel(corpora)
+    groups = groups_of([text_names(normal_texts(corpus.sentences)) for corpus in corpora.values()])
+    split = make_split(n, study.train_fraction, study.seed, groups)
     from crosslens.models.saved.loading import encoder_fingerprint, resolve_encoder  # torch, once the texts are fit
 
     prints = {
@@ -193,7 +198,12 @@ def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Ma
         notes.append(
             "Language identification was not measured: each language has its own encoder, so the space alone would tell the language."
         )
+    elif told_apart(list(stores["encoder"].values())):
+        notes.append("Language identification was not measured: the encoder was told the language of each text, so it is in every vector.")
     first = next(iter(stores["encoder"].values()))
+    if split.groups is not None:
+        told = f"{repeated(split.groups):,} of {first.n:,} sentences have the text of another one, in one language or more"
+        notes.append(f"{told}; equal ones are on one side of every division. As targets they tie, and all but the first count as wrong.")
     texts = {
         language: {"file": c.name, "sentences": len(c), "sha256": sha256_file(study.texts[language])} for language, c in corpora.items()
     }
@@ -216,7 +226,7 @@ def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], spli
         control = None if condition == "encoder" else condition
         jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(_retrieval, *given, split, control)
         jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(_similarity, *given, study.seed, control)
-    if study.shared:
+    if study.shared and not told_apart(list(stores["encoder"].values())):
         common = {"encoder": display_name(next(iter(study.encoders.values()))), "seed": study.seed}
         for condition, mine in stores.items():
             control = None if condition == "encoder" else condition

@@ -65,7 +65,8 @@ def extract(
 
     Parameters
     ----------
-    encoder: from :func:`crosslens.load_encoder`.
+    encoder: from :func:`crosslens.load_encoder`. One that is told the language of its input (XLM) is told the
+        text's, unless it was loaded with another.
     text: sentences in a list; or a :class:`crosslens.Corpus`, which may know their words and ids.
     out: the folder; it must be new, or hold these very activations.
     language: of a list, an ISO 639-3 code such as "eng"; "und" (undetermined) without it. A corpus knows its own.
@@ -91,8 +92,8 @@ def extract(
 
     Raises
     ------
-    InputError: a sentence has no token but special ones, settings do not go together, a number does not fit the dtype, or the
-        activations do not fit into memory.
+    InputError: a sentence has no token but special ones, settings do not go together, a number does not fit the dtype, the
+        activations do not fit into memory, or the encoder has to be told a language and does not have the text's.
     OutputError: the folder has activations with other settings, finished or half written; somebody else writes there; or there is no
         room.
     StoreError: what is there is damaged.
@@ -108,6 +109,7 @@ def extract(
     """
     corpus, other = as_corpus(text, language), None if second is None else as_corpus(second, language, "second")
     reading = Reading(unit, pool, special_tokens, long_input)
+    encoder = encoder.for_text(corpus.language, other.language if other is not None else None)
     store = store_settings(
         encoder, corpus, reading, layers, outputs, second=other, dtype=dtype, lowercase=lowercase, min_count=min_count
     )  # fmt: skip
@@ -160,6 +162,7 @@ def store_settings(
         refuse("lowercase, min_count", "no such setting for this unit", f"unit {reading.unit!r}", 'leave them out, or set unit="type"')
     if min_count < 1:
         refuse("min_count", "1 or more", str(min_count), "give a number of occurrences")
+    encoder = encoder.for_text(corpus.language, second.language if second is not None else None)
     arrays = _choose_arrays(encoder, layers, outputs)
     arrays = ["layer_00"] if reading.unit == "embedding" else arrays
     settings = {
@@ -173,6 +176,7 @@ def store_settings(
         "arrays": arrays,
         "dtype": dtype,
         "precision": encoder.precision,
+        **encoder.language_settings(),
         **({"lowercase": lowercase, "min_count": min_count} if reading.unit in ("type", "embedding") else {}),
     }
     return {"settings": settings, "arrays": arrays, "d": encoder.d, "dtype": dtype}
@@ -206,6 +210,7 @@ def check_text(encoder: PretrainedEncoder, corpus: Corpus, reading: Reading | No
     InputError: what cannot be encoded, with its place.
     """
     reading, items = reading or Reading(), 0
+    encoder = encoder.for_text(corpus.language, second.language if second is not None else None)
     with Progress(len(corpus), f"tokenising {corpus.name}", "sentences") as progress:
         for rows in _ranges(corpus, _BLOCK_TEXT["cpu"]):
             items += locate(encoder, corpus, rows, reading, second).items
@@ -312,9 +317,9 @@ class _Job:
             "language": self.corpus.language,
             "text": self.corpus.name,
             "encoder": self.encoder.name,
-            "versions": _versions(),
+            "versions": _versions() | getattr(self.encoder.tokenizer, "packages", dict)(),
         }
-        told |= {"versions": _versions()} | ({"revision": self.encoder.revision} if self.encoder.revision else {})
+        told |= {"revision": self.encoder.revision} if self.encoder.revision else {}
         return writer.finish(unit=self.reading.unit, **told, **facts)
 
 

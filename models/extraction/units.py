@@ -119,6 +119,7 @@ def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Rea
     ------
     InputError: a sentence has no token at all, or a pair is too long and may not be cut.
     """
+    encoder = encoder.for_text(corpus.language, None if second is None else second.language)
     tokens = _tokenise(encoder, corpus, rows, second, cut_pairs=reading.long_input == "truncate")
     inputs, owner, column = _windows(tokens, encoder, reading.long_input)
     rows_of = np.repeat(np.arange(len(rows)), np.diff(tokens.base))

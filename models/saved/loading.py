@@ -18,14 +18,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosslens.errors import CrosslensError, panics_as_errors, refuse
+from crosslens.errors import CrosslensError, panics_as_errors, quote, refuse
 from crosslens.models.extraction.outputs import captured, check_final_norm, find_final_norm, output_names
 from crosslens.models.machine.threads import same_weights
+from crosslens.models.model_languages import find_languages
 from crosslens.models.saved.model_files import HUB_PATTERNS, ModelFiles, find_model_files
 from crosslens.models.text.tokenisation import tokenised
+from crosslens.models.xlm_tokeniser import XlmTokeniser, with_offsets
 from crosslens.progress import is_quiet, say
 
-__all__ = ["PretrainedEncoder", "call_by_folder", "check_parameters", "encoder_fingerprint", "load_encoder", "opened", "resolve_encoder"]
+__all__ = [
+    "PretrainedEncoder",
+    "call_by_folder",
+    "check_parameters",
+    "encoder_fingerprint",
+    "find_tokenizer",
+    "load_encoder",
+    "opened",
+    "resolve_encoder",
+]
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _PROBES = ("a", "The cat sat on the mat, and the dog lay there.")
@@ -60,10 +71,13 @@ class PretrainedEncoder:
     padding_free: whether that is more than rounding, so that only inputs of equal length may share a batch.
     revision: for an encoder from the hub, the commit that was loaded, as far as that is known; otherwise "".
     random_seed: of a copy with random weights; otherwise None.
+    languages: those that it can be told (XLM); None where it takes none.
+    language: what it is told, by its own name for it; None where it is told nothing (yet).
 
     Raises
     ------
-    InputError: it gives no hidden states of one width, or states that depend on the other texts of a batch.
+    InputError: it gives no hidden states of one width, or states that depend on the other texts of a batch; or it embeds languages, and
+        does not say which.
     """
 
     def __init__(
@@ -85,8 +99,14 @@ class PretrainedEncoder:
         tables = (module for name, module in model.named_modules() if name.endswith("token_type_embeddings"))
         self._segments = any(getattr(table, "num_embeddings", 0) > 1 for table in tables)
         self._rows = _embeddings(model)
-        self.layers, self.d, self.padding_difference, self.causal = _try_out(self)
-        self.final_norm = _find_norm(self)
+        self.languages = find_languages(name, model, tokenizer)
+        self._told: tuple[str, str] | None = None  # languages of the first and of the second text
+        self._asked_for = False
+        tried = copy.copy(self)
+        if self.languages is not None and self._told is None:
+            tried._told = self.languages.first()
+        self.layers, self.d, self.padding_difference, self.causal = _try_out(tried)
+        self.final_norm = _find_norm(tried)
         self.padding_free = self.padding_difference > _rounding(precision)
         if self.padding_free:
             say(
@@ -167,8 +187,69 @@ class PretrainedEncoder:
         other.model = same_weights(self.model)
         return other
 
+    @property
+    def language(self) -> str | None:
+        """What it is told that its input is in; of a pair, the first text."""
+        return None if self._told is None else self._told[0]
+
+    def in_language(self, language: str) -> "PretrainedEncoder":
+        """The same encoder on the same weights, told that every text is in this language, whatever the text says of itself.
+
+        Raises
+        ------
+        InputError: it does not have the language, or takes none.
+        """
+        if self.languages is None:
+            refuse("language", f"none, since encoder {self.name} takes none", quote(language), "leave it out")
+        other = self._telling((self.languages.choose(language, given=True),) * 2)
+        other._asked_for = True
+        return other
+
+    def for_text(self, language: str, second: str | None = None) -> "PretrainedEncoder":
+        """The encoder as it reads a text in some language, and the second texts of pairs: itself where it takes no language or was
+        told one by name.
+
+        Raises
+        ------
+        InputError: it does not have the language.
+        """
+        if self.languages is None or self._asked_for:
+            return self
+        told = self.languages.choose(language), self.languages.choose(second or language)
+        return self if told == self._told else self._telling(told)
+
+    def language_settings(self) -> dict[str, str]:
+        """What numbers depend on beside text and encoder: the languages that are embedded, and those whose rules split the text."""
+        if self.languages is None or self._told is None:
+            return {}
+        told = "+".join(dict.fromkeys(self._told))
+        used = {"language_embedding": self.languages.embedded, "tokeniser_language": self.languages.rules}
+        return {name: told for name, so in used.items() if so}
+
+    def told_language(self, ids: Tensor, segments: Tensor | None = None) -> dict[str, Tensor]:
+        """What the model is given beside token ids: the number of each token's language, where it embeds languages.
+
+        Raises
+        ------
+        InputError: it is told none.
+        """
+        if self.languages is None or not self.languages.embedded:
+            return {}
+        self.languages.check_told(self.language)
+        first, second = (self.languages.ids[one] for one in self._told or ())
+        numbers = torch.full_like(ids, first)
+        return {"langs": numbers if segments is None else torch.where(segments.to(ids.device) == 1, second, numbers)}
+
+    def _telling(self, languages: tuple[str, str]) -> "PretrainedEncoder":
+        other = copy.copy(self)
+        other._told = languages
+        if isinstance(self.tokenizer, XlmTokeniser):
+            other.tokenizer = self.tokenizer.in_languages(*languages)
+        return other
+
     def _forward(self, ids: Tensor, mask: Tensor | None, segments: Tensor | None, hidden: bool) -> tuple[Tensor, ...]:
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": segments if self._segments else None}
+        given |= self.told_language(ids, segments)
         there = {name: tensor.to(self.device) for name, tensor in given.items() if tensor is not None}
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             found = self.model(**there, output_hidden_states=hidden)
@@ -201,7 +282,7 @@ def resolve_encoder(name: str, *, trust_remote_code: bool = False, revision: str
 
 def load_encoder(
     name: str | Path, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu", precision: str = "float32",
-    revision: str | None = None,
+    revision: str | None = None, language: str | None = None,
 ) -> PretrainedEncoder:  # fmt: skip
     """Load an encoder, or a copy of it that is re-initialised at random (the control).
 
@@ -216,11 +297,12 @@ def load_encoder(
     device: "cpu", "cuda", "cuda:1" or "mps".
     precision: of the matrix products, "float32" or "bfloat16" (autocast); weights and what is returned stay float32.
     revision: for a hub name, the commit, tag or branch to take.
+    language: the language that the encoder is told (XLM), by its own name for it or by a code; without it, that of each text.
 
     Raises
     ------
     InputError: it cannot be loaded, the weights do not fill the model, it wants code of its own to be run, its states depend on
-        the other texts of a batch; or the device is not there.
+        the other texts of a batch; the device is not there; or it does not have the language, or takes none.
 
     >>> import crosslens as cl
     >>> from crosslens.recipes.quickstart import DATA  # the encoder that the package carries
@@ -240,7 +322,8 @@ def load_encoder(
         short = folder.resolve().name if Path(name).is_dir() else name
         mark, commit = encoder_fingerprint(folder, random_seed), "" if Path(name).is_dir() else _commit(folder) or revision or ""
         told: dict[str, Any] = {"device": device, "precision": precision, "revision": commit, "random_seed": random_seed}
-        return PretrainedEncoder(short, model, tokenizer, mark, **told)
+        encoder = PretrainedEncoder(short, model, tokenizer, mark, **told)
+        return encoder if language is None else encoder.in_language(language)
 
 
 def _commit(folder: Path) -> str:
@@ -279,8 +362,8 @@ def call_by_folder(folder: Path, model: Any, tokenizer: Any) -> None:
 
 
 def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any]:
-    """The model, whole and in evaluation mode, and its fast tokeniser."""
-    from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding, AutoTokenizer
+    """The model, whole and in evaluation mode, and its tokeniser."""
+    from transformers import MODEL_FOR_TEXT_ENCODING_MAPPING, AutoConfig, AutoModel, AutoModelForTextEncoding
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
     maker: Any = AutoModel
@@ -289,7 +372,7 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
             raise ValueError("an encoder-decoder without an encoder of its own in transformers; T5 and its kin have one")
         maker = AutoModelForTextEncoding  # the decoder's weights are left in the file
     config.use_cache = False  # a decoder would keep the keys and values of every layer
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
+    tokenizer = find_tokenizer(name, folder, trusted)
     if not trusted:
         check_parameters(name, folder, maker, config)
     if random_seed is None:
@@ -303,9 +386,30 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
             model, missing = maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted), []
     if missing:
         refuse(f"encoder {name}", "weights for the whole model", f"{len(missing)} missing ({missing[0]} ...)", "give the whole checkpoint")
-    if not tokenizer.is_fast:
-        refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
     return model.eval(), tokenizer
+
+
+def find_tokenizer(name: str, folder: Path, trusted: bool) -> Any:
+    """The tokeniser of an encoder, one that says which characters its pieces stand for.
+
+    Parameters
+    ----------
+    name: what the encoder is called in messages. folder: from :func:`opened`. trusted: whether code from it may be run.
+
+    Raises
+    ------
+    InputError: it has none such, or XLM's lacks a package.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
+    except ImportError as error:
+        if "sacremoses" not in str(error):
+            raise
+        wanted = "sacremoses, which splits text for XLM"
+        refuse(f"encoder {name}", wanted, "none installed", "type: pip install 'crosslens[xlm]'")
+    return with_offsets(name, tokenizer)
 
 
 def check_parameters(name: str, folder: Path, maker: Any, config: Any) -> None:

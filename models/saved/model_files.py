@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from crosslens.errors import InputError, panics_as_errors, refuse
 from crosslens.files import read_json, sha256_file
@@ -160,11 +160,11 @@ def _bound(key: str, most: int, layers: int) -> int | float:
 
 
 def _tensors(path: Path) -> int:
-    """The number of tensors of a file; 0 where it is damaged, which loading it says."""
+    """The number of tensors of a file; 0 where it is damaged or cannot be read, which loading it says."""
     try:
         with panics_as_errors(), safe_open(path, "numpy") as file:
             return len(file.keys())
-    except Exception:
+    except (SafetensorError, OSError, RuntimeError):  # a runtime error: what was a panic
         return 0
 
 

@@ -338,7 +338,14 @@ def _answer(model: LanguageModel, task: tuple[_SameLength, slice]) -> None:
     group.answer(model, inputs)
 
 
-def load_scorer(name: str, *, trust_remote_code: bool = False, random_seed: int | None = None, device: str = "cpu") -> ClozeScorer:
+def load_scorer(
+    name: str,
+    *,
+    trust_remote_code: bool = False,
+    random_seed: int | None = None,
+    device: str = "cpu",
+    language: str | None = None,
+) -> ClozeScorer:
     """Load a language model to score sentences with: any masked or causal one that transformers loads.
 
     Parameters
@@ -347,11 +354,13 @@ def load_scorer(name: str, *, trust_remote_code: bool = False, random_seed: int 
     trust_remote_code: run the Python code that the folder brings for its model or its tokeniser.
     random_seed: when given, the weights are drawn anew from this seed, as the architecture prescribes (the control).
     device: "cpu", "cuda", "cuda:1" or "mps".
+    language: the language of all sentences, for a model that is told it (XLM), which needs one; others take none.
 
     Raises
     ------
     InputError: it cannot be loaded, has no language model's head (a head at random would be none), is no model of a single language,
-        wants code of its own to be run, or its tokeniser has no mask token (or, if it is causal, no token that begins or ends a text).
+        lacks the language, wants code of its own to be run, or its tokeniser has no mask token (or, if it is causal, no token that
+        begins or ends a text).
 
     >>> import importlib.resources
     >>> scorer = load_scorer(str(importlib.resources.files("crosslens") / "data" / "tiny-encoder"))
@@ -359,7 +368,8 @@ def load_scorer(name: str, *, trust_remote_code: bool = False, random_seed: int 
     >>> found.total.shape, found.pieces.tolist(), bool(found.total[0] > found.total[1])
     ((2,), [5, 5], True)
     """
-    model = load_language_model(name, random_seed=random_seed, trust_remote_code=trust_remote_code, device=device)
+    loading: dict[str, Any] = {"trust_remote_code": trust_remote_code, "device": device, "language": language}
+    model = load_language_model(name, random_seed=random_seed, **loading)
     return ClozeScorer(model)
 
 

@@ -19,7 +19,15 @@ from torch import Tensor
 from crosslens.errors import InputError, refuse
 from crosslens.files import read_json
 from crosslens.models.machine.threads import same_weights
-from crosslens.models.saved.loading import PretrainedEncoder, call_by_folder, check_parameters, encoder_fingerprint, opened, resolve_encoder
+from crosslens.models.saved.loading import (
+    PretrainedEncoder,
+    call_by_folder,
+    check_parameters,
+    encoder_fingerprint,
+    find_tokenizer,
+    opened,
+    resolve_encoder,
+)
 
 __all__ = ["LanguageModel", "load_language_model"]
 
@@ -71,7 +79,7 @@ class LanguageModel:
         if not self.head_apart:
             yield from self._whole(ids, rows, places)
             return
-        answer = self.encoder.model(input_ids=ids)
+        answer = self.encoder.model(input_ids=ids, **self.encoder.told_language(ids))
         hidden = answer.last_hidden_state[rows, places]
         step = max(1, _SCORES // self.vocabulary)
         for start in range(0, len(rows), step):
@@ -91,7 +99,8 @@ class LanguageModel:
         for start in range(0, len(ids), step):
             first, last = torch.searchsorted(rows, torch.tensor([start, start + step], device=rows.device)).tolist()
             if first < last:
-                scores = self.model(input_ids=ids[start : start + step]).logits
+                some = ids[start : start + step]
+                scores = self.model(input_ids=some, **self.encoder.told_language(some)).logits
                 yield slice(first, last), scores[rows[first:last] - start, places[first:last]].float()
 
     def _head(self, answer: Any, hidden: Tensor) -> Tensor:
@@ -111,7 +120,8 @@ class LanguageModel:
         """
         found = self.tokenizer(list(_SAMPLE))["input_ids"]
         [ids] = [torch.tensor([row[: self.max_length]], device=self.device) for row in found if len(row) == max(map(len, found))][:1]
-        expected = self.model(input_ids=ids).logits[0].float()
+        told = self.encoder.told_language(ids)
+        expected = self.model(input_ids=ids, **told).logits[0].float()
         self.vocabulary = int(expected.shape[-1])
         if not expected.isfinite().all():
             refuse(f"encoder {self.name}", "finite scores", "some that are not", "check the weights")
@@ -119,7 +129,7 @@ class LanguageModel:
             return False
         places = torch.arange(ids.shape[1], device=self.device)
         try:
-            answer = self.encoder.model(input_ids=ids)
+            answer = self.encoder.model(input_ids=ids, **told)
             got = self._head(answer, answer.last_hidden_state[torch.zeros_like(places), places]).float()
         except Exception:  # a head that wants more than the states, in one of many ways
             return False
@@ -137,13 +147,19 @@ def _answering(module: Any, answer: Any) -> Iterator[None]:
 
 
 def load_language_model(
-    name: str, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu"
+    name: str,
+    *,
+    random_seed: int | None = None,
+    trust_remote_code: bool = False,
+    device: str = "cpu",
+    language: str | None = None,
 ) -> LanguageModel:
     """Load a masked or causal language model with its head, or a copy of it that is re-initialised at random (the control).
 
     Parameters
     ----------
     name, random_seed, trust_remote_code, device: as for :func:`crosslens.models.saved.loading.load_encoder`.
+    language: the language of all sentences, for a model that is told it (XLM).
 
     Raises
     ------
@@ -156,8 +172,9 @@ def load_language_model(
         model, tokenizer, causal = _load(name, view, random_seed, trust_remote_code)
         call_by_folder(folder, model, tokenizer)
         short = folder.resolve().name if Path(name).is_dir() else name
-        encoder = PretrainedEncoder(short, model.base_model, tokenizer, encoder_fingerprint(folder, random_seed), device=device)
-        return LanguageModel(encoder, model, causal=causal)
+        mark = encoder_fingerprint(folder, random_seed)
+        encoder = PretrainedEncoder(short, model.base_model, tokenizer, mark, device=device)
+        return LanguageModel(encoder if language is None else encoder.in_language(language), model, causal=causal)
 
 
 def _refuse_ours(name: str) -> None:
@@ -174,12 +191,12 @@ def _refuse_ours(name: str) -> None:
 
 def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any, bool]:
     """The model, whole and in evaluation mode, its fast tokeniser, and whether it is causal."""
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
 
     config = AutoConfig.from_pretrained(folder, trust_remote_code=trusted)
     causal = _is_causal(name, config)
     config.use_cache = False  # a decoder would keep the keys and values of every layer
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trusted)
+    tokenizer = find_tokenizer(name, folder, trusted)
     maker: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
     if not trusted:
         check_parameters(name, folder, maker, config)
@@ -192,8 +209,6 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(random_seed)
             model = maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted)
-    if not tokenizer.is_fast:
-        refuse(f"encoder {name}", "a fast tokeniser", type(tokenizer).__name__, "save it with tokenizer.json")
     if not causal and tokenizer.mask_token_id is None:
         refuse(f"encoder {name}", "a tokeniser with a mask token", "none", "name it in tokenizer_config.json (mask_token)")
     return model.eval(), tokenizer, causal

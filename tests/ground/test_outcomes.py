@@ -1,12 +1,24 @@
 """Outcomes per item: what was written is read again, items are found in other runs, and what is no such file is refused."""
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from crosslens.errors import InputError, StoreError
-from crosslens.outcomes import COLUMNS, FILE, Outcomes, item_ids, join_outcomes, pair_outcomes, read_outcomes, write_outcomes
+from crosslens.outcomes import (
+    COLUMNS,
+    FILE,
+    Outcomes,
+    item_ids,
+    join_outcomes,
+    pair_outcomes,
+    read_outcomes,
+    shared_ratings,
+    write_outcomes,
+)
 
 FIELDS = [name for name in COLUMNS if name not in ("item", "item_id", "group", "outcome", "gold", "predicted")]
 
@@ -150,3 +162,17 @@ def test_columns_that_do_not_fit_and_items_twice_are_refused():
         Outcomes(task="t", quantity="accuracy", item=np.arange(2), item_id=ids[:1], group=ids, outcome=np.ones(2))
     with pytest.raises(InputError, match=r"item_id: expected each item once, got a 2 times"):
         Outcomes(task="t", quantity="accuracy", item=np.arange(2), item_id=np.array(["a", "a"]), group=ids, outcome=np.ones(2))
+
+
+def test_ratings_of_shared_items_are_in_the_order_of_their_outcomes():
+    def of(names, outcome):
+        gold, ids = np.array([f"{ord(name)}.5" for name in names]), np.array(list(names))
+        return Outcomes(
+            task="t", quantity="spearman", item=np.arange(len(ids)), item_id=ids, group=ids, gold=gold, outcome=np.array(outcome)
+        )
+
+    first, second = of("abcd", [0.1, np.nan, 0.3, 0.4]), of("dxcb", [1.0, 2.0, 3.0, 4.0])
+    assert shared_ratings(first, second).tolist() == [99.5, 100.5]
+    assert pair_outcomes(first, second)[2].tolist() == ["c", "d"]
+    with pytest.raises(InputError, match="first: expected outcomes with gold ratings"):
+        shared_ratings(dataclasses.replace(first, gold=None), second)

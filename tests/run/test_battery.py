@@ -283,7 +283,7 @@ def test_a_named_task_without_data_or_head_is_refused_before_anything_is_written
         )
     with pytest.raises(InputError, match=r"--data: expected the files of at least one task, got wic: no .*; name the folder"):
         run_battery(Battery(encoders=[str(small_encoder)], battery="semantic", data=str(tmp_path / "empty")), tmp_path / "run")
-    with pytest.raises(InputError, match=r"task blimp: expected encoders with a masked-LM head, got .*no weights for cls"):
+    with pytest.raises(InputError, match=r"task blimp: expected encoders that can do it, got .*no weights for cls"):
         run_battery(Battery(encoders=[str(headless)], battery="all", only=["blimp", "upos"], data=str(data)), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -1,5 +1,6 @@
 """Measurements of tasks on activations made by hand: what is found where it is, which items count, and what tests compare."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -153,6 +154,26 @@ def test_the_best_layer_by_dev_is_compared_with_layer_0():
     assert (test.details["first"], test.details["only_first"], test.details["only_second"]) == ("layer 4", 20, 0)
     # where dev says that layer 0 is best, there is nothing to compare
     assert paired_tests([dev(0, 0.9), dev(4, 0.2)], [row(0, zero), row(4, best)], seed=0) == []
+
+
+def test_a_mix_of_layers_is_compared_with_the_layer_that_is_best_on_dev():
+    zero, best, mixed = "1" * 10 + "0" * 30, "1" * 20 + "0" * 20, "1" * 30 + "0" * 10
+    given = [row(0, zero), row(4, best), row(None, mixed, task="t:mix")]
+    first, mix = sorted(paired_tests([dev(0, 0.2), dev(4, 0.9)], given, seed=0), key=lambda test: test.task)
+    assert (mix.task, mix.layer, mix.other_layer, mix.value, mix.low is None) == ("t:mix", None, 4, 0.25, False)
+    assert (mix.details["first"], mix.details["second"], mix.details["tests"]) == ("mix of layers", "layer 4", 2)
+    assert (first.details["first"], first.details["second"]) == ("layer 4", "layer 0")
+    by_test = [one for one in paired_tests([], given, seed=0) if one.task == "t:mix"]  # the layer is chosen on these very items
+    assert by_test[0].details["p"] == pytest.approx(2 * mix.details["p"]) and by_test[0].low is None
+
+
+def test_what_further_seeds_measured_is_not_compared():
+    zero, best = "1" * 10 + "0" * 30, "1" * 30 + "0" * 10
+    first = [row(0, zero, seed=3), row(4, best, seed=3)]
+    scores = [dataclasses.replace(one, seed=3) for one in (dev(0, 0.2), dev(4, 0.9))]
+    other = [dataclasses.replace(one, seed=4) for one in (dev(0, 0.9), dev(4, 0.2))]
+    found = paired_tests([*scores, *other], [*first, row(0, best, seed=4), row(4, zero, seed=4)], seed=3)
+    assert [one.as_dict() for one in found] == [one.as_dict() for one in paired_tests(scores, first, seed=3)] and found[0].value == 0.5
 
 
 def test_words_of_one_sentence_count_as_one_where_they_stand_and_fall_together():

@@ -4,8 +4,7 @@ Besides the keys that every score has, the page reads these of ``details`` (all 
 
 * ``part``: "dev" or "test". Layers are chosen on dev where there is one; the other part is what is reported.
 * ``representation``: what was classified (WiC); ``category``, ``method``, ``covered``, ``pairs``: minimal pairs.
-* ``f1``: label -> F1; ``confusion``: ``{"labels": […], "counts": [[…]]}`` or the name of an .npz file of the run with these two arrays,
-  counts of true label by answer.
+* ``f1``: label -> F1; ``confusion``: ``{"labels": […], "counts": [[…]]}``, counts of true label by answer.
 * ``corrected_p``: the row is a paired test, with the fields of ``crosslens.probes.methods.paired_tests.PairedTest``; rows may also carry
   such tests as a list under ``paired_tests``.
 * ``penalty``, ``resampled`` (lowest and highest value after training on bootstrap samples), ``n_train``,

@@ -68,17 +68,8 @@ def _number(value: object) -> float | None:
 
 
 def _counts(folder: Path, given: Any) -> tuple[list[str], np.ndarray]:
-    """Labels and counts, from the score itself or from a file of the run."""
+    """Labels and counts, as the score tells them."""
     nothing: tuple[list[str], np.ndarray] = ([], np.zeros((0, 0)))
-    if isinstance(given, str):
-        path = (folder / given).resolve()
-        if not path.is_relative_to(folder.resolve()) or not path.is_file():
-            return nothing
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                given = {"labels": arrays["labels"].tolist(), "counts": arrays["counts"]}
-        except (OSError, ValueError, KeyError) as error:
-            refuse(str(path), "labels and counts of confusions", str(error), "run the probes again", StoreError)
     if not isinstance(given, dict) or not isinstance(given.get("labels"), list):
         return nothing
     labels = [str(label) for label in given["labels"]]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import InputError
-from crosslens.outcomes import FILE, Outcomes, pair_outcomes, read_outcomes
+from crosslens.outcomes import FILE, Outcomes, pair_outcomes, read_outcomes, shared_ratings
 from crosslens.report.folders.probes import ProbeRuns, Subject, against
 from crosslens.report.parts.wording import join
 from crosslens.report.sections.probes_pairs import pair_averages
@@ -191,9 +191,7 @@ def _rank_test(mine: Outcomes, theirs: Outcomes) -> _Tested:
     from crosslens.stats import spearman_difference, spearman_interval
 
     one, other, groups = pair_outcomes(mine, theirs)
-    there = set(theirs.item_id[theirs.measured].tolist())
-    both = mine.measured & np.array([name in there for name in mine.item_id.tolist()])
-    ratings = np.asarray(mine.gold)[both].astype(np.float64)
+    ratings = shared_ratings(mine, theirs)
     first, second = (spearman_interval(values, ratings, groups)[0] for values in (one, other))
     return (first, second), *spearman_difference(one, other, ratings, groups)
 

@@ -1,4 +1,7 @@
-"""Equal and nearly equal rows: what is found is what the rule says, by loops over all pairs in float64."""
+"""Equal and nearly equal rows: what is found is what the rule says, by loops over all pairs, whose products are summed exactly."""
+
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,8 +15,8 @@ from crosslens.alignment import (
     neighbours_both,
     retrieval_both_directions,
 )
+from crosslens.alignment.exact_products import exact_pairs
 from crosslens.alignment.neighbours.copies import Copies
-from crosslens.alignment.neighbours.products import exact_dots
 
 
 @pytest.fixture
@@ -21,12 +24,18 @@ def rng():
     return np.random.default_rng(23)
 
 
+def exact_dots(x, y):
+    """Sums of fractions, rounded once: products of float32 are exact in float64, and fsum rounds once; others are cut in two."""
+    if x.dtype == y.dtype == np.float32:
+        return np.array([[math.fsum((one * other).tolist()) for other in y.astype(np.float64)] for one in x.astype(np.float64)])
+    left, right = ([[Fraction(value) for value in row] for row in side.tolist()] for side in (x, y))
+    return np.array([[float(sum(a * b for a, b in zip(one, other, strict=True))) for other in right] for one in left])
+
+
 def cosines(x, y):
-    """By the rule: each pair by itself in float64."""
-    rows, columns = (index.ravel() for index in np.indices((len(x), len(y))))
+    """By the rule: the exact dot product, rounded once to float64, and divided by the lengths."""
     lengths = [np.sqrt(np.square(side, dtype=np.float64).sum(axis=1)) for side in (x, y)]
-    products = (x.astype(np.float64)[rows] * y.astype(np.float64)[columns]).sum(axis=1)
-    return (products / (lengths[0][rows] * lengths[1][columns])).reshape(len(x), len(y))
+    return exact_dots(x, y) / np.multiply.outer(*lengths)
 
 
 def first(scores, k):
@@ -116,6 +125,36 @@ def test_many_near_ties_over_many_tiles(rng, tile, monkeypatch):
         assert np.array_equal(nearest_neighbours(x, x, k, block=tile)[0], first(cosines(x, x), k))
 
 
+@pytest.mark.parametrize("often", [0, 16, 10**9])
+@pytest.mark.parametrize("kind", ["mixed", "1e-8", "1e-7", "wide"])
+def test_near_ties_are_those_of_the_rule_however_they_are_settled(rng, kind, often, monkeypatch):
+    """All pairs alone, all in tiles, or either as the program decides; in another order, at other lengths, on several threads."""
+    for name, value in {"BLOCK": 32, "_CROWDED": 16, "_PART": 24, "_FEW": 0, "_DENSE": often}.items():
+        monkeypatch.setattr(f"crosslens.alignment.neighbours.tiles.{name}", value)
+    x, y = (copied(rng, "1e-7" if kind == "wide" else kind, n, np.float32, d=17) for n in (60, 70))
+    y[:40] = x[np.arange(40) // 2] if kind == "mixed" else x[:40]
+    if kind == "wide":
+        x, y = (side * np.float32(10) ** np.linspace(-14, 0, 17, dtype=np.float32) for side in (x, y))
+    scales = 2.0 ** rng.integers(-40, 40, (60, 1)), 2.0 ** rng.integers(-40, 40, (70, 1))
+    order = rng.permutation(60), rng.permutation(70)
+    expected, _ = csls(x, y, 4)
+    moved = expected[order[0]][:, order[1]]
+    with threadpoolctl.threadpool_limits(3, user_api="blas"):
+        for left, right, scores in (
+            (x, y, expected),
+            ((x * scales[0]).astype(np.float32)[order[0]], (y * scales[1]).astype(np.float32)[order[1]], moved),
+        ):
+            of_x, of_y = neighbours_both(left, right, 6, neighbourhood=4)
+            assert np.array_equal(of_x.indices, first(scores, 6))
+            assert np.array_equal(of_y.indices, first(scores.T, 6))
+            assert np.array_equal(of_x.scores, np.take_along_axis(scores, of_x.indices, axis=1))
+            assert np.array_equal(of_y.scores, np.take_along_axis(scores.T, of_y.indices, axis=1))
+            pairs = np.stack([np.arange(60), rng.integers(0, 70, 60)], axis=1)
+            ranks = evaluate_lexicon(left, right, pairs, by="csls", neighbourhood=4).ranks
+            found = first(scores, 70)
+            assert np.array_equal(ranks, [1 + np.flatnonzero(found[i] == j)[0] for i, j in pairs])
+
+
 def test_near_ties_are_settled_by_several_threads(rng, monkeypatch):
     monkeypatch.setattr("crosslens.alignment.neighbours.tiles._FEW", 0)
     monkeypatch.setattr("crosslens.alignment.neighbours.tiles._CROWDED", 16)
@@ -124,15 +163,16 @@ def test_near_ties_are_settled_by_several_threads(rng, monkeypatch):
         assert np.array_equal(nearest_neighbours(x, x, 3)[0], first(cosines(x, x), 3))
 
 
-def test_only_near_ties_of_float64_are_scored_one_by_one(rng, monkeypatch):
+@pytest.mark.parametrize("noise", ["1e-9", "1e-8", "1e-7", "1e-6", "1e-5"])
+def test_few_pairs_are_scored_one_by_one_however_near_the_rows(rng, noise, monkeypatch):
     scored = []
 
     def counting(x, y, rows, columns):
         scored.append(len(rows))
-        return exact_dots(x, y, rows, columns)
+        return exact_pairs(x, y, rows, columns)
 
-    monkeypatch.setattr("crosslens.alignment.neighbours.products.exact_dots", counting)
-    x = copied(rng, "1e-6", 1000, np.float32, d=128)
+    monkeypatch.setattr("crosslens.alignment.neighbours.products.exact_pairs", counting)
+    x = copied(rng, noise, 1000, np.float32, d=128)
     nearest_neighbours(x, x[::-1], 10)
     assert sum(scored) < 100 * 1000
 
@@ -150,11 +190,3 @@ def test_copies_are_all_equal_rows_and_no_others(rng, monkeypatch):
         ]
         exact = Copies._exactly(table)  # what a collision of names would lead to
         assert np.array_equal(exact.of, found.of)
-
-
-def test_a_dot_product_is_the_same_in_a_long_run_and_alone(rng):
-    x, y = rng.normal(size=(3, 130)).astype(np.float32), rng.normal(size=(2000, 130)).astype(np.float32)
-    rows, columns = np.repeat([2, 0], 700), rng.integers(0, 2000, 1400)
-    columns[:600] = np.arange(600)
-    alone = np.concatenate([exact_dots(x, y, rows[i : i + 1], columns[i : i + 1]) for i in range(1400)])
-    assert np.array_equal(exact_dots(x, y, rows, columns), alone)

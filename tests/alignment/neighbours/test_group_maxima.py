@@ -83,28 +83,25 @@ def test_many_equal_vectors_are_slow_at_worst(rng, monkeypatch):
 
 @pytest.mark.parametrize("noise", [0, 1e-6])
 def test_pairs_that_tie_are_not_all_kept_to_the_last_sort(rng, monkeypatch, noise):
-    """Half of the rows equal, or nearly: the same bits as of all pairs, from a tenth of them."""
-    kept = {}
-
-    def counted(name, function):
-        def count(*arrays):
-            found = function(*arrays)
-            kept[name] = kept.get(name, 0) + len(found[0])
-            return found
-
-        return count
-
+    """Half of the rows equal, or nearly: the same bits as of all pairs, from a fifth of them."""
     alike = rng.normal(size=8) + noise * rng.normal(size=(600, 8))
     x = unit_rows(np.where(np.arange(600)[:, None] % 2, alike, rng.normal(size=(600, 8))).astype(np.float32))
     ranks, order = rng.geometric(0.2, 600), rng.permutation(600)
-    found = {}
-    for name, function in {"few": group_maxima._without_hopeless, "all": lambda *arrays: arrays[:3]}.items():
-        monkeypatch.setattr(group_maxima, "_without_hopeless", counted(name, function))
+    ranks[:2] = 599, 650
+    lexsort, found, kept = np.lexsort, {}, dict.fromkeys((0.5, 2), 0)
+    for share in kept:
+
+        def counting(keys, share=share):
+            kept[share] += len(keys[0])
+            return lexsort(keys)
+
+        monkeypatch.setattr(group_maxima.np, "lexsort", counting)
+        monkeypatch.setattr(group_maxima, "_CROWDED", share)
         maxima = GroupMaxima(x, x, order, order[::-1].copy())
         means = maxima.neighbourhood_means(5)
-        found[name] = [*means, *maxima.partners(*means, ranks, ranks)]
-    assert all(np.array_equal(few, whole) for few, whole in zip(found["few"], found["all"], strict=True))
-    assert 10 * kept["few"] < kept["all"]
+        found[share] = [*means, *maxima.partners(*means, ranks, ranks)]
+    assert all(np.array_equal(few, whole) for few, whole in zip(found[0.5], found[2], strict=True))
+    assert 5 * kept[0.5] < kept[2]
 
 
 def test_few_groups_are_looked_in_when_neighbours_in_the_order_have_similar_means(rng):

@@ -129,7 +129,7 @@ def test_an_error_in_a_thread_reaches_the_caller(rng, monkeypatch):
     def broken(rows, columns):
         raise MemoryError("no room")
 
-    scores = tiles.Scores(x, y, 1e-5, broken, broken)
+    scores = tiles.Scores(x, y, 1e-5, broken, broken, broken)
     with threadpoolctl.threadpool_limits(2, user_api="blas"), pytest.raises(MemoryError, match="no room"):
         find_both(scores, 1, block=16)
 

@@ -14,6 +14,7 @@ from toy_models import change_weights
 from transformers import AutoModel
 
 from crosslens.errors import InputError
+from crosslens.models.saved import model_files
 from crosslens.models.saved.loading import encoder_fingerprint, load_encoder
 from crosslens.models.saved.model_files import find_model_files
 
@@ -286,3 +287,17 @@ def test_every_file_that_a_tokeniser_of_transformers_is_read_from_is_known():
             continue
         found |= set(getattr(module, "VOCAB_FILES_NAMES", {}).values())
     assert len(found) > 10 and found <= known, sorted(found - known)
+
+
+@pytest.mark.parametrize("content", [b"", b"12345", b"\xff" * 16, (10).to_bytes(8, "little") + b"no json..."])
+def test_a_damaged_file_has_no_tensors_and_a_fault_of_ours_is_no_damage(tmp_path, monkeypatch, content):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    assert model_files._tensors(path) == model_files._tensors(tmp_path / "none") == 0
+
+    def broken(*told):
+        raise AttributeError("a fault of this library")
+
+    monkeypatch.setattr(model_files, "safe_open", broken)
+    with pytest.raises(AttributeError):
+        model_files._tensors(path)
