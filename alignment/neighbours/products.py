@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.exact_products import ExactRows, exact_pairs, exact_tile
 from crosslens.alignment.neighbours.copies import Copies
+from crosslens.alignment.neighbours.exact_products import ExactRows, exact_pairs, exact_tile
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, rounding
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.blas import for_each

@@ -21,10 +21,10 @@ from torch import Tensor
 from crosslens.errors import CrosslensError, panics_as_errors, quote, refuse
 from crosslens.models.extraction.outputs import captured, check_final_norm, find_final_norm, output_names
 from crosslens.models.machine.threads import same_weights
-from crosslens.models.model_languages import find_languages
 from crosslens.models.saved.model_files import HUB_PATTERNS, ModelFiles, find_model_files
+from crosslens.models.saved.model_languages import find_languages
+from crosslens.models.saved.xlm_tokeniser import XlmTokeniser, with_offsets
 from crosslens.models.text.tokenisation import tokenised
-from crosslens.models.xlm_tokeniser import XlmTokeniser, with_offsets
 from crosslens.progress import is_quiet, say
 
 __all__ = [

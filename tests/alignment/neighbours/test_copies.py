@@ -15,8 +15,8 @@ from crosslens.alignment import (
     neighbours_both,
     retrieval_both_directions,
 )
-from crosslens.alignment.exact_products import exact_pairs
 from crosslens.alignment.neighbours.copies import Copies
+from crosslens.alignment.neighbours.exact_products import exact_pairs
 
 
 @pytest.fixture

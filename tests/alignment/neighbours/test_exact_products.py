@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from crosslens.alignment import exact_products
-from crosslens.alignment.exact_products import ExactRows, exact_pairs, exact_tile, slice_bits
+from crosslens.alignment.neighbours import exact_products
+from crosslens.alignment.neighbours.exact_products import ExactRows, exact_pairs, exact_tile, slice_bits
 
 
 @pytest.fixture

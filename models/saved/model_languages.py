@@ -11,7 +11,7 @@ from typing import Any
 
 from crosslens.errors import quote, refuse
 from crosslens.languages import english_name, short_codes
-from crosslens.models.xlm_tokeniser import XlmTokeniser, check_segmenter
+from crosslens.models.saved.xlm_tokeniser import XlmTokeniser, check_segmenter
 
 __all__ = ["ModelLanguages", "find_languages"]
 
@@ -86,7 +86,7 @@ def find_languages(name: str, model: Any, tokenizer: Any) -> ModelLanguages | No
 
     Parameters
     ----------
-    name: what it is called in messages. model, tokenizer: transformers' (:func:`crosslens.models.xlm_tokeniser.with_offsets`).
+    name: what it is called in messages. model, tokenizer: transformers' (:func:`crosslens.models.saved.xlm_tokeniser.with_offsets`).
 
     Raises
     ------

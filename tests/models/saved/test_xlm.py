@@ -16,8 +16,8 @@ from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
 from crosslens.models.extraction.extract import check_text, extract
 from crosslens.models.saved.loading import encoder_fingerprint, load_encoder
+from crosslens.models.saved.xlm_tokeniser import with_offsets
 from crosslens.models.scoring.cloze import load_scorer
-from crosslens.models.xlm_tokeniser import with_offsets
 
 CLOSE = 1e-5  # another order of sums
 TEXTS = {
