@@ -15,19 +15,20 @@ from crosslens.activations import Activations
 from crosslens.errors import InputError
 from crosslens.score import Score
 
-__all__ = ["collapse_reason", "is_collapsed", "reason_of", "refuse_unmeasured", "rounding_of"]
+__all__ = ["ROUNDING", "collapse_reason", "is_collapsed", "reason_of", "refuse_unmeasured"]
 
 _BLOCK = 4096  # rows that are read at a time
-_NOISE = 256  # times the eps of float32: what an encoder's arithmetic makes of equal vectors
+ROUNDING = 256 * float(np.finfo(np.float32).eps)
+"""What an encoder's arithmetic makes of equal vectors, as a share of their length."""
 
 
 def is_collapsed(layers: Sequence[Any]) -> bool:
     """Whether the rows of all these arrays together are one vector, but for rounding.
 
-    They are where their distance from the mean, as a root mean square, is at most 256 eps of float32 (0.003 %) of their length, or
-    one eps of the type that they are stored in. An encoder of twelve layers that is given one vector for everything ends, after
-    summing over more or fewer tokens, with about 45 eps; sentences of real encoders lie thousands of times farther apart. All
-    columns are taken together: a single one that is near zero may hold nothing but what rounding has left.
+    They are where their distance from the mean, as a root mean square, is at most 256 eps of float32 (0.003 %) of their length, beyond
+    what one eps of the type that they are stored in is of each column. An encoder of twelve layers that is given one vector for
+    everything ends, after summing over more or fewer tokens, with about 45 eps; sentences of real encoders lie thousands of times
+    farther apart. All columns are taken together: a single one that is near zero may hold nothing but what rounding has left.
 
     Parameters
     ----------
@@ -49,19 +50,10 @@ def is_collapsed(layers: Sequence[Any]) -> bool:
                 first = rows[0] if first is None else first
                 apart = rows - first
                 count, total = count + len(rows), total + apart.sum(axis=0)
-                squares, lengths = squares + np.square(apart).sum(), lengths + np.square(rows).sum()
-        around = squares - (np.square(total).sum() / count if count else 0.0)
-        eps = max(rounding_of(layer.dtype) for layer in layers)
-        return bool(around <= eps**2 * lengths)
-
-
-def rounding_of(dtype: Any) -> float:
-    """What an encoder's arithmetic, and storing the result in this type, make of equal vectors, as a share of their length.
-
-    >>> rounding_of(np.dtype(np.float32)) < 4e-5 < rounding_of(np.dtype(np.float16))
-    True
-    """
-    return max(_NOISE * float(np.finfo(np.float32).eps), float(ml_dtypes.finfo(dtype).eps))
+                squares, lengths = squares + np.square(apart).sum(axis=0), lengths + np.square(rows).sum(axis=0)
+        around = squares - (np.square(total) / count if count else 0.0)
+        stored = max(float(ml_dtypes.finfo(layer.dtype).eps) for layer in layers)  # of each number by itself
+        return bool(np.maximum(around - stored**2 * lengths, 0).sum() <= ROUNDING**2 * np.sum(lengths))
 
 
 def collapse_reason(stores: Iterable[Activations], number: int) -> str:

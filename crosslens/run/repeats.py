@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 
 from crosslens.activations import Activations
-from crosslens.run.collapse import is_collapsed, rounding_of
+from crosslens.run.collapse import ROUNDING, is_collapsed
 from crosslens.run.probe_items import text_names
 
 __all__ = ["equal_rows", "groups_of", "repeated", "repeats_told", "sentence_groups", "store_groups"]
@@ -102,28 +103,34 @@ def equal_rows(layer: Any) -> np.ndarray:
     """
     n, d = layer.shape
     directions = np.random.default_rng(0xE0).normal(size=(d, _SHADOWS)) / np.sqrt(d)
-    shadows, near = np.empty((n, _SHADOWS)), np.empty(n)
+    shadows, lengths = np.empty((n, _SHADOWS)), np.empty(n)
     for start in range(0, n, _BLOCK):
         rows = np.asarray(layer[start : start + _BLOCK]).astype(np.float64)
-        shadows[start : start + _BLOCK], near[start : start + _BLOCK] = rows @ directions, np.linalg.norm(rows, axis=1)
-    near *= rounding_of(layer.dtype)
+        shadows[start : start + _BLOCK], lengths[start : start + _BLOCK] = rows @ directions, np.linalg.norm(rows, axis=1)
+    stored = float(ml_dtypes.finfo(layer.dtype).eps)
     order, found = np.argsort(shadows[:, 0], kind="stable"), np.arange(n)
-    within, step, active = 6 * near / np.sqrt(d), 1, np.arange(n)  # of a random direction, six standard deviations
+    within, step, active = 6 * (ROUNDING + stored) * lengths / np.sqrt(d), 1, np.arange(n)  # of a random direction, six standard deviations
     while len(active):
         active = active[active + step < n]
         one, other = order[active], order[active + step]
         close = shadows[other, 0] - shadows[one, 0] <= within[one]
         active, one, other = active[close], one[close], other[close]
         asked = (np.abs(shadows[other] - shadows[one]) <= within[one, None]).all(axis=1) & (found[one] != found[other])
-        same = [pair for pair in zip(one[asked].tolist(), other[asked].tolist(), strict=True) if _apart(layer, *pair) <= near[pair[0]]]
+        same = [
+            pair
+            for pair in zip(one[asked].tolist(), other[asked].tolist(), strict=True)
+            if _apart(layer, stored, *pair) <= ROUNDING * lengths[pair[0]]
+        ]
         if same:
             found = _joined(found, np.array(same))
         step += 1
     return found
 
 
-def _apart(layer: Any, one: int, other: int) -> float:
-    return float(np.linalg.norm(np.asarray(layer[one]).astype(np.float64) - np.asarray(layer[other]).astype(np.float64)))
+def _apart(layer: Any, stored: float, one: int, other: int) -> float:
+    """The distance of two rows, beyond one eps of the type that they are stored in of each number."""
+    rows = np.asarray(layer[[one, other]]).astype(np.float64)
+    return float(np.linalg.norm(np.maximum(np.abs(rows[0] - rows[1]) - stored * np.abs(rows).max(axis=0), 0)))
 
 
 def _joined(found: np.ndarray, pairs: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import json
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tests_run_helpers import context_stores, first_lines, store, word_store
@@ -10,6 +11,7 @@ from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError
 from crosslens.run import Study, run_study
+from crosslens.run.collapse import is_collapsed
 from crosslens.run.measures import language_id_scores, make_split, retrieval_scores
 from crosslens.run.repeats import equal_rows, groups_of, repeats_told, sentence_groups, store_groups
 from crosslens.score import read_scores
@@ -56,6 +58,14 @@ def test_equal_rows_are_those_that_differ_by_rounding(dtype):
     expected = np.arange(300)
     expected[100:150], expected[150:160] = np.arange(50), 7
     assert equal_rows(rows.astype(dtype)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16])
+def test_a_large_column_makes_no_rows_equal_in_half_precision(kind):
+    rows = np.random.default_rng(0).normal(size=(100, 24))
+    rows[:, 0] = 3000
+    rows[90:] = rows[:10]
+    assert equal_rows(rows.astype(kind)).tolist() == [*range(90), *range(10)] and not is_collapsed([rows.astype(kind)])
 
 
 def noise(folder, n, d, copies):

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from crosslens.alignment import exact_products
+from crosslens.alignment.neighbours import exact_products
 from crosslens.alignment.neighbours.exact_products import ExactRows, exact_pairs, exact_tile, slice_bits
 
 
