@@ -237,7 +237,7 @@ def test_a_write_that_fails_leaves_the_old_file_alone(vectors, tmp_path, monkeyp
 
 _PEAK = """
 import re, sys
-from crosslens import static_vectors
+from crosslens.readers import static_vectors
 
 def peak():  # bytes; getrusage would count the memory of the process that started this one
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read()).group(1)) * 1024
