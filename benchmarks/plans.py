@@ -20,7 +20,7 @@ from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.data import read_source
-from crosslens.models.training.loop import _prepare, train
+from crosslens.models.training.masked_lm import _prepare, train
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, resolve
 

@@ -122,7 +122,7 @@ def _recipe(shape: Shape, device: str, log_every: int, precision: str) -> Any:
         segments=2,
     )
     return TrainRecipe(
-        name=shape.name,
+        name=shape.name.replace(" ", "-"),
         sources=(Source(name="synthetic", texts={"und": "in memory"}),),
         units="stream",
         tlm_share=0.0,
@@ -162,54 +162,48 @@ def _text(shape: Shape) -> tuple[Any, Any]:
     return data, Vocabularies("joint", {"und": tokenizer}, {"und": np.arange(shape.vocab)}, {"und": shape.vocab})
 
 
-def _feed(recipe: Any, shape: Shape) -> Any:
+def _batches(recipe: Any, shape: Shape) -> Any:
     """The batches of our loop."""
-    from crosslens.models.training.loader import Feed
+    from crosslens.models.training.masked_batches import MaskedBatches
 
-    return Feed(recipe, *_text(shape))
+    return MaskedBatches(recipe, *_text(shape))
 
 
 def _run_crosslens(shape: Shape, device: str, steps: int, line: Connection, precision: str) -> None:
-    """The loop of ``crosslens train``, from the first step on; the pace is set where it asks for a batch."""
-    import math
-
+    """The loop of ``crosslens train``, from the first step on; the pace is set where it asks for a loss."""
     from crosslens.models.machine.distributed import join_world
-    from crosslens.models.training import loop as train
-    from crosslens.models.training.events import Events
-    from crosslens.models.training.optimisers import build_optimiser
+    from crosslens.models.training.loop import run_loop
+    from crosslens.models.training.masked_lm import MaskedLanguageModelling, build_model
 
     recipe = _recipe(shape, device, steps, precision)
-    feed = _feed(recipe, shape)
+    batches = _batches(recipe, shape)
     pace = _Pace(line, device)
 
-    class Paced:
-        """The feed, with a look at the clock."""
+    class Paced(MaskedLanguageModelling):
+        """The objective, with a look at the clock: a batch is one part."""
 
-        def __getitem__(self, step: int) -> Any:
+        def loss(self, *arguments: Any) -> Any:
             pace()
-            return feed[step]
+            return super().loss(*arguments)
 
     with tempfile.TemporaryDirectory() as name, join_world(device) as world:
-        model = train.build_model(recipe, feed.vocabularies).to(world.device)
-        optimiser = build_optimiser(model, recipe.optimisation)
-        memory = {"tokens": 0, "seconds": 0.0, "best": math.inf, "worse": 0, "stopped": False}
-        events = Events(Path(name), 0)
-        train._loop(train._Run(recipe, Path(name), {}, world, model, optimiser, Paced(), events, memory), model, 0)
+        model = build_model(recipe, batches.vocabularies).to(world.device)
+        run_loop(Paced(model, batches), recipe, Path(name), {}, world)
 
 
 def _run_bare(shape: Shape, device: str, steps: int, line: Connection, precision: str) -> None:
     """Nothing but the work that no training can do without, on batches that lie ready."""
     import torch
 
-    from crosslens.models.training import loop as train
+    from crosslens.models.training.masked_lm import build_model
     from crosslens.models.training.optimisers import build_optimiser
 
     recipe = _recipe(shape, device, steps, precision)
-    feed = _feed(recipe, shape)
+    made = _batches(recipe, shape)
     pace = _Pace(line, device)
-    model = train.build_model(recipe, feed.vocabularies).to(device).train()
+    model = build_model(recipe, made.vocabularies).to(device).train()
     optimiser = build_optimiser(model, recipe.optimisation)
-    batches = [feed[step] for step in range(8)]
+    batches = [made[step] for step in range(8)]
     ready = [{name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in batch.parts[0].items()} for batch in batches]
     for step in range(_FOREVER):
         pace()
@@ -301,7 +295,7 @@ def _contestant(who: str, shape: Shape, device: str, steps: int, threads: int, l
     import torch
     import transformers
 
-    from crosslens.models.training import loop as train
+    from crosslens.models.training import masked_lm as train
     from crosslens.progress import be_quiet
 
     del train

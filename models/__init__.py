@@ -7,10 +7,11 @@ From text to vectors, one file per arrow:
     data                         the files of a recipe -> streams
     batches, streams             (seed, epoch) -> the rows of a batch
     masking                      batch -> what the model sees and must predict
-    feed                         step -> tensors
+    masked_batches               step -> tensors
     encoder                      ids -> hidden states -> scores -> loss
+    objective, loop              what is minimised; the one loop that all trainings go through
+    masked_lm                    the objective of a recipe; a recipe -> a model folder
     optimisers                   step -> learning rate; AdamW, Adam, LAMB
-    train                        the loop
     validation                   perplexity, retrieval, alignment of token embeddings
     checkpoint, events           state <-> disk; the log
     interop, folder              our weights <-> a transformers folder, or a folder of all languages' parts

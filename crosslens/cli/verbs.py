@@ -65,7 +65,7 @@ def _study(what: Any, arguments: argparse.Namespace) -> None:
 
 def train(arguments: argparse.Namespace) -> None:
     """Train a recipe, or print it."""
-    from crosslens.models.training.loop import train as run
+    from crosslens.models.training.masked_lm import train as run
     from crosslens.models.training.settings import with_overrides
     from crosslens.recipes import load_recipe
 

@@ -76,7 +76,7 @@ def run_emergence(
     InputError: too few sentences.
     OutputError: the folder holds a run (without ``resume``), or another one.
     """
-    from crosslens.models.training.loop import train
+    from crosslens.models.training.masked_lm import train
 
     folder = Path(folder)
     seed = next(iter(recipes.values())).seed

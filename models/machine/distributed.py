@@ -14,7 +14,7 @@ import datetime
 import os
 import time
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,6 +24,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from crosslens.errors import CrosslensError, refuse
+from crosslens.models.network.encoder import Bank, Layer
 from crosslens.progress import be_quiet, is_quiet
 
 __all__ = ["World", "gathered", "join_world", "like", "spread", "whole"]
@@ -151,30 +152,18 @@ def _my_gpu() -> int:
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
-def spread(model: Any, world: World, *, one_language: bool) -> nn.Module:
-    """The model as its processes call it.
-
-    Parameters
-    ----------
-    one_language: every batch is of one language, so that all processes use the same parts.
-
-    Raises
-    ------
-    InputError: FSDP with parts that only some processes use.
-    """
+def spread(model: nn.Module, world: World) -> nn.Module:
+    """The model as its processes call it. What is divided is called by all of them in every step."""
     if world.size == 1:
-        return cast(nn.Module, model)
-    separate = bool(model.plan.separate)
+        return model
     if world.parallel == "ddp":
         # Where languages own parts, some of them are in no batch of a process: these gradients must be looked for.
-        return DistributedDataParallel(model, find_unused_parameters=separate)
-    if separate and not one_language:
-        refuse("parallel", "ddp where batches mix languages that own parts", "fsdp", 'use ddp, or batch_languages="one"')
-    for bank in model.encoder.banks:
-        for layer in bank.values():
-            fully_shard(layer)
+        owned = any(module.owned for module in model.modules() if isinstance(module, Bank))
+        return DistributedDataParallel(model, find_unused_parameters=owned)
+    for layer in [module for module in model.modules() if isinstance(module, Layer)]:
+        fully_shard(layer)
     fully_shard(model)
-    return cast(nn.Module, model)
+    return model
 
 
 @contextlib.contextmanager

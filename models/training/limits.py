@@ -62,20 +62,25 @@ _SHARE, _NONE_UP = Limits(0, 1), Limits(0, _MANY, whole=True)
 _EXPONENT = Limits(0, 5, also=-1, remedy="0.7 lifts what is rare, 1 keeps the text as it is, 0 or -1 draws evenly")
 _MOMENT = Limits(0, 1, below=True)
 
+_LOOP = {
+    "steps": _STEPS,
+    "seed": Limits(0, 2**32 - 1, whole=True, remedy="choose any such number: the same one gives the same result"),
+    "patience": Limits(0, _MANY, whole=True, remedy="0 never stops early"),
+    "log_every": _COUNT,
+    "validate_every": _COUNT,
+    "save_every": _COUNT,
+}
+
 LIMITS: Mapping[str, Mapping[str, Limits]] = {
+    "LoopSettings": _LOOP,
     "TrainRecipe": {
-        "steps": _STEPS,
+        **_LOOP,
         "batch_tokens": _COUNT,
         "tlm_share": Limits(0, 1, remedy="0.5 gives half of the steps to sentence pairs"),
         "sample_exponent": _EXPONENT,
         "max_length": Limits(1, 10**6, whole=True),
         "validation": _COUNT,
-        "seed": Limits(0, 2**32 - 1, whole=True, remedy="choose any such number: the same one gives the same result"),
         "accumulate": Limits(1, 10**6, whole=True),
-        "patience": Limits(0, _MANY, whole=True, remedy="0 never stops early"),
-        "log_every": _COUNT,
-        "validate_every": _COUNT,
-        "save_every": _COUNT,
     },
     "Source": {
         "id_column": Limits(-1, 10**6, whole=True, remedy="-1 says that there is none"),

@@ -15,7 +15,7 @@ from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.limits import check_numbers, shown
 from crosslens.models.training.masking import Masking
 
-__all__ = ["Optimisation", "Source", "TrainRecipe", "describe", "from_dict", "resolve", "resolve_rows", "with_overrides"]
+__all__ = ["LoopSettings", "Optimisation", "Source", "TrainRecipe", "describe", "from_dict", "resolve", "resolve_rows", "with_overrides"]
 
 _WARMUP, _TLM_SHARE = 500, 0.5  # where a recipe leaves them open and the run has room for them
 _LEAST_ROW = {"sentences": 1, "stream": 1, "packed": 3, "nsp": 5}  # tokens that a row must have room for
@@ -102,14 +102,51 @@ class Optimisation:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainRecipe:
-    """Everything that a training run depends on.
+class LoopSettings:
+    """What :mod:`crosslens.models.training.loop` must know of any training.
 
     Attributes
     ----------
     name: name of the run and of the encoder.
-    sources: the texts.
     steps: number of updates.
+    seed: seed of everything that is drawn.
+    precision: "float32", or "bfloat16" for products under autocast (weights and updates stay float32).
+    select: which weights become the finished model: "last", or "best" by what the objective measures in its validation.
+    patience: stop after this many validations without a better one; 0 never stops early.
+    tensorboard: also write TensorBoard events (extra ``tensorboard``).
+    log_every, validate_every, save_every: steps between log lines, validations and checkpoints.
+    optimisation: how weights are updated.
+    """
+
+    name: str
+    steps: int
+    seed: int = 0
+    precision: str = "float32"
+    select: str = "last"
+    patience: int = 0
+    tensorboard: bool = False
+    log_every: int = 100
+    validate_every: int = 1000
+    save_every: int = 500
+    optimisation: Optimisation = Optimisation()
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        check_name(self.name, "name")
+        if self.precision not in ("float32", "bfloat16"):
+            refuse("precision", "one of float32, bfloat16", repr(self.precision), "choose one of these")
+        if (warmup := self.optimisation.warmup_of(self.steps)) > self.steps:
+            remedy = f"lower it, to {Optimisation().warmup_of(self.steps)} say, or raise steps"
+            refuse("optimisation.warmup", f"at most steps = {self.steps} (the peak rate is never reached)", str(warmup), remedy)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainRecipe(LoopSettings):
+    """Everything that a training of a masked language model depends on: the settings of the loop, and these.
+
+    Attributes
+    ----------
+    sources: the texts.
     units: what a row of a batch is. "sentences": one sentence (or, with TLM, a pair). "stream": a stretch of the language's continuous
         text, sentences joined by [SEP] (Conneau & Lample 2019). "packed": whole sentences, each with its [CLS] and [SEP], as many as
         fit. "nsp": two segments, the second of which follows the first or not (Devlin et al. 2019), with that to be told.
@@ -123,23 +160,16 @@ class TrainRecipe:
     max_length: longest sentence in pieces; longer ones are left out and counted. For other units: tokens of a row.
     validation: sentences of each source that are held out; None: a tenth of the source, at most 300.
     exclude: files with sentences that must not be trained on (a test set, say).
-    seed: seed of everything that is drawn.
     accumulate: parts that a batch is computed in, one after the other: less memory, the same update.
-    precision: "float32", or "bfloat16" for products under autocast (weights and updates stay float32).
     recompute: compute activations again in the backward pass instead of keeping them (gradient checkpointing).
     compile: compile the layers with torch.compile.
     select: which weights become the finished model: "last"; "best", by held-out perplexity (geometric mean over languages); or the best
         by one language's (its code).
-    patience: stop after this many validations without a better one; 0 never stops early.
-    tensorboard: also write TensorBoard events (extra ``tensorboard``).
     half: store the finished model in float16 (half the size) instead of float32.
-    log_every, validate_every, save_every: steps between log lines, validations and checkpoints.
-    vocabulary, encoder, masking, optimisation: the parts' own settings; encoder.vocab_size follows the vocabulary learnt.
+    vocabulary, encoder, masking: the parts' own settings; encoder.vocab_size follows the vocabulary learnt.
     """
 
-    name: str
     sources: tuple[Source, ...]
-    steps: int
     units: str = "sentences"
     batch_languages: str = "one"
     sharing: str = ""
@@ -149,22 +179,13 @@ class TrainRecipe:
     max_length: int = 62
     validation: int | None = None
     exclude: tuple[str, ...] = ()
-    seed: int = 0
     accumulate: int = 1
-    precision: str = "float32"
     recompute: bool = False
     compile: bool = False
-    select: str = "last"
-    patience: int = 0
-    tensorboard: bool = False
     half: bool = False
-    log_every: int = 100
-    validate_every: int = 1000
-    save_every: int = 500
     vocabulary: Vocabulary = Vocabulary()
     encoder: EncoderConfig = EncoderConfig()
     masking: Masking = Masking()
-    optimisation: Optimisation = Optimisation()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -172,12 +193,10 @@ class TrainRecipe:
         return tuple(dict.fromkeys(language for source in self.sources for language in source.texts))
 
     def __post_init__(self) -> None:
-        check_numbers(self)
-        check_name(self.name, "name")
+        super().__post_init__()
         choices = {
             "units": ("sentences", "stream", "packed", "nsp"),
             "batch_languages": ("one", "mixed"),
-            "precision": ("float32", "bfloat16"),
         }
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -194,9 +213,6 @@ class TrainRecipe:
         if self.max_length + marks > self.encoder.max_positions:
             room = f"at most encoder.max_positions{' - 2' if marks else ''} = {self.encoder.max_positions - marks}"
             refuse("max_length", room, str(self.max_length), "lower it or raise encoder.max_positions")
-        if (warmup := self.optimisation.warmup_of(self.steps)) > self.steps:
-            remedy = f"lower it, to {Optimisation().warmup_of(self.steps)} say, or raise steps"
-            refuse("optimisation.warmup", f"at most steps = {self.steps} (the peak rate is never reached)", str(warmup), remedy)
 
 
 def resolve(recipe: TrainRecipe) -> TrainRecipe:

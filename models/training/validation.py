@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from crosslens.errors import TrainingError, refuse
 from crosslens.models.network.encoder import Group, MaskedLM
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.training.batches import Stream
-from crosslens.models.training.loader import Feed, tensors_of
+from crosslens.models.training.masked_batches import MaskedBatches, tensors_of
+from crosslens.models.training.objective import moved, need_number
 
-__all__ = ["choice_measure", "need_number", "token_alignment", "validate"]
+__all__ = ["choice_measure", "token_alignment", "validate"]
 
 _GROUP = 20  # pieces of about the same frequency
 
 
 @torch.no_grad()
-def validate(model: MaskedLM, feed: Feed, device: torch.device, copies: Mapping[str, str]) -> dict[str, Any]:
+def validate(model: MaskedLM, batches: MaskedBatches, device: torch.device, copies: Mapping[str, str]) -> dict[str, Any]:
     """Perplexity per language; retrieval of held-out pairs per layer; and, for copies of a language, alignment of the token embeddings.
 
     Parameters
@@ -36,10 +36,10 @@ def validate(model: MaskedLM, feed: Feed, device: torch.device, copies: Mapping[
     model.eval()
     sums: dict[str, list[float]] = {}
     retrieval = {}
-    for name, stream in feed.data.held_out.items():
+    for name, stream in batches.data.held_out.items():
         if len(stream.languages) == 1:
             total = sums.setdefault(stream.languages[0], [0.0, 0.0])
-            loss, count = _masked_loss(model, stream, feed, device)
+            loss, count = _masked_loss(model, stream, batches, device)
             total[0] += loss
             total[1] += count
         elif isinstance(stream, Stream) and len(stream.sides) == 2:
@@ -55,7 +55,7 @@ def validate(model: MaskedLM, feed: Feed, device: torch.device, copies: Mapping[
         found["alignment"] = {
             name: value
             for copy, original in copies.items()
-            for name, value in token_alignment(model, original, copy, *_twins(feed, original, copy)).items()
+            for name, value in token_alignment(model, original, copy, *_twins(batches, original, copy)).items()
         }
     return found
 
@@ -64,17 +64,6 @@ def choice_measure(found: Mapping[str, Any], select: str) -> float:
     """What the best checkpoint is chosen by: a language's perplexity, or the geometric mean over languages; lower is better."""
     perplexity = found["perplexity"]
     return perplexity[select] if select in perplexity else math.exp(sum(map(math.log, perplexity.values())) / len(perplexity))
-
-
-def need_number(what: str, value: float) -> None:
-    """Stop a training that has gone wrong.
-
-    Raises
-    ------
-    TrainingError: the value is not finite.
-    """
-    if not math.isfinite(value):
-        refuse(what, "a number", str(value), "lower optimisation.peak_rate; the last checkpoint is kept", TrainingError)
 
 
 def token_alignment(
@@ -118,30 +107,25 @@ def _by_frequency(nearest: np.ndarray, counts: np.ndarray) -> float:
     return float(((group[nearest] == group) / np.bincount(group)[group]).mean())
 
 
-def _twins(feed: Feed, language: str, copy: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _twins(batches: MaskedBatches, language: str, copy: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Token ids of the same pieces in a language and its copy, those that occur in the language's text, and how often they do."""
-    rows, copy_rows = (feed.vocabularies.tables[name][len(SPECIAL_TOKENS) :] for name in (language, copy))
-    counts = feed.data.counts[language][rows]
+    rows, copy_rows = (batches.vocabularies.tables[name][len(SPECIAL_TOKENS) :] for name in (language, copy))
+    counts = batches.data.counts[language][rows]
     occur = counts > 0
     return rows[occur], copy_rows[occur], counts[occur]
 
 
-def _masked_loss(model: MaskedLM, stream: Any, feed: Feed, device: torch.device) -> tuple[float, int]:
+def _masked_loss(model: MaskedLM, stream: Any, batches: MaskedBatches, device: torch.device) -> tuple[float, int]:
     """Sum of the losses over a held-out stream, masked the same way every time, and how many tokens were masked."""
-    seed, total, count = feed.recipe.seed, 0.0, 0
+    seed, total, count = batches.recipe.seed, 0.0, 0
     rng = np.random.default_rng([seed, 3])
     for items in stream.plan([seed, 3]):
         batch = stream.collate(items)
-        inputs, masked, labels = feed.masker(batch.ids, batch.languages, rng)
-        loss = model(**moved(tensors_of(batch, inputs, masked, labels, feed.recipe), device))
+        inputs, masked, labels = batches.masker(batch.ids, batch.languages, rng)
+        loss = model(**moved(tensors_of(batch, inputs, masked, labels, batches.recipe), device))
         total += (loss[0] if isinstance(loss, tuple) else loss).item()
         count += len(labels)
     return total, count
-
-
-def moved(tensors: Mapping[str, Any], device: torch.device) -> dict[str, Any]:
-    """The same arguments with their tensors on a device."""
-    return {name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value for name, value in tensors.items()}
 
 
 def _sentence_vectors(model: MaskedLM, stream: Stream, device: torch.device) -> list[Tensor]:

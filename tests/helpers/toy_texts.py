@@ -9,7 +9,7 @@ import numpy as np
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.text.vocabularies import Vocabularies
-from crosslens.models.training import loop as train
+from crosslens.models.training import masked_lm as train
 from crosslens.models.training.data import TrainingData, read_source
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, resolve
 

@@ -11,8 +11,8 @@ from crosslens import progress
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.saved.interop import export_model
 from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
-from crosslens.models.training import loop as train_module
-from crosslens.models.training.loop import train
+from crosslens.models.training import loop
+from crosslens.models.training.masked_lm import train
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -94,9 +94,9 @@ def stopped_at(monkeypatch, tmp_path):
                 raise KeyboardInterrupt
             return rate(now, *rest)
 
-        rate = train_module.learning_rate
+        rate = loop.learning_rate
         with monkeypatch.context() as patched:
-            patched.setattr(train_module, "learning_rate", learning_rate)
+            patched.setattr(loop, "learning_rate", learning_rate)
             with pytest.raises(KeyboardInterrupt):
                 train(recipe, tmp_path / folder)
         return tmp_path / folder

@@ -330,7 +330,7 @@ def test_the_command_line_draws_both_kinds(tmp_path: Path, capsys: pytest.Captur
 
 def test_training_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     trained = SimpleNamespace(train=lambda recipe, out, **_: Path(out) / "model")  # without it nothing here needs torch
-    monkeypatch.setitem(sys.modules, "crosslens.models.training.loop", trained)
+    monkeypatch.setitem(sys.modules, "crosslens.models.training.masked_lm", trained)
     folder = make_training(tmp_path / "run")
     text = tmp_path / "eng.txt"
     text.write_text("a line\n")

@@ -18,8 +18,8 @@ from toy_texts import toy_recipe
 
 from crosslens.errors import InputError, TrainingError, refuse
 from crosslens.models.network.encoder import EncoderConfig
-from crosslens.models.training import checkpoint
-from crosslens.models.training import loop as train
+from crosslens.models.training import checkpoint, loop
+from crosslens.models.training import masked_lm as train
 from crosslens.models.training.settings import TrainRecipe, with_overrides
 from crosslens.progress import is_quiet
 
@@ -50,11 +50,11 @@ def lay_trap(trap: str, rank: int):
     """Replace a function by one that fails in the middle of the training; returns what takes it away again."""
     what, _, step = trap.partition(" ")
     module, name = {
-        "kill": (train, "learning_rate"),
-        "stop": (train, "learning_rate"),
+        "kill": (loop, "learning_rate"),
+        "stop": (loop, "learning_rate"),
         "unreadable": (train, "read_source"),
         "full": (checkpoint, "write_json"),
-        "broken": (train, "Feed"),
+        "broken": (train, "MaskedBatches"),
         "seeds": (torch, "manual_seed"),
     }[what]
     function, seeds = getattr(module, name), []

@@ -20,9 +20,9 @@ from crosslens.models.machine import distributed
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.vocabularies import load_vocabularies
-from crosslens.models.training import loop as train
+from crosslens.models.training import masked_lm as train
 from crosslens.models.training.data import build_streams, read_source
-from crosslens.models.training.loader import Feed
+from crosslens.models.training.masked_batches import MaskedBatches
 
 FAST = [("shared", "ddp"), ("embeddings", "ddp"), ("all, mixed", "ddp"), ("pairs of segments", "ddp"), ("shared", "fsdp"), ("all", "fsdp")]
 SLOW = [
@@ -138,7 +138,7 @@ def languages_of_steps(texts, folder, name):
     recipe = recipe_of(texts, name)
     vocabularies = load_vocabularies(folder / "tokenizer")
     data = build_streams(recipe, {source.name: read_source(source) for source in recipe.sources}, vocabularies, folder / "tokens")
-    feeds = [Feed(recipe, data, vocabularies, rank, 2) for rank in (0, 1)]
+    feeds = [MaskedBatches(recipe, data, vocabularies, rank, 2) for rank in (0, 1)]
     return [
         [{group.language for part in feed[step].parts for group in part["groups"] if group.rows} for feed in feeds]
         for step in range(recipe.steps)

@@ -15,7 +15,7 @@ from crosslens.models.network.encoder import Group
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.saved.interop import import_model
 from crosslens.models.saved.native import export_view, load_model, save_model
-from crosslens.models.training.loop import build_model, train
+from crosslens.models.training.masked_lm import build_model, train
 from crosslens.models.training.settings import with_overrides
 
 UNITS = ("sentences", "stream", "packed")

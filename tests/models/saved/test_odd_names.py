@@ -20,7 +20,7 @@ from crosslens.models.saved.arrays import load_tensors
 from crosslens.models.saved.loading import load_encoder
 from crosslens.models.scoring.cloze import load_scorer
 from crosslens.models.text.tokenisation import load_tokenizer
-from crosslens.models.training.loop import train
+from crosslens.models.training.masked_lm import train
 
 ODD = os.fsdecode(b"caf\xe9")
 TEXT = ["the cat sat on the mat", "the dog ran"]

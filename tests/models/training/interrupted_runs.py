@@ -20,8 +20,8 @@ from toy_texts import deep, toy_recipe
 from crosslens import progress
 from crosslens.models.saved import interop
 from crosslens.models.text import vocabularies
-from crosslens.models.training import checkpoint
-from crosslens.models.training import loop as train
+from crosslens.models.training import checkpoint, loop
+from crosslens.models.training import masked_lm as train
 from crosslens.models.training.settings import TrainRecipe
 
 
@@ -59,19 +59,19 @@ def after(function, condition):
 
 def lay_trap(place: str) -> None:
     if place.startswith("step-"):
-        train.learning_rate = die_when(train.learning_rate, lambda step, *_: step == int(place.removeprefix("step-")))
+        loop.learning_rate = die_when(loop.learning_rate, lambda step, *_: step == int(place.removeprefix("step-")))
     elif place == "before-the-vocabulary-stands":
         vocabularies.write_json = die
     elif place == "in-the-second-checkpoint":
         checkpoint.write_json = die_when(checkpoint.write_json, lambda path, _: "step-00000020" in str(path))
     elif place == "between-log-and-checkpoint":
-        train.save_checkpoint = die_when(train.save_checkpoint, lambda _, step, *rest: step == 20)
+        loop.save_checkpoint = die_when(loop.save_checkpoint, lambda _, step, *rest: step == 20)
     elif place == "before-old-checkpoints-go":
         checkpoint.shutil.rmtree = die_when(checkpoint.shutil.rmtree, lambda path, *_: path.name == "step-00000010")
     elif place == "in-the-best":
         checkpoint.os.replace = die_when(checkpoint.os.replace, lambda _, path: Path(path).name == "best")
     elif place == "between-best-and-last":
-        train.save_best = after(train.save_best, lambda *_: True)
+        loop.save_best = after(loop.save_best, lambda *_: True)
     elif place == "in-the-export":
         interop.save_tokenizer = die
     else:

@@ -79,7 +79,7 @@ if __name__ == "__main__":
     recipe, base, seed, *jobs = sys.argv[1:]
     runs = Path(base)
     torch.optim.AdamW([torch.zeros(1)])  # imports half of torch, which every child would do anew
-    import crosslens.models.training.loop
+    import crosslens.models.training.masked_lm
     import crosslens.report  # noqa: F401
 
     began = time.monotonic()

@@ -14,7 +14,7 @@ from crosslens.files import sha256_file
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.training.checkpoint import latest_checkpoint, load_best, load_checkpoint, save_best, save_checkpoint
-from crosslens.models.training.loop import train
+from crosslens.models.training.masked_lm import train
 from crosslens.models.training.optimisers import build_optimiser
 from crosslens.models.training.settings import Optimisation, with_overrides
 

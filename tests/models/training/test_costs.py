@@ -10,8 +10,8 @@ from toy_texts import deep, prepared
 from crosslens.models.network.encoder import EncoderConfig, Group, MaskedLM
 from crosslens.models.network.surgery import freeze
 from crosslens.models.training.costs import Load, flops_per_token, peak_flops, step_flops
-from crosslens.models.training.loader import Feed
-from crosslens.models.training.loop import build_model
+from crosslens.models.training.masked_batches import MaskedBatches
+from crosslens.models.training.masked_lm import build_model
 
 
 def counted(model, **arguments):
@@ -77,7 +77,7 @@ def test_no_more_is_counted_than_a_real_step_does(toy, tmp_path, changes, wasted
     recipe = deep(toy, **changes)
     recipe = dataclasses.replace(recipe, encoder=dataclasses.replace(recipe.encoder, attention="eager", dropout=0.0))
     recipe, data, vocabularies = prepared(recipe, tmp_path)
-    model, feed = build_model(recipe, vocabularies), Feed(recipe, data, vocabularies)
+    model, feed = build_model(recipe, vocabularies), MaskedBatches(recipe, data, vocabularies)
     for number in range(3):
         step = feed[number]
         found, ours = counted(model, **step.parts[0]), step_flops(model, step.loads)

@@ -9,7 +9,7 @@ from toy_texts import log, weights
 
 from crosslens.errors import InputError
 from crosslens.models.training.events import Events, cut_log
-from crosslens.models.training.loop import train
+from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import with_overrides
 
 LINES = [{"step": 2, "tokens": 20, "loss": 3.5}, {"step": 4, "tokens": 40, "perplexity": {"eng": 7.5}, "retrieval": {"a b": [0.25, 0.5]}}]

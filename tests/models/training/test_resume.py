@@ -16,7 +16,7 @@ from crosslens.errors import OutputError, StoreError
 from crosslens.files import lock_folder
 from crosslens.models.saved import arrays
 from crosslens.models.training.checkpoint import latest_checkpoint
-from crosslens.models.training.loop import train
+from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import with_overrides
 
 SEED = int(os.environ.get("CROSSLENS_KILL_SEED") or random.SystemRandom().randrange(10**6))

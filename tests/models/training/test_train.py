@@ -16,11 +16,11 @@ import crosslens
 from crosslens import progress
 from crosslens.errors import InputError, TrainingError
 from crosslens.models.network.encoder import MaskedLM
-from crosslens.models.training import loop as train_module
+from crosslens.models.training import masked_lm as train_module
 from crosslens.models.training.checkpoint import latest_checkpoint
 from crosslens.models.training.data import held_out_size
 from crosslens.models.training.estimate import estimate
-from crosslens.models.training.loop import train
+from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import Source, TrainRecipe, resolve, with_overrides
 from crosslens.recipes import load_recipe
 

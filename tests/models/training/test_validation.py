@@ -15,17 +15,18 @@ from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
-from crosslens.models.training.loader import Feed
-from crosslens.models.training.loop import build_model, train
+from crosslens.models.training.masked_batches import MaskedBatches
+from crosslens.models.training.masked_lm import build_model, train
+from crosslens.models.training.objective import need_number
 from crosslens.models.training.settings import Source, with_overrides
-from crosslens.models.training.validation import choice_measure, need_number, token_alignment, validate
+from crosslens.models.training.validation import choice_measure, token_alignment, validate
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
 def source(toy, tmp_path_factory):
-    return Feed(*prepared(toy, tmp_path_factory.mktemp("tokens")))
+    return MaskedBatches(*prepared(toy, tmp_path_factory.mktemp("tokens")))
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_each_language_of_each_unit_is_measured_alone(toy, tmp_path, units):
     changes = {"encoder.segments": 2, "encoder.next_sentence": True} if units == "nsp" else {}
     recipe = with_overrides(deep(toy, sharing="monolingual", batch_languages="mixed"), {"units": units, "encoder.layers": 1, **changes})
     recipe, data, vocabularies = prepared(recipe, tmp_path)
-    model, feed = build_model(recipe, vocabularies), Feed(recipe, data, vocabularies)
+    model, feed = build_model(recipe, vocabularies), MaskedBatches(recipe, data, vocabularies)
     before = validate(model, feed, CPU, {})["perplexity"]
     with torch.no_grad():
         model.encoder.token.of("nld").weight.zero_()
@@ -154,7 +155,7 @@ def test_what_frequency_alone_would_give_is_the_mean_over_shuffles_among_like_pi
 @pytest.mark.parametrize("mode", ["separate", "disjoint"])
 def test_a_copy_is_aligned_when_its_rows_are_its_originals(toy, tmp_path, mode):
     recipe, data, vocabularies = prepared(with_copy(toy, tmp_path, mode), tmp_path)
-    model, feed, copies = build_model(recipe, vocabularies), Feed(recipe, data, vocabularies), recipe.vocabulary.copies
+    model, feed, copies = build_model(recipe, vocabularies), MaskedBatches(recipe, data, vocabularies), recipe.vocabulary.copies
     chance = validate(model, feed, CPU, copies)["alignment"]
     n = chance["eng>eng-x"]["n"]
     occurring = (data.counts["eng"][vocabularies.tables["eng"]][len(SPECIAL_TOKENS) :] > 0).sum()
@@ -194,5 +195,5 @@ def test_what_is_no_number_is_refused(value):
 
 
 def test_what_is_measured_does_not_depend_on_the_parts_of_a_batch(source, model):
-    cut = Feed(dataclasses.replace(source.recipe, accumulate=7), source.data, source.vocabularies)
+    cut = MaskedBatches(dataclasses.replace(source.recipe, accumulate=7), source.data, source.vocabularies)
     assert validate(model, cut, CPU, {}) == validate(model, source, CPU, {})

@@ -17,34 +17,29 @@ from crosslens.models.training.batches import Batch, schedule
 from crosslens.models.training.costs import Load
 from crosslens.models.training.data import TrainingData
 from crosslens.models.training.masking import Masker, Pieces
+from crosslens.models.training.objective import Step
 from crosslens.models.training.settings import TrainRecipe
 
-__all__ = ["Feed", "Step", "make_masker", "tensors_of"]
+__all__ = ["MaskedBatches", "MaskedStep", "make_masker", "tensors_of"]
 
 _IGNORED = -100  # torch's cross-entropy passes over this label
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-    """One update's batch.
+class MaskedStep(Step):
+    """One update's masked batch; ``predicted`` counts its masked tokens.
 
     Attributes
     ----------
-    parts: what this process computes, one after the other: the arguments of the model's ``forward``.
-    predicted: masked tokens of the whole batch, over all processes.
     rows: rows of the whole batch.
-    tokens: its tokens without padding.
     loads: language to what its rows cost (:mod:`crosslens.models.training.costs`).
     """
 
-    parts: list[dict[str, Any]]
-    predicted: int
     rows: int
-    tokens: int
     loads: dict[str, Load]
 
 
-class Feed:
+class MaskedBatches:
     """The batches of a run.
 
     Parameters
@@ -58,7 +53,7 @@ class Feed:
         self.which, self.turn = schedule(data.probabilities, recipe.steps, recipe.seed)
         self._plans: dict[int, tuple[int, int, list[np.ndarray]]] = {}  # stream -> epoch, first turn of it, its batches
 
-    def __getitem__(self, step: int) -> Step:
+    def __getitem__(self, step: int) -> MaskedStep:
         which, turn = int(self.which[step]), int(self.turn[step])
         batch = self.data.streams[which].collate(self._items(which, turn))
         masked = self.masker(batch.ids, batch.languages, np.random.default_rng([self.recipe.seed, 1, step]))
@@ -67,7 +62,7 @@ class Feed:
             tensors_of(batch, *masked, self.recipe, part=number * self.size + self.rank, parts=all_parts)
             for number in range(self.recipe.accumulate)
         ]
-        return Step(mine, len(masked[2]), len(batch.ids), int(batch.lengths.sum()), self._loads(batch, masked[1]))
+        return MaskedStep(mine, len(masked[2]), int(batch.lengths.sum()), len(batch.ids), self._loads(batch, masked[1]))
 
     def _loads(self, batch: Batch, masked: np.ndarray) -> dict[str, Load]:
         """Language to the load of the rows that begin in it: these use its parts."""

@@ -7,8 +7,8 @@ from safetensors.torch import load_file
 from toy_texts import deep, log, prepared
 from transformers import AutoModelForMaskedLM
 
-from crosslens.models.training.loader import Feed
-from crosslens.models.training.loop import build_model
+from crosslens.models.training.masked_batches import MaskedBatches
+from crosslens.models.training.masked_lm import build_model
 from crosslens.models.training.settings import with_overrides
 
 TENSORS = ("ids", "positions", "masked", "labels")
@@ -17,7 +17,7 @@ TENSORS = ("ids", "positions", "masked", "labels")
 @pytest.fixture(scope="module")
 def source(toy, tmp_path_factory):
     """The toy run's feed, made anew."""
-    return Feed(*prepared(toy, tmp_path_factory.mktemp("tokens")))
+    return MaskedBatches(*prepared(toy, tmp_path_factory.mktemp("tokens")))
 
 
 def shape_of(recipe, units):
@@ -29,15 +29,15 @@ def shape_of(recipe, units):
 def test_a_batch_depends_on_its_step_alone(source):
     """Asked for in another order, by a feed that has just been made: what resuming does."""
     in_order = [source[step] for step in range(30)]
-    fresh = Feed(source.recipe, source.data, source.vocabularies)
+    fresh = MaskedBatches(source.recipe, source.data, source.vocabularies)
     for step in (29, 3, 17, 3, 0):
-        one = fresh[step] if step != 17 else Feed(source.recipe, source.data, source.vocabularies)[17]
+        one = fresh[step] if step != 17 else MaskedBatches(source.recipe, source.data, source.vocabularies)[17]
         assert (one.predicted, one.rows, one.tokens) == (in_order[step].predicted, in_order[step].rows, in_order[step].tokens), step
         assert all(torch.equal(one.parts[0][name], in_order[step].parts[0][name]) for name in TENSORS), step
 
 
 def test_an_epoch_that_is_over_can_be_asked_for_again(toy, source):
-    long = Feed(with_overrides(toy, {"steps": 400}), source.data, source.vocabularies)
+    long = MaskedBatches(with_overrides(toy, {"steps": 400}), source.data, source.vocabularies)
     first = long[0].parts[0]["ids"].clone()
     assert long._items(int(long.which[399]), int(long.turn[399])) is not None and long._plans[int(long.which[399])][0] >= 2
     for step in range(399, 300, -1):
@@ -48,7 +48,7 @@ def test_an_epoch_that_is_over_can_be_asked_for_again(toy, source):
 def test_masks_are_drawn_anew_in_every_step_and_for_every_seed(source, toy):
     masks = []
     for seed in (toy.seed, toy.seed + 1):
-        feed = Feed(with_overrides(source.recipe, {"seed": seed}), source.data, source.vocabularies)
+        feed = MaskedBatches(with_overrides(source.recipe, {"seed": seed}), source.data, source.vocabularies)
         feed._items = lambda *_: np.arange(8)
         feed.which[:] = 0
         masks += [tuple(feed[step].parts[0]["masked"].tolist()) for step in range(6)]
@@ -56,7 +56,7 @@ def test_masks_are_drawn_anew_in_every_step_and_for_every_seed(source, toy):
 
 
 def test_a_stream_gives_every_sentence_once_before_any_comes_twice(toy, source):
-    long = Feed(with_overrides(toy, {"steps": 400}), source.data, source.vocabularies)
+    long = MaskedBatches(with_overrides(toy, {"steps": 400}), source.data, source.vocabularies)
     for which, stream in enumerate(source.data.streams):
         steps = np.flatnonzero(long.which == which)
         items = np.concatenate([long._items(which, int(long.turn[step])) for step in steps])
@@ -91,9 +91,9 @@ def test_the_parts_of_all_processes_have_the_loss_and_the_gradients_of_the_batch
                 total += loss.item()
         return total, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
-    expected, gradients = result([Feed(recipe, data, vocabularies)[0]])
+    expected, gradients = result([MaskedBatches(recipe, data, vocabularies)[0]])
     cut = with_overrides(recipe, {"accumulate": accumulate})
-    steps = [Feed(cut, data, vocabularies, rank, size)[0] for rank in range(size)]
+    steps = [MaskedBatches(cut, data, vocabularies, rank, size)[0] for rank in range(size)]
     assert all(len(step.parts) == accumulate for step in steps)
     if accumulate == 40:
         assert steps[0].rows < 40
@@ -106,7 +106,7 @@ def test_the_parts_of_all_processes_have_the_loss_and_the_gradients_of_the_batch
 @pytest.mark.parametrize("units", ["sentences", "stream", "packed", "nsp"])
 def test_groups_say_which_rows_and_masked_tokens_are_whose(toy, tmp_path, units):
     recipe, data, vocabularies = prepared(shape_of(toy, units), tmp_path)
-    for part in Feed(with_overrides(recipe, {"accumulate": 2}), data, vocabularies)[1].parts:
+    for part in MaskedBatches(with_overrides(recipe, {"accumulate": 2}), data, vocabularies)[1].parts:
         length, start = part["ids"].shape[1], 0
         assert [group.language for group in part["groups"]] == ["eng", "nld"]
         for group in part["groups"]:
