@@ -33,9 +33,12 @@ def killed(tmp_path_factory):
     """The folder with the runs that were killed, by name; the texts lie beside them."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "texts").mkdir()
-    here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), *sys.path]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(here / "interrupted_runs.py"), str(folder / "texts"), str(folder), *AT.values()]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(interrupted_runs.__file__).parent), *sys.path]),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, interrupted_runs.__file__, str(folder / "texts"), str(folder), *AT.values()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.splitlines() == [f"{name} killed" for name in AT.values()], done.stdout + done.stderr
     return folder
