@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float, Shaped
 
+from crosslens.data_frames import need_pandas
 from crosslens.errors import StoreError, refuse
 from crosslens.files import write_whole
 
@@ -117,6 +118,21 @@ class Outcomes:
         """Mean outcome of the measured items; NaN if there are none."""
         there = self.outcome[self.measured]
         return float(there.mean()) if len(there) else float("nan")
+
+    def __repr__(self) -> str:
+        where = [str(value) for value in (self.encoder, self.condition, self.part) if value is not None]
+        where += [] if self.layer is None else [f"layer {self.layer}"]
+        mean = f"mean {self.mean:.3f}" if self.measured.any() else "none measured"
+        return f"Outcomes({', '.join([self.task, *where])}: {self.quantity} of {len(self):,} items, {mean})"
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame with a row per item: item, item_id, group, outcome, gold, predicted.
+
+        Raises
+        ------
+        InputError: pandas is not installed; the message names the command.
+        """
+        return need_pandas().DataFrame({name: getattr(self, name) for name in _ITEM})
 
 
 def item_ids(items: Iterable[Sequence[Any]]) -> Shaped[np.ndarray, " n"]:

@@ -104,8 +104,8 @@ class Score:
     seed: seed of whatever was drawn at random.
     details: anything else that is needed to understand the number.
 
-    >>> Score(quantity="accuracy", value=0.5, n=4, task="language_id").as_dict()["layer"] is None
-    True
+    >>> Score(quantity="accuracy", value=0.5, n=40, low=0.35, high=0.65, layer=3, task="language_id", condition="random_encoder")
+    Score(accuracy 0.500 [0.350, 0.650], n 40, layer 3, random_encoder, language_id)
     """
 
     quantity: str
@@ -126,6 +126,14 @@ class Score:
     def __post_init__(self) -> None:
         if self.quantity not in QUANTITIES:
             refuse("quantity", f"one of {', '.join(sorted(QUANTITIES))}", quote(self.quantity), "use a declared quantity")
+
+    def __repr__(self) -> str:
+        within = "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        layers = [str(layer) for layer in dict.fromkeys((self.layer, self.other_layer)) if layer is not None]
+        ways = [way for way in (self.source, self.target) if way is not None]
+        where = [f"layer {' and '.join(layers)}"] * bool(layers) + [" → ".join(ways)] * bool(ways)
+        about = [part for part in (*where, self.condition, self.task, self.encoder) if part]
+        return f"Score({', '.join([f'{self.quantity} {self.value:.3f}{within}', f'n {self.n:,}', *about])})"
 
     def as_dict(self) -> dict[str, Any]:
         """The measurement as a flat dictionary, keys in their fixed order."""

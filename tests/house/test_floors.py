@@ -1,5 +1,7 @@
 """Who imports whom, and what is loaded when: the contracts hold, can be broken, and light doors stay light."""
 
+import ast
+import importlib
 import os
 import shutil
 import subprocess
@@ -78,6 +80,33 @@ for name, unwanted in {STAGES!r}:
     run = clean_python(code)
     assert run.stderr == ""
     assert run.stdout.splitlines() == [f"{name} brought []" for name, _ in STAGES]
+
+
+def test_the_front_door_shows_everything_and_loads_nothing():
+    code = f"""
+import sys, crosslens
+print("crosslens" in dir(crosslens), sorted(dir(crosslens)) == sorted(crosslens.__all__), *sorted({{*{HEAVY!r}}} & set(sys.modules)))
+crosslens.read_text, crosslens.Corpus
+print(*sorted({{*{HEAVY!r}}} & set(sys.modules)))
+crosslens.Procrustes, crosslens.align, crosslens.Activations
+print("torch" in sys.modules)
+"""
+    run = clean_python(code)
+    assert run.stderr == "" and run.stdout.splitlines() == ["False True", "", "False"]
+
+
+def test_every_name_of_the_front_door_leads_to_what_type_checkers_see():
+    import crosslens
+
+    tree = ast.parse((ROOT / "crosslens" / "__init__.py").read_text(encoding="utf-8"))
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {name.name: node.module for node in checked.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    assert sorted([*seen, "__version__"]) == sorted(crosslens.__all__) == sorted(dir(crosslens))
+    for name, module in seen.items():
+        assert getattr(crosslens, name) is getattr(importlib.import_module(str(module)), name), name
+        assert (getattr(crosslens, name).__doc__ or "").count("\n") > 3 or name == "CrosslensError", f"help({name}) says nothing"
+    with pytest.raises(AttributeError, match=r"no attribute 'steady'"):
+        crosslens.steady  # noqa: B018
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["study", "--help"]])

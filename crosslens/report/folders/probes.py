@@ -41,6 +41,7 @@ __all__ = [
     "in_words",
     "load_probe_runs",
     "of_seeds",
+    "probe_runs_of",
     "task_title",
 ]
 
@@ -274,7 +275,13 @@ def load_probe_runs(folders: Sequence[str | Path]) -> ProbeRuns:
         if path.resolve() in [other.resolve() for other in paths[:place]]:
             refuse("folders", "different runs", f"{path} twice", "name each run once")
     configs = [_config(path) for path in paths]
-    scores = [[*map(_shown, first_seed(read_scores(p / "scores.jsonl"), _settings(c)))] for p, c in zip(paths, configs, strict=True)]
+    scores = [first_seed(read_scores(path / "scores.jsonl"), _settings(config)) for path, config in zip(paths, configs, strict=True)]
+    return probe_runs_of(paths, configs, scores)
+
+
+def probe_runs_of(paths: list[Path], configs: list[dict[str, Any]], scores: Sequence[Sequence[Score]]) -> ProbeRuns:
+    """The measurements of each run, indexed for the report."""
+    scores = [[*map(_shown, rows)] for rows in scores]
     runs = ProbeRuns(paths, configs, _subjects(paths, scores), {}, {}, [], 0, Counter())
     for subject in runs.subjects:
         runs.cells[subject], runs.pair_rows[subject] = {}, []

@@ -15,7 +15,7 @@ from crosslens.errors import refuse
 from crosslens.files import read_json
 from crosslens.score import Score, read_scores
 
-__all__ = ["CONTROL_OF", "Curve", "Study", "clear_of", "load_study"]
+__all__ = ["CONTROL_OF", "Curve", "Study", "clear_of", "load_study", "study_of"]
 
 Curve = dict[int, Score]  # layer -> measurement
 
@@ -121,7 +121,11 @@ def load_study(folder: str | Path) -> Study:
         if not (folder / name).is_file():
             refuse("folder", f"a run folder with {name}", f"{folder} without it", "name a folder that crosslens study has written")
     config = read_json(folder / "config.json", dict, "run the study again")
-    scores = list(read_scores(folder / "scores.jsonl"))
+    return study_of(list(read_scores(folder / "scores.jsonl")), config, folder)
+
+
+def study_of(scores: list[Score], config: dict[str, Any], folder: Path) -> Study:
+    """Measurements, indexed for the report."""
     index: dict[_Key, dict[tuple[int, int], Score]] = {}
     repeated, undrawn = 0, Counter[str]()
     for score in _spread_layers(scores):

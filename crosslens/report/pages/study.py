@@ -3,17 +3,18 @@
 from pathlib import Path
 
 from crosslens.report.folders.study import Study, load_study
+from crosslens.report.parts.curves import Curves
 from crosslens.report.parts.drawing import plain_style
 from crosslens.report.parts.layout import Numbering, document, figure, headline
 from crosslens.report.parts.wording import count_of, join, language, named, plural, text
-from crosslens.report.sections.language_id import language_id_findings, language_id_overview, language_id_section, language_id_sentence
+from crosslens.report.sections.language_id import language_id_curves, language_id_findings, language_id_section, language_id_sentence
 from crosslens.report.sections.provenance import encoders, provenance_section
-from crosslens.report.sections.retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
-from crosslens.report.sections.similarity import similarity_findings, similarity_overview, similarity_section, similarity_sentence
-from crosslens.report.sections.words import WORD_TASKS, words_findings, words_overview, words_section, words_sentence
+from crosslens.report.sections.retrieval import retrieval_curves, retrieval_findings, retrieval_section, retrieval_sentence
+from crosslens.report.sections.similarity import similarity_curves, similarity_findings, similarity_section, similarity_sentence
+from crosslens.report.sections.words import WORD_TASKS, words_curves, words_findings, words_section, words_sentence
 from crosslens.score import few_pairs
 
-__all__ = ["study_page"]
+__all__ = ["study_curves", "study_page"]
 
 
 def study_page(folder: str | Path) -> str:
@@ -69,10 +70,15 @@ def _headline(study: Study, numbering: Numbering) -> str:
     return headline(_title(study), _overview(study, numbering), told, _facts(study), _notes(study), findings, nothing)
 
 
+def study_curves(study: Study) -> list[Curves]:
+    """What was measured by layer, a panel for each."""
+    found = [retrieval_curves(study), *words_curves(study), similarity_curves(study), language_id_curves(study)]
+    return [part for part in found if part is not None]
+
+
 def _overview(study: Study, numbering: Numbering) -> str:
     """One figure with a panel for each thing that was measured; empty where nothing was."""
-    panels = [retrieval_overview(study, numbering), *words_overview(study, numbering), similarity_overview(study, numbering)]
-    panels = [part for part in (*panels, language_id_overview(study, numbering)) if part]
+    panels = [part.panel(numbering) for part in study_curves(study)]
     reading = (
         "the output of each layer (0 = embeddings) is measured on its own; a curve is the mean over all languages, directions or pairs, "
         "and a band its 95 % interval, where there is one. A coloured curve says something about training where it lies clearly above "

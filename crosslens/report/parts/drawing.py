@@ -30,7 +30,9 @@ __all__ = [
     "Style",
     "colour_bar",
     "curve_panel",
+    "draw_line",
     "heat_panel",
+    "layer_axes",
     "line_of",
     "plain_style",
     "scale_ends",
@@ -182,6 +184,16 @@ def curve_panel(key: str, label: str, lines: Sequence[Line], limits: tuple[float
     level: where to draw a thin dotted line, the chance level.
     """
     figure, axes = _axes(WIDTH, 236.0, 54.0, 44.0, WIDTH - 64, 182.0)
+    layer_axes(axes, lines, limits, y_label)
+    if level is not None:
+        axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
+    for line in lines:
+        draw_line(axes, line)
+    return _svg(figure, key, label)
+
+
+def layer_axes(axes: Axes, lines: Sequence[Line], limits: tuple[float, float], y_label: str) -> None:
+    """Axes for curves over layers; parameters as for :func:`curve_panel`."""
     last = int(max((layer for line in lines for layer in line.places), default=0))
     axes.set(xlim=(-0.2 - last / 60, last + 0.2 + last / 60), ylim=limits, xlabel="layer (0 = embeddings)", ylabel=y_label)
     axes.set_xticks(_layer_ticks(last + 1))
@@ -190,14 +202,10 @@ def curve_panel(key: str, label: str, lines: Sequence[Line], limits: tuple[float
     axes.set_axisbelow(True)
     if limits[0] < -0.05:
         axes.axhline(0, color="#b4b9bf", linewidth=0.8)
-    if level is not None:
-        axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
-    for line in lines:
-        _draw(axes, line)
-    return _svg(figure, key, label)
 
 
-def _draw(axes: Axes, line: Line) -> None:
+def draw_line(axes: Axes, line: Line) -> None:
+    """Draw a line into axes, with its band."""
     style, gaps = line.style, len(line.places) == 1 or bool(np.isnan(line.values).any())
     if style.band and len(line.low):
         axes.fill_between(line.places, line.low, line.high, color=style.colour, alpha=0.16, linewidth=0)
@@ -265,7 +273,7 @@ def _series(axes: Axes, lines: Sequence[Line], x_label: str, axis: Axis, level: 
     if level is not None:
         axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
     for line in lines:
-        _draw(axes, line)
+        draw_line(axes, line)
 
 
 def _places(count: int, layers: bool) -> Sequence[int]:

@@ -1,14 +1,16 @@
 """Language identification in the report: how well the language can be read off each layer."""
 
+import dataclasses
 import math
 
 from crosslens.report.folders.study import Curve, Study
-from crosslens.report.parts.drawing import Style, curve_panel, line_of
-from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
+from crosslens.report.parts.curves import Curves
+from crosslens.report.parts.drawing import Style, line_of
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, section, table, value_cell
 from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
 from crosslens.selection import best_layer
 
-__all__ = ["language_id_findings", "language_id_overview", "language_id_section", "language_id_sentence"]
+__all__ = ["language_id_curves", "language_id_findings", "language_id_section", "language_id_sentence"]
 
 _TASK = "language_id"
 _QUANTITIES = {"accuracy": ("Accuracy", "accuracy (fraction of sentences)"), "macro_f1": ("Macro F1", "macro F1 (mean over languages)")}
@@ -71,13 +73,9 @@ def language_id_section(study: Study, numbering: Numbering) -> str:
     return section("language-id", title, drawn, folded("All numbers", _table(study)), told=told)
 
 
-def language_id_overview(study: Study, numbering: Numbering) -> str:
-    """Accuracy by layer, as a panel for the top of the page; empty where nothing was measured."""
-    curves = _curves(study, "accuracy")
-    if not curves[None]:
-        return ""
-    entries = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name]]
-    return _panel(study, numbering, "accuracy", "Language identification", legend(entries, sticky=False))
+def language_id_curves(study: Study) -> Curves | None:
+    """Accuracy by layer; None where nothing was measured."""
+    return _quantity_curves(study, "accuracy", "Language identification") if _curves(study, "accuracy")[None] else None
 
 
 def language_id_sentence(study: Study) -> str:
@@ -94,7 +92,8 @@ def language_id_sentence(study: Study) -> str:
 
 
 def _figure(study: Study, numbering: Numbering) -> str:
-    panels = [_panel(study, numbering, quantity, name) for quantity, (name, _) in _QUANTITIES.items() if _curves(study, quantity)[None]]
+    shown = [(quantity, name) for quantity, (name, _) in _QUANTITIES.items() if _curves(study, quantity)[None]]
+    panels = [dataclasses.replace(_quantity_curves(study, *one), key=()).panel(numbering) for one in shown]
     curves = _curves(study, "accuracy")
     entries = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name] or study.curve(_TASK, "macro_f1", name)]
     reading = (
@@ -104,7 +103,7 @@ def _figure(study: Study, numbering: Numbering) -> str:
     return figure(numbering, "Language identification by layer.", reading, legend(entries, sticky=False), panels)
 
 
-def _panel(study: Study, numbering: Numbering, quantity: str, title: str, key: str = "") -> str:
+def _quantity_curves(study: Study, quantity: str, title: str) -> Curves:
     """The curves of one quantity with its controls."""
     curves, (name, axis) = _curves(study, quantity), _QUANTITIES[quantity]
     scores = [score for curve in curves.values() for score in curve.values()]
@@ -115,8 +114,8 @@ def _panel(study: Study, numbering: Numbering, quantity: str, title: str, key: s
     gaps = not_computed(
         (_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)
     )
-    picture = curve_panel(numbering.panel(), label, lines, (-0.025, 1.02), axis)
-    return panel(title, count_of(scores), picture, missing=gaps, key=key)
+    key = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name]]
+    return Curves(title, count_of(scores), label, lines, key, (-0.025, 1.02), axis, gaps)
 
 
 def _table(study: Study) -> str:

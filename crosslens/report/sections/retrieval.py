@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslens.report.folders.study import CONTROL_OF, Curve, Study, clear_of
+from crosslens.report.parts.curves import Curves
 from crosslens.report.parts.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends, upper_limit
 from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.parts.wording import count_of, decimal, join, language, missing_reason, paragraph, plural, spread, tag, text
 from crosslens.score import Score
 from crosslens.selection import Best, best_layer, chosen_layer
 
-__all__ = ["retrieval_findings", "retrieval_overview", "retrieval_section", "retrieval_sentence"]
+__all__ = ["retrieval_curves", "retrieval_findings", "retrieval_section", "retrieval_sentence"]
 
 _TASK, _QUANTITY = "sentence_retrieval", "precision_at_1"
 _NAMES = {
@@ -168,21 +169,20 @@ def _told(study: Study) -> str:
     return "" if best is None else f"mean P@1 {decimal(best.mean)} at layer {best.layer}"
 
 
-def retrieval_overview(study: Study, numbering: Numbering) -> str:
-    """The mean over all directions by layer, as a panel for the top of the page; empty where nothing was measured."""
+def retrieval_curves(study: Study) -> Curves | None:
+    """The mean over all directions by layer; None where nothing was measured."""
     curves = {condition: _mean_curve(study, condition) for condition in _STYLES}
     scores = [score for curve in curves.values() for score in curve.values()]
     if not scores:
-        return ""
+        return None
     top, n = upper_limit(curves.values()), count_of(scores)
     lines = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
     said = [f"{_NAMES[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, curve in curves.items() if (b := best_layer([curve]))]
     many = len(study.directions())
     over = f"Mean over {plural(many, 'direction')} of retrieval" if many > 1 else "Retrieval"
     label = f"{over} P@1 by layer, {n}. {'. '.join(said)}."
-    picture = curve_panel(numbering.panel(), label, lines, (-0.025 * top, 1.01 * top), "P@1 (fraction of sentences)")
-    key = legend([(_STYLES[c], words) for c, words in _NAMES.items() if curves[c]], sticky=False)
-    return panel("Sentence retrieval", n, picture, key=key)
+    key = [(_STYLES[c], words) for c, words in _NAMES.items() if curves[c]]
+    return Curves("Sentence retrieval", n, label, lines, key, (-0.025 * top, 1.01 * top), "P@1 (fraction of sentences)")
 
 
 def _mean_curve(study: Study, condition: str) -> Curve:

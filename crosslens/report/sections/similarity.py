@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from crosslens.report.folders.study import Curve, Study, clear_of
+from crosslens.report.parts.curves import Curves
 from crosslens.report.parts.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends
 from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.parts.wording import (
@@ -25,7 +26,7 @@ from crosslens.report.parts.wording import (
 from crosslens.score import QUANTITIES, Score
 from crosslens.selection import Best, best_layer
 
-__all__ = ["similarity_findings", "similarity_overview", "similarity_section", "similarity_sentence"]
+__all__ = ["similarity_curves", "similarity_findings", "similarity_section", "similarity_sentence"]
 
 _TASK = "similarity"
 _QUANTITIES = {"debiased_linear_cka": "debiased", "linear_cka": "biased"}
@@ -107,11 +108,11 @@ def similarity_section(study: Study, numbering: Numbering) -> str:
     return section("similarity", "Similarity of representations", drawn, folded("All numbers", _table(study, best.layer)), told=told)
 
 
-def similarity_overview(study: Study, numbering: Numbering) -> str:
-    """The mean over all pairs by layer, as a panel for the top of the page; empty where nothing was measured."""
+def similarity_curves(study: Study) -> Curves | None:
+    """The mean over all pairs by layer; None where nothing was measured."""
     main = _main_quantity(study)
     if main is None:
-        return ""
+        return None
     quantity, word = main[0], _QUANTITIES[main[0]]
     curves = {condition: _mean_curve(study, quantity, condition) for condition in _COLOURS}
     scores = [score for curve in curves.values() for score in curve.values()]
@@ -120,11 +121,9 @@ def similarity_overview(study: Study, numbering: Numbering) -> str:
     n, many = count_of(scores), len(study.pairs(_TASK))
     over = f"Mean over {plural(many, 'pair')} of linear CKA" if many > 1 else "Linear CKA"
     limits = _span(end for score in scores for end in (score.value, score.low, score.high))
-    picture = curve_panel(
-        numbering.panel(), f"{over}, {word}, by layer, {n}. {'. '.join(said)}.", lines, limits, f"linear CKA, {word} (no unit)"
-    )
-    key = legend([(_look(c), _CONDITIONS[c]) for c in reversed(_COLOURS) if curves[c]], sticky=False)
-    return panel("Similarity", n, picture, key=key)
+    label = f"{over}, {word}, by layer, {n}. {'. '.join(said)}."
+    key = [(_look(c), _CONDITIONS[c]) for c in reversed(_COLOURS) if curves[c]]
+    return Curves("Similarity", n, label, lines, key, limits, f"linear CKA, {word} (no unit)")
 
 
 def _mean_curve(study: Study, quantity: str, condition: str | None) -> Curve:

@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping
 
 from crosslens.report.folders.study import Curve, Study
-from crosslens.report.parts.drawing import Line, Style, curve_panel, line_of, upper_limit
-from crosslens.report.parts.layout import Numbering, legend, not_computed, panel, section, table, value_cell
+from crosslens.report.parts.curves import Curves
+from crosslens.report.parts.drawing import Line, Style, line_of, upper_limit
+from crosslens.report.parts.layout import Numbering, not_computed, section, table, value_cell
 from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
 from crosslens.selection import best_layer
 
-__all__ = ["WORD_TASKS", "words_findings", "words_overview", "words_section", "words_sentence"]
+__all__ = ["WORD_TASKS", "words_curves", "words_findings", "words_section", "words_sentence"]
 
 WORD_TASKS = ("word_translation", "contextual_word_retrieval")
 _STYLES = {
@@ -72,11 +73,11 @@ def words_section(study: Study, numbering: Numbering) -> str:
     return section("words", "Words", words, _table(curves))
 
 
-def words_overview(study: Study, numbering: Numbering) -> list[str]:
-    """Words found by layer, a panel for each direction, for the top of the page."""
+def words_curves(study: Study) -> list[Curves]:
+    """Words found by layer, for each direction."""
     curves = _curves(study)
     top = upper_limit(curve for group in curves.values() for curve in group.values())
-    return [_panel(numbering, way, group, (-0.025 * top, 1.01 * top)) for (_, way), group in curves.items()]
+    return [_direction(way, group, (-0.025 * top, 1.01 * top)) for (_, way), group in curves.items()]
 
 
 def words_sentence(study: Study) -> str:
@@ -94,7 +95,7 @@ def _called(way: _Pair) -> str:
     return " → ".join(map(language, way))
 
 
-def _panel(numbering: Numbering, way: _Pair, curves: dict[str, Curve], limits: tuple[float, float]) -> str:
+def _direction(way: _Pair, curves: dict[str, Curve], limits: tuple[float, float]) -> Curves:
     lines: list[Line] = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
     scores = [score for curve in curves.values() for score in curve.values()]
     said = []
@@ -105,9 +106,8 @@ def _panel(numbering: Numbering, way: _Pair, curves: dict[str, Curve], limits: t
     gaps = [(_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)]
     n, names = count_of(scores), _called(way)
     label = f"P@1 of words by layer, {names}, {n}. {'. '.join(said)}."
-    picture = curve_panel(numbering.panel(), label, lines, limits, "P@1 (fraction of words)")
-    key = legend([(style, _NAMES[condition]) for condition, style in _STYLES.items() if curves[condition]], sticky=False)
-    return panel(f"Words, {names}", n, picture, missing=not_computed(gaps), key=key)
+    key = [(style, _NAMES[condition]) for condition, style in _STYLES.items() if curves[condition]]
+    return Curves(f"Words, {names}", n, label, lines, key, limits, "P@1 (fraction of words)", not_computed(gaps))
 
 
 def _table(curves: Mapping[tuple[str, _Pair], dict[str, Curve]]) -> str:

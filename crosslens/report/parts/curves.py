@@ -1,0 +1,83 @@
+"""Curves over layers with all that is said of them: as a panel of a page, or as a picture of its own."""
+
+import dataclasses
+import io
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from crosslens.report.parts.drawing import Line, Style, curve_panel, draw_line, layer_axes, plain_style
+from crosslens.report.parts.layout import Numbering, legend, panel
+
+__all__ = ["Curves", "LayerFigure", "curves_figure"]
+
+_WIDTH, _HEIGHT = 4.4, 3.6  # inches, of one panel
+_MOST_COLUMNS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Curves:
+    """What one panel shows.
+
+    Attributes
+    ----------
+    title: what was measured. n: the number of items, in words.
+    label: what the picture shows, for readers who cannot see it.
+    lines: the first is drawn lowest. key: the look of each line, and what it is.
+    limits: ends of the vertical axis. y_label: what that measures, with its unit.
+    missing: sentences on what could not be computed.
+    """
+
+    title: str
+    n: str
+    label: str
+    lines: Sequence[Line]
+    key: Sequence[tuple[Style, str]]
+    limits: tuple[float, float]
+    y_label: str
+    missing: Sequence[str] = ()
+
+    def panel(self, numbering: Numbering) -> str:
+        """The panel of a page, as HTML, with a legend of its own."""
+        picture = curve_panel(numbering.panel(), self.label, self.lines, self.limits, self.y_label)
+        return panel(self.title, self.n, picture, missing=self.missing, key=legend(self.key, sticky=False))
+
+
+class LayerFigure(Figure):
+    """A figure of matplotlib that notebooks show, whether or not pyplot has been imported."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
+def curves_figure(parts: Sequence[Curves]) -> LayerFigure:
+    """Panels side by side, black on white, for a paper or a notebook.
+
+    Parameters
+    ----------
+    parts: at least one.
+    """
+    columns = min(len(parts), _MOST_COLUMNS)
+    rows = -(-len(parts) // columns)
+    with plain_style():
+        figure = LayerFigure(figsize=(_WIDTH * columns, _HEIGHT * rows), facecolor="white")
+        figure.set_layout_engine("constrained", w_pad=0.14, h_pad=0.1)
+        for place, part in enumerate(parts, 1):
+            _draw(figure.add_subplot(rows, columns, place), part)
+    return figure
+
+
+def _draw(axes: Axes, part: Curves) -> None:
+    layer_axes(axes, part.lines, part.limits, part.y_label)
+    for line in part.lines:
+        draw_line(axes, line)
+    drawn = {line.style: handle for line, handle in zip(part.lines, axes.get_lines()[-len(part.lines) :], strict=True)}
+    looks = [look for look, _ in part.key if look in drawn]
+    axes.set_title(f"{part.title}, {part.n}", fontsize=11, loc="left")
+    axes.legend(
+        [drawn[look] for look in looks], [name for look, name in part.key if look in drawn],
+        loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=9, frameon=False,
+    )  # fmt: skip
