@@ -151,7 +151,7 @@ def train(
     >>> cl.load_encoder(run.model).layers
     2
     """
-    from crosslens.models.training.loop import train as run_training
+    from crosslens.models.training.masked_lm import train as run_training
     from crosslens.models.training.settings import TrainRecipe, with_overrides
     from crosslens.recipes import load_recipe
 
