@@ -1,19 +1,26 @@
 """What can be read off vectors: small supervised questions, each with the controls that give its answer meaning.
 
-This room takes arrays and labels and gives arrays or small result objects. It knows
-nothing of models, and importing it loads no torch; what needs a model takes a callable.
+``probes.tasks`` says what is asked, ``probes.methods`` takes arrays and labels and gives arrays or small result objects. This room
+knows nothing of models, and importing it loads no torch; what needs a model takes a callable.
 
-    linear, layer_probe      a linear classifier for one layer, and for all layers at once (solver, rows, refit, fitted: how)
-    regression               ridge regression of numbers on all layers; number_probes scores it
-    mlp_probe, layer_mix     a classifier with one hidden layer; one classifier on a learnt mix of layers
-    evaluation               probes of every layer with all their controls (parts: which items train, choose and test)
-    controls, control_tasks  what is reached without the vectors: majority, shuffled labels, random labels of word types
-    description_length       how many bits the labels take, given the vectors
-    paired_tests             two layers, or two models, on the same items
-    language_id              which language a sentence vector comes from; surface_baselines, softmax_by_adam beside it
-    wic, scws                whether words mean the same in two contexts, and how alike they are
-    structural               syntax trees as distances and depths; structural_scores judges them
-    minimal_pairs            grammatical against ungrammatical; marvin_linzen makes such pairs
+    tasks/task, tasks/items                   what a task declares, and the items of each kind of task
+    tasks/catalogue                           all tasks, one file and one line each
+    tasks/data_folder, tasks/treebanks        where their files are found
+    methods/linear/linear                     a linear classifier for one layer
+    methods/linear/layer_probe                the same for all layers at once (linear/solver, linear/refit, rows: how)
+    methods/linear/regression                 ridge regression of numbers on all layers; number_probes scores it
+    methods/linear/mlp_probe                  a classifier with one hidden layer
+    methods/linear/layer_mix                  one classifier on a learnt mix of layers
+    methods/evaluation                        probes of every layer with all their controls
+    methods/splits                            which items train, choose and test
+    methods/controls, methods/control_tasks   majority, shuffled labels, random labels of word types
+    methods/surface_baselines                 what the letters alone say
+    methods/description_length                how many bits the labels take, given the vectors
+    methods/paired_tests                      two layers, or two models, on the same items
+    methods/language_id                       which language a sentence vector comes from
+    methods/wic, methods/scws                 whether words mean the same in two contexts, and how alike they are
+    methods/structural                        syntax trees as distances and depths; structural_scores judges them
+    methods/minimal_pairs                     grammatical against ungrammatical; marvin_linzen makes such pairs
 """
 
 if __name__ != "crosslens.probes":

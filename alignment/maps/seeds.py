@@ -127,7 +127,8 @@ def unsupervised_seed(x: ArrayLike, y: ArrayLike, vocabulary: int = 4000, k: int
 
     Parameters
     ----------
-    x: shape (n, d), the most frequent words first. y: shape (m, e), likewise; e need not be d.
+    x: shape (n, d), the most frequent words first.
+    y: shape (m, e), likewise; e need not be d.
     vocabulary: how many rows of each side are used, at least k; the smaller side's number where it has fewer.
     k: neighbours of CSLS.
 

@@ -13,7 +13,8 @@ r_T(x) is the mean cosine of x and its ``neighbourhood`` nearest rows of all of 
 the sum, too, is over all rows of x. All are higher for closer pairs. CSLS and the margin distance order alike.
 
 Scores are float64 and computed from single pairs wherever rounding could change an order: equal ones are ordered by the lower index,
-whatever the number of threads (:mod:`crosslens.alignment.neighbours.tiles`). The sums of inverted softmax alone are accurate to single precision only.
+whatever the number of threads (:mod:`crosslens.alignment.neighbours.tiles`). The sums of inverted softmax alone are
+accurate to single precision only.
 
 What is usual takes one pass over all products, the scores a second one. Where the products of the rows that ask take up to 512 MB they are
 kept from the first for the second; more are computed again.

@@ -11,8 +11,8 @@ index. The answers depend on the vectors alone, not on tiles, threads or BLAS.
 Rows that are equal to the last bit (crawled text repeats itself, and an encoder that has collapsed gives one vector for all) are looked
 up once, and compete once; what is found is handed out to all of them. Where many partners differ by less than rounding of float32, those
 around the k-th best are narrowed down by a product in float64 first. Where that cannot tell them apart either, all pairs of a tile are
-scored exactly, by a few products more (:mod:`crosslens.alignment.neighbours.exact_products`): nearly equal rows cost a multiple of random ones that
-does not grow with the rows.
+scored exactly, by a few products more (:mod:`crosslens.alignment.neighbours.exact_products`): nearly equal rows cost a
+multiple of random ones that does not grow with the rows.
 """
 
 import contextlib

@@ -106,7 +106,8 @@ def minibatch_cka(x: ArrayLike, y: ArrayLike, *, batch: int = 256) -> float:
     """The estimate of linear CKA from batches of rows: debiased HSIC is averaged over batches before the ratio is taken.
 
     It is what remains of debiased CKA when only a batch is seen at a time; the larger the batch, the closer it is. With a
-    batch of n rows it *is* the debiased CKA. Where all rows can be seen, :func:`crosslens.alignment.similarity.cka_stream.linear_cka_encoders`
+    batch of n rows it *is* the debiased CKA. Where all rows can be seen,
+    :func:`crosslens.alignment.similarity.cka_stream.linear_cka_encoders`
     and :class:`crosslens.alignment.similarity.cka_stream.LinearCKAStream` give the exact value, in a single pass, too.
 
     Parameters

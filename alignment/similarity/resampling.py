@@ -98,7 +98,8 @@ def cka_intervals(found: Products, debiased: Float[np.ndarray, "m m"]) -> Float[
 
     Notes
     -----
-    Simulated coverage (tests/alignment/similarity/test_interval_coverage.py): with n = 200 and 2,000 items 93 to 98 %, from independent sides,
+    Simulated coverage (tests/alignment/similarity/test_interval_coverage.py): with n = 200 and 2,000 items 93 to 98 %, from
+    independent sides,
     whose interval ends at 0 on one side, to a true value of .98; with heavy-tailed rows (t with 5 degrees of freedom) of a spectrum
     of 1 / k, and with a weak relation of such a spectrum, 90 to 93 % at n = 200 and 94 to 96 % from n = 2,000. Of unrelated sides
     whose heavy-tailed lengths and such a spectrum are shared 88 to 92 %, at n = 2,000 still: their eighth moments are infinite.

@@ -80,7 +80,8 @@ class Scws:
     def corpora(self) -> tuple[Corpus, Corpus]:
         """The first and the second contexts as two corpora with one word per text, the one that was marked.
 
-        Row i of both is item i. Extracted with ``unit="word"`` they give the vectors that :func:`crosslens.probes.methods.scws.scws` compares.
+        Row i of both is item i. Extracted with ``unit="word"`` they give the vectors that
+        :func:`crosslens.probes.methods.scws.scws` compares.
         Contexts are some 50 words before and after the word: an encoder of short inputs reads them through windows.
         """
         first, second = (

@@ -99,7 +99,8 @@ def retrieval_scores(
     Parameters
     ----------
     control: "random_encoder" when the activations are of a re-initialised encoder.
-    by: what sentences are compared by (:mod:`crosslens.alignment.neighbours.csls`); hubs are taken into account among the sentences that compete.
+    by: what sentences are compared by (:mod:`crosslens.alignment.neighbours.csls`); hubs are taken into account among the
+        sentences that compete.
     on_train: also the same on the training part alone, within each half of it, by the rotation of the other half, to choose a layer by;
         of the part "train" in the details. No held-out sentence takes part.
     hits: keep the outcome of each held-out sentence in the details, for :func:`crosslens.run.comparison.compare_with_controls`.

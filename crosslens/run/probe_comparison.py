@@ -33,8 +33,8 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
 
     What is right or wrong is compared by McNemar's test, with groups of items (words of a sentence, say) that stand and fall together;
     cosines by the difference of their Spearman correlations with the ratings. A row has the condition "paired_test", and in its
-    details the fields of :class:`crosslens.probes.methods.paired_tests.PairedTest` that fit. Where a test cannot be made (too few items) the value
-    is NaN, with the reason; two that share no items are not compared.
+    details the fields of :class:`crosslens.probes.methods.paired_tests.PairedTest` that fit. Where a test cannot be made
+    (too few items) the value is NaN, with the reason; two that share no items are not compared.
 
     Parameters
     ----------

@@ -122,7 +122,8 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
     Parameters
     ----------
     copies: how many re-initialised copies of each are to be measured. The dtype does not depend on how many there are beyond the first.
-    loading: arguments of :func:`crosslens.models.saved.loading.load_encoder`: device, whether an encoder's own code may be run, and the language
+    loading: arguments of :func:`crosslens.models.saved.loading.load_encoder`: device, whether an encoder's own code may be
+        run, and the language
         of those that are told one.
 
     Raises

@@ -51,7 +51,8 @@ class Text:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Arguments of :func:`crosslens.models.extraction.extract.extract`: sentences and words are read through windows where they are too long
+        """Arguments of :func:`crosslens.models.extraction.extract.extract`: sentences and words are read through windows
+        where they are too long
         for the encoder; of a pair, which cannot be, the vector in front of it ([CLS]) is kept, or the mean over all of its tokens."""
         if self.unit == "pair":
             return {"unit": "pair", "second": self.second, "pool": self.pool, "special_tokens": True, "long_input": "truncate"}

@@ -124,7 +124,8 @@ def gold_of_links(x: Activations, y: Activations, links: np.ndarray, split: Spli
 
     Parameters
     ----------
-    links: (k, 3) sentence, word of x in it, word of y in it, each from 0, as :func:`crosslens.alignment.words.links.read_pharaoh` gives them.
+    links: (k, 3) sentence, word of x in it, word of y in it, each from 0, as
+        :func:`crosslens.alignment.words.links.read_pharaoh` gives them.
     split: which sentences are learnt from.
     possible: (l, 3) links that may be found; without them, those of ``links`` alone.
 

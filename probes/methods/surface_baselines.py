@@ -29,7 +29,8 @@ class BaselineResult:
     Attributes
     ----------
     name: what was trained.
-    answers: what it answered, as the single layer of :class:`crosslens.probes.methods.evaluation.Answers`: F1 per label, macro F1, confusion,
+    answers: what it answered, as the single layer of :class:`crosslens.probes.methods.evaluation.Answers`: F1 per label,
+        macro F1, confusion,
         and the outcome of each text for paired tests.
     unseen: label -> how many test texts have it; training does not have these, and they count as wrong.
     """

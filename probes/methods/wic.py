@@ -126,7 +126,8 @@ def wic(
     parts: "train" and at least one more, "dev" and "test" say.
     representation: one of :data:`REPRESENTATIONS`.
     random_encoder: the same parts as vectors of an encoder of this shape whose weights are random: what tokens alone tell.
-    penalties: values of C to choose from, the inverse strength of the L2 penalty; see :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`.
+    penalties: values of C to choose from, the inverse strength of the L2 penalty; see
+        :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`.
     held_out: share of the training items on which the penalty is chosen; not used for a threshold or a single penalty.
     seed: draws the held-out items and the control's shuffled answers.
 

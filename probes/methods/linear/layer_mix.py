@@ -144,7 +144,8 @@ class MixProbe(BaseEstimator):
 
     Parameters
     ----------
-    penalties: inverse strengths C to choose from, as of :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`: the most accurate on the
+    penalties: inverse strengths C to choose from, as of :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`:
+        the most accurate on the
         development part, of such the one with the lower mean surprise there, of equal ones the strictest.
 
     Attributes

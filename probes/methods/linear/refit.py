@@ -19,7 +19,8 @@ class LayerProbes:
     Parameters
     ----------
     penalties: shape (L,), one for each layer, as the probe takes it.
-    probe: :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`, or :class:`crosslens.probes.methods.linear.regression.LayerRidge` for numbers.
+    probe: :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`, or
+        :class:`crosslens.probes.methods.linear.regression.LayerRidge` for numbers.
 
     >>> x = np.array([[0.0, 1.0], [0.2, 1.1], [1.0, 0.9], [1.2, 1.0]])
     >>> probes = LayerProbes([1.0, 0.1]).fit([x, x], ["de", "de", "fr", "fr"])

@@ -1,4 +1,4 @@
-"""Hostile recipes, token files, vocabularies, checkpoints and model folders: as tests/readers/test_fuzz_readers.py, for what needs torch."""
+"""Hostile recipes, token files, vocabularies, checkpoints and model folders: as in tests/readers, for what needs torch."""
 
 import json
 import os

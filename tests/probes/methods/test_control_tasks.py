@@ -32,7 +32,10 @@ def test_neither_order_nor_company_of_types_matters():
 
 
 def test_neither_does_the_seed_of_hashes():
-    code = "from crosslens.probes.methods.control_tasks import control_labels; print(control_labels(list('abcdefgh'), list('xyz'), 5).tolist())"
+    code = (
+        "from crosslens.probes.methods.control_tasks import control_labels; "
+        "print(control_labels(list('abcdefgh'), list('xyz'), 5).tolist())"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "1"})
     assert run.stdout == f"{control_labels(list('abcdefgh'), list('xyz'), 5).tolist()}\n"
     assert os.environ.get("PYTHONHASHSEED") != "1"
