@@ -28,6 +28,8 @@ What they lean on:
     network/shape, network/sharing          what an encoder can be, and what languages share
     network/surgery                         who owns which parameters; freezing, plugging in
     saved/model_files, saved/arrays         which files of a model folder are read; tensors as they are stored
+    saved/model_languages                   models that are told the language of their input
+    saved/xlm_tokeniser                     XLM's own tokeniser, with the characters of each subword
     machine/distributed, machine/threads    several processes, several threads
 """
 
