@@ -166,6 +166,13 @@ def test_every_quantity_of_a_score_is_in_the_glossary():
 
 # What a fence reads that its reader has: by document, the code that makes it, beside the fence that begins with this line.
 _STAND_INS = {
+    "import crosslens as cl": """
+import shutil
+from crosslens.recipes.quickstart import DATA
+shutil.copytree(DATA / "tiny-encoder", "xlm-roberta-base")
+for name in ("eng", "fra"):
+    shutil.copy(DATA / "corpus" / f"{name}.txt", ".")
+""",
     "from crosslens.activations import Activations, join": """
 import numpy as np
 from crosslens.activations_writer import ActivationsWriter
