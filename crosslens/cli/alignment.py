@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.cli.arguments import LANGUAGE, fraction, whole_number
+from crosslens.cli.arguments import LANGUAGE, add_common
 from crosslens.cli.stores import PlannedRun, common_fields, open_stores, parallel_stores, print_scores
 from crosslens.cli.table import format_table
 from crosslens.cli.vectors import align_vectors
@@ -23,8 +23,8 @@ BY = ("cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance")  
 
 def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentParser) -> None:
     """What ``crosslens align`` and ``crosslens compare`` take."""
-    align.add_argument("x", metavar="X", help="a store of activations: sentences, types or words; or LANGUAGE=FILE of word vectors")
-    align.add_argument("y", metavar="Y", help="another of the same kind; of sentences, row i of both is the same sentence")
+    stores = "two stores of activations: of sentences (row i of both is the same one), types or words; or LANGUAGE=FILE of word vectors"
+    align.add_argument("stores", nargs=2, metavar="STORE", help=stores)
     align.add_argument("--dictionary", metavar="FILE", help="for types and vectors: word pairs, `source target` a line, to learn from")
     align.add_argument("--test", metavar="FILE", help="for types and vectors: pairs to judge by (default: a part of --dictionary)")
     align.add_argument("--start", choices=STARTS[1:], help="for vectors: learn without a dictionary, from spelling or nothing")
@@ -33,28 +33,25 @@ def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentPars
     align.add_argument("--links", metavar="FILE", help="for words in context: links (0-0 1-2), a line a sentence (Pharaoh format)")
     align.add_argument("--lowercase", action="store_true", help="for types: read the dictionaries in lower case")
     align.add_argument("--by", choices=BY, help="how they are looked up (default: cosine for sentences, csls for types, words and vectors)")
-    align.add_argument(
-        "--train-fraction", type=fraction, default=0.5, metavar="F", help="share of the sentences to fit on (default: %(default)s)"
-    )
+    add_common(align, "train-fraction")
     compare.add_argument("stores", nargs="+", metavar="STORE", help="two or more stores of the same items: of languages, or of encoders")
     compare.add_argument("--also", default="", metavar="LIST", help="other measures of the same layers, such as svcca,rsa")
     for verb in (align, compare):
-        verb.add_argument("--out", metavar="DIR", help="write scores.jsonl and a report with figures to this folder")
-        verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
-        verb.add_argument("--json", action="store_true", help="print JSON lines instead of a table")
+        add_common(verb, "out", help="write scores.jsonl and a report with figures to this folder")
+        add_common(verb, "seed", "json")
 
 
 def align(arguments: argparse.Namespace) -> None:
     """Print retrieval between two stores before and after Procrustes: of sentences, of word types, or of words in context."""
     be_quiet(arguments.quiet)
-    if all(LANGUAGE.fullmatch(name) and not Path(name).exists() for name in (arguments.x, arguments.y)):
+    if all(LANGUAGE.fullmatch(name) and not Path(name).exists() for name in arguments.stores):
         arguments.by = arguments.by or "csls"
         align_vectors(arguments)
         return
     for name in ("start", "method"):
         if getattr(arguments, name) is not None:
             refuse("arguments", f"--{name} with LANGUAGE=FILE of word vectors only", f"stores and --{name}", "see crosslens align --help")
-    unit = open_stores([arguments.x, arguments.y])[0].unit
+    unit = open_stores(arguments.stores)[0].unit
     needed = {"type": "dictionary", "embedding": "dictionary", "word": "links"}.get(unit)
     for name in ("dictionary", "test", "links"):
         given = getattr(arguments, name) is not None
@@ -67,7 +64,7 @@ def align(arguments: argparse.Namespace) -> None:
     elif needed:
         _align_words(arguments)
     else:
-        refuse(arguments.x, "a store of sentences, types or words", f"one of {unit}s", "extract with another --unit")
+        refuse(arguments.stores[0], "a store of sentences, types or words", f"one of {unit}s", "extract with another --unit")
 
 
 def _align_sentences(arguments: argparse.Namespace) -> None:
@@ -76,7 +73,7 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
     from crosslens.run.repeats import repeats_told, store_groups
     from crosslens.run.similarities import correlation_scores
 
-    x, y = parallel_stores([arguments.x, arguments.y])
+    x, y = parallel_stores(arguments.stores)
     groups, common = store_groups([x, y]), common_fields([x, y], arguments.seed)
     split = make_split(x.n, arguments.train_fraction, arguments.seed, groups)
     run = _plan("align", arguments, [x, y], {"train_fraction": arguments.train_fraction, "by": arguments.by})
@@ -104,7 +101,7 @@ def _align_sentences(arguments: argparse.Namespace) -> None:
 def _align_words(arguments: argparse.Namespace) -> None:
     from crosslens.run.word_alignment import gold_of_dictionaries, gold_of_links, split_dictionary, word_scores
 
-    x, y = open_stores([arguments.x, arguments.y])
+    x, y = open_stores(arguments.stores)
     if x.language == y.language:
         refuse("stores", "a language of its own for each", f"{x.language}, {y.language}", "extract each text under its own code")
     settings: dict[str, Any] = {"by": arguments.by}

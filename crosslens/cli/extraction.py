@@ -6,31 +6,24 @@ import re
 from pathlib import Path
 from typing import Any
 
-from crosslens.cli.arguments import by_language, whole_number
+from crosslens.cli.arguments import add_common, by_language, encoders_by_language, whole_number
 from crosslens.corpus import Corpus, open_text, read_dataset, read_tsv
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
 from crosslens.readers.words import read_conllu, read_words, segment
 
-__all__ = ["TRUST", "add_arguments", "extract"]
+__all__ = ["add_arguments", "extract"]
 
-TRUST = "run the Python code that comes with the encoder, which can do anything on this machine"
-DEVICE = "where encoders run: cpu, cuda, cuda:1 or mps (default: cpu)"
-LANGUAGE = "what an encoder that is told its input's language (XLM) is told (default: each text's own)"
 _UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens extract`` takes."""
     add = parser.add_argument
-    add("encoder", help="model folder or hub name")
-    add(
-        "text",
-        nargs="+",
-        metavar="LANGUAGE=FILE",
-        help="UTF-8 text, a sentence per line; or .conllu; or .jsonl with text and words; or hf:PATH, a data set",
-    )
-    add("--out", required=True, metavar="DIR", help="folder; each text becomes DIR/LANGUAGE")
+    add_common(parser, "encoder", required=True)
+    kinds = "UTF-8 text, a sentence per line; or .conllu; or .jsonl with text and words; or hf:PATH, a data set"
+    add_common(parser, "text", required=True, help=kinds)
+    add_common(parser, "out", required=True, help="folder; each text becomes DIR/LANGUAGE")
     add(
         "--unit",
         choices=_UNITS,
@@ -56,19 +49,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--long", choices=("window", "truncate"), default="window", help="input beyond the encoder's longest (default: %(default)s)")
     add("--lowercase", action="store_true", help='types: count "Bank" and "bank" as one')
     add("--min-count", type=int, default=1, metavar="N", help="types: leave out rarer words")
-    add("--language", metavar="NAME", help=LANGUAGE)
+    add_common(parser, "language")
     add("--revision", metavar="NAME", help="commit, tag or branch of an encoder on the hub")
     add("--random-seed", type=whole_number, metavar="SEED", help="re-initialise the encoder at random from this seed (a control)")
-    add("--device", default="cpu", metavar="DEVICE", help=DEVICE)
+    add_common(parser, "device")
     add("--precision", choices=("float32", "bfloat16"), default="float32", help="numbers that are computed with (default: %(default)s)")
     add("--restart", action="store_true", help="delete what a run that was stopped has left half written, and begin anew")
-    add("--trust-remote-code", action="store_true", help=TRUST)
+    add_common(parser, "trust-remote-code")
 
 
 def extract(arguments: argparse.Namespace) -> None:
     """Write the activations of each text, once all texts are known to be fit."""
     layers = _layers(arguments.layers)
-    texts = {language: _read(path, language, arguments) for language, path in by_language(arguments.text, "TEXT").items()}
+    paths = by_language(arguments.text, "--text")
+    names = encoders_by_language(arguments.encoder, paths)
+    texts = {language: _read(path, language, arguments) for language, path in paths.items()}
     from crosslens.activations_writer import ActivationsWriter
     from crosslens.files import make_folder
     from crosslens.models.extraction.extract import check_text, store_settings
@@ -86,22 +81,24 @@ def extract(arguments: argparse.Namespace) -> None:
         settings: dict[str, Any] = {"random_seed": arguments.random_seed, "device": device, "precision": arguments.precision}
         settings |= {"revision": arguments.revision, "language": arguments.language}
         with world.together():
-            encoder = load_encoder(arguments.encoder, trust_remote_code=arguments.trust_remote_code, **settings)
+            trusted = arguments.trust_remote_code
+            loaded = {name: load_encoder(name, trust_remote_code=trusted, **settings) for name in dict.fromkeys(names.values())}
+            encoders = {language: loaded[names.get(language, names.get("*", ""))] for language in texts}
             for language, (corpus, second) in texts.items():  # what cannot be done is refused before anything is written
-                planned = store_settings(encoder, corpus, reading, layers, outputs, second=second, **numbers)
+                planned = store_settings(encoders[language], corpus, reading, layers, outputs, second=second, **numbers)
                 ActivationsWriter.check(out / language, **planned, restart=arguments.restart)
                 if world.first and len(texts) > 1:
-                    check_text(encoder, corpus, reading, second)
+                    check_text(encoders[language], corpus, reading, second)
         with world.together():
             if world.first:
                 make_folder(out, "--out")
         for language, (corpus, second) in texts.items():
             store = run(
-                encoder, corpus, out / language, unit=arguments.unit, pool=arguments.pool, layers=layers, outputs=outputs,
+                encoders[language], corpus, out / language, unit=arguments.unit, pool=arguments.pool, layers=layers, outputs=outputs,
                 special_tokens=arguments.special_tokens, long_input=arguments.long, second=second, restart=arguments.restart, **numbers,
             )  # fmt: skip
             if world.first:
-                print(_told(store, encoder.max_length))
+                print(_told(store, encoders[language].max_length))
 
 
 def _read(path: str, language: str, arguments: argparse.Namespace) -> tuple[Corpus, Corpus | None]:

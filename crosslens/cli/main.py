@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from crosslens import __version__
 from crosslens.cli import alignment, extraction, probes
-from crosslens.cli.arguments import fraction, whole_number
+from crosslens.cli.arguments import add_common
 from crosslens.errors import CrosslensError, cut, panics_as_errors
 
 __all__ = ["build_parser", "main"]
@@ -41,15 +41,15 @@ _VERBS = {
     ),
     "extract": (
         "write the activations of every layer to disk",
-        "crosslens extract xlm-roberta-base fra=fra.txt eng=eng.txt --out runs/activations",
+        "crosslens extract --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt --out activations",
     ),
     "align": (
         "retrieval of sentences or words between two stores of activations, before and after orthogonal Procrustes",
-        "crosslens align runs/activations/fra runs/activations/eng --out runs/fra-eng",
+        "crosslens align activations/fra activations/eng --out runs/fra-eng",
     ),
     "compare": (
         "linear CKA of every layer of two or more stores of activations",
-        "crosslens compare runs/activations/fra runs/activations/eng",
+        "crosslens compare activations/fra activations/eng",
     ),
     "probe": (
         "what the layers know: a battery of probes with controls; or language identification on stores of activations",
@@ -99,34 +99,16 @@ def build_parser() -> argparse.ArgumentParser:
     made["report"].add_argument("--out", metavar="FILE", help="the page, FILE.html (default: report.html in the folder of the one run)")
     for name, verb in made.items():
         if name not in ("doctor", "report"):
-            verb.add_argument("--quiet", action="store_true", help="show no progress")
+            add_common(verb, "quiet")
     return parser
 
 
 def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.ArgumentParser) -> None:
     quickstart.add_argument("--out", default="runs/quickstart", metavar="DIR", help="folder of the run (default: %(default)s)")
-    study.add_argument(
-        "--encoder",
-        action="append",
-        required=True,
-        metavar="[LANGUAGE=]ENCODER",
-        help="model folder or hub name; once for a multilingual encoder, or once per language",
-    )
-    study.add_argument(
-        "--text", action="append", required=True, metavar="LANGUAGE=FILE", help="line-aligned UTF-8 text, a sentence per line; two or more"
-    )
-    study.add_argument("--out", required=True, metavar="DIR", help="folder of the run; the same command goes on with a stopped run")
-    study.add_argument(
-        "--train-fraction",
-        type=fraction,
-        default=0.5,
-        metavar="F",
-        help="share of the sentences that mappings and probes are fitted on (default: %(default)s)",
-    )
-    study.add_argument("--device", default="cpu", metavar="DEVICE", help=extraction.DEVICE)
-    study.add_argument("--trust-remote-code", action="store_true", help=extraction.TRUST)
+    add_common(study, "encoder", "text", "out", required=True)
+    add_common(study, "train-fraction", "device", "trust-remote-code")
     for verb in (quickstart, study):
-        verb.add_argument("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+        add_common(verb, "seed", "json")
 
 
 def _train_arguments(train: argparse.ArgumentParser) -> None:

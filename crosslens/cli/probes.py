@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.cli.arguments import fraction, whole_number
-from crosslens.cli.extraction import DEVICE, LANGUAGE, TRUST
+from crosslens.cli.arguments import add_common
 from crosslens.cli.stores import common_fields, parallel_stores, print_scores
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
@@ -38,10 +37,10 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     """What ``crosslens probe`` takes."""
     add = probe.add_argument
     add("stores", nargs="*", metavar="STORE", help="stores of activations, one per language: language identification on them")
-    add("--encoder", action="append", metavar="ENCODER", help="model folder or hub name; several are compared")
+    add_common(probe, "encoder", metavar="ENCODER", help="model folder or hub name; several are compared")
     add("--battery", choices=BATTERIES, help="which tasks; without it those of --labels alone")
     add("--data", metavar="DIR", help="folder with the data sets: wic/, scws/, sib200/ or wili*/, ud/, marvin_linzen/, blimp/")
-    add("--out", metavar="DIR", help="folder of the run; the same command goes on with a stopped run")
+    add_common(probe, "out")
     add("--tasks", metavar="LIST", help="only these tasks of the battery, such as wic,scws,upos,feature_Tense")
     add(
         "--labels",
@@ -76,11 +75,9 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         help="measure a randomly re-initialised copy of each encoder beside it (default: yes)",
     )
     add("--limit", type=int, metavar="N", help="most items of each part of a task (sentences of a treebank, pairs of a category)")
-    add("--device", metavar="DEVICE", help=DEVICE)
-    add("--language", metavar="NAME", help=LANGUAGE)
-    add("--trust-remote-code", action="store_true", default=None, help=TRUST)
-    add("--train-fraction", type=fraction, metavar="F", help="for stores: share of the sentences to fit on (default: 0.5)")
-    add("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+    add_common(probe, "device", "language", "trust-remote-code", default=None)
+    add_common(probe, "train-fraction", default=None, help="for stores: share of the sentences to fit on (default: 0.5)")
+    add_common(probe, "seed")
     add(
         "--seeds",
         type=int,
@@ -88,7 +85,7 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         help="measure N seeds, --seed and those behind it: as many random encoders, control tasks and first weights of probes that have "
         "them, with the mean and Student's interval over seeds (default: one random encoder, three control tasks)",
     )
-    add("--json", action="store_true", help="print JSON lines instead of a table")
+    add_common(probe, "json")
 
 
 def probe(arguments: argparse.Namespace) -> None:

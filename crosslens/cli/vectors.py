@@ -21,7 +21,7 @@ def align_vectors(arguments: argparse.Namespace) -> None:
     from crosslens.run.vectors import first_pairs, map_vectors, own_dictionary, vector_scores
     from crosslens.run.word_alignment import split_dictionary
 
-    files = by_language([arguments.x, arguments.y], "X and Y")
+    files = by_language(arguments.stores, "STORE")
     (source, target), start = files, arguments.start or "dictionary"
     method = arguments.method or ("procrustes" if start == "dictionary" else "self-learning")
     if arguments.links is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from crosslens import __version__
 from crosslens.cli.alignment import align, compare
-from crosslens.cli.arguments import LANGUAGE, by_language
+from crosslens.cli.arguments import by_language, encoders_by_language
 from crosslens.cli.extraction import extract
 from crosslens.cli.probes import probe
 from crosslens.cli.table import format_table
@@ -37,15 +37,7 @@ def study(arguments: argparse.Namespace) -> None:
     from crosslens.run.study import Study
 
     texts = by_language(arguments.text, "--text")
-    named = [LANGUAGE.fullmatch(value) for value in arguments.encoder]
-    if all(named):
-        encoders = by_language(arguments.encoder, "--encoder")
-    elif len(arguments.encoder) == 1:
-        encoders = {"*": arguments.encoder[0]}
-    else:
-        refuse(
-            "--encoder", "one encoder, or LANGUAGE=ENCODER for each text", " ".join(arguments.encoder), "name the language of each encoder"
-        )
+    encoders = encoders_by_language(arguments.encoder, texts)
     told = {name: getattr(arguments, name) for name in ("train_fraction", "seed", "trust_remote_code", "device")}
     what = Study(encoders=encoders, texts=texts, **told)
     _study(what, arguments)
@@ -59,8 +51,18 @@ def _study(what: Any, arguments: argparse.Namespace) -> None:
     folder = run_study(what, arguments.out)
     say("drawing the report")
     report_path = write_report(folder)
+    if arguments.json:
+        _print_json(folder)
+        return
     rows, text = summary(folder)
     print(*([format_table(rows)] if rows else []), text, f"Report: {report_path}", sep="\n")
+
+
+def _print_json(folder: Path) -> None:
+    """The measurements of a finished run, a line of JSON each."""
+    from crosslens.score import read_scores
+
+    print("\n".join(score.as_json() for score in read_scores(folder / "scores.jsonl")))
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -108,8 +110,12 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
     say("reading the text")
     out = arguments.out or "runs/emergence"
     folder = run_emergence(recipes, emergence_text(text), out, resume=arguments.resume, device=arguments.device)
+    report_path = write_report(folder)
+    if arguments.json:
+        _print_json(folder)
+        return
     rows, words = summary(folder)
-    print(format_table(what_is_shared(folder)), format_table(rows), words, f"Report: {write_report(folder)}", sep="\n")
+    print(format_table(what_is_shared(folder)), format_table(rows), words, f"Report: {report_path}", sep="\n")
 
 
 def _print_estimate(recipe: Any) -> None:

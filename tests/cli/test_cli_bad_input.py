@@ -33,7 +33,7 @@ def made(tmp_path_factory):
     export_model(MaskedLM(config), tokenizer, top / "encoder")
     (top / "recipe.toml").write_text('name = "r"\nsteps = 2\n[[sources]]\nname = "s"\ntexts = {eng = "eng.txt", fra = "fra.txt"}\n')
     texts = [f"{language}={top / f'{language}.txt'}" for language in ("eng", "fra")]
-    assert main(["extract", str(top / "encoder"), *texts, "--out", str(top / "stores"), "--quiet"]) == 0
+    assert main(["extract", "--encoder", str(top / "encoder"), "--text", *texts, "--out", str(top / "stores"), "--quiet"]) == 0
     return top
 
 
@@ -87,7 +87,7 @@ SPOILT_ENCODERS = {
     "no config": (lambda e: (e / "config.json").unlink(), "encoder encoder: expected a model folder with config.json, got none in it; "),
 }
 STUDY = ["study", "--encoder", "encoder", "--text", "eng=eng.txt", "--text", "fra=fra.txt", "--out", "out"]
-EXTRACT = ["extract", "encoder", "eng=eng.txt", "fra=fra.txt", "--out", "out"]
+EXTRACT = ["extract", "--encoder", "encoder", "--text", "eng=eng.txt", "fra=fra.txt", "--out", "out"]
 
 
 @pytest.mark.parametrize("command", [STUDY, EXTRACT], ids=["study", "extract"])
@@ -106,7 +106,7 @@ def test_bad_encoder(refused, place, command, spoil, told):
 
 @pytest.mark.parametrize("name", ["no-such-organisation/no-such-model", "no-such-model-anywhere"])
 def test_unknown_hub_name(refused, name):
-    told = refused("extract", name, "eng=eng.txt", "--out", "out")
+    told = refused("extract", "--encoder", name, "--text", "eng=eng.txt", "--out", "out")
     assert told.startswith(f"encoder: expected a model folder or the name of a model on the hub, got '{name}', which could not be had (")
 
 
@@ -142,12 +142,12 @@ MISTAKES = {
     ),
     "one text": (STUDY[:5] + STUDY[7:], "texts: expected texts in two or more languages, got 1; "),
     "text without language": (
-        ["extract", "encoder", "eng.txt", "--out", "out"],
-        "TEXT: expected LANGUAGE=FILE, such as fra=fra.txt, got 'eng.txt'; ",
+        ["extract", "--encoder", "encoder", "--text", "eng.txt", "--out", "out"],
+        "--text: expected LANGUAGE=FILE, such as fra=fra.txt, got 'eng.txt'; ",
     ),
     "a language twice": (
-        ["extract", "encoder", "eng=eng.txt", "eng=fra.txt", "--out", "out"],
-        "TEXT: expected each language once, got eng twice; ",
+        ["extract", "--encoder", "encoder", "--text", "eng=eng.txt", "eng=fra.txt", "--out", "out"],
+        "--text: expected each language once, got eng twice; ",
     ),
     "an encoder too few": (
         [*STUDY, "--encoder", "fra=encoder"],
@@ -155,7 +155,7 @@ MISTAKES = {
     ),
     "encoders of other languages": (
         ["study", "--encoder", "deu=encoder", "--encoder", "eng=encoder", *STUDY[3:]],
-        "encoders: expected one encoder for all, or exactly one for each text's language, got encoders for deu, eng and texts ",
+        "--encoder: expected one encoder for all, or exactly one for each text's language, got encoders for deu, eng and texts ",
     ),
     "no store": (["align", "stores/eng", "stores/deu"], "stores/deu: expected a folder of activations, got no manifest.json in it; "),
     "the same store twice": (["compare", "stores/eng", "stores/eng"], "stores: expected different stores, got stores/eng, stores/eng; "),
@@ -183,7 +183,7 @@ def test_mistakes_in_the_arguments(refused, arguments, told):
 
 def test_stores_of_other_sentences(refused, place):
     (place / "short.txt").write_text("".join(f"{line}\n" for line in lines(21)))
-    assert main(["extract", "encoder", "deu=short.txt", "--out", "stores", "--quiet"]) == 0
+    assert main(["extract", "--encoder", "encoder", "--text", "deu=short.txt", "--out", "stores", "--quiet"]) == 0
     assert refused("align", "stores/eng", "stores/deu").startswith(
         "stores/deu: expected the same items as stores/eng (24), got 21 others; "
     )
@@ -198,7 +198,7 @@ def test_a_damaged_store_is_named(refused, place):
 
 def test_a_store_of_other_settings_is_refused_naming_the_difference(refused, place):
     (place / "eng.txt").write_text("something else\n" * 24)
-    told = refused("extract", "encoder", "eng=eng.txt", "--out", "stores")
+    told = refused("extract", "--encoder", "encoder", "--text", "eng=eng.txt", "--out", "stores")
     assert told.startswith("stores/eng: expected the same settings, got other ones (text: '") and told.endswith(
         "; choose another folder, or delete this one"
     )
@@ -236,7 +236,9 @@ def test_a_scores_file_that_is_damaged_is_named_with_its_line(refused, place):
 
 def test_as_a_process_it_is_the_same_and_interrupts_and_faults_are_one_line(place, monkeypatch, capsys):
     run = subprocess.run(
-        [sys.executable, "-m", "crosslens.cli.main", "extract", "encoder", "eng=none.txt", "--out", "out"], capture_output=True, text=True
+        [sys.executable, "-m", "crosslens.cli.main", "extract", "--encoder", "encoder", "--text", "eng=none.txt", "--out", "out"],
+        capture_output=True,
+        text=True,
     )
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr == "crosslens: none.txt: expected a text file that can be read, got no such file; check the path\n"

@@ -44,7 +44,7 @@ def place(encoder, tmp_path, monkeypatch):
 
 
 def extract(*arguments):
-    return main(["extract", "encoder", *arguments, "--out", "out", "--quiet"])
+    return main(["extract", "--encoder", "encoder", "--text", *arguments, "--out", "out", "--quiet"])
 
 
 def test_words_of_a_text_a_treebank_and_a_list(place, capsys):
@@ -67,10 +67,27 @@ def test_pairs_types_and_embeddings(place, capsys):
     assert extract("eng=pairs.txt", "--unit", "pair", "--pool", "first", "--special-tokens") == 0
     assert len(Activations("out/eng")) == 2
     assert (
-        main(["extract", "encoder", "eng=eng.txt", "--unit", "type", "--lowercase", "--min-count", "2", "--out", "types", "--quiet"]) == 0
+        main(
+            [
+                "extract",
+                "--encoder",
+                "encoder",
+                "--text",
+                "eng=eng.txt",
+                "--unit",
+                "type",
+                "--lowercase",
+                "--min-count",
+                "2",
+                "--out",
+                "types",
+                "--quiet",
+            ]
+        )
+        == 0
     )
     assert sorted(Activations("types/eng").index()["word"]) == ["cat", "ran", "the"] or "rarer types" in capsys.readouterr().out
-    assert main(["extract", "encoder", "eng=eng.txt", "--unit", "embedding", "--out", "rows", "--quiet"]) == 0
+    assert main(["extract", "--encoder", "encoder", "--text", "eng=eng.txt", "--unit", "embedding", "--out", "rows", "--quiet"]) == 0
     assert Activations("rows/eng").layers == 1
 
 
@@ -80,15 +97,17 @@ RECORDS = [{"text": "The cat sat.\n\nA dog ran home.", "pair": {"fr": "du pain"}
 def test_a_data_set_is_read_as_training_reads_it(place, capsys, monkeypatch):
     library = types.SimpleNamespace(load_dataset=lambda path, config, split, streaming: iter(RECORDS))
     monkeypatch.setitem(sys.modules, "datasets", library)
-    assert main(["extract", "encoder", "eng=hf:some/set", "fra=hf:some/set?field=pair.fr&limit=1", "--out", "out"]) == 0
+    assert (
+        main(["extract", "--encoder", "encoder", "--text", "eng=hf:some/set", "fra=hf:some/set?field=pair.fr&limit=1", "--out", "out"]) == 0
+    )
     assert "some/set train: 2 blank lines left out" in capsys.readouterr().err
     assert Activations("out/eng").index()["id"] == ["0", "2"] and Activations("out/eng").manifest["text"] == "some/set train"
     (place / "two.txt").write_text("The cat sat.\nA dog ran home.\n")
-    assert main(["extract", "encoder", "eng=two.txt", "--out", "plain", "--quiet"]) == 0
+    assert main(["extract", "--encoder", "encoder", "--text", "eng=two.txt", "--out", "plain", "--quiet"]) == 0
     assert np.array_equal(Activations("out/eng").layer(2), Activations("plain/eng").layer(2)) and Activations("out/fra").n == 1
-    assert main(["extract", "encoder", "eng=hf:some/set", "--unit", "pair", "--out", "pairs", "--quiet"]) == 2
+    assert main(["extract", "--encoder", "encoder", "--text", "eng=hf:some/set", "--unit", "pair", "--out", "pairs", "--quiet"]) == 2
     assert "--unit: expected another unit than pair for a data set" in capsys.readouterr().err
-    assert main(["extract", "encoder", "eng=hf:some/set?lines=3", "--out", "none", "--quiet"]) == 2
+    assert main(["extract", "--encoder", "encoder", "--text", "eng=hf:some/set?lines=3", "--out", "none", "--quiet"]) == 2
     assert "expected hf:PATH?config=NAME" in capsys.readouterr().err and not (place / "none").exists()
 
 
@@ -96,18 +115,18 @@ def test_a_revision_of_an_encoder_of_the_hub_is_asked_for_and_kept(place, encode
     snapshot_of, asked = place / "cache" / "snapshots" / ("0123abcd" * 5), []
     shutil.copytree(encoder, snapshot_of)
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **given: asked.append(given["revision"]) or str(snapshot_of))
-    assert main(["extract", "some/bert", "eng=eng.txt", "--revision", "v1.0", "--out", "hub", "--quiet"]) == 0
+    assert main(["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--revision", "v1.0", "--out", "hub", "--quiet"]) == 0
     assert asked == ["v1.0"] and Activations("hub/eng").manifest["revision"] == "0123abcd" * 5
-    assert main(["extract", "some/bert", "eng=eng.txt", "--out", "main", "--quiet"]) == 0 and asked == ["v1.0", None]
+    assert main(["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--out", "main", "--quiet"]) == 0 and asked == ["v1.0", None]
     assert extract("eng=eng.txt") == 0 and "revision" not in Activations("out/eng").manifest
     for name, revision, told in (
         ("encoder", "v1.0", "revision: expected a hub name that it is a revision of, got the folder encoder; leave the revision out"),
         ("some/bert", " ", "revision: expected a commit, tag or branch of the hub, got ' '; name one, or leave it out"),
     ):
-        assert main(["extract", name, "eng=eng.txt", "--revision", revision, "--out", "none", "--quiet"]) == 2
+        assert main(["extract", "--encoder", name, "--text", "eng=eng.txt", "--revision", revision, "--out", "none", "--quiet"]) == 2
         assert told in capsys.readouterr().err and not (place / "none").exists()
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **given: 1 / 0)
-    assert main(["extract", "some/bert", "eng=eng.txt", "--revision", "v2", "--out", "none", "--quiet"]) == 2
+    assert main(["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--revision", "v2", "--out", "none", "--quiet"]) == 2
     assert "got 'some/bert' at revision 'v2', which could not be had" in capsys.readouterr().err
 
 
@@ -122,7 +141,7 @@ def test_a_third_column_of_pairs_is_refused_with_its_line_and_not_dropped(place,
 
 def test_a_random_copy_differs(place):
     assert extract("eng=eng.txt") == 0
-    assert main(["extract", "encoder", "eng=eng.txt", "--random-seed", "0", "--out", "random", "--quiet"]) == 0
+    assert main(["extract", "--encoder", "encoder", "--text", "eng=eng.txt", "--random-seed", "0", "--out", "random", "--quiet"]) == 0
     assert not np.allclose(Activations("out/eng").layer(1), Activations("random/eng").layer(1), atol=0.01)
 
 

@@ -50,7 +50,7 @@ def test_a_task_of_one_s_own_is_told_in_a_table_and_again_at_once(place, capsys)
 
 
 def test_stores_are_probed_as_before(place, capsys):
-    assert main(["extract", MODEL, "eng=eng.txt", "rus=rus.txt", "--out", "out", "--quiet"]) == 0
+    assert main(["extract", "--encoder", MODEL, "--text", "eng=eng.txt", "rus=rus.txt", "--out", "out", "--quiet"]) == 0
     capsys.readouterr()
     assert probe("out/eng", "out/rus", "--train-fraction", "0.6") == 0
     table = capsys.readouterr().out

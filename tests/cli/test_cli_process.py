@@ -37,7 +37,9 @@ def test_an_interrupt_while_it_is_imported_is_one_line(number):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [*range(1, 100, 7), *range(100, 1000, 90), *range(1000, 20_000, 1500)])
 def test_an_interrupt_within_any_import_of_the_verbs_is_one_line(number, tmp_path):
-    status, out, err = at_import(number, "extract", "no/encoder", f"eng={tmp_path / 'none.txt'}", "--out", str(tmp_path / "out"))
+    status, out, err = at_import(
+        number, "extract", "--encoder", "no/encoder", "--text", f"eng={tmp_path / 'none.txt'}", "--out", str(tmp_path / "out")
+    )
     assert out == "" and err.count("\n") == 1 and err.startswith("crosslens: ")
     assert status == 130 and "stopped" in err or status == 2  # or it was done before so many imports
 

@@ -37,7 +37,10 @@ def jobs(folder: Path) -> dict[str, list[str]]:
     texts = {language: f"{language}={folder / language}.txt" for language in ("eng", "fra")}
     study = ["study", "--encoder", encoder, *(part for text in texts.values() for part in ("--text", text))]
     probe = ["probe", "--encoder", encoder, "--battery", "semantic", "--tasks", "wic,topic", "--data", str(folder / "data")]
-    units = {unit: ["extract", encoder, *texts.values(), "--unit", unit, "--dtype", "float16"] for unit in ("sentence", "word", "type")}
+    units = {
+        unit: ["extract", "--encoder", encoder, "--text", *texts.values(), "--unit", unit, "--dtype", "float16"]
+        for unit in ("sentence", "word", "type")
+    }
     return {**units, "study": study, "probe": probe}
 
 

@@ -30,7 +30,17 @@ TEXT = ["the cat sat on the mat", "the dog ran"]
 def test_texts_encoders_and_stores_may_lie_in_folders_of_any_name(copy_of, tmp_path, unit, capsys):
     folder = copy_of("bert", ODD)
     (tmp_path / f"{ODD}.txt").write_text("\n".join(TEXT) + "\n")
-    arguments = ["extract", str(folder), f"eng={tmp_path / ODD}.txt", "--out", str(tmp_path / "out" / ODD), "--unit", unit]
+    arguments = [
+        "extract",
+        "--encoder",
+        str(folder),
+        "--text",
+        f"eng={tmp_path / ODD}.txt",
+        "--out",
+        str(tmp_path / "out" / ODD),
+        "--unit",
+        unit,
+    ]
     assert main(arguments) == 0, capsys.readouterr().err
     store = Activations(tmp_path / "out" / ODD / "eng")
     assert len(store.index(["id"])["id"]) == store.n > 1 and len(store.layer(1)) == store.n
@@ -110,7 +120,9 @@ def test_a_terminal_without_unicode_takes_folders_with_it(copy_of, tmp_path, loc
         "-m",
         "crosslens.cli.main",
         "extract",
+        "--encoder",
         str(folder),
+        "--text",
         f"eng={tmp_path}/texte é.txt",
         "--out",
         f"{tmp_path}/été",

@@ -31,7 +31,7 @@ def texts(tmp_path_factory):
 
 def test_each_text_is_read_in_its_own_language(folder, texts, tmp_path, capsys):
     named = [f"{language}={texts / language}.txt" for language in ("eng", "fra")]
-    told = ["extract", str(folder), *named, "--out", str(tmp_path / "out"), "--unit", "token", "--quiet"]
+    told = ["extract", "--encoder", str(folder), "--text", *named, "--out", str(tmp_path / "out"), "--unit", "token", "--quiet"]
     assert main(told) == 0
     assert "read as en" in (out := capsys.readouterr().out) and "read as fr" in out
     store = Activations(tmp_path / "out" / "fra")
@@ -42,9 +42,25 @@ def test_each_text_is_read_in_its_own_language(folder, texts, tmp_path, capsys):
         np.testing.assert_allclose(store.layer(layer)[rows], state[1:-1], atol=1e-5)
     assert main([*told, "--language", "en"]) == 2
     assert "language_embedding" in capsys.readouterr().err
-    assert main(["extract", str(folder), f"deu={texts}/eng.txt", "--out", str(tmp_path / "deu"), "--quiet"]) == 2
+    assert main(["extract", "--encoder", str(folder), "--text", f"deu={texts}/eng.txt", "--out", str(tmp_path / "deu"), "--quiet"]) == 2
     assert "language: expected one that encoder xlm has (en, fr), got 'deu'" in capsys.readouterr().err
-    assert main(["extract", str(folder), f"deu={texts}/eng.txt", "--out", str(tmp_path / "deu"), "--quiet", "--language", "en"]) == 0
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                str(folder),
+                "--text",
+                f"deu={texts}/eng.txt",
+                "--out",
+                str(tmp_path / "deu"),
+                "--quiet",
+                "--language",
+                "en",
+            ]
+        )
+        == 0
+    )
 
 
 def test_a_study_tells_each_text_its_language_and_does_not_ask_the_vectors_for_it(folder, texts, tmp_path, capsys):
