@@ -5,6 +5,7 @@ A section of a docstring (``Parameters`` over a line of hyphens) holds entries `
 
 import ast
 import collections
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -109,11 +110,14 @@ def _escaped(lines: list[str]) -> list[str]:
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
-    """Lines cut into paragraphs; the blank lines between them are paragraphs, too."""
+    """Lines cut into paragraphs and the blank lines between them; indented paragraphs that follow one another are one."""
     blocks: list[list[str]] = []
     for line in lines:
         if blocks and bool(line.strip()) == bool(blocks[-1][-1].strip()):
             blocks[-1].append(line)
+        elif line.startswith("    ") and len(blocks) > 1 and blocks[-2][-1].startswith("    "):
+            blank = blocks.pop()
+            blocks[-1] += [*blank, line]
         else:
             blocks.append([line])
     return blocks
@@ -148,12 +152,9 @@ def _plain(text: str) -> str:
 
 def _signature(obj: Any) -> tuple[str, str] | None:
     """Arguments and result as they are written, which is how people read ``ArrayLike`` and ``Float[np.ndarray, "n d"]``."""
-    try:
-        (node,) = ast.parse(textwrap.dedent(inspect.getsource(obj))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return None
-    if isinstance(node, ast.ClassDef):
-        node = next((part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__init__"), None)  # type: ignore[assignment]
+    if dataclasses.is_dataclass(obj) and isinstance(obj, type) and "__init__" not in (_parsed(obj) or {}):
+        return _fields(obj), ""
+    node: Any = (_parsed(obj) or {}).get("__init__") if isinstance(obj, type) else _node(obj)
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
     arguments = node.args
@@ -162,8 +163,46 @@ def _signature(obj: Any) -> tuple[str, str] | None:
         both.pop(0)
     given = node.returns if node.name != "__init__" else None
     quoted = isinstance(given, ast.Constant) and isinstance(given.value, str)
-    result = "" if given is None else given.value if quoted else ast.unparse(given)
-    return f"({ast.unparse(arguments)})", result
+    return f"({ast.unparse(arguments)})", "" if given is None else str(given.value) if quoted else ast.unparse(given)  # type: ignore[attr-defined]
+
+
+def _node(obj: Any) -> ast.stmt | None:
+    """The statement that defines a class or function; None where there is no source of it."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(obj))).body[0]
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return None
+
+
+def _parsed(cls: type) -> dict[str, ast.stmt] | None:
+    """Name -> statement of what a class's body defines or annotates."""
+    node = _node(cls)
+    if not isinstance(node, ast.ClassDef):
+        return None
+    names = ((part.target if isinstance(part, ast.AnnAssign) else part, part) for part in node.body)
+    return {getattr(name, "id", None) or getattr(name, "name", ""): part for name, part in names}
+
+
+def _fields(cls: type) -> str:
+    """The arguments of a data class, each as the class that declares it writes it."""
+    bodies = [_parsed(base) or {} for base in cls.__mro__ if dataclasses.is_dataclass(base)]
+    told, keyword = [], False
+    for field in dataclasses.fields(cls):
+        node = next((body[field.name] for body in bodies if field.name in body), None)
+        if not field.init or not isinstance(node, ast.AnnAssign):
+            continue
+        if field.kw_only and not keyword:
+            keyword = True
+            told.append("*")
+        told.append(f"{field.name}: {ast.unparse(node.annotation)}{_default(node.value)}")
+    return f"({', '.join(told)})"
+
+
+def _default(value: ast.expr | None) -> str:
+    if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("field"):
+        given = {word.arg: word.value for word in value.keywords}
+        value = given.get("default") or (ast.Call(given["default_factory"], [], []) if "default_factory" in given else None)
+    return "" if value is None else f" = {ast.unparse(value)}"
 
 
 def _process_signature(
@@ -245,7 +284,7 @@ def _link_literals(app: Sphinx, doctree: nodes.document, page: str) -> None:
     if page.startswith("reference/"):
         return
     for literal in list(doctree.findall(nodes.literal)):
-        target = _exported().get(literal.astext().removesuffix("()").partition("(")[0])
+        target = _exported().get(re.sub(r"^cl\.", "crosslens.", literal.astext().partition("(")[0]))
         if target is None or isinstance(literal.parent, nodes.reference):
             continue
         made = _linked(app, page, target, literal.deepcopy())

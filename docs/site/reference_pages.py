@@ -61,7 +61,7 @@ def _table(values: dict[str, Any]) -> list[str]:
     """What a package passes on: each name, linked with where it is written, and its first sentence."""
     if not values:
         return []
-    lines = [".. list-table::", "   :widths: 35 65", ""]
+    lines = [".. list-table::", "   :class: names", "   :widths: 35 65", ""]
     for key, value in values.items():
         role = "class" if inspect.isclass(value) else "func"
         said = " ".join(inspect.getdoc(value).split("\n\n")[0].split()) if inspect.getdoc(value) else ""
@@ -102,7 +102,7 @@ def task_pages(cards: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     lines = ["Tasks", "=====", "", "What encoders can be asked. Each page is made from the card that the task carries.", ""]
     for group, names in groups.items():
         lines += [group.capitalize(), "-" * len(group), "", ".. toctree::", "   :hidden:", "", *(f"   {name}" for name in names), ""]
-        lines += [".. list-table::", "   :widths: 30 70", ""]
+        lines += [".. list-table::", "   :class: names", "   :widths: 30 70", ""]
         for name in names:
             lines += [f"   * - :doc:`{name}`", f"     - {_text(cards[name].get('says', ''))}"]
         lines.append("")
