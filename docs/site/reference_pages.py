@@ -120,7 +120,8 @@ def _task_page(name: str, card: Mapping[str, Any]) -> str:
     if citation := str(card.get("citation") or ""):
         lines += ["", "Cite", "----", "", ".. code-block:: bibtex", "", *(f"   {line}" for line in citation.strip().splitlines())]
     shown = name.replace("NAME", "Number")
-    command = f"crosslens probe --encoder xlm-roberta-base --tasks {shown} --data data --out runs/{shown}"
+    group = f"--battery {card['group']} " if card.get("group") else ""
+    command = f"crosslens probe --encoder xlm-roberta-base {group}--tasks {shown} --data data --out runs/{shown}"
     return "\n".join([*lines, "", "Measure it", "----------", "", ".. code-block:: bash", "", f"   {command}", ""])
 
 

@@ -13,6 +13,8 @@ import pytest
 from house_tree import ROOMS, ROOT, clean_python, package_files
 from test_shown import DOCUMENTS, fences
 
+from crosslens.cli.main import build_parser
+
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 import reference_pages
 
@@ -137,6 +139,8 @@ def test_each_card_of_a_task_has_a_page():
     pages = reference_pages.task_pages(cards())
     assert pages.keys() == {"index", *cards()}
     for name, card in cards().items():
+        (command,) = re.findall(r"^   crosslens (.*)$", pages[name], re.MULTILINE)
+        assert build_parser().parse_args(command.split()).verb == "probe"
         assert str(card["licence"]).replace("_", r"\_") in pages[name] and f":doc:`{name}`" in pages["index"]
         assert " ".join(str(card["citation"]).split()) in " ".join(pages[name].split())
 
