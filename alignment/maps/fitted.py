@@ -52,6 +52,11 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
     _learnt: ClassVar[tuple[str, ...]]  # arrays and plain numbers, n_features_in_ among them
     _later: ClassVar[Mapping[str, float]] = {}  # of these, the numbers that older files lack, and what they were then
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # scikit-learn's own argument
+        parameters = " ".join(super().__repr__(N_CHAR_MAX).split())
+        width = getattr(self, "n_features_in_", None)
+        return parameters if width is None else f"{parameters} fitted on {width} dimensions"
+
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator as one safetensors file, whole or not at all.
 

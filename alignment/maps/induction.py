@@ -25,6 +25,7 @@ from crosslens.alignment.neighbours.products import best_both, check_same_width,
 from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
 from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import StoreError, cut, refuse
+from crosslens.one_line import one_line
 from crosslens.progress import Progress
 
 __all__ = ["RefinementResult", "SelfLearningResult", "refine", "self_learning"]
@@ -56,6 +57,8 @@ class SelfLearningResult:
     pairs: Int[np.ndarray, "p 2"]
     objectives: Float[np.ndarray, " iterations"]
     keep_probabilities: Float[np.ndarray, " iterations"]
+
+    __repr__ = one_line
 
     def transform_x(self, x: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Map vectors of the first language, also new ones, into the common space: length, stored mean, length, map.
@@ -235,6 +238,8 @@ class RefinementResult:
     pairs: Int[np.ndarray, "p 2"]
     criteria: Float[np.ndarray, " rounds"]
     best_round: int
+
+    __repr__ = one_line
 
 
 def refine(x: ArrayLike, y: ArrayLike, start: Any, *, rounds: int = 5, vocabulary: int = 15_000, k: int = 10) -> RefinementResult:

@@ -17,6 +17,7 @@ from crosslens.alignment.maps.seeds import check_pairs
 from crosslens.checks import check_matrix
 from crosslens.errors import InputError, StoreError, cut, refuse
 from crosslens.files import check_shape
+from crosslens.one_line import one_line
 
 __all__ = ["PivotMaps", "map_to_pivot"]
 
@@ -42,6 +43,8 @@ class PivotMaps:
 
     pivot: str
     aligners: dict[str, Procrustes | LeastSquares]
+
+    __repr__ = one_line
 
     def transform(self, language: str, X: ArrayLike) -> Float[np.ndarray, "n e"]:
         """Map rows of a language's space into the pivot's; the pivot's own rows stay as they are.

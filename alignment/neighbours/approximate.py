@@ -15,6 +15,7 @@ from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.checks import check_matrix, check_positive_int, check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 
 __all__ = ["ApproximateNeighbours", "approximate_neighbours"]
 
@@ -43,6 +44,8 @@ class ApproximateNeighbours:
     sample: Int[np.ndarray, " s"]
     index: str
     effort: int
+
+    __repr__ = one_line
 
 
 def approximate_neighbours(

@@ -14,6 +14,7 @@ from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.tiles import find_both
 from crosslens.checks import as_array, check_matrix, check_paired, check_positive_int
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.stats import wilson_interval
 
 __all__ = ["RetrievalResult", "nearest_neighbours", "retrieval_both_directions", "retrieval_precision"]
@@ -36,6 +37,8 @@ class RetrievalResult:
     precision: float
     n: int
     interval: tuple[float, float]
+
+    __repr__ = one_line
 
 
 def nearest_neighbours(

@@ -11,6 +11,7 @@ from crosslens.alignment.neighbours.retrieval import RetrievalResult, result_of
 from crosslens.alignment.neighbours.tiles import Found, find_both
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 
 __all__ = ["SentenceRetrieval", "sentence_retrieval"]
 
@@ -33,6 +34,8 @@ class SentenceRetrieval:
     back: RetrievalResult
     convention: str
     published: float
+
+    __repr__ = one_line
 
 
 def sentence_retrieval(x: ArrayLike, y: ArrayLike, *, convention: Convention = "tatoeba", k: int = 4) -> SentenceRetrieval:

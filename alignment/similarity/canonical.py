@@ -24,6 +24,7 @@ from crosslens.alignment.maps.linear_maps import above_rounding
 from crosslens.alignment.normalisation import check_varies
 from crosslens.checks import check_paired
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 
 __all__ = ["CanonicalCorrelations", "canonical_correlations", "mean_cca", "pwcca", "svcca"]
 
@@ -46,6 +47,8 @@ class CanonicalCorrelations:
     weights: Float[np.ndarray, " k"]
     rank_x: int
     rank_y: int
+
+    __repr__ = one_line
 
     @property
     def mean(self) -> float:

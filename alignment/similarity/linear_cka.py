@@ -31,6 +31,7 @@ from crosslens.alignment.similarity.cka_products import Layer, products
 from crosslens.alignment.similarity.resampling import cka_intervals
 from crosslens.checks import check_matrix, check_paired
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 
 __all__ = ["GROUPS", "LayerCKA", "linear_cka", "linear_cka_layers"]
 
@@ -57,6 +58,8 @@ class LayerCKA:
     debiased_low: Float[np.ndarray, "lx ly"]
     debiased_high: Float[np.ndarray, "lx ly"]
     n: int
+
+    __repr__ = one_line
 
 
 def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = False) -> float:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.similarity.cka_products import Products, hsic
 from crosslens.checks import check_paired, check_positive_int, check_seed
+from crosslens.one_line import one_line
 
 __all__ = ["PermutationBaseline", "cka_intervals", "permutation_baseline"]
 
@@ -33,6 +34,8 @@ class PermutationBaseline:
     high: float
     p: float
     permutations: int
+
+    __repr__ = one_line
 
 
 def permutation_baseline(

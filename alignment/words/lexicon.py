@@ -17,6 +17,7 @@ from crosslens.alignment.neighbours.products import check_same_width
 from crosslens.alignment.neighbours.tiles import ranks
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.stats import wilson_interval
 
 __all__ = ["InducedDictionary", "LexiconResult", "evaluate_lexicon", "induced_dictionary", "mutual_neighbours"]
@@ -70,6 +71,8 @@ class LexiconResult:
     convention: str
     by: str
 
+    __repr__ = one_line
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class InducedDictionary:
@@ -86,6 +89,8 @@ class InducedDictionary:
     pairs: Int[np.ndarray, "p 2"]
     scores: Float[np.ndarray, " p"]
     mutual: np.ndarray
+
+    __repr__ = one_line
 
 
 def evaluate_lexicon(

@@ -18,6 +18,7 @@ from crosslens.checks import as_array, check_positive_int, check_seed
 from crosslens.corpus import read_lines
 from crosslens.errors import InputError, OutputError, quote, refuse
 from crosslens.files import write_whole
+from crosslens.one_line import one_line
 
 __all__ = [
     "AlignmentScores",
@@ -49,6 +50,8 @@ class PharaohFile:
     sure: Int[np.ndarray, "k 3"]
     possible: Int[np.ndarray, "l 3"]
     sentences: int
+
+    __repr__ = one_line
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from crosslens.alignment.neighbours.retrieval import RetrievalResult, retrieval_
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.checks import as_array, check_fraction, check_matrix, check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 
 __all__ = ["TokenAlignment", "token_embedding_alignment", "vocabulary_halves"]
 
@@ -37,6 +38,8 @@ class TokenAlignment:
     mapping: Procrustes
     queries: Int[np.ndarray, " v"]
     learnt_from: Int[np.ndarray, " t"]
+
+    __repr__ = one_line
 
 
 def vocabulary_halves(embeddings: ArrayLike) -> tuple[Float[np.ndarray, "h d"], Float[np.ndarray, "h d"]]:

@@ -16,6 +16,7 @@ from crosslens.alignment.maps.seeds import identical_words, numerals, unsupervis
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.readers.dictionary import Dictionary, WordPairs, pairs_in
 from crosslens.readers.static_vectors import StaticVectors
 from crosslens.score import Score
@@ -60,6 +61,8 @@ class MappedVectors:
     x: np.ndarray
     y: np.ndarray
     maps: Mapping[str, IterativeNormalisation | Procrustes | SelfLearningResult]
+
+    __repr__ = one_line
 
 
 def map_vectors(x: StaticVectors, y: StaticVectors, pairs: np.ndarray, method: str, seed: int, state: Path | None = None) -> MappedVectors:

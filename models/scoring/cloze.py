@@ -23,6 +23,7 @@ from crosslens.errors import refuse
 from crosslens.models.machine.threads import in_order
 from crosslens.models.scoring.cloze_model import LanguageModel, load_language_model
 from crosslens.models.text.tokenisation import tokenised
+from crosslens.one_line import one_line
 from crosslens.progress import Progress
 from crosslens.readers.words import whitespace_spans
 
@@ -71,6 +72,8 @@ class SentenceScores:
     by_piece: list[np.ndarray]
     spans: list[np.ndarray]
     words: list[np.ndarray]
+
+    __repr__ = one_line
 
     def by_word(self, i: int) -> Float[np.ndarray, " words"]:
         """The scores of the words of sentence ``i``, each the sum over its pieces."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import check_classes
 from crosslens.probes.methods.linear.refit import LayerProbes
 from crosslens.probes.methods.rows import TakenRows, check_layers
@@ -44,6 +45,8 @@ class DescriptionLength:
     ends: Int[np.ndarray, " S"]
     classes: int
     seed: int
+
+    __repr__ = one_line
 
 
 def description_length(

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from crosslens.checks import check_labels, check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.control_tasks import control_labels, mean_difference, selectivity
 from crosslens.probes.methods.controls import (
     Accuracy,
@@ -51,6 +52,8 @@ class Answers:
     true: Int[np.ndarray, " n"]
     given: Int[np.ndarray, "L n"]
     groups: Shaped[np.ndarray, " n"] | None = None
+
+    __repr__ = one_line
 
     @property
     def correct(self) -> Bool[np.ndarray, "L n"]:
@@ -130,6 +133,8 @@ class ControlTask:
     chance: float
     above_chance: Float[np.ndarray, "L 3"]
 
+    __repr__ = one_line
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ProbeResult:
@@ -168,6 +173,8 @@ class ProbeResult:
     drawn: str
     code: DescriptionLength | None
     weights: Float[np.ndarray, " layers"] | None = None
+
+    __repr__ = one_line
 
     @property
     def accuracy(self) -> list[Accuracy]:

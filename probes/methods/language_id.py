@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_matrix, check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import Accuracy, confusion_counts, f1_per_class, majority_accuracy, shuffled_labels
 from crosslens.probes.methods.evaluation import ProbeResult, probe_layers
 from crosslens.probes.methods.linear.linear import LinearProbe
@@ -136,6 +137,8 @@ class LanguageIdResult:
     confusion: Int[np.ndarray, "languages languages"]
     majority: Accuracy
     shuffled: Accuracy
+
+    __repr__ = one_line
 
 
 def language_id(train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike], seed: int = 0) -> LanguageIdResult:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_labels
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import Accuracy
 from crosslens.readers.minimal_pairs import MinimalPair
 from crosslens.readers.words import Span, whitespace_spans
@@ -78,6 +79,8 @@ class PairScores:
     good: Float[np.ndarray, " n"]
     bad: Float[np.ndarray, " n"]
     reasons: tuple[str, ...]
+
+    __repr__ = one_line
 
     @property
     def covered(self) -> Bool[np.ndarray, " n"]:

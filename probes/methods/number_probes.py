@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_labels, check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.linear.refit import LayerProbes
 from crosslens.probes.methods.linear.regression import LayerRidge
 from crosslens.probes.methods.rows import TakenRows, check_layers
@@ -34,6 +35,8 @@ class NumberAnswers:
     true: Float[np.ndarray, " n"]
     given: Float[np.ndarray, "L n"]
     groups: Shaped[np.ndarray, " n"] | None = None
+
+    __repr__ = one_line
 
     @property
     def r2(self) -> Float[np.ndarray, " L"]:
@@ -88,6 +91,8 @@ class NumberResult:
     random_encoder: NumberAnswers | None
     sizes: dict[str, int]
     drawn: str
+
+    __repr__ = one_line
 
     @property
     def control(self) -> Float[np.ndarray, "s L"]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.rows import is_layer
 from crosslens.stats import spearman_interval
 
@@ -37,6 +38,8 @@ class ScwsResult:
     n: Int[np.ndarray, " L"]
     not_found: int
     zero: Int[np.ndarray, " L"]
+
+    __repr__ = one_line
 
 
 def scws(first: Any, second: Any, ratings: ArrayLike, *, centred: bool = False) -> ScwsResult:

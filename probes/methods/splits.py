@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import check_classes
 
 __all__ = ["Parts", "hold_out_dev", "stratified_parts"]
@@ -38,6 +39,8 @@ class Parts:
     test: Int[np.ndarray, " b"]
     dev: Int[np.ndarray, " c"] = dataclasses.field(default_factory=_NONE.copy)
     drawn: str = "given"
+
+    __repr__ = one_line
 
     def __init__(self, train: ArrayLike, test: ArrayLike, dev: ArrayLike = _NONE, drawn: str = "given") -> None:
         for name, rows in (("train", train), ("test", test), ("dev", dev)):

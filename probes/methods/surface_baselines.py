@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import check_positive_int, check_seed
 from crosslens.errors import OutputError, refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import Accuracy, check_classes, number_labels, unseen_labels
 from crosslens.probes.methods.evaluation import Answers
 from crosslens.progress import Progress
@@ -38,6 +39,8 @@ class BaselineResult:
     name: str
     answers: Answers
     unseen: dict[Any, int]
+
+    __repr__ = one_line
 
     @property
     def accuracy(self) -> Accuracy:

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_fraction, check_labels, check_seed
 from crosslens.errors import refuse
+from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import Accuracy, check_classes, majority_accuracy, shuffled_labels
 from crosslens.probes.methods.linear.layer_probe import LayerProbe
 from crosslens.probes.methods.linear.refit import LayerProbes
@@ -108,6 +109,8 @@ class WicResult:
     parts: dict[str, WicPart]
     chosen: Float[np.ndarray, " L"]
     left_out: int
+
+    __repr__ = one_line
 
 
 def wic(
