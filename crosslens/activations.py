@@ -402,6 +402,14 @@ def join(stores: Sequence[Activations], on: str = "id") -> Joined:
     ------
     InputError: no store, a value that occurs twice (the message names it), an item without a value, or columns of types that
         cannot be compared.
+
+    >>> import numpy as np
+    >>> from crosslens import as_activations, join
+    >>> eng = as_activations(np.arange(6).reshape(3, 2), ids=["a", "b", "c"])
+    >>> fra = as_activations(np.arange(4).reshape(2, 2), ids=["c", "a"])
+    >>> both = join([eng, fra])
+    >>> [rows.tolist() for rows in both.rows], both.left_out
+    ([[0, 2], [1, 0]], [1, 0])
     """
     if not stores:
         refuse("stores", "at least one store", "none", "give the stores to join")

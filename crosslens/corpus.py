@@ -254,11 +254,24 @@ def check_spans(text: str, spans: Iterable[Any], where: str) -> None:
 
 
 def read_text(path: str | Path, language: str) -> Corpus:
-    """Read a sentence per line; ids are the line numbers, from 0.
+    """Read a file of UTF-8 text with a sentence per line; ids are the line numbers, from 0.
+
+    Line i of two languages' files is to be the same sentence where they are compared. What is larger than memory: :func:`open_text`.
+
+    Parameters
+    ----------
+    path: the file; ``.gz`` is read as it is.
+    language: ISO 639-3 code, such as "eng".
 
     Raises
     ------
     InputError: no such file, an empty file, a blank line, text that is not UTF-8 or has NUL bytes.
+
+    >>> from crosslens import read_text
+    >>> from crosslens.recipes.quickstart import DATA  # the sentences that the package carries
+    >>> text = read_text(DATA / "corpus" / "eng.txt", "eng")
+    >>> text, text.ids[:2]
+    (Corpus(eng, 600 sentences), ['0', '1'])
     """
     lines = read_lines(path)
     for number, line in enumerate(lines, 1):
@@ -276,6 +289,12 @@ def open_text(path: str | Path, language: str) -> Corpus:
     Raises
     ------
     InputError: as for :func:`read_text`; or, when a sentence is read, the file has changed since it was opened.
+
+    >>> from crosslens import open_text, read_text
+    >>> from crosslens.recipes.quickstart import DATA  # the sentences that the package carries
+    >>> path = DATA / "corpus" / "eng.txt"
+    >>> list(open_text(path, "eng").sentences) == read_text(path, "eng").sentences
+    True
     """
     if str(path).endswith(".gz") or not os.path.isfile(path):
         return read_text(path, language)
@@ -360,11 +379,19 @@ def read_tsv(
 
     Parameters
     ----------
+    text_column, id_column: which columns, counted from 0.
     columns: how many there must be; where it is None, as many as are read or more.
 
     Raises
     ------
     InputError: as for :func:`read_text`; or a line has too few columns, or another number than ``columns``.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "cats.tsv"
+    >>> _ = path.write_text("a1\\tA cat.\\na2\\tTwo cats.\\n")
+    >>> cats = read_tsv(path, "eng")
+    >>> cats.ids, cats.sentences
+    (['a1', 'a2'], ['A cat.', 'Two cats.'])
     """
     ids, sentences = [], []
     needed = max(text_column, id_column or 0) + 1

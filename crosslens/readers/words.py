@@ -150,6 +150,14 @@ def read_conllu(path: str | Path, language: str) -> Corpus:
     ------
     InputError: as for :func:`crosslens.corpus.read_text` but for blank lines; or a line has not ten columns, words are not numbered from
         1, a token is not in the text, a sentence has no words, or two have one id.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "en.conllu"
+    >>> dogs, bark = "1 Dogs dog NOUN _ _ 2 nsubj _ _", "2 bark bark VERB _ _ 0 root _ _"
+    >>> _ = path.write_text("\\n".join(line.replace(" ", "\\t") for line in (dogs, bark, "", "")))
+    >>> dogs = read_conllu(path, "eng")
+    >>> dogs.sentences, dogs.words, dogs.annotations["upos"]
+    (['Dogs bark'], [[(0, 4), (5, 9)]], [['NOUN', 'VERB']])
     """
     sentences: list[str] = []
     ids: dict[str, int] = {}  # id -> line of the sentence
@@ -207,6 +215,12 @@ def read_words(path: str | Path, language: str) -> Corpus:
     ------
     InputError: as for :func:`crosslens.corpus.read_text`; or a line is not such an object, its words are not those of its text, or two
         lines have one id.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "en.jsonl"
+    >>> _ = path.write_text('{"text": "A cat.", "words": ["A", "cat", "."]}')
+    >>> read_words(path, "eng").words
+    [[(0, 1), (2, 5), (5, 6)]]
     """
     sentences: list[str] = []
     ids: dict[str, int] = {}
