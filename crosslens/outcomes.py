@@ -42,12 +42,15 @@ _KEY = {
     "layer": pa.int32(),
     "seed": pa.int64(),
     "quantity": _TEXT,
+    "source": _TEXT,
+    "target": _TEXT,
 }
 _ITEM = {"item": pa.int32(), "item_id": _TEXT, "group": _TEXT, "outcome": pa.float64(), "gold": _TEXT, "predicted": _TEXT}
 COLUMNS = (*_KEY, *_ITEM)
 """The columns of the file: which measurement (null where a field does not apply), then which item and what came of it."""
 
 _SCHEMA = pa.schema({**_KEY, **_ITEM})
+_NEW = ("source", "target")  # files of earlier runs lack them
 _ALWAYS = ("task", "quantity", "item", "item_id", "group", "outcome")  # never null
 # Above the usual limit of 1 MB names would be written out row by row.
 _OPTIONS: dict[str, Any] = {"compression": "zstd", "dictionary_pagesize_limit": 64 << 20, "write_page_checksum": True}
@@ -59,8 +62,9 @@ class Outcomes:
 
     Attributes
     ----------
-    task, suite, part, method, representation, encoder, condition, layer, seed: which measurement, as in :class:`crosslens.score.Score`
-        and its details; None where a field does not apply.
+    task, suite, part, method, representation, encoder, condition, layer, seed, source, target: which measurement, as in
+        :class:`crosslens.score.Score` (source is the language of training, target that of the items) and its details; None where a
+        field does not apply.
     quantity: what is averaged or correlated: accuracy, uuas, root_accuracy (outcomes 1 and 0) or spearman (outcomes are cosines, or
         numbers that a probe answered).
     item: shape (n,), the item's position among the test items, from 0.
@@ -95,6 +99,8 @@ class Outcomes:
     condition: str | None = None
     layer: int | None = None
     seed: int | None = None
+    source: str | None = None
+    target: str | None = None
 
     def __post_init__(self) -> None:
         lengths = {name: len(column) for name in _ITEM if (column := getattr(self, name)) is not None}
@@ -210,7 +216,7 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
     ----------
     run: the run's folder, or the file itself.
     wanted: fields and the value that each is to have: task, suite, part, method, representation, encoder, condition, layer, seed,
-        quantity. None asks for measurements to which a field does not apply: ``condition=None`` is the encoder itself.
+        quantity, source, target. None asks for measurements to which a field does not apply: ``condition=None`` is the encoder itself.
 
     Raises
     ------
@@ -234,7 +240,7 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
     try:
         with pq.ParquetFile(pa.OSFile(os.fsencode(path)), page_checksum_verification=True) as file:
             names = file.schema_arrow.names
-            if names != list(COLUMNS):
+            if names not in (list(COLUMNS), [name for name in COLUMNS if name not in _NEW]):
                 refuse(str(path), f"the columns {', '.join(COLUMNS)}", ", ".join(names)[:80], "name the file of a run", StoreError)
             groups = range(file.num_row_groups)
             return [one for group in groups for one in _measurements(file.read_row_group(group), wanted, path)]
@@ -245,7 +251,10 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
 
 def _measurements(table: pa.Table, wanted: dict[str, Any], path: Path) -> Iterator[Outcomes]:
     """The measurements of a block of rows: those of one stand on end."""
-    table = table.unify_dictionaries().combine_chunks().cast(_SCHEMA)
+    for name in _NEW:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), _KEY[name]))
+    table = table.select(COLUMNS).unify_dictionaries().combine_chunks().cast(_SCHEMA)
     for name in _ALWAYS:
         if table.column(name).null_count:
             refuse(str(path), f"a {name} in every row", "none in some", "restore it, or run the probes again", StoreError)

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import parse_json, write_whole
@@ -21,6 +21,7 @@ __all__ = [
     "Quantity",
     "Score",
     "SharedTexts",
+    "by_language",
     "few_pairs",
     "first_seed",
     "not_measured",
@@ -238,6 +239,43 @@ def first_seed(scores: Iterable[Score], settings: Mapping[str, Any]) -> list[Sco
     ([7], 2)
     """
     return [score for score in scores if settings.get("seeds") is None or score.seed in (None, settings.get("seed"))]
+
+
+_OfLanguages = TypeVar("_OfLanguages", bound=Any)  # what has a task, a source and a target: scores, outcomes
+
+
+def by_language(rows: Iterable[_OfLanguages]) -> list[_OfLanguages]:
+    """Measurements whose task is named by its languages where there are several, so that each is a row, or a curve, of its own.
+
+    What is tested on the language of training keeps its name. Layers are chosen on dev, in that language: the measurements of dev
+    stand with every language.
+
+    >>> rows = [Score(quantity="accuracy", value=0.9, n=9, task="upos", source="eng", target=code) for code in ("eng", "fra")]
+    >>> [row.task for row in by_language(rows)]
+    ['upos', 'upos [eng->fra]']
+    """
+    rows = list(rows)
+    untrained: dict[str | None, dict[str, None]] = {}
+    crossed: dict[tuple[str | None, str], dict[str, None]] = {}
+    for row in rows:
+        if row.source is None and row.target is not None:
+            untrained.setdefault(row.task, {})[row.target] = None
+        elif row.source is not None and row.target not in (None, row.source):
+            crossed.setdefault((row.task, row.source), {})[row.target] = None
+    found = []
+    for row in rows:
+        name = row.task
+        if row.source is None:
+            name = f"{row.task} [{row.target}]" if row.target is not None and len(untrained[row.task]) > 1 else name
+        elif row.target not in (None, row.source):
+            name = f"{row.task} [{row.source}->{row.target}]"
+        found.append(row if name == row.task else dataclasses.replace(row, task=name))
+        details = getattr(row, "details", None) or {}
+        if row.source is not None and details.get("part") == "dev":
+            told = {name: details[name] for name in ("part", "representation") if name in details}
+            for target in crossed.get((row.task, row.source), ()):
+                found.append(dataclasses.replace(row, task=f"{row.task} [{row.source}->{target}]", target=target, details=told))
+    return found
 
 
 def set_aside(score: Score) -> dict[str, int]:

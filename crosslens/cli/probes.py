@@ -13,12 +13,14 @@ from crosslens.progress import be_quiet, say
 
 __all__ = ["add_arguments", "probe"]
 
-BATTERIES = ("semantic", "syntactic", "language", "all")  # of crosslens.run.probe_data, which is not imported for a help text
+BATTERIES = ("semantic", "syntactic", "language", "all")  # of crosslens.probes.tasks, which is not imported for a help text
 _OF_BATTERIES = (
     "battery",
     "data",
     "out",
     "tasks",
+    "train",
+    "test",
     "labels",
     "numbers",
     "treebank",
@@ -38,10 +40,12 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     add = probe.add_argument
     add("stores", nargs="*", metavar="STORE", help="stores of activations, one per language: language identification on them")
     add_common(probe, "encoder", metavar="ENCODER", help="model folder or hub name; several are compared")
-    add("--battery", choices=BATTERIES, help="which tasks; without it those of --labels alone")
-    add("--data", metavar="DIR", help="folder with the data sets: wic/, scws/, sib200/ or wili*/, ud/, marvin_linzen/, blimp/")
+    add("--battery", choices=BATTERIES, help="which tasks; without it those of --tasks and --labels alone")
+    add("--data", metavar="DIR", help="folder with the data sets, under the names that they are published with")
     add_common(probe, "out")
-    add("--tasks", metavar="LIST", help="only these tasks of the battery, such as wic,scws,upos,feature_Tense")
+    add("--tasks", metavar="LIST", help="these tasks, separated by commas; a name that there is not is answered with all that there are")
+    add("--train", metavar="LANGUAGE", help="language that probes are trained on: a code such as eng or en, or a treebank such as en_ewt")
+    add("--test", metavar="LIST", help="further languages that the same probes are tested on, such as fra,rus,hin")
     add(
         "--labels",
         action="append",
@@ -116,7 +120,9 @@ def _battery(arguments: argparse.Namespace) -> None:
     battery = Battery(
         encoders=arguments.encoder,
         battery=arguments.battery,
-        only=[name for name in (arguments.tasks or "").split(",") if name],
+        only=_list(arguments.tasks),
+        train=arguments.train,
+        test=_list(arguments.test),
         data=arguments.data,
         labels=_labels("--labels", arguments.labels or []),
         numbers=_labels("--numbers", arguments.numbers or []),
@@ -138,6 +144,11 @@ def _battery(arguments: argparse.Namespace) -> None:
     for title, rows, text in tables(folder, scores):
         print(*([f"{title}:"] if title else []), *([format_table(rows)] if rows else []), *([text] if text else []), "", sep="\n")
     print(f"Report: {report}")
+
+
+def _list(text: str | None) -> list[str]:
+    """The names of a list with commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crosslens.errors import refuse
-from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, axis_label, in_words, probe_runs_of, task_title
+from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, axis_label, in_words, probe_runs_of
 from crosslens.report.folders.study import study_of
 from crosslens.report.pages.study import study_curves
 from crosslens.report.parts.curves import Curves, LayerFigure, curves_figure
@@ -71,4 +71,4 @@ def _task_curves(runs: ProbeRuns, task: str) -> Curves | None:
     lines = [line_of(curve, look) for look, _, curve in reversed(found)]
     key = [(look, name) for look, name, _ in found]
     n = count_of(scores)
-    return Curves(task_title(task), n, f"{task_title(task)}, {in_words(quantity)} by layer, {n}.", lines, key, ends, axis_label(quantity))
+    return Curves(runs.title(task), n, f"{runs.title(task)}, {in_words(quantity)} by layer, {n}.", lines, key, ends, axis_label(quantity))

@@ -16,8 +16,12 @@ from typing import Any
 from crosslens.errors import InputError, refuse
 from crosslens.files import check_folder, check_name, claim_folder, lock_folder, make_folder
 from crosslens.outcomes import read_outcomes
+from crosslens.probes.tasks.task import GROUPS
 from crosslens.progress import Progress, say
 from crosslens.run.folder import RunFolder, versions
+from crosslens.run.kinds.classify import SentenceTask
+from crosslens.run.kinds.surface import surface_scores
+from crosslens.run.kinds.task import Given
 from crosslens.run.probe_comparison import paired_tests
 from crosslens.run.probe_data import Found, Sources, choose_tasks, read_tasks
 from crosslens.run.probe_encoders import (
@@ -32,8 +36,6 @@ from crosslens.run.probe_encoders import (
 )
 from crosslens.run.probe_items import Measured
 from crosslens.run.probe_seeds import over_seeds
-from crosslens.run.probe_surface import surface_scores
-from crosslens.run.probe_tasks import Given, SentenceTask
 from crosslens.score import Score
 
 __all__ = ["Battery", "run_battery"]
@@ -48,13 +50,16 @@ class Battery:
     Attributes
     ----------
     encoders: folders or hub names, one or more; each is measured, and they are compared.
-    battery: "semantic", "syntactic", "language" or "all"; None for the user's own tasks alone.
-    only: tasks of the battery, if not all of them. What is named here must be there; other tasks without data are told as not measured.
-    data: the folder with the data sets (:mod:`crosslens.run.probe_data`).
+    battery: a group of tasks, "semantic", "syntactic" or "language", or "all"; None for those of ``only`` and the user's own.
+    only: tasks of the catalogue, if not all of the battery's. What is named here must be there; other tasks without data are told as not
+        measured.
+    data: the folder with the data sets (:mod:`crosslens.probes.tasks.catalogue` says under which names).
+    train: the language that probes are trained on, a code of two or three letters, or a treebank's name; English without it.
+    test: further languages that they are tested on; tasks that train nothing are measured in these alone.
     labels: task -> a file of ``label TAB text`` or a treebank, or three of them: train, dev, test.
     numbers: task -> files of ``number TAB text`` likewise: the numbers are told by ridge regression. Which labels are numbers is said and
         not guessed, since classes may be called 1 to 5.
-    treebank: what the names of the treebank's files begin with.
+    treebank: what the names of the treebank's files begin with; en_ewt without it.
     mdl: measure description lengths, too.
     probe: of labels: "linear" (an L2 penalty), "l1", "mlp" (one hidden layer), or "mix" (linear, and one more on a learnt mix of all
         layers). WiC's classifiers are linear always.
@@ -79,7 +84,9 @@ class Battery:
     data: str | None = None
     labels: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     numbers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    treebank: str = "en_ewt"
+    train: str | None = None
+    test: Sequence[str] = ()
+    treebank: str | None = None
     mdl: bool = False
     probe: str = "linear"
     pll: str = "original"
@@ -94,12 +101,14 @@ class Battery:
     def __post_init__(self) -> None:
         if not self.encoders:
             refuse("--encoder", "an encoder", "none", "add --encoder FOLDER_OR_HUB_NAME")
-        if self.battery is None and not self.labels and not self.numbers:
-            refuse("--battery", "a battery, or tasks of your own (--labels)", "neither", "choose one of semantic, syntactic, language, all")
-        if self.battery is not None and self.data is None:
-            refuse("--data", "the folder that holds the battery's data sets", "none", "add --data DIR")
-        if self.battery is None and self.only:
-            refuse("--tasks", "tasks of a battery", "no battery", "add --battery all")
+        if self.battery is None and not self.only and not self.labels and not self.numbers:
+            told = f"choose one of {', '.join(GROUPS)}, all, or name tasks with --tasks"
+            refuse("--battery", "a battery, or tasks of your own (--labels)", "neither", told)
+        if self.tasks and self.data is None:
+            refuse("--data", "the folder that holds the tasks' data sets", "none", "add --data DIR")
+        if self.treebank is not None and (self.train or self.test):
+            got = "also --train" if self.train else "also --test"
+            refuse("--treebank", "it, or --train and --test", got, f"name the treebank there, as in --train {self.treebank}")
         if self.probe not in ("linear", "l1", "mlp", "mix"):
             refuse("--probe", "linear, l1, mlp or mix", repr(self.probe), "choose one of them")
         if self.mdl and self.probe != "linear":
@@ -119,7 +128,7 @@ class Battery:
     @property
     def tasks(self) -> tuple[str, ...]:
         """Names of the battery's tasks."""
-        return () if self.battery is None else choose_tasks(self.battery, self.only)
+        return choose_tasks(self.battery, self.only) if self.battery is not None or self.only else ()
 
     @property
     def loading(self) -> dict[str, Any]:
@@ -135,7 +144,7 @@ class Battery:
     def sources(self) -> Sources:
         """Where the tasks come from."""
         folder = None if self.data is None else Path(self.data)
-        chosen: dict[str, Any] = {"tasks": self.tasks, "labels": self.labels, "numbers": self.numbers, "treebank": self.treebank}
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in ("tasks", "labels", "numbers", "treebank", "train", "test")}
         return Sources(folder=folder, **chosen, limit=self.limit, seed=self.seed, pll=_PLL[self.pll])
 
 
@@ -205,7 +214,8 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         "encoders": {subject.name: subject.fingerprint for subject in subjects},
         "tasks": list(found.tasks),
         "files": {name: digest[:16] for name, digest in found.files.items()},
-        "treebank": battery.treebank,
+        **({"train": battery.train, "test": list(battery.test)} if battery.train or battery.test else {}),
+        "treebank": battery.treebank or "en_ewt",
         "mdl": battery.mdl,
         "random_control": battery.random_control,
         "limit": battery.limit,
@@ -222,7 +232,7 @@ def _facts(found: Found, plan: Plan, not_measured: Mapping[str, str]) -> dict[st
     """What config.json remembers beside the settings."""
     texts = {name: {"items": text.items, "unit": text.unit} for name, text in texts_of(found.tasks).items()}
     data = {"tasks": {name: task.facts() for name, task in found.tasks.items()}, "files": dict(found.files), "texts": texts}
-    return {"data": data, "activations": {"dtype": plan.dtype}, "not_measured": not_measured, "versions": versions()}
+    return {"data": data, "cards": found.cards, "activations": {"dtype": plan.dtype}, "not_measured": not_measured, "versions": versions()}
 
 
 def _with_failed(not_measured: Mapping[str, str], failed: Mapping[tuple[str, str], str], several: bool) -> dict[str, str]:

@@ -59,7 +59,9 @@ def _pairs(scores: Sequence[Score], outcomes: Sequence[Outcomes]) -> list[tuple[
     groups: dict[tuple[Any, ...], dict[str | None, list[Outcomes]]] = {}
     for one in outcomes:
         if one.representation != _CENTRED:
-            groups.setdefault((one.task, one.suite, one.method, one.quantity), {}).setdefault(one.encoder, []).append(one)
+            groups.setdefault((one.task, one.source, one.target, one.suite, one.method, one.quantity), {}).setdefault(
+                one.encoder, []
+            ).append(one)
     values = {_place(s): s.value for s in scores if s.condition is None}
     layers: dict[tuple[Any, ...], tuple[Outcomes, int]] = {}
     for (task, *rest), encoders in groups.items():
@@ -76,9 +78,11 @@ def _pairs(scores: Sequence[Score], outcomes: Sequence[Outcomes]) -> list[tuple[
 
 
 def _place(one: Score | Outcomes, part: str | None = None) -> tuple[Any, ...]:
-    """By which a measurement and its outcomes are found: the part may be another."""
+    """By which a measurement and its outcomes are found: the part may be another. Dev is of the language that is trained on."""
     said = {name: (one.details or {}).get(name) for name in _PLACE} if isinstance(one, Score) else {n: getattr(one, n) for n in _PLACE}
-    return one.task, one.encoder, one.quantity, one.layer, said["representation"], said["suite"], said["method"], part or said["part"]
+    part = part or said["part"]
+    languages = one.source, one.source if part == "dev" else one.target
+    return one.task, one.encoder, one.quantity, one.layer, *languages, said["representation"], said["suite"], said["method"], part
 
 
 def _best(mine: Sequence[Outcomes], values: dict[tuple[Any, ...], float]) -> Outcomes:
@@ -95,7 +99,13 @@ def _test(first: Outcomes, second: Outcomes, choices: int, seed: int) -> Score |
     names = _name(first, second), _name(second, first)
     together = first.encoder if first.encoder == second.encoder else f"{first.encoder} / {second.encoder}"
     fields: dict[str, Any] = {"task": first.task, "condition": "paired_test", "encoder": together, "seed": seed}
-    fields |= {"layer": first.layer, "other_layer": second.layer, "quantity": f"{first.quantity}_difference"}
+    fields |= {
+        "source": first.source,
+        "target": first.target,
+        "layer": first.layer,
+        "other_layer": second.layer,
+        "quantity": f"{first.quantity}_difference",
+    }
     told = {name: value for name in _PLACE if (value := getattr(first, name)) is not None}
     told |= {"first": names[0], "second": names[1]}
     one, other, groups = pair_outcomes(first, second)

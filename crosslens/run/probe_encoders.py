@@ -10,7 +10,7 @@ from typing import Any
 from crosslens.activations import Activations
 from crosslens.errors import InputError, refuse
 from crosslens.files import need_space
-from crosslens.run.probe_tasks import Task, Text
+from crosslens.run.kinds.task import Task, Text
 from crosslens.run.study import display_name
 
 __all__ = [

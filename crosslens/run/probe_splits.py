@@ -7,7 +7,7 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 
-__all__ = ["PARTS", "SHARES", "choose", "normal_texts", "ranges", "some", "treebank_parts"]
+__all__ = ["PARTS", "SHARES", "choose", "normal_texts", "ranges", "some", "split_names", "treebank_parts"]
 
 PARTS = ("train", "dev", "test")
 SHARES = (0.7, 0.1, 0.2)
@@ -21,6 +21,18 @@ def normal_texts(texts: Sequence[str]) -> list[str]:
 def ranges(counts: Sequence[int]) -> dict[str, np.ndarray]:
     """Rows of train, dev and test, of which there are so many one behind the other."""
     return dict(zip(PARTS, np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1]), strict=True))
+
+
+def split_names(parts: Parts, n: int) -> np.ndarray:
+    """The part of each of n items, by its name.
+
+    >>> split_names(Parts(train=[2], test=[0], dev=[1]), 3).tolist()
+    ['test', 'dev', 'train']
+    """
+    names = np.empty(n, dtype="<U5")
+    for part in PARTS:
+        names[getattr(parts, part)] = part
+    return names
 
 
 def treebank_parts(corpora: dict[str, Corpus], seed: int) -> Parts:

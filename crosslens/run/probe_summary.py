@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from crosslens.files import read_json
-from crosslens.score import Score, first_seed, over_seeds, set_aside, shared_texts
+from crosslens.score import Score, by_language, first_seed, over_seeds, set_aside, shared_texts
 
 __all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
 
@@ -23,7 +23,7 @@ _SHORT = {"concatenation+difference+product": "concat.+diff.+product"}
 def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, str]]:
     """(title, rows, how to read them) of every table that has rows; a title is empty where there is but one encoder."""
     settings = _config(folder).get("settings") or {}
-    scores, several = first_seed(scores, settings), settings.get("seeds") is not None
+    scores, several = by_language(first_seed(scores, settings)), settings.get("seeds") is not None
     encoders = list(dict.fromkeys(s.encoder for s in scores if s.encoder and s.condition != "paired_test"))
     found: list[tuple[str, _Rows, str]] = []
     for encoder in encoders:
@@ -143,7 +143,7 @@ def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:
     several = len({s.encoder for s in scores if s.encoder and s.condition != "paired_test"}) > 1
     counts: dict[tuple[str, str], set[int]] = {}
     for s in scores:
-        for what, count in set_aside(s).items() if not _is_of_pairs(s) and not str(s.task).endswith(_MIX) else ():
+        for what, count in set_aside(s).items() if not _is_of_pairs(s) and _MIX not in str(s.task) else ():
             counts.setdefault((f"{s.task}, {s.encoder}" if several and s.encoder else str(s.task), what), set()).add(count)
     found = [
         f"{who}: {'up to ' if len(n) > 1 else ''}{max(n):,} item{'s' if max(n) > 1 else ''} {what}." for (who, what), n in counts.items()

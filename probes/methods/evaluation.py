@@ -55,6 +55,12 @@ class Answers:
 
     __repr__ = one_line
 
+    def on(self, rows: Bool[np.ndarray, " n"]) -> "Answers":
+        """The answers to some of the items."""
+        return dataclasses.replace(
+            self, true=self.true[rows], given=self.given[:, rows], groups=None if self.groups is None else self.groups[rows]
+        )
+
     @property
     def correct(self) -> Bool[np.ndarray, "L n"]:
         """Whether each layer was right about each item: what paired tests take."""
@@ -122,6 +128,7 @@ class ControlTask:
     low, high: shape (L,), its 95 % interval over items.
     chance: accuracy of always naming the most frequent control label of training, mean over control tasks.
     above_chance: shape (L, 3), mean control accuracy minus chance, and its 95 % interval: above 0 the probe learns labels that say nothing.
+    constant: shape (n,), in how many of the control tasks the most frequent control label of training is right, as a share.
     """
 
     kind: str
@@ -132,6 +139,17 @@ class ControlTask:
     high: Float[np.ndarray, " L"]
     chance: float
     above_chance: Float[np.ndarray, "L 3"]
+    constant: Float[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, kind: str, correct: Bool[np.ndarray, "s L n"], constant: Float[np.ndarray, " n"], answers: Answers) -> "ControlTask":
+        """The scores that follow from what was right, beside the answers on the true labels."""
+        layers, groups = range(len(answers.given)), answers.groups
+        above = [mean_difference(correct[:, layer].mean(axis=0), constant, groups) for layer in layers]
+        chosen = [selectivity(answers.correct[layer], correct[:, layer], groups) for layer in layers]
+        value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
+        chance = float(constant.mean())
+        return cls(kind, correct, correct.mean(axis=2), value, low, high, chance, np.array(above), constant)
 
     __repr__ = one_line
 
@@ -149,8 +167,8 @@ class ProbeResult:
     always: the number of that label in ``answers.labels``.
     by_type: what the most frequent label of each word type in training answers, as a single layer; None without types.
     control: the control tasks; None without seeds.
-    resampled: shape (s, L), test accuracy after training on a bootstrap sample of the training items, drawn within each label,
-        one for each seed: their spread is that of the training data (the fit itself has no randomness).
+    again: shape (s, L, n), whether each test item is right after training on a bootstrap sample of the training items, drawn within
+        each label, one for each seed: the spread of their means is that of the training data (the fit itself has no randomness).
     random_encoder: what the layers of an encoder with random weights answered; None if they were not given.
     unseen: part -> label -> how many items of the part have this label, which training does not have; they count as wrong.
     sizes: items in train, dev and test.
@@ -166,7 +184,7 @@ class ProbeResult:
     always: int
     by_type: Answers | None
     control: ControlTask | None
-    resampled: Float[np.ndarray, "s L"]
+    again: Bool[np.ndarray, "s L n"]
     random_encoder: Answers | None
     unseen: dict[str, dict[Any, int]]
     sizes: dict[str, int]
@@ -175,6 +193,28 @@ class ProbeResult:
     weights: Float[np.ndarray, " layers"] | None = None
 
     __repr__ = one_line
+
+    def on(self, rows: Bool[np.ndarray, " n"]) -> "ProbeResult":
+        """The same probes, scored on some of the test items: those of one language, say."""
+        answers, control, by_type, random = self.answers.on(rows), self.control, self.by_type, self.random_encoder
+        there = answers.labels[answers.true]
+        unseen = {label: count for label in self.unseen["test"] if (count := int((there == label).sum()))}
+        return dataclasses.replace(
+            self,
+            answers=answers,
+            majority=Accuracy.of(answers.true == self.always, answers.groups),
+            by_type=None if by_type is None else by_type.on(rows),
+            control=control and ControlTask.of(control.kind, control.correct[:, :, rows], control.constant[rows], answers),
+            again=self.again[:, :, rows],
+            random_encoder=None if random is None else random.on(rows),
+            unseen={**self.unseen, "test": unseen},
+            sizes={**self.sizes, "test": len(answers.true)},
+        )
+
+    @property
+    def resampled(self) -> Float[np.ndarray, "s L"]:
+        """Test accuracy after training on each bootstrap sample."""
+        return np.asarray(self.again.mean(axis=2))
 
     @property
     def accuracy(self) -> list[Accuracy]:
@@ -196,6 +236,7 @@ def probe_layers(
     types: ArrayLike | None = None,
     texts: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    sets: ArrayLike | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     penalties: Sequence[float] | None = None,
     probe: Any | None = None,
@@ -218,6 +259,8 @@ def probe_layers(
     texts: shape (n,), the text of each item: where labels are shuffled, equal texts keep one label, in whatever part they are, as the
         occurrences of a word type do. So what a probe remembers of its training texts is not taken for knowledge.
     groups: shape (n,), which items stand and fall together, the words of a sentence say: intervals are then those of clusters.
+    sets: shape (n,), the test set of each item where there are several, languages say: labels are shuffled within each of them, and
+        :meth:`ProbeResult.on` gives the scores on one.
     seeds: each draws a control task and a bootstrap sample of the training items; none of them leaves both out. A probe that has a
         seed takes that of the control task for it.
     penalties: inverse strengths C to choose from on the development part; ``PENALTIES`` without it. A single one needs no such part.
@@ -275,8 +318,8 @@ def probe_layers(
         majority=majority_accuracy(task.codes[parts.train], answers.true, together),
         always=int(np.bincount(task.codes[parts.train]).argmax()),
         by_type=_by_type(task, types, together),
-        control=_control(again, types, texts, seeds, answers) if seeds else None,
-        resampled=np.array([again.bootstrap(seed) for seed in seeds]).reshape(len(seeds), len(given)),
+        control=_control(again, types, texts, sets, seeds, answers) if seeds else None,
+        again=np.array([again.bootstrap(seed) for seed in seeds], bool).reshape(len(seeds), *given.shape),
         random_encoder=random,
         unseen={
             name: unseen_labels(task.labels, task.codes[rows], task.trained) for name, rows in (("dev", parts.dev), ("test", parts.test))
@@ -339,32 +382,31 @@ class _Again:
             probe = LayerProbes(self.strengths).fit(task.layers_of(train), codes[train])
         return probe.predict(task.layers_of(task.parts.test))
 
-    def bootstrap(self, seed: int) -> Float[np.ndarray, " L"]:
-        """Accuracy after training on as many items of each label, drawn with replacement."""
+    def bootstrap(self, seed: int) -> Bool[np.ndarray, "L n"]:
+        """What is right after training on as many items of each label, drawn with replacement."""
         task, rng = self.task, np.random.default_rng([seed, 0xB007])
         rows = task.parts.train
         drawn = [rng.choice(some, len(some)) for some in (rows[task.codes[rows] == code] for code in range(task.trained))]
         given = self.answers(task.codes, np.sort(np.concatenate(drawn)))
-        return np.asarray((given == task.codes[task.parts.test]).mean(axis=1))
+        return np.asarray(given == task.codes[task.parts.test])
 
 
-def _control(again: _Again, types: ArrayLike | None, texts: ArrayLike | None, seeds: list[int], answers: Answers) -> ControlTask:
+def _control(
+    again: _Again, types: ArrayLike | None, texts: ArrayLike | None, sets: ArrayLike | None, seeds: list[int], answers: Answers
+) -> ControlTask:
     task, correct, always = again.task, [], []
     names = None if types is None else check_labels(types, "types", len(task.codes))
     same = None if texts is None else check_labels(texts, "texts", len(task.codes))
+    of = None if sets is None else check_labels(sets, "sets", len(task.codes))
     for seed in seeds:
-        codes = _shuffled(task, seed, same) if names is None else control_labels(names, task.codes[task.parts.train], seed)
+        codes = _shuffled(task, seed, same, of) if names is None else control_labels(names, task.codes[task.parts.train], seed)
         if len(np.unique(codes[task.parts.train])) < 2:
             told = f"one label for all {len(task.parts.train)} items with seed {seed}"
             refuse("types", "types whose control labels differ", told, "give more types, other seeds, or leave types out")
         correct.append(again.answers(codes, task.parts.train, seed) == codes[task.parts.test])
         always.append(codes[task.parts.test] == np.bincount(codes[task.parts.train]).argmax())
-    outcomes, constant = np.stack(correct), np.stack(always).mean(axis=0)
-    above = [mean_difference(outcomes[:, layer].mean(axis=0), constant, answers.groups) for layer in range(len(answers.given))]
-    chosen = [selectivity(answers.correct[layer], outcomes[:, layer], answers.groups) for layer in range(len(answers.given))]
-    value, low, high = (np.array(column) for column in zip(*chosen, strict=True))
     kind = "shuffled_labels" if names is None else "word_types"
-    return ControlTask(kind, outcomes, outcomes.mean(axis=2), value, low, high, float(constant.mean()), np.array(above))
+    return ControlTask.of(kind, np.stack(correct), np.stack(always).mean(axis=0), answers)
 
 
 def _reseeded(template: Any, seed: int | None) -> Any:
@@ -380,15 +422,17 @@ def _by_type(task: _Task, types: ArrayLike | None, groups: np.ndarray | None) ->
     return Answers(task.labels, task.codes[test], given[None], groups)
 
 
-def _shuffled(task: _Task, seed: int, texts: np.ndarray | None) -> np.ndarray:
-    """The labels of each part in another order; of equal texts the first one's, training first."""
-    codes = task.codes.copy()
-    order = np.concatenate([task.parts.train, task.parts.dev, task.parts.test])
+def _shuffled(task: _Task, seed: int, texts: np.ndarray | None, sets: np.ndarray | None) -> np.ndarray:
+    """The labels of each part (of test, of each of its sets) in another order; of equal texts the first one's, training first."""
+    codes, test = task.codes.copy(), task.parts.test
+    names = np.zeros(len(test), int) if sets is None else np.unique(sets[test], return_inverse=True)[1]
+    tests = [test[names == number] for number in dict.fromkeys(names.tolist())]
+    order = np.concatenate([task.parts.train, task.parts.dev, *tests])
     names = np.arange(len(order)) if texts is None else np.unique(texts[order], return_inverse=True)[1]
     first = np.unique(names, return_index=True)[1]
     met = np.zeros(len(order), bool)
     met[first] = True
-    ends = np.cumsum([len(task.parts.train), len(task.parts.dev), len(task.parts.test)])
+    ends = np.cumsum([len(task.parts.train), len(task.parts.dev), *map(len, tests)])
     for i, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
         rows = order[start:end][met[start:end]]
         codes[rows] = np.random.default_rng([seed, 0x5AFF, i]).permutation(codes[rows])

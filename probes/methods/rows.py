@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from crosslens.checks import as_array, check_matrix
 from crosslens.errors import refuse
 
-__all__ = ["BLOCK", "StandardisedLayer", "TakenRows", "check_layers", "check_same_layers", "is_layer"]
+__all__ = ["BLOCK", "JoinedRows", "PairRows", "StandardisedLayer", "TakenRows", "check_layers", "check_same_layers", "is_layer"]
 
 BLOCK = 512  # rows that are read at a time
 
@@ -74,6 +74,84 @@ class TakenRows:
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         return np.asarray(self._array[self._rows[rows]])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:] if dtype is None else self[:].astype(dtype)
+
+
+class JoinedRows:
+    """Several arrays on end as one, copied when rows are asked for: the test items of several languages, each in a store of its own.
+
+    Parameters
+    ----------
+    arrays: one or more of shape (n_i, d).
+
+    Raises
+    ------
+    InputError: none, or arrays of different widths.
+
+    >>> joined = JoinedRows([np.zeros((2, 3)), np.ones((1, 3))])
+    >>> joined.shape, joined[[2, 0]].tolist()
+    ((3, 3), [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    """
+
+    ndim = 2
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        widths = sorted({int(array.shape[1]) for array in arrays})
+        if len(widths) != 1:
+            refuse("arrays", "arrays of one width", f"widths {widths}", "join activations of one encoder")
+        self._arrays = list(arrays)
+        self._ends = np.cumsum([int(array.shape[0]) for array in arrays])
+        self.shape = int(self._ends[-1]), widths[0]
+        self.dtype = np.result_type(*(np.dtype(array.dtype) for array in arrays))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        numbers = np.arange(len(self))[rows]
+        found = np.empty((len(numbers), self.shape[1]), self.dtype)
+        of = np.searchsorted(self._ends, numbers, side="right")
+        for place in np.unique(of).tolist():
+            begin = int(self._ends[place - 1]) if place else 0
+            found[of == place] = np.asarray(self._arrays[place][numbers[of == place] - begin])
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:] if dtype is None else self[:].astype(dtype)
+
+
+class PairRows:
+    """Two rows of an array each, with their product: ``[a; b; a * b]`` of shape (m, 3 d), made when they are asked for.
+
+    Parameters
+    ----------
+    array: shape (n, d). first, second: shape (m,), row numbers.
+
+    References
+    ----------
+    Liu et al. 2019, Linguistic knowledge and transferability of contextual representations, section 3.
+
+    >>> PairRows(np.array([[1.0, 2.0], [3.0, 4.0]]), [0], [1])[:].tolist()
+    [[1.0, 2.0, 3.0, 4.0, 3.0, 8.0]]
+    """
+
+    ndim = 2
+
+    def __init__(self, array: Any, first: ArrayLike, second: ArrayLike) -> None:
+        self._sides = TakenRows(array, first), TakenRows(array, second)
+        if len(self._sides[0]) != len(self._sides[1]):
+            refuse("second", f"{len(self._sides[0])} rows, as many as first", str(len(self._sides[1])), "give pairs")
+        self.shape = len(self._sides[0]), 3 * int(array.shape[1])
+        self.dtype = np.dtype(_precision(array))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        one, other = (side[rows].astype(self.dtype) for side in self._sides)
+        return np.concatenate([one, other, one * other], axis=-1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self[:] if dtype is None else self[:].astype(dtype)

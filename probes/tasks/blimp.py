@@ -13,7 +13,8 @@ def _read(data: DataFolder, language: str) -> PairsOfSentences:
     if not paths:
         raise Absent("no blimp/*.jsonl (nor .gz) in the data folder")
     data.note(paths)
-    return PairsOfSentences([pair for path in paths for pair in read_minimal_pairs(path)], f"blimp, {len(paths)} files")
+    pairs = [pair for path in paths for pair in read_minimal_pairs(path)]
+    return PairsOfSentences(pairs, f"blimp, {len(paths)} files", language="eng")
 
 
 TASK = Task(

@@ -91,12 +91,14 @@ class PairsOfSentences:
     pairs: at least one. source: where they are from, for the record.
     method: how a masked model scores them; None leaves that to the run.
     averages: name -> categories that are averaged; None for all of them.
+    language: ISO 639-3; None where it is not known.
     """
 
     pairs: Sequence[MinimalPair]
     source: str
     method: str | None = None
     averages: Mapping[str, Sequence[str]] | None = None
+    language: str | None = None
 
 
 Items = Texts | Words | WordPairs | RatedWords | PairsOfSentences

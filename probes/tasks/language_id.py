@@ -18,7 +18,7 @@ _SEVERAL = "mul"  # ISO 639-2
 def _read(data: DataFolder, language: str) -> Texts:
     if (table := data.path(_TABLE)) is not None:
         data.note([table])
-        return Texts(read_table(table, "language"), _SEVERAL, surface=True)
+        return Texts(read_table(table, "language", group="index_id"), _SEVERAL, surface=True)
     wili: Path | None = next((path.parent for path in data.glob("wili*/x_train.txt") if path.suffix == ".txt"), None)
     if wili is None:
         raise Absent("no sib200/sib200.tsv (nor .gz) and no wili*/x_train.txt in the data folder")

@@ -13,9 +13,9 @@ _FILE = "marvin_linzen/pairs.tsv"
 
 def _read(data: DataFolder, language: str) -> PairsOfSentences:
     if (path := data.path(_FILE)) is None:
-        return PairsOfSentences(marvin_linzen_pairs(), "generated from the grammar's templates", "single_mask", GROUPS)
+        return PairsOfSentences(marvin_linzen_pairs(), "generated from the grammar's templates", "single_mask", GROUPS, "eng")
     data.note([path])
-    return PairsOfSentences(read_minimal_pairs(path), _FILE, "single_mask", GROUPS)
+    return PairsOfSentences(read_minimal_pairs(path), _FILE, "single_mask", GROUPS, "eng")
 
 
 TASK = Task(

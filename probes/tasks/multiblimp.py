@@ -49,7 +49,8 @@ def _read(data: DataFolder, language: str) -> PairsOfSentences:
     if not pairs:
         raise Absent(f"no multiblimp/{code_of(language)}/*.tsv (nor .csv, nor .gz) in the data folder")
     data.note(used)
-    return PairsOfSentences(pairs, f"multiblimp, {code_of(language)}, {len(used)} file{'s' if len(used) > 1 else ''}")
+    source = f"multiblimp, {len(used)} file{'s' if len(used) > 1 else ''}"
+    return PairsOfSentences(pairs, source, language=code_of(language))
 
 
 TASK = Task(

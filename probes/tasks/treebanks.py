@@ -18,7 +18,7 @@ CITATION = """@article{demarneffe2021ud,
   author = {de Marneffe, Marie-Catherine and Manning, Christopher D. and Nivre, Joakim and Zeman, Daniel},
   title = {Universal Dependencies}, journal = {Computational Linguistics}, volume = {47}, number = {2}, pages = {255--308}, year = {2021}
 }"""
-_NAME = re.compile(r"([^_]+_.+)-ud-(train|dev|test)\.conllu(\.gz)?")
+_NAME = re.compile(r"(.+)-ud-(train|dev|test)\.conllu(\.gz)?")
 
 
 def _treebanks(data: DataFolder) -> dict[str, dict[str, Path]]:
@@ -64,6 +64,7 @@ def read_treebank(data: DataFolder, language: str) -> Words:
 
 
 def read_files(paths: dict[str, Path], name: str) -> Words:
-    """A treebank from the files of some splits; the language is what its name begins with."""
-    language = name.split("_")[0].split(".")[0] or "und"
-    return Words({split: read_conllu(path, language) for split, path in paths.items()}, name, code_of(language))
+    """A treebank from the files of some splits; the language is what its name begins with, if that is a code ("und" if not)."""
+    code = code_of(name.split(".")[0])
+    language = code if len(code) == 3 and code.isalpha() else "und"
+    return Words({split: read_conllu(path, language) for split, path in paths.items()}, name, language)

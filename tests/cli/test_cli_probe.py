@@ -67,9 +67,12 @@ def test_stores_are_probed_as_before(place, capsys):
         (["--encoder", MODEL, "--out", "run"], "--battery: expected a battery, or tasks of your own (--labels), got neither"),
         (
             ["--encoder", MODEL, "--battery", "all", "--out", "run"],
-            "--data: expected the folder that holds the battery's data sets, got none",
+            "--data: expected the folder that holds the tasks' data sets, got none",
         ),
-        (["--encoder", MODEL, "--labels", "a=languages.tsv", "--tasks", "wic", "--out", "run"], "--tasks: expected tasks of a battery"),
+        (
+            ["--encoder", MODEL, "--labels", "a=languages.tsv", "--tasks", "wic", "--out", "run"],
+            "--data: expected the folder that holds the tasks' data sets, got none",
+        ),
         (["eng", "--encoder", MODEL, "--out", "run"], "arguments: expected encoders with a battery, or stores, got also eng"),
         (["--encoder", MODEL, "--labels", "languages.tsv", "--out", "run"], "--labels: expected NAME=FILE, or NAME=TRAIN,DEV,TEST"),
         (["--encoder", MODEL, *["--labels", "a=languages.tsv"] * 2, "--out", "run"], "--labels: expected each task once, got a twice"),

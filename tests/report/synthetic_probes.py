@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslens.probes.tasks.catalogue import cards, find_task
 from crosslens.score import Score, write_scores
 from crosslens.stats import wilson_interval
 
@@ -164,7 +165,8 @@ def make_probe_run(folder: Path, scores: list[Score], **config: Any) -> Path:
     """Write a whole run folder; keyword arguments replace parts of its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({
-        "kind": "probe", "settings": {"battery": "all", "seed": 0, "random_control": True},
+        "kind": "probe", "cards": {**cards(), "feature_Number": find_task("feature_Number").told()},
+        "settings": {"battery": "all", "seed": 0, "random_control": True},
         "not_measured": {"topic": "no sib200/sib200.tsv (nor .gz) in the data folder"}, "versions": {"python": "3.11.7"}, **config,
     }))  # fmt: skip
     write_scores(scores, folder / "scores.jsonl")

@@ -131,12 +131,13 @@ def test_three_runs_are_ranked_on_what_all_share_and_corrected_together(tmp_path
         make(tmp_path / name, name, items, better(len(items), p))
         for name, items, p in (("a", range(300), 0.5), ("b", range(100, 400), 0.8), ("c", range(50, 350), 0.78))
     ]
-    found = compared(*folders)
+    runs = load_probe_runs(folders)
+    found = compare_runs(runs)
     rank = found.rankings["topic", ""]
     assert rank.n == 200 and [one.n for one in found.pairs["topic", ""]] == [200, 250, 250]
     assert all(one.corrected_p is not None and one.p is not None and one.corrected_p >= one.p for one in found.pairs["topic", ""])
     assert {s.label for s in rank.apart} == {"a"} and len(rank.near) == 1
-    assert comparison_sentences(found) == [
+    assert comparison_sentences(runs, found) == [
         "On the test items that all share (n = 200), one encoder is clearly above all others in <strong>0 of 1 task</strong>."
     ]
 

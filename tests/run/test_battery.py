@@ -431,12 +431,12 @@ def calm(small_encoder, data, tmp_path_factory):
 def test_a_stopped_run_goes_on_with_what_is_missing(calm, tmp_path, monkeypatch, capsys):
     out = tmp_path / "run"
     with monkeypatch.context() as stopped:
-        stopped.setattr("crosslens.run.probe_tasks.WordTask.measure", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        stopped.setattr("crosslens.run.kinds.tag.WordTask.measure", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert main([*calm[1], "--out", str(out)]) == 130
     assert "what is finished is kept, the same command goes on" in capsys.readouterr().err
     kept = ["scws.small-encoder.jsonl", "scws.small-encoder.parquet"]
     assert sorted(path.name for path in (out / "parts").iterdir()) == kept and not (out / "scores.jsonl").exists()
-    monkeypatch.setattr("crosslens.run.probe_meaning.ScwsTask.measure", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr("crosslens.run.kinds.rank.ScwsTask.measure", lambda *_: pytest.fail("measured again"))
     assert main([*calm[1], "--out", str(out)]) == 0
     for name in ("scores.jsonl", "outcomes.parquet"):
         assert (out / name).read_bytes() == (calm[0] / name).read_bytes()

@@ -16,8 +16,8 @@ from crosslens.outcomes import read_outcomes
 from crosslens.report.folders.probes import load_probe_runs
 from crosslens.report.pages.probes import probe_page
 from crosslens.report.sections.probes_comparison import compare_runs
-from crosslens.run import probe_tasks
 from crosslens.run.battery import Battery, run_battery
+from crosslens.run.kinds import task as probe_tasks
 from crosslens.run.probe_seeds import over_seeds, seed_spread
 from crosslens.run.probe_summary import tables
 from crosslens.score import Score, read_scores, write_scores

@@ -9,7 +9,7 @@ from battery_data import make_data, write
 from crosslens.cli.main import main
 from crosslens.errors import InputError
 from crosslens.outcomes import read_outcomes
-from crosslens.run.probe_tasks import WordTask
+from crosslens.run.kinds.tag import WordTask
 from crosslens.score import read_scores, shared_texts
 
 

@@ -10,7 +10,9 @@ from battery_data import NOUNS, PARTS, make_data, tree, write
 
 from crosslens.cli.probes import BATTERIES as ON_THE_COMMAND_LINE
 from crosslens.errors import InputError
-from crosslens.run.probe_data import BATTERIES, Sources, choose_tasks, read_tasks
+from crosslens.probes.tasks.catalogue import choose_tasks
+from crosslens.probes.tasks.task import GROUPS
+from crosslens.run.probe_data import Sources, read_tasks
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +29,8 @@ def words_of(task):
     return [corpus.sentences[i][slice(*span)] for i in range(len(corpus)) for span in corpus.words[i]]
 
 
-def test_the_command_line_offers_the_batteries_that_there_are():
-    assert ON_THE_COMMAND_LINE == (*BATTERIES, "all")
-
-
-def test_a_battery_has_its_tasks_and_those_that_are_named():
-    assert choose_tasks("language") == ("language_id",)
-    assert choose_tasks("language", ["language_id_paper"]) == choose_tasks("all", ["language_id_paper"]) == ("language_id_paper",)
-    with pytest.raises(InputError, match=r"battery language \(language_id, language_id_paper\), got 'topic'"):
-        choose_tasks("language", ["topic"])
-    assert choose_tasks("all") == tuple(task for tasks in BATTERIES.values() for task in tasks)
-    assert choose_tasks("syntactic", ["feature_Case", "upos", "upos"]) == ("feature_Case", "upos")
-    with pytest.raises(InputError, match=r"--tasks: expected tasks of the battery semantic \(wic, scws, topic\), got 'upos'; choose"):
-        choose_tasks("semantic", ["upos"])
-    with pytest.raises(InputError, match=r"got 'feature_Case'"):
-        choose_tasks("semantic", ["feature_Case"])
-    with pytest.raises(InputError, match=r"--battery: expected one of semantic, syntactic, language, all, got 'every'"):
-        choose_tasks("every")
+def test_the_command_line_offers_the_groups_that_there_are():
+    assert ON_THE_COMMAND_LINE == (*GROUPS, "all")
 
 
 def test_parts_are_those_of_the_files(data):
@@ -208,7 +195,7 @@ def test_without_marvin_and_linzen_s_file_the_pairs_are_generated(tmp_path):
 def test_what_is_not_there_is_named(data, tmp_path):
     (tmp_path / "wic").mkdir()
     write(tmp_path / "wic" / "train.data.txt", ["x"])
-    found = read(tmp_path, *BATTERIES["semantic"], *BATTERIES["syntactic"], "language_id", limit=1)
+    found = read(tmp_path, *choose_tasks("all"), limit=1)
     assert set(found.tasks) == {"minimal_pairs"}
     assert "wic/train.gold.txt, wic/dev.data.txt" in found.not_measured["wic"] and "train.data" not in found.not_measured["wic"]
     assert "ud/en_ewt-ud-train.conllu" in found.not_measured["upos"] and "blimp/*.jsonl" in found.not_measured["blimp"]
@@ -252,7 +239,9 @@ def test_files_of_one_s_own_that_are_none_are_refused(data, tmp_path):
         read(None, labels={"mine": ["nowhere.tsv"]})
     with pytest.raises(InputError, match=r"--labels: expected one file, or three \(train, dev, test\), got 2 for mine"):
         read(None, labels={"mine": [one, one]})
-    with pytest.raises(InputError, match=r"--labels: expected upos, xpos, deprel or feature_NAME, which say what to predict .* got 'mine'"):
+    with pytest.raises(
+        InputError, match=r"--labels: expected upos, xpos, deprel, feature_NAME, .*, which say what to predict .* got 'mine'"
+    ):
         read(None, labels={"mine": [treebank]})
     with pytest.raises(InputError, match=r"feature:Tense: expected words with such a label, got none of 72"):
         read(None, labels={"feature_Tense": [treebank]})

@@ -10,9 +10,10 @@ from tests_run_helpers import word_store
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
 from crosslens.outcomes import Outcomes, item_ids
+from crosslens.run.kinds.parse import StructuralTask
+from crosslens.run.kinds.tag import WordTask
+from crosslens.run.kinds.task import Given, Text
 from crosslens.run.probe_comparison import paired_tests
-from crosslens.run.probe_tasks import Given, Text, WordTask
-from crosslens.run.probe_trees import StructuralTask
 from crosslens.score import Score
 from crosslens.stats import paired_interval
 
@@ -61,7 +62,7 @@ def only(outcomes, **fields):
 
 
 def test_a_layer_that_knows_is_told_from_one_that_does_not(treebank, tmp_path):
-    task = WordTask("upos", *treebank, "given")
+    task = WordTask("upos", *treebank, "given", label="upos")
     tags = np.tile(TAGS, SENTENCES)
     given = given_of(task, tmp_path, [vectors(0), vectors(1, tags)], random=[vectors(2), vectors(3)])
     scores, outcomes = task.measure(given)
@@ -85,7 +86,7 @@ def test_a_layer_that_knows_is_told_from_one_that_does_not(treebank, tmp_path):
 
 
 def test_the_difference_from_the_random_encoder_is_over_the_same_items(treebank, tmp_path):
-    task = WordTask("upos", *treebank, "given")
+    task = WordTask("upos", *treebank, "given", label="upos")
     scores, outcomes = task.measure(given_of(task, tmp_path, [vectors(1, np.tile(TAGS, SENTENCES))], random=[vectors(2)]))
     mine, random = (
         next(s for s in scores if (s.quantity, s.condition, (s.details or {}).get("part")) == ("accuracy", c, "test"))
@@ -97,7 +98,7 @@ def test_the_difference_from_the_random_encoder_is_over_the_same_items(treebank,
 
 
 def test_words_without_a_vector_are_left_out_and_counted(treebank, tmp_path):
-    task = WordTask("upos", *treebank, "given")
+    task = WordTask("upos", *treebank, "given", label="upos")
     pieces, layer = np.ones(4 * SENTENCES, np.int32), vectors(1, np.tile(TAGS, SENTENCES))
     pieces[[0, 4 * 28 + 1]] = 0  # a training word, and the second word of the test part
     layer[pieces == 0] = np.nan
@@ -112,9 +113,9 @@ def test_words_without_a_vector_are_left_out_and_counted(treebank, tmp_path):
 def test_a_treebank_whose_parts_cannot_be_probed_is_refused(treebank):
     text, parts = treebank
     with pytest.raises(InputError, match=r"upos: expected labelled words in dev, got none"):
-        WordTask("upos", text, np.full(SENTENCES, "train"), "given")
+        WordTask("upos", text, np.full(SENTENCES, "train"), "given", label="upos")
     with pytest.raises(InputError, match=r"feature:Case: expected words with such a label, got none of 160"):
-        WordTask("feature_Case", text, parts, "given")
+        WordTask("feature_Case", text, parts, "given", label="feature:Case")
     with pytest.raises(InputError, match=r"structural_depth: expected sentences in dev, got none"):
         StructuralTask("structural_depth", text, np.where(parts == "dev", "train", parts), "given")
 
@@ -257,7 +258,7 @@ def test_a_test_that_cannot_be_made_is_told_with_its_reason():
 def test_parts_are_what_the_store_s_sentences_say(treebank, tmp_path):
     """The labels of test are another set: a probe that read the wrong rows would be right."""
     text, parts = treebank
-    task = WordTask("upos", text, parts, "given")
+    task = WordTask("upos", text, parts, "given", label="upos")
     tags = np.tile(TAGS, SENTENCES)
     turned = np.where(np.repeat(parts, 4) == "test", np.roll(tags, 1), tags)
     scores, outcomes = task.measure(given_of(task, tmp_path, [vectors(1, turned)]))

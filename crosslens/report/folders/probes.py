@@ -17,6 +17,7 @@ Besides the keys that every score has, the page reads these of ``details`` (all 
 
 import dataclasses
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,24 +26,22 @@ from typing import Any
 from crosslens.errors import refuse
 from crosslens.files import read_json
 from crosslens.report.folders.study import Curve
-from crosslens.score import QUANTITIES, Score, first_seed, over_seeds, read_scores
+from crosslens.report.parts.wording import language
+from crosslens.score import QUANTITIES, Score, by_language, first_seed, over_seeds, read_scores
 from crosslens.selection import best_layer
 
 __all__ = [
     "CONDITIONS",
-    "PAIR_TASKS",
     "SURFACE",
     "Chosen",
     "ProbeRuns",
     "Subject",
     "against",
     "axis_label",
-    "describe_task",
     "in_words",
     "load_probe_runs",
     "of_seeds",
     "probe_runs_of",
-    "task_title",
 ]
 
 CONDITIONS: dict[str | None, str] = {
@@ -56,31 +55,9 @@ CONDITIONS: dict[str | None, str] = {
     "character_ngrams": "Character n-grams",
     "fasttext": "fastText",
 }
-PAIR_TASKS = ("minimal_pairs", "blimp")
 SURFACE = ("character_ngrams", "fasttext")  # classifiers of the text itself: to be compared with, but no controls
 
-_TASKS = {
-    "language_id": ("Language identification", "A linear classifier is trained on the vectors of one layer to say which language a "
-                    "sentence is in."),
-    "language_id_paper": ("Language identification as in Wu & Dredze 2019", "A linear classifier is trained on the mean over all tokens, "
-                          "special ones included, of a text’s first two sentences: ten epochs of Adam, no penalty."),
-    "topic": ("Topic", "A linear classifier is trained on the vectors of one layer to say what a sentence is about."),
-    "wic": ("Word in context (WiC)", "Two sentences share a word: a classifier on the vectors of one layer says whether it has the same "
-            "meaning in both (Pilehvar & Camacho-Collados 2019)."),
-    "scws": ("Similarity in context (SCWS)", "The cosine of the vectors of two marked words, ranked against how alike people find them in "
-             "their contexts (Huang et al. 2012): Spearman’s correlation. Nothing is trained. Papers print it × 100."),
-    "minimal_pairs": ("Minimal pairs", "Two sentences differ in their grammar alone: the model is right when it finds the grammatical one "
-                      "more probable. Nothing is trained; chance is 0.5."),
-    "blimp": ("Minimal pairs: BLiMP", "Two sentences differ in their grammar alone: the model is right when it finds the grammatical one "
-              "more probable (Warstadt et al. 2020). Nothing is trained; chance is 0.5."),
-    "upos": ("Part of speech", "A linear classifier is trained on the vectors of words to say their part of speech (UPOS)."),
-    "xpos": ("Part of speech, the treebank’s own tags", "A linear classifier is trained on the vectors of words to say their tag (XPOS)."),
-    "deprel": ("Dependency relation", "A linear classifier is trained on the vectors of words to say their relation to their head."),
-    "structural_distance": ("Tree distance", "A linear map is trained so that squared distances of word vectors are distances in the "
-                            "syntax tree (Hewitt & Manning 2019)."),
-    "structural_depth": ("Tree depth", "A linear map is trained so that squared lengths of word vectors are depths in the syntax tree "
-                         "(Hewitt & Manning 2019)."),
-}  # fmt: skip
+_LANGUAGES = re.compile(r" \[(?:(?P<source>[^\[\]]+)->)?(?P<target>[^\[\]]+)\]$")  # as crosslens.score.by_language writes them
 _MIX = ":mix"  # behind the name of a task that is probed on all layers at once
 _MAIN = (
     "accuracy",
@@ -94,28 +71,6 @@ _MAIN = (
 
 _Key = tuple[str, str, str | None, str, str]  # task, quantity, condition, representation, part
 _Cells = dict[int | None, Score]
-
-
-def task_title(task: str) -> str:
-    """What a task is called on the page.
-
-    >>> task_title("upos"), task_title("feature_Number"), task_title("mine")
-    ('Part of speech', 'Feature Number', 'mine')
-    """
-    if task.endswith(_MIX):
-        return f"{task_title(task.removesuffix(_MIX))}, mix of layers"
-    if task.startswith("feature_"):
-        return f"Feature {task.removeprefix('feature_')}"
-    return _TASKS[task][0] if task in _TASKS else task
-
-
-def describe_task(task: str) -> str:
-    """A sentence or two on what a task measures."""
-    if task.endswith(_MIX):
-        return "A linear classifier is trained on a weighted mean of all layers, whose weights are learnt with it (Peters et al. 2018)."
-    if task.startswith("feature_"):
-        return "A linear classifier is trained on the vectors of words to say the value of this feature."
-    return _TASKS[task][1] if task in _TASKS else "A probe is trained on the vectors of one layer to say the labels that the run was given."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,9 +109,35 @@ class ProbeRuns:
     undrawn: Counter[str]
 
     def tasks(self) -> list[str]:
-        """What was measured by layer or once: known tasks in the page's order, then others as they are met; minimal pairs are apart."""
-        met = dict.fromkeys(key[0] for cells in self.cells.values() for key in cells)
-        return [task for task in _TASKS if task in met] + [task for task in met if task not in _TASKS]
+        """What was measured by layer or once, as it is met, a user's own tasks last; minimal pairs are apart."""
+        return sorted(dict.fromkeys(key[0] for cells in self.cells.values() for key in cells), key=lambda task: not self.card(task))
+
+    def card(self, task: str) -> dict[str, Any]:
+        """What a run says of a task, whatever its language; empty for a user's own, and of earlier runs."""
+        name, cards = _LANGUAGES.sub("", task), (config.get("cards") for config in self.configs)
+        found = (some[name] for some in cards if isinstance(some, dict) and isinstance(some.get(name), dict))
+        return next(found, {})
+
+    def title(self, task: str) -> str:
+        """What a task is called on the page, with its languages where there are several."""
+        if found := _LANGUAGES.search(task):
+            source, target = found["source"], found["target"]
+            return f"{self.title(task[: found.start()])}, {f'{language(source)} to ' if source else ''}{language(target)}"
+        if task.endswith(_MIX):
+            return f"{self.title(task.removesuffix(_MIX))}, mix of layers"
+        return str(self.card(task).get("title") or task.replace("_", " "))
+
+    def about(self, task: str) -> str:
+        """A sentence or two on what a task measures."""
+        if (name := _LANGUAGES.sub("", task)).endswith(_MIX):
+            return "A linear classifier is trained on a weighted mean of all layers, whose weights are learnt with it (Peters et al. 2018)."
+        told = str(
+            self.card(name).get("says") or "A probe is trained on the vectors of one layer to say the labels that the run was given."
+        )
+        found = _LANGUAGES.search(task)
+        if found and found["source"]:
+            told += f" Trained on {language(found['source'])}, and tested on {language(found['target'])}."
+        return told
 
     def quantities(self, task: str) -> list[str]:
         """What was measured of a task, that by which it is judged first."""
@@ -281,7 +262,7 @@ def load_probe_runs(folders: Sequence[str | Path]) -> ProbeRuns:
 
 def probe_runs_of(paths: list[Path], configs: list[dict[str, Any]], scores: Sequence[Sequence[Score]]) -> ProbeRuns:
     """The measurements of each run, indexed for the report."""
-    scores = [[*map(_shown, rows)] for rows in scores]
+    scores = [by_language(map(_shown, rows)) for rows in scores]
     runs = ProbeRuns(paths, configs, _subjects(paths, scores), {}, {}, [], 0, Counter())
     for subject in runs.subjects:
         runs.cells[subject], runs.pair_rows[subject] = {}, []
@@ -346,7 +327,7 @@ def _file(runs: ProbeRuns, run: int, score: Score) -> None:
     for subject in runs.subjects:
         if subject.run != run or score.encoder not in (None, subject.encoder):
             continue
-        if task in PAIR_TASKS or "category" in details:
+        if "category" in details or "average" in details:
             runs.pair_rows[subject].append(score)
             continue
         key = (task, score.quantity, score.condition, str(details.get("representation") or ""), str(details.get("part") or ""))

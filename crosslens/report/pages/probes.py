@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from crosslens.report.folders.probes import ProbeRuns, load_probe_runs, task_title
+from crosslens.report.folders.probes import ProbeRuns, load_probe_runs
 from crosslens.report.parts.drawing import plain_style
 from crosslens.report.parts.layout import Numbering, document, files_table, headline, section, settings_table
 from crosslens.report.parts.wording import join, named, paragraph, plural, tag, text
@@ -60,7 +60,7 @@ def probe_runs_page(folders: Sequence[str | Path]) -> str:
     with plain_style():
         parts = [
             _headline(runs, numbering, comparison),
-            comparison_section(comparison),
+            comparison_section(runs, comparison),
             overview_section(runs, numbering) if runs.tasks() or runs.not_measured() else "",
         ]
         parts += [task_section(runs, task, numbering, key) for key, task in _layer_keys(runs).items()]
@@ -92,7 +92,7 @@ def _headline(runs: ProbeRuns, numbering: Numbering, comparison: RunComparison) 
 
 
 def _facts(runs: ProbeRuns) -> dict[str, str]:
-    tasks = [task_title(task) for task in (*runs.tasks(), *pair_tasks(runs))]
+    tasks = [runs.title(task) for task in (*runs.tasks(), *pair_tasks(runs))]
     seeds = dict.fromkeys(str(settings.get("seed", "not recorded")) for settings in map(_settings, runs.configs))
     return {
         "Encoders" if len(runs.subjects) > 1 else "Encoder": join([named(subject.label) for subject in runs.subjects]),
@@ -111,7 +111,7 @@ def _notes(runs: ProbeRuns) -> list[str]:
     """What could not be measured, and what the runs want their readers to know."""
     names, notes = [f"{folder.resolve().name}: " if len(runs.folders) > 1 else "" for folder in runs.folders], []
     for run, task, reason in runs.not_measured():
-        notes.append(f"{names[run]}{task_title(task)} was not measured: {reason}")
+        notes.append(f"{names[run]}{runs.title(task)} was not measured: {reason}")
     for run, config in enumerate(runs.configs):
         given = config.get("notes")
         notes += [f"{names[run]}{note}" for note in (given if isinstance(given, list) else [given] if given else [])]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import StoreError, refuse
-from crosslens.report.folders.probes import ProbeRuns, Subject, task_title
+from crosslens.report.folders.probes import ProbeRuns, Subject
 from crosslens.report.parts.drawing import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import Numbering, figure, legend, panel, table, words_cell
 from crosslens.report.parts.wording import decimal, join, language, plural, tag, text
@@ -44,8 +44,8 @@ def class_figures(runs: ProbeRuns, task: str, numbering: Numbering) -> tuple[lis
     if not found:
         return [], []
     many = len(runs.subjects) > 1
-    first = _f1_figure(task, found, numbering)
-    shown = [_confusions(task, one, numbering, many) for one in found if len(one.labels) > 1]
+    first = _f1_figure(runs.title(task), found, numbering)
+    shown = [_confusions(runs.title(task), one, numbering, many) for one in found if len(one.labels) > 1]
     return [first, *(drawn for drawn, _ in shown)], [listed for _, listed in shown]
 
 
@@ -60,7 +60,15 @@ def _classes(runs: ProbeRuns, task: str, subject: Subject) -> _Classes | None:
     labels, counts = _counts(runs.folders[subject.run], confusion)
     if not f1 and not labels:
         return None
+    if _are_languages(runs, task, labels or list(f1)):
+        f1, labels = {language(label): value for label, value in f1.items()}, [language(label) for label in labels]
     return _Classes(subject, chosen.layer, chosen.score.n, f1, labels, counts)
+
+
+def _are_languages(runs: ProbeRuns, task: str, labels: list[str]) -> bool:
+    """Whether labels are codes of languages: by the task's card, or (of earlier runs) if each of them is one."""
+    group = runs.card(task).get("group")
+    return group == "language" if group else all(language(label) != label for label in labels)
 
 
 def _number(value: object) -> float | None:
@@ -88,7 +96,7 @@ def _counts(folder: Path, given: Any) -> tuple[list[str], np.ndarray]:
     return labels, counts
 
 
-def _f1_figure(task: str, found: list[_Classes], numbering: Numbering) -> str:
+def _f1_figure(called: str, found: list[_Classes], numbering: Numbering) -> str:
     """Dots, sorted by the first encoder that has each class, worst first; 25 classes to a panel."""
     order: dict[str, float] = {}
     for one in found:
@@ -103,10 +111,10 @@ def _f1_figure(task: str, found: list[_Classes], numbering: Numbering) -> str:
     for start in range(0, len(names), _ROWS):
         part = names[start : start + _ROWS]
         series = [Dots(DOT_STYLES[i % len(DOT_STYLES)], row[start : start + _ROWS]) for i, row in enumerate(scores)]
-        told = ", ".join(f"{_called(task, name)} {decimal(order[name], 2) if order[name] >= 0 else 'none'}" for name in part)
+        told = ", ".join(f"{name} {decimal(order[name], 2) if order[name] >= 0 else 'none'}" for name in part)
         title = f"Classes {start + 1} to {start + len(part)} of {len(names)}" if len(names) > _ROWS else "All classes"
         n = f"{found[0].n:,} items" if len({one.n for one in found}) == 1 else "n differs"
-        picture = dot_panel(f"F1 by class, {task_title(task)}: {told}", [_called(task, name) for name in part], series, ends, "F1 (0 to 1)")
+        picture = dot_panel(f"F1 by class, {called}: {told}", [name for name in part], series, ends, "F1 (0 to 1)")
         panels.append(panel(title, n, picture))
     where = join([f"{one.subject.label} at layer {one.layer} (n = {one.n:,})" for one in found])
     reading = (
@@ -115,7 +123,7 @@ def _f1_figure(task: str, found: list[_Classes], numbering: Numbering) -> str:
         "classes have few items: read small differences as noise."
     )
     entries = [(DOT_STYLES[i % len(DOT_STYLES)], one.subject.label) for i, one in enumerate(found)] if len(found) > 1 else []
-    return figure(numbering, f"{task_title(task)}: F1 of each class.", reading, legend(entries, sticky=False), panels)
+    return figure(numbering, f"{called}: F1 of each class.", reading, legend(entries, sticky=False), panels)
 
 
 def _dot(one: _Classes, name: str) -> Score | None:
@@ -123,11 +131,7 @@ def _dot(one: _Classes, name: str) -> Score | None:
     return None if value is None else Score(quantity="macro_f1", value=value, n=one.n)
 
 
-def _called(task: str, label: str) -> str:
-    return language(label) if task in ("language_id", "language_id_paper") else label
-
-
-def _confusions(task: str, one: _Classes, numbering: Numbering, many: bool) -> tuple[str, str]:
+def _confusions(called: str, one: _Classes, numbering: Numbering, many: bool) -> tuple[str, str]:
     """A map of the classes with the most errors, and the commonest confusions as a table."""
     wrong = one.counts.copy()
     np.fill_diagonal(wrong, 0)
@@ -137,11 +141,11 @@ def _confusions(task: str, one: _Classes, numbering: Numbering, many: bool) -> t
         return tag("p", text(f"{who}layer {one.layer}: no item of {total:,} was taken for another class.")), ""
     worst = sorted(range(len(one.labels)), key=lambda i: (-(wrong[i].sum() + wrong[:, i].sum()), one.labels[i]))[:_MOST]
     chosen = sorted(worst, key=lambda i: one.labels[i])
-    names = [_called(task, one.labels[i]) for i in chosen]
+    names = [one.labels[i] for i in chosen]
     sizes = one.counts.sum(axis=1)
     cells = np.array([[one.counts[i, j] / sizes[i] if sizes[i] else math.nan for j in chosen] for i in chosen])
     scale = scale_ends(cells.ravel().tolist())
-    label = f"Confusion matrix of {task_title(task)}, {who}layer {one.layer}, n = {total:,}, shares of each true class"
+    label = f"Confusion matrix of {called}, {who}layer {one.layer}, n = {total:,}, shares of each true class"
     picture = heat_panel(numbering.panel(), label, cells, (names, names), ("true class", "answer"), ends=scale)
     which = f"the {len(names)} of {len(one.labels)} classes with the most errors" if len(names) < len(one.labels) else "all classes"
     reading = (
@@ -149,19 +153,19 @@ def _confusions(task: str, one: _Classes, numbering: Numbering, many: bool) -> t
         "up to 1 with the answers that have no column here. Grey rows have no items."
     )
     bar = tag("div", colour_bar(numbering.panel(), "share of the items of the true class", scale), class_="legend")
-    title = f"{task_title(task)}: what is taken for what{f', {one.subject.label}' if many else ''}."
+    title = f"{called}: what is taken for what{f', {one.subject.label}' if many else ''}."
     shown = figure(numbering, title, reading, bar, [panel(f"Layer {one.layer}", f"n = {total:,}", picture)])
-    return shown, _commonest(task, one, wrong, who, errors, total)
+    return shown, _commonest(called, one, wrong, who, errors, total)
 
 
-def _commonest(task: str, one: _Classes, wrong: np.ndarray, who: str, errors: int, total: int) -> str:
+def _commonest(called: str, one: _Classes, wrong: np.ndarray, who: str, errors: int, total: int) -> str:
     pairs = [(int(wrong[i, j]), one.labels[i], one.labels[j], float(one.counts[i].sum())) for i, j in np.argwhere(wrong > 0)]
     rows = []
     for count, true, answer, size in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]))[:12]:
         rows.append(
             [
-                words_cell(_called(task, true)),
-                words_cell(_called(task, answer)),
+                words_cell(true),
+                words_cell(answer),
                 f"{count:,}",
                 f"{100 * count / size:.1f} %",
                 f"{size:,.0f}",

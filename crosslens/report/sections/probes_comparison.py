@@ -19,7 +19,7 @@ from crosslens.outcomes import FILE, Outcomes, pair_outcomes, read_outcomes, sha
 from crosslens.report.folders.probes import ProbeRuns, Subject, against
 from crosslens.report.parts.wording import join
 from crosslens.report.sections.probes_pairs import pair_averages
-from crosslens.score import Score
+from crosslens.score import Score, by_language
 
 __all__ = ["Compared", "Ranking", "RunComparison", "Task", "compare_runs", "part_of"]
 
@@ -91,7 +91,7 @@ class _Items:
         """A run's outcomes, those of the first seed where it has several."""
         settings = part_of(self.runs.configs[run], "settings")
         wanted = {} if settings.get("seeds") is None else {"seed": settings.get("seed")}
-        return read_outcomes(self.runs.folders[run], condition=None, **wanted)
+        return by_language(read_outcomes(self.runs.folders[run], condition=None, **wanted))
 
     def of(self, subject: Subject, task: Task) -> Outcomes | None:
         """An encoder where the task is reported; None where the run kept nothing of it."""

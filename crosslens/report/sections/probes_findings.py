@@ -2,7 +2,7 @@
 
 import math
 
-from crosslens.report.folders.probes import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, of_seeds, task_title
+from crosslens.report.folders.probes import SURFACE, Chosen, ProbeRuns, Subject, against, in_words, of_seeds
 from crosslens.report.parts.wording import decimal, estimate, join, missing_reason, named, plural, tag, text
 from crosslens.report.sections.probes_comparison import RunComparison
 from crosslens.report.sections.probes_drawing import one_each
@@ -36,7 +36,7 @@ def probe_sentences(runs: ProbeRuns, comparison: RunComparison) -> list[str]:
         told.append(_stands(runs, subject, found, ("random_encoder",), "its copy with random weights"))
         told.append(_stands(runs, subject, found, LABEL_CONTROLS, "the same probe on labels or trees that mean nothing"))
     layered = {task: chosen for task, chosen in found.items() if chosen.layers > 1 and chosen.layer is not None}
-    if shared := _shared_sentence(found):
+    if shared := _shared_sentence(runs, found):
         told.append(shared)
     elif layered:
         layers = sorted({chosen.layer for chosen in layered.values() if chosen.layer is not None})
@@ -46,14 +46,14 @@ def probe_sentences(runs: ProbeRuns, comparison: RunComparison) -> list[str]:
     return [sentence for sentence in told if sentence] or pair_sentences(runs)
 
 
-def _shared_sentence(found: dict[str, Chosen]) -> str:
+def _shared_sentence(runs: ProbeRuns, found: dict[str, Chosen]) -> str:
     """In which tasks the test has texts that train has, too; empty where there are none."""
     parts = []
     for task, chosen in found.items():
         told = shared_texts(chosen.score)
         if told is not None and told[0].train:
             rest = "no other is left" if told[1] is None else f"{decimal(told[1].value)} without them"
-            parts.append(f"{text(task_title(task))} ({told[0].train:,} of {chosen.score.n:,} items; {decimal(chosen.score.value)}, {rest})")
+            parts.append(f"{text(runs.title(task))} ({told[0].train:,} of {chosen.score.n:,} items; {decimal(chosen.score.value)}, {rest})")
     return f"{tag('strong', 'Test texts that are in train, too')}: {join(parts, most=4)}." if parts else ""
 
 
@@ -66,7 +66,7 @@ def _stands(runs: ProbeRuns, subject: Subject, found: dict[str, Chosen], conditi
         stands |= {task: "above" if all(a == "above" for a in answers) else "not"} if answers and None not in answers else {}
     if not stands:
         return f"Nothing tells how the encoder stands to {what}."
-    behind = [text(task_title(task)) for task, stand in stands.items() if stand != "above"]
+    behind = [text(runs.title(task)) for task, stand in stands.items() if stand != "above"]
     lead = tag("strong", f"{len(stands) - len(behind)} of {plural(len(stands), 'task')}")
     return f"The encoder is clearly above {what} in {lead}{f', but not in {join(behind, most=4)}' if behind else ''}."
 
@@ -74,7 +74,7 @@ def _stands(runs: ProbeRuns, subject: Subject, found: dict[str, Chosen], conditi
 def _encoders_together(runs: ProbeRuns, found: RunComparison) -> list[str]:
     """Which encoder is the highest, and of how many tasks that can be told."""
     if found.pairs:
-        return comparison_sentences(found)
+        return comparison_sentences(runs, found)
     apart: dict[str, int] = {}
     tops = {task: top for task in runs.tasks() if (top := _top(runs, task)) is not None}
     for label, near in tops.values():
@@ -93,7 +93,7 @@ def layer_findings(runs: ProbeRuns, comparison: RunComparison) -> list[str]:
         told = [_told(runs, task, subject) for subject in runs.subjects if any(key[0] == task for key in runs.cells[subject])]
         if any(told):
             lead = ranked(comparison, task) if len(runs.folders) > 1 else _highest(runs, task)
-            found.append(f"{tag('strong', text(task_title(task)) + ':')} {lead} {one_each([part for part in told if part])}")
+            found.append(f"{tag('strong', text(runs.title(task)) + ':')} {lead} {one_each([part for part in told if part])}")
     optimistic = [s for s in runs.subjects for task in runs.tasks() if (c := runs.chosen(s, task)) and c.layers > 1 and not c.on_dev]
     if optimistic:
         found.append(

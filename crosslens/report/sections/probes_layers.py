@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, Subject, axis_label, describe_task, in_words, of_seeds, task_title
+from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, Subject, axis_label, in_words, of_seeds
 from crosslens.report.folders.study import Curve
 from crosslens.report.parts.drawing import Axis, Line, Style, curve_panel, line_of, series_style
 from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
@@ -48,7 +48,7 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
     drawn, tables = class_figures(runs, task, numbering)
     shown = flow(*parts, *drawn, tag("div", "".join(about), class_="text"))
     numbers = folded("All numbers", *(_table(runs, task, subject) for subject in subjects), *tables)
-    return section(key, task_title(task), shown, numbers, told=_told(runs, task))
+    return section(key, runs.title(task), shown, numbers, told=_told(runs, task))
 
 
 def _weights(runs: ProbeRuns, task: str) -> list[str]:
@@ -60,7 +60,7 @@ def _weights(runs: ProbeRuns, task: str) -> list[str]:
 
 def _about(runs: ProbeRuns, task: str) -> str:
     if "r2" not in runs.quantities(task):
-        return describe_task(task)
+        return runs.about(task)
     return "A ridge regression is trained on the vectors of one layer to tell a number: Spearman’s correlation of its answers, and R²."
 
 
@@ -141,7 +141,7 @@ def _compared(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering
         "Encoders of different depth are compared by their curves’ heights, not by layer numbers. Intervals are in the figures below, "
         "and whether a difference is more than chance in the paired tests, where there are any."
     )
-    return figure(numbering, f"{task_title(task)}: the encoders.", reading, legend([(s, n) for n, s, _ in named], extra), [one])
+    return figure(numbering, f"{runs.title(task)}: the encoders.", reading, legend([(s, n) for n, s, _ in named], extra), [one])
 
 
 def _representations(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering: Numbering) -> str:
@@ -166,7 +166,7 @@ def _representations(runs: ProbeRuns, task: str, subjects: Sequence[Subject], nu
     entries = [(style[name], _spoken(name)) for name in names]
     dotted = "; the dotted line is the majority class" if any(majority.values()) else ""
     reading = f"each curve is one representation of the items{dotted}. All panels share one vertical axis, {ends[0]:g} to {ends[1]:g}."
-    return figure(numbering, f"{task_title(task)} by representation.", reading, legend(entries), panels)
+    return figure(numbering, f"{runs.title(task)} by representation.", reading, legend(entries), panels)
 
 
 def _spoken(name: str) -> str:
@@ -199,7 +199,7 @@ def _beside_controls(runs: ProbeRuns, task: str, subjects: Sequence[Subject], nu
         f"that the control does not have. The vertical axis runs from {ends[0]:g} to {ends[1]:g}.{lack}"
     )
     entries = [(STYLES[c], CONDITIONS[c]) for c in shown]
-    return figure(numbering, f"{task_title(task)} by layer, beside its controls.", reading, legend(entries, sticky=False), panels)
+    return figure(numbering, f"{runs.title(task)} by layer, beside its controls.", reading, legend(entries, sticky=False), panels)
 
 
 def _lengths(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering: Numbering) -> str:
@@ -220,7 +220,7 @@ def _lengths(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering:
         "and high compression mean that the labels can be read off easily."
     )
     entries = legend([(style, subject.label) for subject, style in styles.items()]) if len(subjects) > 1 else ""
-    return figure(numbering, f"{task_title(task)}: description length.", reading, entries, panels)
+    return figure(numbering, f"{runs.title(task)}: description length.", reading, entries, panels)
 
 
 def _panel(
@@ -271,7 +271,7 @@ def _table(runs: ProbeRuns, task: str, subject: Subject) -> str:
         else None
     )
     code = "" if coded is None else f" Codes are those of the n = {coded.n:,} training labels."
-    return table(f"{task_title(task)} by layer: {about}, with 95 % intervals where there are any.{code}", head, rows)
+    return table(f"{runs.title(task)} by layer: {about}, with 95 % intervals where there are any.{code}", head, rows)
 
 
 def _cell(score: Score | None, n: int | None) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from crosslens.report.folders.probes import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, of_seeds, task_title
+from crosslens.report.folders.probes import CONDITIONS, SURFACE, Chosen, ProbeRuns, Subject, against, in_words, of_seeds
 from crosslens.report.folders.study import Curve
 from crosslens.report.parts.drawing import Style, scale_ends
 from crosslens.report.parts.layout import Numbering, figure, legend, panel, section, table, value_cell, words_cell
@@ -68,14 +68,14 @@ def _dots(runs: ProbeRuns) -> str:
         found = [runs.chosen(subject, task) for subject in runs.subjects]
         if not any(found):
             continue
-        names.append(f"{task_title(task)}, {in_words(runs.main_quantity(task))}")
+        names.append(f"{runs.title(task)}, {in_words(runs.main_quantity(task))}")
         if many:
             rows.append([None if chosen is None else chosen.score for chosen in found])
         elif found[0] is not None:
             controls = [("random_encoder",), LABEL_CONTROLS, ("majority",)]
             rows.append([found[0].score, *(_first_control(runs, task, runs.subjects[0], found[0], some) for some in controls)])
     for (task, *told), average in _averages(runs).items():
-        names.append(", ".join((task_title(task), *(part.replace("_", " ") for part in told if part))))
+        names.append(", ".join((runs.title(task), *(part.replace("_", " ") for part in told if part))))
         own = [average.get(subject, (None, None))[0] for subject in runs.subjects]
         rows.append(own if many else [*own, average[runs.subjects[0]][1], None, None])
     if not rows:
@@ -117,7 +117,7 @@ def _not_measured(runs: ProbeRuns) -> str:
     items = []
     for run, task, reason in runs.not_measured():
         where = f" ({named(runs.folders[run].resolve().name)})" if many else ""
-        items.append(f"{tag('strong', text(task_title(task)))}{where}: {text(reason)}")
+        items.append(f"{tag('strong', text(runs.title(task)))}{where}: {text(reason)}")
     return tag("h3", "Not measured") + tag("ul", "".join(tag("li", item) for item in items)) if items else ""
 
 
@@ -133,7 +133,7 @@ def _results(runs: ProbeRuns) -> str:
                 who = [words_cell(subject.label)] if many else []
                 measured, *cells = _result(runs, task, subject)
                 cells += [_without_shared(runs, task, subject)] if leaks else []
-                rows.append([words_cell(task_title(task), measured), *who, *cells])
+                rows.append([words_cell(runs.title(task), measured), *who, *cells])
     for task, subject, method, name, score, random in pair_averages(runs):
         about = f"{QUANTITIES[score.quantity].label}, {method}, {name}".replace("_", " ")
         cells = [
@@ -147,7 +147,7 @@ def _results(runs: ProbeRuns) -> str:
             "–",
             *(["–"] if leaks else []),
         ]
-        rows.append([words_cell(task_title(task), about), *([words_cell(subject.label)] if many else []), *cells])
+        rows.append([words_cell(runs.title(task), about), *([words_cell(subject.label)] if many else []), *cells])
     caption = (
         "Each task at the layer that is best on the dev part; where there was none, at the layer that is best on the reported items "
         "themselves (marked “same items”), which is slightly optimistic. Values with 95 % intervals over items; controls at the same layer."
@@ -225,9 +225,9 @@ def _map_rows(runs: ProbeRuns, subject: Subject) -> list[tuple[str, Curve, int |
         chosen, main = runs.chosen(subject, task), runs.main_quantity(task)
         curve = runs.curve(subject, task, main, None, chosen.representation) if chosen else {}
         if curve and chosen:
-            rows.append((f"{task_title(task)}, {in_words(main)}", curve, chosen.layer))
+            rows.append((f"{runs.title(task)}, {in_words(main)}", curve, chosen.layer))
             extra = selectivity(runs, subject, task, chosen.representation)
-            rows += [(f"{task_title(task)}, selectivity", extra, chosen.layer)] if extra else []
+            rows += [(f"{runs.title(task)}, selectivity", extra, chosen.layer)] if extra else []
     return rows
 
 
@@ -260,7 +260,7 @@ def paired_section(runs: ProbeRuns) -> str:
         cells = [*(words_cell(str(test.get(name, "–"))) for name in ("first", "second")), *counts]
         interval = "" if test.get("low") is None else f" [{numbers[1]}, {numbers[2]}]"
         cells += [numbers[0] + interval, _probability(test.get("p")), _probability(p) + _remark(verdict)]
-        rows.append([words_cell(task_title(task) + where), *cells])
+        rows.append([words_cell(runs.title(task) + where), *cells])
     head = ["Task", "First", "Second", "n", "Only first right", "Only second right", "Difference", "p", "p, corrected"]
     intro = (
         f"{plural(len(rows), 'comparison')} on the same items. The difference is the first minus the second, with its 95 % interval; p is "

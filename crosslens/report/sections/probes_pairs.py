@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from crosslens.report.folders.probes import ProbeRuns, Subject, describe_task, of_seeds, task_title
+from crosslens.report.folders.probes import ProbeRuns, Subject, of_seeds
 from crosslens.report.parts.drawing import Style
 from crosslens.report.parts.layout import Numbering, figure, flow, legend, panel, section, table, value_cell, words_cell
 from crosslens.report.parts.wording import count_of, decimal, estimate, join, missing_reason, named, paragraph, plural, tag, text
@@ -87,7 +87,7 @@ def pair_sentences(runs: ProbeRuns) -> list[str]:
             who = f"{named(subject.label)}, " if len(runs.subjects) > 1 else ""
             beside = "" if random is None or math.isnan(random.value) else f", {decimal(random.value)} with random weights"
             lead = tag("strong", f"accuracy {decimal(score.value)}")
-            told.append(f"{text(task_title(task))}, {who}{text(_spoken(method))}, {text(_spoken(name))}: {lead}{beside}; chance 0.5.")
+            told.append(f"{text(runs.title(task))}, {who}{text(_spoken(method))}, {text(_spoken(name))}: {lead}{beside}; chance 0.5.")
     return told[-3:]
 
 
@@ -97,7 +97,7 @@ def pair_findings(runs: ProbeRuns) -> list[str]:
     for task in pair_tasks(runs):
         told = [_told(result, len(runs.subjects) > 1) for results in _results(runs, task).values() for result in results]
         if told:
-            found.append(f"{tag('strong', text(task_title(task)) + ':')} {one_each(told)}")
+            found.append(f"{tag('strong', text(runs.title(task)) + ':')} {one_each(told)}")
     return found
 
 
@@ -149,15 +149,15 @@ def _coverage(scores: Iterable[Score]) -> str:
 
 def pair_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> str:
     """The whole section."""
-    parts, about = [], paragraph(text(describe_task(task)))
+    parts, about = [], paragraph(text(runs.about(task)))
     for method, results in _results(runs, task).items():
-        tables = [_left_out(result) + _table(task, result, len(runs.subjects) > 1) for result in results]
+        tables = [_left_out(result) + _table(runs.title(task), result, len(runs.subjects) > 1) for result in results]
         parts.append(tag("h3", text(_spoken(method) or "Method not recorded")))
-        parts.append(flow(_figure(task, method, results, numbering), tag("div", "".join(tables), class_="text")))
-    return section(key, task_title(task), *parts, about)
+        parts.append(flow(_figure(runs.title(task), method, results, numbering), tag("div", "".join(tables), class_="text")))
+    return section(key, runs.title(task), *parts, about)
 
 
-def _figure(task: str, method: str, results: list[_Result], numbering: Numbering) -> str:
+def _figure(called: str, method: str, results: list[_Result], numbering: Numbering) -> str:
     names = list(dict.fromkeys(name for result in results for name in (*result.categories, *result.averages)))
     single = len(results) == 1
     rows: list[tuple[Style, str, list[Score | None]]] = []
@@ -174,7 +174,7 @@ def _figure(task: str, method: str, results: list[_Result], numbering: Numbering
         told = ", ".join(
             f"{_spoken(name)} {'–' if s is None else decimal(s.value, 2)}" for name, s in zip(names[part], rows[0][2][part], strict=True)
         )
-        label = f"Accuracy by category, {task_title(task)}, {_spoken(method)}: {told}"
+        label = f"Accuracy by category, {called}, {_spoken(method)}: {told}"
         series = [Dots(style, scores[part]) for style, _, scores in rows]
         picture = dot_panel(label, [_spoken(name) for name in names[part]], series, ends, "accuracy (fraction of pairs)", _CHANCE)
         title = f"Categories {start + 1} to {min(start + _ROWS, len(names))} of {len(names)}" if len(names) > _ROWS else "All categories"
@@ -185,7 +185,7 @@ def _figure(task: str, method: str, results: list[_Result], numbering: Numbering
     )
     entries = [(style, name) for style, name, _ in rows] if len(rows) > 1 else []
     dotted = ["dotted: chance, 0.5"]
-    return figure(numbering, f"{task_title(task)}: accuracy by category.", reading, legend(entries, dotted, sticky=False), panels)
+    return figure(numbering, f"{called}: accuracy by category.", reading, legend(entries, dotted, sticky=False), panels)
 
 
 def _gaps(results: list[_Result], names: list[str]) -> list[str]:
@@ -215,7 +215,7 @@ def _left_out(result: _Result) -> str:
     return paragraph(text(f"{result.subject.label}: pairs that could not be scored: {join(told)}."), "missing") if told else ""
 
 
-def _table(task: str, result: _Result, many: bool) -> str:
+def _table(called: str, result: _Result, many: bool) -> str:
     """Pairs, how many of them were covered, and accuracy, by category and on average."""
     rows = []
     for name, score in (*result.categories.items(), *result.averages.items()):
@@ -229,4 +229,4 @@ def _table(task: str, result: _Result, many: bool) -> str:
     who = f", {result.subject.label}" if many else ""
     means = join(sorted({of_seeds(score) for score in result.random.values()} - {""}))
     beside = f" Random encoder: {means}, the interval Student’s over encoders." if means else ""
-    return table(f"{task_title(task)}{who}: coverage and accuracy by category, with 95 % intervals.{beside}", head, rows)
+    return table(f"{called}{who}: coverage and accuracy by category, with 95 % intervals.{beside}", head, rows)

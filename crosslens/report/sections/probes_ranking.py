@@ -2,7 +2,7 @@
 
 import json
 
-from crosslens.report.folders.probes import ProbeRuns, task_title
+from crosslens.report.folders.probes import ProbeRuns
 from crosslens.report.parts.layout import section, table, value_cell, words_cell
 from crosslens.report.parts.wording import decimal, join, named, paragraph, plural, tag, text
 from crosslens.report.sections.probes_comparison import Compared, RunComparison, Task, part_of
@@ -23,7 +23,7 @@ def settings_differ(runs: ProbeRuns) -> list[str]:
     return [f"The runs differ in their settings: {one}." for one in told]
 
 
-def comparison_sentences(found: RunComparison) -> list[str]:
+def comparison_sentences(runs: ProbeRuns, found: RunComparison) -> list[str]:
     """Which encoder is the highest of how many tasks, and how many tasks are not ranked, as HTML."""
     told, clear = [], {task: rank for task, rank in found.rankings.items() if not rank.near}
     if found.rankings:
@@ -37,7 +37,7 @@ def comparison_sentences(found: RunComparison) -> list[str]:
         told.append(f"On the test items that all share ({n}), one encoder is clearly above all others in {lead}{who}.")
     if missing := found.not_ranked():
         reasons = dict.fromkeys(one.reason for task in missing for one in found.pairs[task] if one.verdict is None)
-        names = join([text(_called(task)) for task in missing], most=4)
+        names = join([text(_called(runs, task)) for task in missing], most=4)
         told.append(f"{tag('strong', 'Not ranked')}: {names}, since {text(join(list(reasons), most=2, rest='more reasons'))}.")
     return told
 
@@ -57,21 +57,21 @@ def ranked(found: RunComparison, task: str) -> str:
     return f"highest is {tag('strong', named(rank.top.label))} on the n = {rank.n:,} test items that all share: {'; '.join(told)}."
 
 
-def _called(task: Task) -> str:
+def _called(runs: ProbeRuns, task: Task) -> str:
     """A task with the method of minimal pairs."""
-    return ", ".join(filter(None, (task_title(task[0]), task[1].replace("_", " "))))
+    return ", ".join(filter(None, (runs.title(task[0]), task[1].replace("_", " "))))
 
 
-def comparison_section(found: RunComparison) -> str:
+def comparison_section(runs: ProbeRuns, found: RunComparison) -> str:
     """Every comparison, and those that could not be made; empty where there are none."""
     rows, refused = [], []
     for task, pairs in found.pairs.items():
         for one in pairs:
             if one.verdict is None:
                 who = f"{named(one.first.label)} and {named(one.second.label)}"
-                refused.append(f"{tag('strong', text(_called(task)))}: {who} are not ranked: {text(one.reason)}.")
+                refused.append(f"{tag('strong', text(_called(runs, task)))}: {who} are not ranked: {text(one.reason)}.")
             else:
-                rows.append(_row(task, one))
+                rows.append(_row(runs, task, one))
     if not rows and not refused:
         return ""
     head = ["Task", "First", "Second", "Difference", "Items of both", "First on them", "Second on them", "p, corrected"]
@@ -88,11 +88,11 @@ def comparison_section(found: RunComparison) -> str:
     return section("compared", "Encoders compared", shown, listed, paragraph(text(intro)), told=told)
 
 
-def _row(task: Task, one: Compared) -> list[str]:
+def _row(runs: ProbeRuns, task: Task, one: Compared) -> list[str]:
     words = {"above": "the first is higher", "below": "the second is higher", "unclear": "not told apart"}[one.verdict or "unclear"]
     score = Score(quantity="accuracy_difference", value=one.difference, n=one.n, low=one.low, high=one.high)
     n = f"{one.n:,}" + tag("small", text(f"of {one.n_first:,} and {one.n_second:,}"), class_="within")
     p = "by intervals" if one.corrected_p is None else "&lt; 0.001" if one.corrected_p < 0.001 else decimal(one.corrected_p)
     who = [words_cell(subject.label) for subject in (one.first, one.second)]
     values = [decimal(value) for value in one.values]
-    return [words_cell(_called(task)), *who, value_cell(score), n, *values, p + tag("small", words)]
+    return [words_cell(_called(runs, task)), *who, value_cell(score), n, *values, p + tag("small", words)]

@@ -1,4 +1,4 @@
-"""A task of a battery whose answer is a number: how deep a sentence's tree is, say, told from its vector by ridge regression."""
+"""A task whose answer is a number: how deep a sentence's tree is, say, told from its vector by ridge regression."""
 
 import dataclasses
 import functools
@@ -13,10 +13,10 @@ from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.number_probes import NumberAnswers, NumberResult, probe_numbers
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.readers.labelled_text import LabelledText
+from crosslens.run.kinds.task import Given, Task, Text
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_seeds import seed_spread
 from crosslens.run.probe_splits import SHARES, normal_texts
-from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
 from crosslens.stats import spearman_difference
 

@@ -1,7 +1,7 @@
-"""Tasks of a battery on what words mean in context: Word-in-Context, and similarity in context (SCWS)."""
+"""A word in two contexts: does it mean the same? Every representation of the pair, at every layer."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,20 +9,18 @@ import numpy as np
 from crosslens.errors import refuse
 from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.controls import Accuracy
-from crosslens.probes.methods.scws import ScwsResult, cosines, missing_rows, scws
 from crosslens.probes.methods.splits import Parts
 from crosslens.probes.methods.wic import REPRESENTATIONS, WicPart, WicVectors, wic
-from crosslens.readers.scws import Scws
 from crosslens.readers.wic import Wic
+from crosslens.run.kinds.task import Given, Task, Text
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_scores import without_shared
 from crosslens.run.probe_splits import normal_texts
-from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
 
-__all__ = ["ScwsTask", "WicTask"]
+__all__ = ["WicTask"]
 
-_FEWEST = 5  # items; below this nothing can be held out, and no correlation says anything
+_FEWEST = 5  # items of each answer; below this nothing can be held out
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,7 +45,8 @@ class WicTask(Task):
     def texts(self) -> Mapping[str, Text]:
         """Targets in the first and in the second sentences, and the pairs."""
         first, second = self.items.corpora()
-        return {"wic-first": Text(first, "word"), "wic-second": Text(second, "word"), "wic-pairs": Text(first, "pair", second)}
+        named = {"first": Text(first, "word"), "second": Text(second, "word"), "pairs": Text(first, "pair", second)}
+        return {f"{self.name}-{side}": text for side, text in named.items()}
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the parts."""
@@ -57,9 +56,9 @@ class WicTask(Task):
         """Accuracy on dev and test of each representation and layer, with its controls."""
         parts = self._vectors(given, random=False)
         random = self._vectors(given, random=True) if given.random is not None else None
-        seed, pairs = int(given.common["seed"]), given.stores["wic-pairs"].manifest.get("truncated", 0)
+        seed, pairs = int(given.common["seed"]), given.stores[f"{self.name}-pairs"].manifest.get("truncated", 0)
         results = {name: wic(parts, name, random_encoder=random, seed=seed) for name in REPRESENTATIONS}
-        fields = {**given.common, "task": self.name}
+        fields = {**given.common, "task": self.name, "source": self.items.language, "target": self.items.language}
         shared = self._shared()
         scores, outcomes = [], []
         for name, result in results.items():
@@ -103,9 +102,9 @@ class WicTask(Task):
 
     def _vectors(self, given: Given, *, random: bool) -> dict[str, WicVectors]:
         """The vectors and answers of each part; items of one word are of one group."""
-        found = {}
+        found, texts = {}, [f"{self.name}-{side}" for side in ("pairs", "first", "second")]
         for part, rows in (("train", self.parts.train), ("dev", self.parts.dev), ("test", self.parts.test)):
-            pair, first, second = (given.layers(text, rows, random) for text in ("wic-pairs", "wic-first", "wic-second"))
+            pair, first, second = (given.layers(text, rows, random) for text in texts)
             found[part] = WicVectors(self.items.labels[rows], pair, first, second, self._groups(rows))
         return found
 
@@ -135,75 +134,3 @@ def _wic_scores(
 def _accuracy(reached: Accuracy, fields: Mapping[str, Any], layer: int | None, condition: str | None, details: dict[str, Any]) -> Score:
     ends: dict[str, Any] = {"value": reached.value, "n": reached.n, "low": reached.low, "high": reached.high}
     return Score(**fields, **ends, quantity="accuracy", layer=layer, condition=condition, details=details)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class ScwsTask(Task):
-    """Stanford's contextual word similarity: nothing is trained, cosines are ranked against ratings.
-
-    Attributes
-    ----------
-    name: of the task. items: pairs of words in their contexts.
-    """
-
-    name: str
-    items: Scws
-
-    def __post_init__(self) -> None:
-        if len(self.items) < _FEWEST or np.ptp(self.items.ratings) == 0:
-            got = f"{len(self.items)} item(s) rated from {self.items.ratings.min():g} to {self.items.ratings.max():g}"
-            refuse(self.name, f"{_FEWEST} or more items with ratings that differ", got, "take more items")
-
-    @property
-    def texts(self) -> Mapping[str, Text]:
-        """The first and the second words in their contexts."""
-        first, second = self.items.corpora()
-        return {"scws-first": Text(first, "word"), "scws-second": Text(second, "word")}
-
-    def facts(self) -> dict[str, Any]:
-        """Number of items, and which were left out because their words are not marked."""
-        return {"test": len(self.items), "left_out": list(self.items.left_out)}
-
-    def measure(self, given: Given) -> Measured:
-        """Spearman's correlation of each layer, with cosines as they are and after centring."""
-        fields, rows = {**given.common, "task": self.name}, np.arange(len(self.items))
-        scores, outcomes, items = [], [], self._test_items()
-        for representation, centred in (("cosine", False), ("centred_cosine", True)):
-            for random in (False, True) if given.random is not None else (False,):
-                sides = [given.layers(text, rows, random) for text in ("scws-first", "scws-second")]
-                result = scws(sides[0], sides[1], self.items.ratings, centred=centred)
-                place = {**fields, "condition": "random_encoder" if random else None}
-                scores += self._scores(result, place, representation)
-                place |= {"representation": representation, "part": "test", "quantity": "spearman"}
-                outcomes += [items.outcomes(_cosines(sides, layer, centred), **place, layer=layer) for layer in range(len(sides[0]))]
-        return Measured(scores, outcomes)
-
-    def _test_items(self) -> TestItems:
-        """Pairs of words in their contexts, with their ratings."""
-        ratings = self.items.ratings.tolist()
-        told = [(*one.contexts, *one.spans, rating) for one, rating in zip(self.items.items, ratings, strict=True)]
-        items = TestItems.of(told, [""] * len(told), [repr(rating) for rating in ratings])
-        return dataclasses.replace(items, groups=items.ids)  # each for itself
-
-    def _scores(self, result: ScwsResult, fields: Mapping[str, Any], representation: str) -> list[Score]:
-        found = []
-        for layer, value in enumerate(result.spearman):
-            dropped = {
-                "words not marked in the file": len(self.items.left_out),
-                "no piece of a word in the encoder": result.not_found,
-                "a zero vector": int(result.zero[layer]),
-            }
-            told: dict[str, Any] = {"part": "test", "representation": representation, "found": int(result.n[layer])}
-            told["dropped"] = {reason: count for reason, count in dropped.items() if count}
-            ends: dict[str, Any] = {"low": float(result.low[layer]), "high": float(result.high[layer]), "n": int(result.n[layer])}
-            found.append(Score(**fields, **ends, quantity="spearman", value=float(value), layer=layer, details=told))
-        return found
-
-
-def _cosines(sides: Sequence[Sequence[Any]], layer: int, centred: bool) -> np.ndarray:
-    """A layer's cosines, NaN where a word has no vector."""
-    first, second = sides[0][layer], sides[1][layer]
-    rows = np.flatnonzero(~missing_rows(sides[0][0], sides[1][0]))
-    found = np.full(len(first), np.nan)
-    found[rows] = cosines(first, second, centred=centred, rows=rows)
-    return found

@@ -1,4 +1,4 @@
-"""Tasks of a battery in which a language model itself says what is likelier: minimal pairs."""
+"""Minimal pairs: a language model itself says which of two sentences is likelier."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from crosslens.probes.methods.minimal_pairs import (
     sentence_frames,
 )
 from crosslens.readers.minimal_pairs import MinimalPair
+from crosslens.run.kinds.task import Given, Task, Text
 from crosslens.run.probe_items import Measured, TestItems, text_names
-from crosslens.run.probe_tasks import Given, Task, Text
 from crosslens.score import Score
 
 __all__ = ["PairsTask"]
@@ -32,6 +32,8 @@ class PairsTask(Task):
     name: of the task. pairs: at least one. source: where they come from.
     method: "single_mask" or "pll"; a causal model, which can do neither, scores sentences by their log-likelihood.
     groups: name -> categories that are averaged; None for all of them.
+    language: of the pairs; None where it is not known.
+    others: the same task in other languages.
     """
 
     name: str
@@ -39,6 +41,8 @@ class PairsTask(Task):
     source: str
     method: str = "pll"
     groups: Mapping[str, Sequence[str]] | None = None
+    language: str | None = None
+    others: tuple["PairsTask", ...] = ()
     cloze: ClassVar[bool] = True
 
     @property
@@ -48,22 +52,31 @@ class PairsTask(Task):
 
     def facts(self) -> dict[str, Any]:
         """Number of pairs, and where they come from."""
-        return {"pairs": len(self.pairs), "source": self.source, "method": self.method}
+        others = {str(one.language): len(one.pairs) for one in self.others}
+        told = {"pairs": len(self.pairs), "source": self.source, "method": self.method}
+        return {**told, **({"pairs_in": {str(self.language): len(self.pairs), **others}} if others else {})}
 
     def measure(self, given: Given) -> Measured:
-        """Accuracy by category with its coverage, averages, and the same of the re-initialised model."""
-        scores, outcomes, frames = [], [], sentence_frames(self.pairs)
-        items = TestItems.of([(pair.good, pair.bad, pair.category) for pair in self.pairs], text_names(frames))
+        """Accuracy by category with its coverage, averages, and the same of the re-initialised model, in each language."""
+        scores, outcomes = [], []
         for random in (False, True) if given.random is not None else (False,):
             scorer = given.scorer(random)
-            method = self.method if self.method in scorer.methods else scorer.methods[0]
-            found = self._scores(scorer, method)
-            result = judge(self.pairs, found, groups=self.groups, clusters=frames)
-            fields = {**given.common, "task": self.name, "condition": "random_encoder" if random else None}
-            scores += _rows(result, fields, {"method": method})
-            right = np.where(found.covered, found.good > found.bad, np.nan)
-            outcomes.append(items.outcomes(right, **fields, method=method, part="test", quantity="accuracy"))
+            for one in (self, *self.others):
+                found = one._measure_with(scorer, {**given.common, "condition": "random_encoder" if random else None})
+                scores += found.scores
+                outcomes += found.outcomes
         return Measured(scores, outcomes)
+
+    def _measure_with(self, scorer: Any, fields: Mapping[str, Any]) -> Measured:
+        frames = sentence_frames(self.pairs)
+        items = TestItems.of([(pair.good, pair.bad, pair.category) for pair in self.pairs], text_names(frames))
+        method = self.method if self.method in scorer.methods else scorer.methods[0]
+        found = self._scores(scorer, method)
+        result = judge(self.pairs, found, groups=self.groups, clusters=frames)
+        fields = {**fields, "task": self.name, "target": self.language}
+        right = np.where(found.covered, found.good > found.bad, np.nan)
+        outcomes = items.outcomes(right, **fields, method=method, part="test", quantity="accuracy")
+        return Measured(_rows(result, fields, {"method": method}), [outcomes])
 
     def _scores(self, scorer: Any, method: str) -> PairScores:
         if method == "single_mask":
