@@ -141,14 +141,14 @@ def test_what_each_condition_shares_is_counted_in_its_model(finished):
     assert rows[0] == ("part", "parameters", *RUN) and dict((row[0], row[2:]) for row in rows)["position"] == ("shared", "own")
 
 
-def test_the_table_of_the_readme_is_that_of_the_recipes():
+def test_the_table_of_the_guide_is_that_of_the_recipes():
     counts = {}
     for name, recipe in emergence().items():
         plan = SharingPlan.parse(recipe.sharing, recipe.encoder.layers)
         counts[name] = parameter_counts(MaskedLM(recipe.encoder, languages=recipe.languages, plan=plan))
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "emergence.md").read_text(encoding="utf-8")
     for row in sharing_rows(counts):
-        assert f"| {' | '.join(row)} |" in readme
+        assert f"| {' | '.join(row)} |" in guide
 
 
 def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys, monkeypatch):
