@@ -57,11 +57,12 @@ def test_the_documents_python_compiles_and_toml_parses(document):
         tomllib.loads(code)
 
 
-def test_the_readme_s_recipe_is_one():
+def test_the_documents_recipes_are_recipes():
     from crosslens.models.training.settings import TrainRecipe, from_dict
 
-    recipes = [tomllib.loads(code) for code in fences("README.md", "toml")]
-    assert [from_dict(TrainRecipe, recipe).steps > 0 for recipe in recipes if "sources" in recipe] == [True]
+    told = [tomllib.loads(code) for document in DOCUMENTS for code in fences(document, "toml")]
+    recipes = [from_dict(TrainRecipe, recipe) for recipe in told if "sources" in recipe]
+    assert len(recipes) >= 5 and all(recipe.steps > 0 for recipe in recipes)
 
 
 def test_command_lines_are_found():
