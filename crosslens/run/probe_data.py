@@ -80,7 +80,7 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
     InputError: a file that is there cannot be read, with its place; or nothing is left to measure, with what was looked for.
     """
     if sources.folder is not None and not sources.folder.is_dir():
-        refuse("--data", "a folder with data sets", str(sources.folder), "name the folder that holds wic/, scws/, ud/ and so on")
+        refuse("--data", "a folder with data sets", str(sources.folder), "name the folder that holds the data sets")
     if sources.limit is not None and sources.limit < 1:
         refuse("--limit", "1 or more items", str(sources.limit), "leave it out to take all")
     reader = _Reader(sources)

@@ -1,43 +1,40 @@
 """All tasks: a line for each, in the order in which they are measured and shown."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from crosslens.errors import refuse
-from crosslens.probes.tasks import (
-    blimp,
-    deprel,
-    feature,
-    language_id,
-    minimal_pairs,
-    multiblimp,
-    scws,
-    structural,
-    topic,
-    upos,
-    wic,
-    xpos,
-)
 from crosslens.probes.tasks.task import GROUPS, Task
 
 __all__ = ["TASKS", "cards", "choose_tasks", "find_task", "task_names"]
 
-TASKS: tuple[Task, ...] = (
-    wic.TASK,
-    scws.TASK,
-    topic.TASK,
-    minimal_pairs.TASK,
-    blimp.TASK,
-    multiblimp.TASK,
-    upos.TASK,
-    xpos.TASK,
-    deprel.TASK,
-    feature.TASK,
-    structural.DISTANCE,
-    structural.DEPTH,
-    language_id.TASK,
-    language_id.PAPER,
+_LISTED = (  # module, and the task's name in it
+    "wic.TASK",
+    "scws.TASK",
+    "topic.TASK",
+    "minimal_pairs.TASK",
+    "blimp.TASK",
+    "multiblimp.TASK",
+    "upos.TASK",
+    "xpos.TASK",
+    "deprel.TASK",
+    "feature.TASK",
+    "structural.DISTANCE",
+    "structural.DEPTH",
+    "language_id.TASK",
+    "language_id.PAPER",
 )
+
+
+def _load(entry: str) -> Task:
+    module, name = entry.split(".")
+    task = getattr(import_module(f"crosslens.probes.tasks.{module}"), name)
+    assert isinstance(task, Task), entry
+    return task
+
+
+TASKS = tuple(map(_load, _LISTED))
 """Every task there is."""
 
 
