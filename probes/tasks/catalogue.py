@@ -22,6 +22,7 @@ _LISTED = (  # module, and the task's name in it
     "feature.TASK",
     "structural.DISTANCE",
     "structural.DEPTH",
+    "dependency_arcs.TASK",
     "language_id.TASK",
     "language_id.PAPER",
 )
