@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # for editors and type checkers; the same names are found by 
     from crosslens.front.spaces import align, compare
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
-    from crosslens.probes import LayerMix, LayerProbe, LayerRidge, LinearProbe, MLPProbe, StructuralProbe, probe_layers
+    from crosslens.probes import LayerMix, LayerProbe, LayerRidge, LinearProbe, MLPProbe, StructuralProbe, probe_layers, stratified_parts
     from crosslens.readers.words import read_conllu, read_words, split_words
     from crosslens.score import Score
 
@@ -59,7 +59,7 @@ _FROM = {
     "front.spaces": ("align", "compare"),
     "models.extraction.extract": ("extract",),
     "models.saved.loading": ("load_encoder",),
-    "probes": ("LayerMix", "LayerProbe", "LayerRidge", "LinearProbe", "MLPProbe", "StructuralProbe", "probe_layers"),
+    "probes": ("LayerMix", "LayerProbe", "LayerRidge", "LinearProbe", "MLPProbe", "StructuralProbe", "probe_layers", "stratified_parts"),
     "readers.words": ("read_conllu", "read_words", "split_words"),
     "score": ("Score",),
 }
@@ -106,18 +106,21 @@ __all__ = [
     "retrieval_both_directions",
     "self_learning",
     "split_words",
+    "stratified_parts",
     "study",
     "train",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"crosslens.{name}")
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; dir({__name__}) says what it has")
-    found = globals()[name] = getattr(import_module(f"crosslens.{_WHERE[name]}"), name)
-    return found
+if not TYPE_CHECKING:  # a type checker that saw it would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name in _ROOMS:
+            return import_module(f"crosslens.{name}")
+        if name not in _WHERE:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}; dir({__name__}) says what it has")
+        found = globals()[name] = getattr(import_module(f"crosslens.{_WHERE[name]}"), name)
+        return found
 
 
 def __dir__() -> list[str]:

@@ -99,7 +99,7 @@ def test_every_name_of_the_front_door_leads_to_what_type_checkers_see():
     import crosslens
 
     tree = ast.parse((ROOT / "crosslens" / "__init__.py").read_text(encoding="utf-8"))
-    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {name.name: node.module for node in checked.body if isinstance(node, ast.ImportFrom) for name in node.names}
     assert sorted([*seen, "__version__"]) == sorted(crosslens.__all__) == sorted(dir(crosslens))
     for name, module in seen.items():
