@@ -5,6 +5,7 @@ same value (as an array where needed) when it is fit for use.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ def check_fraction(value: Any, name: str) -> float:
 
 
 def need_memory(size: int, name: str, what: str, remedy: str) -> None:
-    """Refuse what would not fit: more than four fifths of the memory that this machine, or the group of processes, can give.
+    """Refuse what would not fit: more than four fifths of the memory that this machine, or the group of processes, has to give now.
 
     Parameters
     ----------
@@ -170,9 +171,11 @@ def need_memory(size: int, name: str, what: str, remedy: str) -> None:
     crosslens.errors.InputError: text: expected what fits into memory (... GB), got vectors (1000000000.0 GB); give less text
     """
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        there = min(there, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    except (OSError, ValueError):  # no such limit
-        pass
+    for path, pattern, unit in (("/proc/meminfo", r"MemAvailable: *(\d+) kB", 1024), ("/sys/fs/cgroup/memory.max", r"(\d+)", 1)):
+        try:
+            found = re.search(pattern, Path(path).read_text())
+        except OSError:  # not on this system
+            continue
+        there = min(there, unit * int(found[1])) if found else there
     if size > 0.8 * there:
         refuse(name, f"what fits into memory ({there / 1e9:.1f} GB)", f"{what} ({size / 1e9:.1f} GB)", remedy)

@@ -11,12 +11,10 @@ from crosslens.front.results import Run
 
 __all__ = ["probe", "study", "train"]
 
-_Paths = Mapping[str, str | Path]
-
 
 def study(
-    encoder: str | Path | _Paths,
-    texts: _Paths,
+    encoder: str | Path | Mapping[str, str | Path],
+    texts: Mapping[str, str | Path],
     out: str | Path,
     *,
     train_fraction: float = 0.5,
@@ -60,9 +58,17 @@ def study(
     """
     from crosslens.run.study import Study, run_study
 
-    encoders = {"*": str(encoder)} if isinstance(encoder, (str, os.PathLike)) else {who: str(name) for who, name in encoder.items()}
+    given = encoder if isinstance(encoder, Mapping) else {"*": encoder}
+    encoders = {who: _path(name, "encoder", "a folder or a hub name") for who, name in given.items()}
+    files = {language: _path(path, f"texts[{language!r}]", "a file of text") for language, path in texts.items()}
     told: dict[str, Any] = {"train_fraction": train_fraction, "seed": seed, "device": device, "trust_remote_code": trust_remote_code}
-    return Run(run_study(Study(encoders=encoders, texts={language: str(path) for language, path in texts.items()}, **told), out))
+    return Run(run_study(Study(encoders=encoders, texts=files, **told), out))
+
+
+def _path(value: Any, name: str, expected: str) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        refuse(name, expected, type(value).__name__, "give its name: the run loads it, and knows it again by its content")
+    return str(value)
 
 
 def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **settings: Any) -> Run:
@@ -108,8 +114,9 @@ def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **setting
             settings[name] = {task: _files(files) for task, files in settings[name].items()}
     if settings.get("data") is not None:
         settings["data"] = str(settings["data"])
-    encoders = [encoder] if isinstance(encoder, (str, os.PathLike)) else list(encoder)
-    return Run(run_battery(Battery(encoders=[str(name) for name in encoders], **settings), out))
+    several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
+    encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]
+    return Run(run_battery(Battery(encoders=encoders, **settings), out))
 
 
 def _files(files: str | Path | Sequence[str | Path]) -> list[str]:

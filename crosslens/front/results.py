@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from crosslens.data_frames import need_pandas
-from crosslens.errors import quote, refuse
+from crosslens.errors import StoreError, quote, refuse
 from crosslens.files import read_json
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.score import Score, read_scores, write_scores
@@ -183,6 +183,11 @@ class Run:
         ------
         StoreError: the run is not finished, measures nothing (a training has a log), or the file is damaged.
         """
+        if not (self.folder / "scores.jsonl").is_file():
+            remedy = "finish it, which the same call does; the curves of a training are in its report"
+            refuse(
+                "scores", "a finished run that measures something", f"one of kind {self.kind!r} without scores.jsonl", remedy, StoreError
+            )
         return Scores(read_scores(self.folder / "scores.jsonl"))
 
     @property

@@ -1,11 +1,13 @@
 """Two spaces of vectors, or more: how well one is rotated onto the other, and how alike they are. From activations to scores."""
 
+import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from crosslens.activations import Activations
 from crosslens.activations_memory import as_activations
+from crosslens.alignment.neighbours.csls import By
 from crosslens.errors import quote, refuse
 from crosslens.front.results import Scores
 
@@ -60,6 +62,8 @@ def align(
     >>> [(score.condition, score.value > 0.9) for score in scores.where(part="held_out", source="x")]
     [('unaligned', False), ('procrustes', True)]
     """
+    if by is not None and by not in (known := typing.get_args(By)):
+        refuse("by", f"one of {', '.join(known)}", quote(by), "choose one of these, or leave it out")
     sides = _named([x, y], ("x", "y"))
     first, second = sides.values()
     given = {"dictionary": dictionary, "test": test, "links": links}

@@ -27,7 +27,7 @@ from crosslens.models.extraction.type_averages import average_types, embedding_r
 from crosslens.models.extraction.units import Located, Reading, locate
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import DTYPES, stored
-from crosslens.models.saved.loading import PretrainedEncoder
+from crosslens.models.saved.loading import PretrainedEncoder, load_encoder
 from crosslens.progress import Progress, say
 
 __all__ = ["check_text", "extract", "store_settings"]
@@ -39,7 +39,7 @@ _KEPT = 1 << 19  # bytes of text that are remembered between the two passes: a s
 
 
 def extract(
-    encoder: PretrainedEncoder,
+    encoder: PretrainedEncoder | str | Path,
     text: Corpus | Iterable[str],
     out: str | Path | None = None,
     *,
@@ -109,7 +109,8 @@ def extract(
     """
     corpus, other = as_corpus(text, language), None if second is None else as_corpus(second, language, "second")
     reading = Reading(unit, pool, special_tokens, long_input)
-    encoder = encoder.for_text(corpus.language, other.language if other is not None else None)
+    loaded = load_encoder(encoder) if isinstance(encoder, (str, Path)) else encoder
+    encoder = loaded.for_text(corpus.language, other.language if other is not None else None)
     store = store_settings(
         encoder, corpus, reading, layers, outputs, second=other, dtype=dtype, lowercase=lowercase, min_count=min_count
     )  # fmt: skip

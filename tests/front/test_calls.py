@@ -1,5 +1,9 @@
 """Runs from Python are those of the command line; what they do not know is refused before any work."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from crosslens.cli.main import main
@@ -34,6 +38,26 @@ def test_settings_that_do_not_exist_are_refused(tmp_path):
     with pytest.raises(InputError, match="^recipe"):
         train("no-such-recipe", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_what_is_loaded_or_read_already_is_refused_and_its_name_asked_for(texts, tmp_path):
+    """In a process of its own: here the checks of types would say it first."""
+    code = f"""
+import crosslens as cl
+texts = {dict.fromkeys(texts, ["a", "b"])!r}
+for call in (lambda: cl.study({str(ENCODER)!r}, texts, "run"), lambda: cl.study(3, texts, "run"), lambda: cl.probe(3, "run")):
+    try:
+        call()
+    except cl.CrosslensError as error:
+        print(error)
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert run.stderr == "" and [line.partition(";")[0] for line in run.stdout.splitlines()] == [
+        "texts['eng']: expected a file of text, got list",
+        "encoder: expected a folder or a hub name, got int",
+        "encoder: expected a folder or a hub name, got int",
+    ]
 
 
 def test_emergence_is_a_recipe_too(tmp_path, monkeypatch):

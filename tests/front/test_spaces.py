@@ -64,6 +64,7 @@ def test_comparison_is_that_of_the_steps_below_and_takes_names():
         ((words(X, "eng", "a"), words(Y, "fra", "b")), {}, "dictionary"),
         ((words(X, "eng", "a"), words(Y, "fra", "b")), {"dictionary": "d", "links": "l"}, "links"),
         ((X[0][:10], Y[0][:10]), {}, "texts"),
+        ((X, Y), {"by": "nearest"}, "by"),
     ],
 )
 def test_what_is_no_pair_is_refused(sides, more, argument):

@@ -1,5 +1,6 @@
 """Activations that are held in memory: the same bits as on disk, read in the same way, and refused where they do not fit."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -12,6 +13,7 @@ from crosslens.errors import InputError
 from crosslens.models.extraction import encode
 from crosslens.models.extraction import extract as module
 from crosslens.models.extraction.extract import extract
+from crosslens.models.machine.distributed import World
 from crosslens.models.saved.loading import load_encoder
 
 UNITS = ("sentence", "word", "token", "type", "embedding")
@@ -92,3 +94,13 @@ def test_what_is_no_list_of_sentences_is_refused(given, language, argument):
 def test_a_blank_sentence_is_refused_by_its_place(encoder):
     with pytest.raises(InputError, match="^text:2: expected a sentence"):
         extract(encoder, ["a", " "])
+
+
+def test_an_encoder_may_be_named(encoder, originals):
+    assert extract(originals["bert"], ["the cat"]).fingerprint == extract(encoder, ["the cat"]).fingerprint
+
+
+def test_processes_that_share_the_work_share_a_folder(encoder, monkeypatch):
+    monkeypatch.setattr(module, "_world", lambda _: contextlib.nullcontext(World(0, 2, encoder.device)))
+    with pytest.raises(InputError, match="^out: expected a folder that the 2 processes share, got none"):
+        extract(encoder, ["the cat"])
