@@ -356,8 +356,12 @@ def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     return False
 
 
-def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:
+def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any], asked: Mapping[str, Any] | None = None) -> bool:
     """Make a run's folder, or come back to it; True when it was there already.
+
+    Parameters
+    ----------
+    asked: what a new run was asked (:func:`crosslens.asked.asked_of`); it is kept, and not compared.
 
     Raises
     ------
@@ -366,7 +370,7 @@ def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     there = check_folder(folder, kind, settings)
     make_folder(folder, str(folder))
     if not there:
-        write_json(Path(folder) / "config.json", {"kind": kind, "settings": settings})
+        write_json(Path(folder) / "config.json", {"kind": kind, "settings": settings} | ({"asked": asked} if asked else {}))
     return there
 
 

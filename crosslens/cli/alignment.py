@@ -32,7 +32,8 @@ def add_arguments(align: argparse.ArgumentParser, compare: argparse.ArgumentPars
     align.add_argument("--most", type=int, default=200_000, metavar="N", help="for vectors: words read (default: %(default)s, as MUSE)")
     align.add_argument("--links", metavar="FILE", help="for words in context: links (0-0 1-2), a line a sentence (Pharaoh format)")
     align.add_argument("--lowercase", action="store_true", help="for types: read the dictionaries in lower case")
-    align.add_argument("--by", choices=BY, help="how they are looked up (default: cosine for sentences, csls for types, words and vectors)")
+    by = f"how they are looked up: {', '.join(BY)} (default: cosine for sentences, csls for types, words and vectors)"
+    align.add_argument("--by", choices=BY, metavar="HOW", help=by)
     add_common(align, "train-fraction")
     compare.add_argument("stores", nargs="+", metavar="STORE", help="two or more stores of the same items: of languages, or of encoders")
     compare.add_argument("--also", default="", metavar="LIST", help="other measures of the same layers, such as svcca,rsa")
@@ -232,14 +233,14 @@ def _plan(
 ) -> PlannedRun:
     """The run of these stores, its folder looked at before anything is computed."""
     named = dict(zip(names or [store.language for store in stores], stores, strict=True))
-    asked = {
+    all_settings = {
         "languages": list(named),
         "encoders": {name: store.encoder for name, store in named.items()},
         "stores": {name: store.fingerprint for name, store in named.items()},
         **settings,
         "seed": arguments.seed,
     }
-    return PlannedRun(arguments.out, verb, asked)
+    return PlannedRun(arguments.out, verb, all_settings, arguments.asked)
 
 
 def _finish(run: PlannedRun, scores: list[Score], store: Any, arguments: argparse.Namespace, notes: Sequence[str] = ()) -> None:

@@ -61,8 +61,8 @@ def fraction(text: str) -> float:
 _COMMON: dict[str, dict[str, Any]] = {
     "encoder": {
         "action": "append",
-        "metavar": "[LANGUAGE=]ENCODER",
-        "help": "model folder or hub name; once for a multilingual encoder, or once per language",
+        "metavar": "ENCODER",
+        "help": "model folder or hub name; once for a multilingual encoder, or LANGUAGE=ENCODER for each language",
     },
     "text": {
         "action": "extend",

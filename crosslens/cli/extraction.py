@@ -92,6 +92,7 @@ def extract(arguments: argparse.Namespace) -> None:
         with world.together():
             if world.first:
                 make_folder(out, "--out")
+                _keep_asked(out, arguments.asked)
         for language, (corpus, second) in texts.items():
             store = run(
                 encoders[language], corpus, out / language, unit=arguments.unit, pool=arguments.pool, layers=layers, outputs=outputs,
@@ -99,6 +100,21 @@ def extract(arguments: argparse.Namespace) -> None:
             )  # fmt: skip
             if world.first:
                 print(_told(store, encoders[language].max_length))
+
+
+def _keep_asked(out: Path, asked: dict[str, Any]) -> None:
+    """Keep what was typed beside the stores; with texts that were taken apart in the same way earlier. Nobody else's file is touched."""
+    from crosslens.files import read_json, write_json
+
+    path, new = out / "config.json", {"kind": "extract", "settings": {}, "asked": asked}
+    if path.exists():
+        there = read_json(path, Any)
+        if not isinstance(there, dict) or there.get("kind") != "extract" or there == new:
+            return
+        before = there.get("asked")
+        if isinstance(before, dict) and {**before, "text": None} == {**asked, "text": None} and isinstance(before.get("text"), list):
+            new["asked"] = {**asked, "text": list(dict.fromkeys([*before["text"], *asked["text"]]))}
+    write_json(path, new)
 
 
 def _read(path: str, language: str, arguments: argparse.Namespace) -> tuple[Corpus, Corpus | None]:

@@ -8,20 +8,26 @@ from crosslens.cli.process import end_at_once, run
 if __name__ == "__main__":
     run()  # before anything is imported that takes time
 
+import _thread
 import argparse
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
+import textwrap
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
 from crosslens import __version__
-from crosslens.cli import alignment, extraction, probes
+from crosslens.cli import alignment, extraction, listing, probes
 from crosslens.cli.arguments import add_common
+from crosslens.cli.config import asked_by, with_config
+from crosslens.cli.spelling import check_spelling
 from crosslens.errors import CrosslensError, cut, panics_as_errors
 
 __all__ = ["build_parser", "main"]
@@ -61,12 +67,19 @@ _VERBS = {
         "draw the report of a run again, or one page that compares runs of probes",
         "crosslens report runs/probes-a runs/probes-b --out probes.html",
     ),
+    "list": (
+        "what there is: tasks with their languages and data, recipes, measures",
+        "crosslens list tasks --data data",
+    ),
     "doctor": (
         "versions, devices, threads, and what is missing",
         "crosslens doctor",
     ),
 }
 _RESUMED = ("quickstart", "study", "train", "extract", "probe")  # verbs whose work is kept when they are stopped
+
+
+_FROM_FILES = ("study", "train", "extract", "align", "compare", "probe")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,31 +89,50 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(_fail(f"arguments: expected those of `{self.prog} --help`, got a mistake ({message}); see the example there"))
 
 
+class _Help(argparse.HelpFormatter):
+    """Keeps the lines of examples; those that are too long go on, as a shell reads them."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if not text.startswith("example:"):
+            return super()._fill_text(text, width, indent)
+        wrap = textwrap.TextWrapper(width - 4, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False)
+        lines = (wrap.wrap(re.sub(r"(--[\w-]+) ", "\\1\0", line)) for line in text.splitlines())  # an option stays with its value
+        return "\n".join(" \\\n".join(line) for line in lines).replace("\0", " ")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
+    return _build()[0]
+
+
+def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, and that of each verb."""
     parser = _Parser(prog="crosslens", description="Train, take apart, align, compare and probe multilingual language models.")
     parser.add_argument("--version", action="version", version=f"crosslens {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    made = {}
+    made: dict[str, argparse.ArgumentParser] = {}
     for name, (text, example) in _VERBS.items():
         made[name] = verbs.add_parser(
             name,
             help=text,
             description=text[0].upper() + text[1:] + ".",
             epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
         )
     _study_arguments(made["quickstart"], made["study"])
     _train_arguments(made["train"])
     extraction.add_arguments(made["extract"])
     alignment.add_arguments(made["align"], made["compare"])
     probes.add_arguments(made["probe"])
+    listing.add_arguments(made["list"])
     made["report"].add_argument("runs", nargs="+", metavar="RUN", help="folder of a run; two or more runs of crosslens probe are compared")
     made["report"].add_argument("--out", metavar="FILE", help="the page, FILE.html (default: report.html in the folder of the one run)")
     for name, verb in made.items():
-        if name not in ("doctor", "report"):
+        if name not in ("doctor", "list", "report"):
             add_common(verb, "quiet")
-    return parser
+    for name in _FROM_FILES:
+        add_common(made[name], "config", **({"help": "the same as RECIPE"} if name == "train" else {}))
+    return parser, made
 
 
 def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.ArgumentParser) -> None:
@@ -112,18 +144,43 @@ def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.Argume
 
 
 def _train_arguments(train: argparse.ArgumentParser) -> None:
-    train.add_argument("recipe", help="a TOML file, or the name of a recipe: tiny-encoder, emergence")
+    recipes = "a TOML file, the config.json of a run, or the name of a recipe: tiny-encoder, emergence"
+    train.add_argument("recipe", nargs="?", help=recipes)
     train.add_argument("settings", nargs="*", metavar="key=value", help="settings to change, such as steps=2000 or masking.rate=0.3")
     train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
     train.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
     train.add_argument("--dry-run", action="store_true", help="print the resolved recipe, who owns what, and the cost; do nothing")
-    train.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU where there is one")
+    add_common(train, "device", choices=("auto", "cpu", "cuda"), default="auto", metavar=None, help="auto: a GPU where there is one")
     train.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp", help="how the processes of torchrun share a model")
+    add_common(train, "json")
+
+
+def _parsed(line: list[str]) -> argparse.Namespace | None:
+    """The command; None where none was given, and help was."""
+    parser, verbs = _build()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
+    if not line:
+        parser.print_help(sys.stderr)
+        return None
+    check_spelling(parser, verbs, line)
+    if line[0] in _FROM_FILES and line[0] != "train" and any(word.startswith("--c") for word in line):
+        line = [line[0], *with_config(verbs[line[0]], line[0], line[1:])]
+    parsed = parser.parse_args(line)
+    parsed.asked = asked_by(verbs[parsed.verb], parsed) if parsed.verb in _FROM_FILES else {}
+    return parsed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a fault of the program, 2 refused, 130 interrupted."""
-    parsed = build_parser().parse_args(arguments)
+    try:
+        parsed = _parsed(list(sys.argv[1:] if arguments is None else arguments))
+    except (CrosslensError, OSError) as error:
+        return _failed(argparse.Namespace(), error)
+    if parsed is None:
+        return 2
     from crosslens.cli import verbs
 
     if hasattr(sys.stdout, "reconfigure"):
@@ -146,14 +203,28 @@ def _interrupts() -> Iterator[list[int]]:
         seen.append(number)
         raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGINT)
+    def again() -> None:
+        time.sleep(0.01)  # until what has swallowed it is left
+        if active:
+            _thread.interrupt_main()
+
+    def unraisable(told: "sys.UnraisableHookArgs") -> None:
+        if isinstance(told.exc_value, KeyboardInterrupt):  # raised in a destructor, say, where Python prints it and goes on
+            threading.Thread(target=again, daemon=True).start()
+        else:
+            hook(told)
+
+    before, hook, active = signal.getsignal(signal.SIGINT), sys.unraisablehook, True
     ours = before in (end_at_once, signal.default_int_handler) and threading.current_thread() is threading.main_thread()
     if ours:
         signal.signal(signal.SIGINT, interrupt)
+        sys.unraisablehook = unraisable
     try:
         yield seen
     finally:
+        active = False
         if ours:
+            sys.unraisablehook = hook
             signal.signal(signal.SIGINT, before)
 
 

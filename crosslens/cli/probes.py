@@ -39,7 +39,7 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     """What ``crosslens probe`` takes."""
     add = probe.add_argument
     add("stores", nargs="*", metavar="STORE", help="stores of activations, one per language: language identification on them")
-    add_common(probe, "encoder", metavar="ENCODER", help="model folder or hub name; several are compared")
+    add_common(probe, "encoder", help="model folder or hub name; several are compared")
     add("--battery", choices=BATTERIES, help="which tasks; without it those of --tasks and --labels alone")
     add("--data", metavar="DIR", help="folder with the data sets, under the names that they are published with")
     add_common(probe, "out")

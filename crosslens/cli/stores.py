@@ -77,7 +77,7 @@ class PlannedRun:
     Attributes
     ----------
     out: the folder; without it nothing is written.
-    kind: the verb. settings: what the folder must agree with where it holds a run already.
+    kind: the verb. settings: what the folder must agree with where it holds a run already. asked: what was typed.
 
     Raises
     ------
@@ -87,6 +87,7 @@ class PlannedRun:
     out: str | None
     kind: str
     settings: Mapping[str, Any]
+    asked: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         if self.out is None:
@@ -106,7 +107,7 @@ class PlannedRun:
             yield None
             return
         folder, there = Path(self.out), Path(self.out).exists()
-        claimed = claim_folder(folder, self.kind, self.settings)
+        claimed = claim_folder(folder, self.kind, self.settings, self.asked)
         try:
             with lock_folder(folder):
                 yield folder / name
@@ -130,7 +131,7 @@ class PlannedRun:
         from crosslens.report import write_report
         from crosslens.run.folder import RunFolder, versions
 
-        claim_folder(self.out, self.kind, self.settings)
+        claim_folder(self.out, self.kind, self.settings, self.asked)
         run = RunFolder(self.out)
         with lock_folder(run.path):
             run.note(versions=versions(), **told)

@@ -43,7 +43,7 @@ def align_vectors(arguments: argparse.Namespace) -> None:
         got = f"{len(both)} source words in both, {min(both)!r} among them"
         refuse("--test", "source words that --dictionary does not have", got, "take them out of one of the two")
     settings = {"method": method, "start": start, "by": arguments.by, "most": arguments.most, "seed": arguments.seed}
-    run = PlannedRun(arguments.out, "align", _read_from(arguments, files) | settings)
+    run = PlannedRun(arguments.out, "align", _read_from(arguments, files) | settings, arguments.asked)
     x, y = (_read(path, arguments.most) for path in files.values())
     judged, pairs = pairs_in(test, x.words, y.words), first_pairs(x, y, start, train)
     say(f"{len(x)} and {len(y)} words, {len(pairs)} pairs to begin with")

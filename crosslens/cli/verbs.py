@@ -1,28 +1,23 @@
 """What each verb does: its arguments become one call, and the result is printed."""
 
 import argparse
+import json
 import os
-import platform
 import tomllib
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from crosslens import __version__
 from crosslens.cli.alignment import align, compare
 from crosslens.cli.arguments import by_language, encoders_by_language
 from crosslens.cli.extraction import extract
+from crosslens.cli.listing import doctor
+from crosslens.cli.listing import list_all as list
 from crosslens.cli.probes import probe
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
 
-__all__ = ["align", "compare", "doctor", "extract", "probe", "quickstart", "report", "study", "train"]
-
-_REQUIRED = (
-    "torch", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "scikit-learn", "matplotlib", "pyarrow", "jaxtyping", "tqdm",
-    "threadpoolctl", "faiss-cpu", "fasttext-community", "sentencepiece",
-)  # fmt: skip
+__all__ = ["align", "compare", "doctor", "extract", "list", "probe", "quickstart", "report", "study", "train"]
 
 
 def quickstart(arguments: argparse.Namespace) -> None:
@@ -69,12 +64,17 @@ def train(arguments: argparse.Namespace) -> None:
     """Train a recipe, or print it."""
     from crosslens.models.training.masked_lm import train as run
     from crosslens.models.training.settings import with_overrides
-    from crosslens.recipes import load_recipe
+    from crosslens.recipes import TRAININGS, emergence_settings, load_recipe
 
     be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
+    if arguments.config is not None:
+        arguments.settings = [*([arguments.recipe] if arguments.recipe else []), *arguments.settings]
+        arguments.recipe = arguments.config
+    if arguments.recipe is None:
+        refuse("RECIPE", f"a TOML file, the config.json of a run, or one of {', '.join(TRAININGS)}", "none", "name one")
     given = dict(_setting(text) for text in arguments.settings)
-    if arguments.recipe == "emergence":
-        _emergence(given, arguments)
+    if (before := emergence_settings(arguments.recipe)) is not None:
+        _emergence({**before, **given}, arguments)
         return
     recipe = with_overrides(load_recipe(arguments.recipe, given.pop("data", None)), given)
     if arguments.dry_run:
@@ -85,7 +85,11 @@ def train(arguments: argparse.Namespace) -> None:
     if os.environ.get("RANK", "0") == "0":
         from crosslens.report import write_report
 
-        print(f"Model: {model}", f"Report: {write_report(model.parent)}", sep="\n")
+        report_path = write_report(model.parent)
+        if arguments.json:
+            print(json.dumps({"model": str(model), "report": str(report_path)}))
+            return
+        print(f"Model: {model}", f"Report: {report_path}", sep="\n")
 
 
 def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -93,7 +97,7 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
     from crosslens.models.training.settings import with_overrides
     from crosslens.recipes.emergence import emergence, emergence_text
 
-    text = given.pop("data", None)
+    asked, text = dict(given), given.pop("data", None)
     if os.environ.get("WORLD_SIZE", "1") != "1":
         refuse("emergence", "one process (the models are small)", f"{os.environ['WORLD_SIZE']} of torchrun", "run it without torchrun")
     if "sharing" in given:
@@ -109,7 +113,7 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     say("reading the text")
     out = arguments.out or "runs/emergence"
-    folder = run_emergence(recipes, emergence_text(text), out, resume=arguments.resume, device=arguments.device)
+    folder = run_emergence(recipes, emergence_text(text), out, resume=arguments.resume, device=arguments.device, asked=asked)
     report_path = write_report(folder)
     if arguments.json:
         _print_json(folder)
@@ -141,28 +145,6 @@ def report(arguments: argparse.Namespace) -> None:
     if run_kind(runs[0]) == "study" and not (runs[0] / "scores.jsonl").exists():
         refuse(str(runs[0]), "the folder of a finished study", "one without scores.jsonl", "finish the study first")
     print(f"Report: {write_report(runs[0], out)}")
-
-
-def doctor(arguments: argparse.Namespace) -> None:
-    """Say what is there, what is missing, and how to get it; imports nothing that may be broken."""
-    rows: list[tuple[str, ...]] = [("what", "found"), ("crosslens", __version__), ("python", platform.python_version())]
-    rows.append(("platform", platform.platform()))
-    rows.append(("threads", os.environ.get("OMP_NUM_THREADS", f"{os.cpu_count()} (all cores; OMP_NUM_THREADS sets another number)")))
-    for name in _REQUIRED:
-        rows.append((name, _version(name) or "missing; pip install -c constraints.txt . brings it"))
-    if _version("torch"):
-        import torch
-
-        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        rows.append(("GPUs", ", ".join(names) + " (train and extract use them: --device)" if names else "none (none is needed)"))
-    print(format_table(rows))
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -176,6 +176,7 @@ def _train_emergence(given: dict[str, Any], out: str | Path, resume: bool, devic
     from crosslens.recipes.emergence import emergence, emergence_text
     from crosslens.run.emergence import run_emergence
 
+    asked = dict(given)
     text = emergence_text(given.pop("data", None))
     recipes = {name: with_overrides(recipe, given) for name, recipe in emergence().items()}
-    return Run(run_emergence(recipes, text, out, resume=resume, device=device))
+    return Run(run_emergence(recipes, text, out, resume=resume, device=device, asked=asked))

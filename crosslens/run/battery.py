@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.asked import asked_of
 from crosslens.errors import InputError, refuse
 from crosslens.files import check_folder, check_name, claim_folder, lock_folder, make_folder
 from crosslens.outcomes import read_outcomes
@@ -175,7 +176,7 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
     not_measured = _not_measured(battery, found, plan, subjects)
     make_folder(out, str(out))
     with lock_folder(out):
-        claim_folder(out, "probe", settings)
+        claim_folder(out, "probe", settings, asked_of(vars(battery), ["encoders", "data", "labels", "numbers"]))
         run.note(**_facts(found, plan, not_measured))
         scores, failed = list[Score](), dict[tuple[str, str], str]()
         for subject in subjects:

@@ -21,6 +21,7 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
+from crosslens.asked import asked_of
 from crosslens.errors import InputError, OutputError, StoreError, refuse
 from crosslens.files import (
     check_folder,
@@ -60,7 +61,13 @@ class _Line(TypedDict):
 
 
 def run_emergence(
-    recipes: Mapping[str, TrainRecipe], sentences: Sequence[str], folder: str | Path, *, resume: bool = False, device: str = "auto"
+    recipes: Mapping[str, TrainRecipe],
+    sentences: Sequence[str],
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    asked: Mapping[str, Any] | None = None,
 ) -> Path:
     """Train all conditions, measure each, and return the folder with ``scores.jsonl``.
 
@@ -70,6 +77,7 @@ def run_emergence(
         replaced by the run's own.
     sentences: the text, a sentence each.
     folder: the run's folder; with ``resume`` a stopped run goes on.
+    asked: what changes the recipe, kept for another run.
 
     Raises
     ------
@@ -86,7 +94,7 @@ def run_emergence(
         refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
     make_folder(folder, str(folder))
     with lock_folder(folder):
-        claim_folder(folder, "emergence", settings)
+        claim_folder(folder, "emergence", settings, {"recipe": "emergence", "settings": asked_of(asked or {}, ["data"])})
         text = make_folder(folder / "text", str(folder))
         for name, lines in (("training.txt", rest), ("kept.txt", kept)):
             if not (text / name).exists():

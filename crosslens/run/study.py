@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.activations import Activations
+from crosslens.asked import asked_of
 from crosslens.checks import check_fraction
 from crosslens.corpus import Corpus, check_parallel, read_text
 from crosslens.errors import InputError, refuse
@@ -107,7 +108,7 @@ def run_study(study: Study, out: str | Path) -> Path:
         _check_encoders(study, corpora, prints, run)
     make_folder(out, str(out))
     with lock_folder(out):
-        claim_folder(out, "study", settings)
+        claim_folder(out, "study", settings, asked_of(vars(study), ["encoders", "texts"]))
         if not run.scores.exists():
             stores = _extract_all(study, corpora, prints, run)
             run.note(**_facts(study, corpora, split, stores))

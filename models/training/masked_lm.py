@@ -26,6 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from crosslens.asked import absolute
 from crosslens.corpus import Corpus, read_text
 from crosslens.errors import InputError, OutputError, refuse
 from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, write_json
@@ -98,7 +99,7 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, devi
     OutputError: the folder holds a run (without ``resume``), or a run of another recipe.
     TrainingError: the loss is not a number any more; the last checkpoint is kept.
     """
-    folder = Path(folder)
+    folder, asked = Path(folder), {"recipe": _asked(recipe)}
     check_exportable(resolve(recipe).encoder)
     if recipe.tensorboard:
         need_tensorboard()
@@ -116,7 +117,7 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, devi
                 held.enter_context(_given_back(folder, new=not folder.exists()))
                 make_folder(folder, str(folder))
                 held.enter_context(lock_folder(folder))
-                claim_folder(folder, "train", settings)
+                claim_folder(folder, "train", settings, asked)
                 prepared = None if (folder / "model" / "config.json").exists() else _prepare(recipe, corpora, folder)
         if (folder / "model" / "config.json").exists():
             say(f"{folder / 'model'} is finished already")
@@ -124,6 +125,13 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, devi
         with world.together():
             vocabularies, data = prepared or _prepare(recipe, corpora, folder)  # the others find it done
         return _train(recipe, vocabularies, data, folder, settings, world)
+
+
+def _asked(recipe: TrainRecipe) -> dict[str, Any]:
+    """The recipe as it was given, for another run: its files wherever the next one stands."""
+    told = json.loads(json.dumps(dataclasses.asdict(recipe)))
+    sources = [{**source, "texts": absolute(source["texts"])} for source in told["sources"]]
+    return {**told, "sources": sources, "exclude": absolute(told["exclude"])}
 
 
 @contextlib.contextmanager

@@ -122,8 +122,16 @@ def test_too_few_sentences(refused, place):
 
 
 MISTAKES = {
-    "no verb": ([], "arguments: expected those of `crosslens --help`, got a mistake ("),
-    "unknown verb": (["stduy"], "arguments: expected those of `crosslens --help`, got a mistake ("),
+    "mistyped verb": (
+        ["stduy"],
+        "arguments: expected those of `crosslens --help`, got a mistake (no verb is called 'stduy': did you mean study",
+    ),
+    "unknown verb": (["zzz"], "arguments: expected those of `crosslens --help`, got a mistake ("),
+    "mistyped option": (
+        ["study", "--encodr", "x"],
+        "arguments: expected those of `crosslens study --help`, got a mistake (no option is called --encodr: did you mean --encoder?",
+    ),
+    "unknown option": ([*STUDY, "--zzz"], "arguments: expected those of `crosslens --help`, got a mistake (unrecognized arguments: --zzz"),
     "missing option": (STUDY[:-2], "arguments: expected those of `crosslens study --help`, got a mistake ("),
     "seed a word": ([*STUDY, "--seed", "x"], "arguments: expected those of `crosslens study --help`, got a mistake (argument --seed: "),
     "seed below 0": ([*STUDY, "--seed", "-1"], "arguments: expected those of `crosslens study --help`, got a mistake (argument --seed: "),
@@ -161,7 +169,7 @@ MISTAKES = {
     "the same store twice": (["compare", "stores/eng", "stores/eng"], "stores: expected different stores, got stores/eng, stores/eng; "),
     "one language twice": (["align", "stores/eng", "stores/eng"], "stores: expected a language of its own for each, got eng, eng; "),
     "one store": (["probe", "stores/eng"], "STORE: expected stores of two or more languages, got 1; "),
-    "no study": (["report", "stores"], "stores: expected the folder of a finished study, got one without scores.jsonl; "),
+    "no study": (["report", "stores"], "folder: expected a run of "),
     "no recipe": (
         ["train", "none.toml", "--out", "out"],
         "recipe: expected a TOML file or one of tiny-encoder, emergence, got 'none.toml'; ",

@@ -141,7 +141,7 @@ def test_every_verb_s_help_shows_an_example_that_parses(verb, capsys):
     with pytest.raises(SystemExit) as ended:
         build_parser().parse_args([verb, "--help"])
     assert ended.value.code == 0
-    examples = capsys.readouterr().out.rstrip().partition("\nexample:\n")[2].splitlines()
+    examples = capsys.readouterr().out.rstrip().partition("\nexample:\n")[2].replace("\\\n", " ").splitlines()
     assert examples
     for example in examples:
         assert example.split()[:2] == ["crosslens", verb]

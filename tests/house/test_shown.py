@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from house_tree import ROOT, package_files
 
+from crosslens.cli.config import loose
 from crosslens.cli.main import build_parser
 
 DOCUMENTS = ["README.md", "DEVELOPERS.md", "CONTRIBUTING.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]
@@ -74,11 +75,13 @@ def test_every_command_line_in_the_documents_parses():
     shown = {
         document: [call for code in fences(document, "bash", "console", "sh") for call in command_lines(code)] for document in DOCUMENTS
     }
+    (choices,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
     for calls in shown.values():
         for call in calls:
-            if call != ["--version"]:
+            if "--config" in call:
+                assert loose(choices[call[0]]).parse_args(call[1:]).config
+            elif call != ["--version"]:
                 assert build_parser().parse_args(call).verb
-    (choices,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
     assert {call[0] for call in shown["README.md"]} >= set(choices), "the README shows every verb"
 
 

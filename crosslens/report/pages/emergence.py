@@ -457,7 +457,7 @@ def _cost(run: Emergence) -> str:
 
 
 def _made(run: Emergence) -> str:
-    rest = {key: value for key, value in run.config.items() if key not in ("kind", "settings")}
+    rest = {key: value for key, value in run.config.items() if key not in ("kind", "settings", "asked")}
     left = settings_table("The recipe (config.json, “settings”).", run.settings)
     right = files_table(run.folder) + (settings_table("Anything else in config.json.", rest) if rest else "")
     parts = [

@@ -127,7 +127,9 @@ def _made(runs: ProbeRuns) -> str:
         left = settings_table("Settings of the run (config.json, “settings”).", _settings(config))
         right = settings_table("Versions.", versions if isinstance(versions, dict) else {}) + files_table(folder)
         parts.append(tag("div", tag("div", left) + tag("div", right), class_="wide"))
-        rest = {key: value for key, value in config.items() if key not in ("kind", "settings", "versions", "notes", "not_measured")}
+        rest = {
+            key: value for key, value in config.items() if key not in ("kind", "settings", "asked", "versions", "notes", "not_measured")
+        }
         parts.append(settings_table("Anything else in config.json.", rest) if rest else "")
     if runs.undrawn:
         parts.append(settings_table("Measurements that this page has no figure for (number of lines).", dict(sorted(runs.undrawn.items()))))

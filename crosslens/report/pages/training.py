@@ -260,7 +260,7 @@ def _shown(value: float) -> str:
 
 def _made(run: Training) -> str:
     plain = {key: value for key, value in run.settings.items() if key != "sources"}
-    rest = {key: value for key, value in run.config.items() if key not in ("kind", "settings")}
+    rest = {key: value for key, value in run.config.items() if key not in ("kind", "settings", "asked")}
     rest |= {f"data.{key}": value for key, value in run.data.items() if key not in ("streams", "held_out", "left_out")}
     left_out = run.data.get("left_out")
     right = settings_table("Sentences and pairs that were left out, by reason.", _counts(left_out)) + files_table(run.folder)

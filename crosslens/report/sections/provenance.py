@@ -83,7 +83,7 @@ def _texts(study: Study) -> str:
 
 
 def _other(study: Study) -> str:
-    known = {"kind", "settings", "data", "extraction", "notes", "versions", "crosslens"}
+    known = {"kind", "settings", "asked", "data", "extraction", "notes", "versions", "crosslens"}
     rest = {key: value for key, value in study.config.items() if key not in known}
     rest |= {f"data.{key}": value for key, value in study.section("data").items() if key != "texts"}
     result = settings_table("Anything else in config.json.", rest) if rest else ""
