@@ -114,9 +114,25 @@ class ProbeRuns:
 
     def card(self, task: str) -> dict[str, Any]:
         """What a run says of a task, whatever its language; empty for a user's own, and of earlier runs."""
-        name, cards = _LANGUAGES.sub("", task), (config.get("cards") for config in self.configs)
+        name, cards = self.base(task), (config.get("cards") for config in self.configs)
         found = (some[name] for some in cards if isinstance(some, dict) and isinstance(some.get(name), dict))
         return next(found, {})
+
+    def base(self, task: str) -> str:
+        """The task, whatever its languages."""
+        return _LANGUAGES.sub("", task)
+
+    def elsewhere(self, task: str) -> list[str]:
+        """The same task where its probes are tested on other languages than the one that they are trained on."""
+        return [one for one in self.tasks() if one != task and self.base(one) == task]
+
+    def tested_on(self, task: str) -> str:
+        """The language of a task's test items, where there are several; of the task itself that which is trained on."""
+        found = _LANGUAGES.search(task)
+        if found is not None:
+            return language(found["target"])
+        others = (_LANGUAGES.search(one) for one in self.elsewhere(task))
+        return next((f"{language(one['source'])} (trained on)" for one in others if one and one["source"]), "")
 
     def title(self, task: str) -> str:
         """What a task is called on the page, with its languages where there are several."""
@@ -129,7 +145,7 @@ class ProbeRuns:
 
     def about(self, task: str) -> str:
         """A sentence or two on what a task measures."""
-        if (name := _LANGUAGES.sub("", task)).endswith(_MIX):
+        if (name := self.base(task)).endswith(_MIX):
             return "A linear classifier is trained on a weighted mean of all layers, whose weights are learnt with it (Peters et al. 2018)."
         told = str(
             self.card(name).get("says") or "A probe is trained on the vectors of one layer to say the labels that the run was given."

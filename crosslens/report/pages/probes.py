@@ -64,17 +64,22 @@ def probe_runs_page(folders: Sequence[str | Path]) -> str:
             overview_section(runs, numbering) if runs.tasks() or runs.not_measured() else "",
         ]
         parts += [task_section(runs, task, numbering, key) for key, task in _layer_keys(runs).items()]
-        parts += [pair_section(runs, task, numbering, key) for key, task in _pair_keys(runs).items()]
+        parts += [pair_section(runs, tasks, numbering, key) for key, tasks in _pair_keys(runs).items()]
         parts += [paired_section(runs), _made(runs)]
     return document(_title(runs), [part for part in parts if part])
 
 
 def _layer_keys(runs: ProbeRuns) -> dict[str, str]:
-    return {f"task-{place}": task for place, task in enumerate(runs.tasks(), 1)}
+    """The sections of tasks; what is tested on other languages stands in that of the task itself."""
+    return {f"task-{place}": task for place, task in enumerate((t for t in runs.tasks() if runs.base(t) == t), 1)}
 
 
-def _pair_keys(runs: ProbeRuns) -> dict[str, str]:
-    return {f"pairs-{place}": task for place, task in enumerate(pair_tasks(runs), 1)}
+def _pair_keys(runs: ProbeRuns) -> dict[str, list[str]]:
+    """The sections of minimal pairs; those of a task in several languages are together."""
+    found: dict[str, list[str]] = {}
+    for task in pair_tasks(runs):
+        found.setdefault(runs.base(task), []).append(task)
+    return {f"pairs-{place}": tasks for place, tasks in enumerate(found.values(), 1)}
 
 
 def _title(runs: ProbeRuns) -> str:

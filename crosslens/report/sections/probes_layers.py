@@ -45,9 +45,12 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
         parts.append(_representations(runs, task, subjects, numbering))
     if subjects:
         parts += [_beside_controls(runs, task, subjects, numbering), _lengths(runs, task, subjects, numbering)]
+    elsewhere = runs.elsewhere(task)
+    if subjects and elsewhere:
+        parts.append(_by_language(runs, [task, *elsewhere], subjects, numbering))
     drawn, tables = class_figures(runs, task, numbering)
     shown = flow(*parts, *drawn, tag("div", "".join(about), class_="text"))
-    numbers = folded("All numbers", *(_table(runs, task, subject) for subject in subjects), *tables)
+    numbers = folded("All numbers", *(_table(runs, one, subject) for one in (task, *elsewhere) for subject in subjects), *tables)
     return section(key, runs.title(task), shown, numbers, told=_told(runs, task))
 
 
@@ -142,6 +145,21 @@ def _compared(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering
         "and whether a difference is more than chance in the paired tests, where there are any."
     )
     return figure(numbering, f"{runs.title(task)}: the encoders.", reading, legend([(s, n) for n, s, _ in named], extra), [one])
+
+
+def _by_language(runs: ProbeRuns, tasks: Sequence[str], subjects: Sequence[Subject], numbering: Numbering) -> str:
+    """A panel for each encoder, a curve for each language that the probes are tested on."""
+    quantity = runs.main_quantity(tasks[0])
+    style = {task: series_style(place) for place, task in enumerate(tasks)}
+    groups = {s: [(runs.tested_on(task), style[task], _curve_of(runs, task, quantity, s)) for task in tasks] for s in subjects}
+    ends = fraction_ends([score for group in groups.values() for _, _, curve in group for score in curve.values()])
+    panels = [_panel(numbering, subject.label, quantity, group, ends) for subject, group in groups.items()]
+    reading = (
+        "each line is a language that the same probes are tested on. They are trained, and their penalties and the reported layer "
+        "chosen, on one language alone. The controls of each language are in the table of all tasks and among the numbers below."
+    )
+    entries = legend([(style[task], runs.tested_on(task)) for task in tasks])
+    return figure(numbering, f"{runs.title(tasks[0])}: tested on other languages.", reading, entries, panels)
 
 
 def _representations(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering: Numbering) -> str:

@@ -2,17 +2,18 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from crosslens.report.folders.probes import ProbeRuns, Subject, of_seeds
 from crosslens.report.parts.drawing import Style
-from crosslens.report.parts.layout import Numbering, figure, flow, legend, panel, section, table, value_cell, words_cell
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, panel, section, table, value_cell, words_cell
 from crosslens.report.parts.wording import count_of, decimal, estimate, join, missing_reason, named, paragraph, plural, tag, text
 from crosslens.report.sections.probes_drawing import DOT_STYLES, Dots, dot_panel, fraction_ends, one_each
 from crosslens.score import Score
 
 __all__ = ["pair_averages", "pair_findings", "pair_section", "pair_sentences", "pair_tasks"]
 
+_ALL = "all pairs"
 _CHANCE = 0.5
 _ROWS = 25  # categories in a panel
 _RANDOM = Style("#8a9097", marker="x")
@@ -65,7 +66,7 @@ def _detail(score: Score, name: str) -> str:
 
 
 def _average(score: Score) -> str:
-    return _detail(score, "average") or "all pairs"
+    return _detail(score, "average") or _ALL
 
 
 def _spoken(name: str) -> str:
@@ -147,14 +148,35 @@ def _coverage(scores: Iterable[Score]) -> str:
     return f"{covered:,} of {pairs:,} pairs could be scored ({100 * covered / pairs:.1f} %)." if pairs else ""
 
 
-def pair_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> str:
-    """The whole section."""
+def pair_section(runs: ProbeRuns, tasks: Sequence[str], numbering: Numbering, key: str) -> str:
+    """The whole section of a task, in one language or in several."""
+    if len(tasks) > 1:
+        return _languages_section(runs, tasks, key)
+    (task,) = tasks
     parts, about = [], paragraph(text(runs.about(task)))
     for method, results in _results(runs, task).items():
         tables = [_left_out(result) + _table(runs.title(task), result, len(runs.subjects) > 1) for result in results]
         parts.append(tag("h3", text(_spoken(method) or "Method not recorded")))
         parts.append(flow(_figure(runs.title(task), method, results, numbering), tag("div", "".join(tables), class_="text")))
     return section(key, runs.title(task), *parts, about)
+
+
+def _languages_section(runs: ProbeRuns, tasks: Sequence[str], key: str) -> str:
+    """A row for each language, and its categories on demand."""
+    rows, many, details = [], len(runs.subjects) > 1, []
+    for task in tasks:
+        for result in (one for results in _results(runs, task).values() for one in results):
+            if (whole := result.averages.get(_ALL)) is not None:
+                counts = _counts(whole)
+                cells = [f"{counts[0]:,}", f"{counts[1]:,}", f"{100 * counts[1] / counts[0]:.1f}"] if counts else ["–"] * 3
+                who = [words_cell(result.subject.label)] if many else []
+                rows.append([words_cell(runs.tested_on(task)), *who, *cells, value_cell(whole), value_cell(result.random.get(_ALL))])
+            title = ", ".join((runs.tested_on(task), *([result.subject.label] if many else [])))
+            details.append(folded(title, _left_out(result), _table(runs.title(task), result, many)))
+    head = ["Language", *(["Encoder"] if many else []), "Pairs", "Covered", "Per cent", "Accuracy", "Random encoder"]
+    called = runs.title(runs.base(tasks[0]))
+    shown = table(f"{called}: accuracy on the covered pairs of each language, with 95 % intervals; chance is 0.5.", head, rows)
+    return section(key, called, paragraph(text(runs.about(tasks[0]))), shown, *details)
 
 
 def _figure(called: str, method: str, results: list[_Result], numbering: Numbering) -> str:
