@@ -79,7 +79,7 @@ _COMMON: dict[str, dict[str, Any]] = {
     },
     "language": {
         "metavar": "NAME",
-        "help": "what an encoder that is told its input's language (XLM) is told (default: each text's own)",
+        "help": "for encoders that are told their input's language (XLM) or have modules of each: this one (default: each text's own)",
     },
     "device": {
         "default": "cpu",

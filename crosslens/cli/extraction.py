@@ -167,7 +167,8 @@ def _told(store: Any, longest: int) -> str:
     ]
     arrays = f"layers 0-{store.layers - 1}" if store.arrays == [f"layer_{i:02d}" for i in range(store.layers)] else ", ".join(numbers)
     told = f"{store.folder}: {store.n:,} {what}, {arrays}, d = {store.d}, {store.dtype}"
-    language = facts["settings"].get("language_embedding") or facts["settings"].get("tokeniser_language")
+    names = ("language_embedding", "language_modules", "tokeniser_language")
+    language = next((facts["settings"][name] for name in names if name in facts["settings"]), "")
     told += f", read as {language}" if language else ""
     told += f", {facts['truncated']} sentences cut at {longest} tokens" if facts.get("truncated") else ""
     told += f", {facts['rare']:,} rarer types left out" if facts.get("rare") else ""

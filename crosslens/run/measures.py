@@ -235,8 +235,12 @@ def _cka_pair(x: Activations, y: Activations, layer: int, order: np.ndarray | No
 
 
 def told_apart(stores: Sequence[Activations]) -> bool:
-    """Whether the encoder was told the language of each text by an embedding, so that to find it in the vectors says nothing."""
-    return len({store.manifest["settings"].get("language_embedding") for store in stores}) > 1
+    """Whether the encoder was told the language of each text, by an embedding or by modules of the language's own.
+
+    To find the language in the vectors then says nothing.
+    """
+    told = ({store.manifest["settings"].get(name) for store in stores} for name in ("language_embedding", "language_modules"))
+    return any(len(names) > 1 for names in told)
 
 
 def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from crosslens.errors import refuse
+from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.units import Located
 from crosslens.models.machine.threads import in_order
 from crosslens.models.saved.arrays import extremes
-from crosslens.models.saved.loading import PretrainedEncoder
 
 __all__ = ["Encoded", "encode"]
 
@@ -55,7 +55,7 @@ class Encoded:
         return after - before
 
 
-def encode(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]) -> Generator[Encoded, None, None]:
+def encode(encoder: Encoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]) -> Generator[Encoded, None, None]:
     """The vectors of each block's items, batch by batch, block after block. Blocks are asked for before those ahead of them are done.
 
     Raises
@@ -70,7 +70,7 @@ def encode(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arr
 class _Plan:
     """Where a block's vectors come from."""
 
-    def __init__(self, encoder: PretrainedEncoder, found: Located, pool: str, arrays: Sequence[str]) -> None:
+    def __init__(self, encoder: Encoder, found: Located, pool: str, arrays: Sequence[str]) -> None:
         self.found, self.pool, self.arrays, self.d, self.name = found, pool, arrays, encoder.d, encoder.name
         kinds = (name.rpartition("_")[0] for name in arrays)
         self.outputs = list(dict.fromkeys("hidden" if kind == "layer" else kind for kind in kinds))
@@ -120,7 +120,7 @@ class _Batch:
         self._begins = np.flatnonzero((np.diff(item, prepend=-1) != 0) | (np.diff(self._row, prepend=-1) != 0))
         self.items = item[self._begins]
 
-    def pooled(self, encoder: PretrainedEncoder) -> dict[str, Tensor]:
+    def pooled(self, encoder: Encoder) -> dict[str, Tensor]:
         """The vectors of :attr:`items`, by array name, (items, d) each; sums over this batch's pieces where an item has more."""
         plan, found, entries = self.plan, self.plan.found, self._entries
         if not len(self.inputs):
@@ -155,11 +155,11 @@ class _Gather:
 
 
 @torch.inference_mode()
-def _pooled(encoder: PretrainedEncoder, batch: _Batch) -> dict[str, Tensor]:
+def _pooled(encoder: Encoder, batch: _Batch) -> dict[str, Tensor]:
     return batch.pooled(encoder)
 
 
-def _batches_of(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]) -> Iterator[_Batch]:
+def _batches_of(encoder: Encoder, blocks: Iterable[Located], pool: str, arrays: Sequence[str]) -> Iterator[_Batch]:
     for found in blocks:
         plan = _Plan(encoder, found, pool, arrays)
         done = 0
@@ -168,7 +168,7 @@ def _batches_of(encoder: PretrainedEncoder, blocks: Iterable[Located], pool: str
             done += len(some)
 
 
-def _by_length(found: Located, encoder: PretrainedEncoder) -> Iterator[np.ndarray]:
+def _by_length(found: Located, encoder: Encoder) -> Iterator[np.ndarray]:
     """Inputs of like length, the longest first: what does not fit into memory shows at once."""
     lengths = np.array([len(taken) for taken in found.inputs])
     order = np.argsort(-lengths, kind="stable")
@@ -184,7 +184,7 @@ def _by_length(found: Located, encoder: PretrainedEncoder) -> Iterator[np.ndarra
         at = end
 
 
-def _padded(encoder: PretrainedEncoder, found: Located, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+def _padded(encoder: Encoder, found: Located, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
     width = len(found.inputs[batch[0]])
     tokens = np.full((len(batch), width), encoder.pad_id)
     mask, segments = np.zeros((len(batch), width), np.int64), np.zeros((len(batch), width), np.int64)

@@ -23,11 +23,12 @@ from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.corpus import Corpus, as_corpus
 from crosslens.errors import refuse
 from crosslens.models.extraction.encode import Encoded, encode
+from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.type_averages import average_types, embedding_rows, plan_types
 from crosslens.models.extraction.units import Located, Reading, locate
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import DTYPES, stored
-from crosslens.models.saved.loading import PretrainedEncoder, load_encoder
+from crosslens.models.saved.loading import load_encoder
 from crosslens.progress import Progress, say
 
 __all__ = ["check_text", "extract", "store_settings"]
@@ -39,7 +40,7 @@ _KEPT = 1 << 19  # bytes of text that are remembered between the two passes: a s
 
 
 def extract(
-    encoder: PretrainedEncoder | str | Path,
+    encoder: Encoder | str | Path,
     text: Corpus | Iterable[str],
     out: str | Path | None = None,
     *,
@@ -135,7 +136,7 @@ def extract(
 
 
 def store_settings(
-    encoder: PretrainedEncoder,
+    encoder: Encoder,
     corpus: Corpus,
     reading: Reading,
     layers: Sequence[int] | None,
@@ -183,7 +184,7 @@ def store_settings(
     return {"settings": settings, "arrays": arrays, "d": encoder.d, "dtype": dtype}
 
 
-def _choose_arrays(encoder: PretrainedEncoder, layers: Sequence[int] | None, outputs: Sequence[str]) -> list[str]:
+def _choose_arrays(encoder: Encoder, layers: Sequence[int] | None, outputs: Sequence[str]) -> list[str]:
     """The names of the arrays to keep, in order.
 
     Raises
@@ -203,7 +204,7 @@ def _choose_arrays(encoder: PretrainedEncoder, layers: Sequence[int] | None, out
     return chosen
 
 
-def check_text(encoder: PretrainedEncoder, corpus: Corpus, reading: Reading | None = None, second: Corpus | None = None) -> int:
+def check_text(encoder: Encoder, corpus: Corpus, reading: Reading | None = None, second: Corpus | None = None) -> int:
     """Read a text as :func:`extract` would, and return the number of its items.
 
     Raises
@@ -222,9 +223,7 @@ def check_text(encoder: PretrainedEncoder, corpus: Corpus, reading: Reading | No
 class _Job:
     """One text to be encoded: what the two passes share."""
 
-    def __init__(
-        self, encoder: PretrainedEncoder, corpus: Corpus, second: Corpus | None, reading: Reading, arrays: list[str], dtype: str
-    ) -> None:
+    def __init__(self, encoder: Encoder, corpus: Corpus, second: Corpus | None, reading: Reading, arrays: list[str], dtype: str) -> None:
         self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = encoder, corpus, second, reading, arrays, dtype
         self.kept: dict[int, Located] = {}
         self.block_text = _block_text(encoder.device.type)
@@ -347,7 +346,7 @@ def _ranges(corpus: Corpus, most: int) -> Iterator[range]:
         yield range(start, len(corpus))
 
 
-def _world(encoder: PretrainedEncoder) -> contextlib.AbstractContextManager[World]:
+def _world(encoder: Encoder) -> contextlib.AbstractContextManager[World]:
     return join_world("cuda" if encoder.device.type == "cuda" else "cpu")
 
 

@@ -34,6 +34,7 @@ _PLACES = {
     "bert": _BERT,
     "bloom": {"attention": r"h\.\d+\.self_attention\.dense", "mlp": r"h\.\d+\.mlp\.dense_4h_to_h"},
     "camembert": _BERT,
+    "crosslens": {"attention": r"layers\.\d+\.[^.]+\.attention_output", "mlp": r"layers\.\d+\.[^.]+\.ffn_out"},  # of each language
     "deberta": _BERT,
     "deberta-v2": _BERT,
     "distilbert": {"attention": r"layer\.\d+\.attention\.out_lin", "mlp": r"layer\.\d+\.ffn\.lin2"},

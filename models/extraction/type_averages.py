@@ -24,10 +24,10 @@ from crosslens.checks import need_memory
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.models.extraction.encode import Encoded
+from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.units import Located, Reading, locate, space_markers
 from crosslens.models.machine.distributed import World
 from crosslens.models.saved.arrays import load_tensors, save_tensors, stored
-from crosslens.models.saved.loading import PretrainedEncoder
 from crosslens.models.text.tokenisation import tokenised
 from crosslens.progress import Progress
 
@@ -42,7 +42,7 @@ Vectors = Callable[[Iterable[range]], Generator[Encoded, None, None]]
 
 
 def plan_types(
-    encoder: PretrainedEncoder, corpus: Corpus, reading: Reading, ranges: Iterable[range], writer: ActivationsWriter, *,
+    encoder: Encoder, corpus: Corpus, reading: Reading, ranges: Iterable[range], writer: ActivationsWriter, *,
     lowercase: bool, min_count: int,
 ) -> None:  # fmt: skip
     """Count the words of a text and lay out a store with a row for each type, the most frequent first.
@@ -197,9 +197,9 @@ class _Sums:
             path.unlink()
 
 
-def embedding_rows(encoder: PretrainedEncoder, writer: ActivationsWriter, dtype: str) -> None:
+def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> None:
     """Write the rows of the embedding matrix for the words of the store's index (of the first kind of token embedding the model has)."""
-    table = encoder.model.get_input_embeddings().weight.detach().float().cpu()
+    table = encoder.token_embeddings().float().cpu()
     if table.shape[1] != writer.d:
         refuse("unit", f"token embeddings of width {writer.d}, as the layers have", str(table.shape[1]), "take layer 0 of unit type")
     pieces = torch.tensor(writer.index(["piece"])["piece"])
@@ -208,7 +208,7 @@ def embedding_rows(encoder: PretrainedEncoder, writer: ActivationsWriter, dtype:
         writer.write(block, {name: stored(table[pieces[block.start : block.stop]], dtype, name)})
 
 
-def _single_pieces(encoder: PretrainedEncoder, types: Sequence[str]) -> dict[str, int]:
+def _single_pieces(encoder: Encoder, types: Sequence[str]) -> dict[str, int]:
     """The words that the tokeniser writes as one piece (beside a marker of a space), and that piece; unknown words are not among them."""
     markers = set(space_markers(encoder).tolist())
     found: dict[str, int] = {}

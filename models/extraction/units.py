@@ -23,7 +23,7 @@ import numpy as np
 
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
-from crosslens.models.saved.loading import PretrainedEncoder
+from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.text.tokenisation import tokenised
 from crosslens.readers.words import whitespace_spans
 
@@ -104,7 +104,7 @@ class _Tokens:
     cut: np.ndarray
 
 
-def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Reading, second: Corpus | None = None) -> Located:
+def locate(encoder: Encoder, corpus: Corpus, rows: range, reading: Reading, second: Corpus | None = None) -> Located:
     """Tokenise some sentences of a text and say where their items are.
 
     Parameters
@@ -147,7 +147,7 @@ def locate(encoder: PretrainedEncoder, corpus: Corpus, rows: range, reading: Rea
     return Located(tokens.ids, tokens.segments, inputs, owner, column, token, item, items, columns, pieces, int(truncated.sum()))
 
 
-def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range, second: Corpus | None, *, cut_pairs: bool) -> _Tokens:
+def _tokenise(encoder: Encoder, corpus: Corpus, rows: range, second: Corpus | None, *, cut_pairs: bool) -> _Tokens:
     texts = list(corpus.sentences[rows.start : rows.stop])
     if second is None:
         encodings = tokenised(encoder.name, encoder.tokenizer, texts, **_BARE)
@@ -174,7 +174,7 @@ def _tokenise(encoder: PretrainedEncoder, corpus: Corpus, rows: range, second: C
     )
 
 
-def _encode_pairs(encoder: PretrainedEncoder, firsts: list[str], seconds: list[str], cut: bool) -> list[Any]:
+def _encode_pairs(encoder: Encoder, firsts: list[str], seconds: list[str], cut: bool) -> list[Any]:
     """The encodings of pairs; a first without a second gets no separator for it."""
     settings = {"truncation": "longest_first", "max_length": encoder.max_length} if cut else {}
     encodings: dict[int, Any] = {}
@@ -187,7 +187,7 @@ def _encode_pairs(encoder: PretrainedEncoder, firsts: list[str], seconds: list[s
     return [encodings[i] for i in range(len(firsts))]
 
 
-def _windows(tokens: _Tokens, encoder: PretrainedEncoder, long_input: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+def _windows(tokens: _Tokens, encoder: Encoder, long_input: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """The inputs of the encoder, from which of them each token's vector is taken, and where it stands there."""
     owner, column, longest = np.full(len(tokens.ids), -1), np.full(len(tokens.ids), -1), encoder.max_length
     inputs: list[np.ndarray] = []
@@ -228,14 +228,14 @@ def _overlapping(body: np.ndarray, room: int, *, causal: bool) -> tuple[list[np.
 
 
 def _sentences(
-    encoder: PretrainedEncoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray, reading: Reading
+    encoder: Encoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray, reading: Reading
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     kept = np.arange(len(tokens.ids)) if reading.special_tokens else np.flatnonzero(~tokens.special)
     return kept, rows_of[kept], {"id": corpus.ids[rows.start : rows.stop], "language": [corpus.language] * len(rows)}
 
 
 def _tokens(
-    encoder: PretrainedEncoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray, reading: Reading
+    encoder: Encoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray, reading: Reading
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     kept = np.arange(len(tokens.ids)) if reading.special_tokens else np.flatnonzero(~tokens.special)
     row = rows_of[kept]
@@ -257,7 +257,7 @@ def _tokens(
 
 
 def _words(
-    encoder: PretrainedEncoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray
+    encoder: Encoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     sentences = corpus.sentences[rows.start : rows.stop]
     spans = list(corpus.words[rows.start : rows.stop]) if corpus.words is not None else [whitespace_spans(text) for text in sentences]
@@ -299,7 +299,7 @@ def _overlaps(tokens: _Tokens, rows_of: np.ndarray, spans: np.ndarray, begin: np
     return token[order], item[order]
 
 
-def _without_markers(encoder: PretrainedEncoder, tokens: _Tokens, token: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _without_markers(encoder: Encoder, tokens: _Tokens, token: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Leave out pieces that are only the marker of a space, but for words that have nothing else."""
     lone = np.isin(tokens.ids[token], space_markers(encoder))
     if not lone.any():
@@ -309,7 +309,7 @@ def _without_markers(encoder: PretrainedEncoder, tokens: _Tokens, token: np.ndar
     return token[keep], item[keep]
 
 
-def space_markers(encoder: PretrainedEncoder) -> np.ndarray:
+def space_markers(encoder: Encoder) -> np.ndarray:
     """Ids of the tokens that are nothing but the marker of a space."""
     if "space_markers" not in vars(encoder):  # the whole vocabulary is looked through once
         vocabulary = encoder.tokenizer.get_vocab()

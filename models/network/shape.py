@@ -1,6 +1,7 @@
 """The shape of an encoder: every number and every choice that its mathematics depends on."""
 
 import dataclasses
+from typing import ClassVar
 
 from crosslens.errors import refuse
 from crosslens.models.training.limits import check_numbers
@@ -43,6 +44,8 @@ class EncoderConfig:
     next_sentence: whether there is a head that decides if the second segment follows the first.
     attention: "sdpa" (torch's fused kernels) or "eager" (plain steps).
     """
+
+    model_type: ClassVar[str] = "crosslens"  # as transformers' configurations name their families
 
     vocab_size: int = 8000
     hidden_size: int = 128

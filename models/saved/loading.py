@@ -19,10 +19,14 @@ import torch
 from torch import Tensor
 
 from crosslens.errors import CrosslensError, panics_as_errors, quote, refuse
+from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.outputs import captured, check_final_norm, find_final_norm, output_names
 from crosslens.models.machine.threads import same_weights
-from crosslens.models.saved.model_files import HUB_PATTERNS, ModelFiles, find_model_files
+from crosslens.models.network.encoder import MaskedLM
+from crosslens.models.saved.model_files import HUB_PATTERNS, ModelFiles, find_model_files, is_native
 from crosslens.models.saved.model_languages import find_languages
+from crosslens.models.saved.native import load_model, load_unfinished
+from crosslens.models.saved.native_encoder import NativeEncoder
 from crosslens.models.saved.xlm_tokeniser import XlmTokeniser, with_offsets
 from crosslens.models.text.tokenisation import tokenised
 from crosslens.progress import is_quiet, say
@@ -164,6 +168,11 @@ class PretrainedEncoder:
         sublayers = {name: [one.float().reshape(*ids.shape, -1) for one in tensors] for name, tensors in collected.items()}
         return {name: list(hidden) if name == "hidden" else sublayers[name] for name in outputs}
 
+    def token_embeddings(self) -> Tensor:
+        """(pieces, width) the rows of the embedding matrix, by token id."""
+        weight: Tensor = self.model.get_input_embeddings().weight
+        return weight.detach()
+
     def check_ids(self, ids: np.ndarray) -> None:
         """Refuse token ids that the model has no embedding for.
 
@@ -283,10 +292,11 @@ def resolve_encoder(name: str, *, trust_remote_code: bool = False, revision: str
 def load_encoder(
     name: str | Path, *, random_seed: int | None = None, trust_remote_code: bool = False, device: str = "cpu", precision: str = "float32",
     revision: str | None = None, language: str | None = None,
-) -> PretrainedEncoder:  # fmt: skip
+) -> Encoder:  # fmt: skip
     """Load an encoder, or a copy of it that is re-initialised at random (the control).
 
-    Any encoder, decoder or encoder half that transformers loads will do. Weights are read from safetensors only.
+    Any encoder, decoder or encoder half that transformers loads will do; and what `crosslens train` leaves: a finished model with
+    modules of each language, or a checkpoint in its run's folder. Weights are read from safetensors only.
 
     Parameters
     ----------
@@ -297,7 +307,8 @@ def load_encoder(
     device: "cpu", "cuda", "cuda:1" or "mps".
     precision: of the matrix products, "float32" or "bfloat16" (autocast); weights and what is returned stay float32.
     revision: for a hub name, the commit, tag or branch to take.
-    language: the language that the encoder is told (XLM), by its own name for it or by a code; without it, that of each text.
+    language: the language that the encoder is told (XLM), by its own name for it or by a code, or whose modules it uses (ours); without
+        it, that of each text.
 
     Raises
     ------
@@ -314,6 +325,8 @@ def load_encoder(
     name = str(name)
     _check_device(device, precision)
     folder = resolve_encoder(name, trust_remote_code=trust_remote_code, revision=revision)
+    if is_native(folder):
+        return _native(name, folder, random_seed, device, precision, language)
     plain = (device, precision) == ("cpu", "float32")
     remedy = "check the folder" if plain else "check the folder, or whether it runs on the cpu in float32"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
@@ -324,6 +337,16 @@ def load_encoder(
         told: dict[str, Any] = {"device": device, "precision": precision, "revision": commit, "random_seed": random_seed}
         encoder = PretrainedEncoder(short, model, tokenizer, mark, **told)
         return encoder if language is None else encoder.in_language(language)
+
+
+def _native(name: str, folder: Path, seed: int | None, device: str, precision: str, language: str | None) -> NativeEncoder:
+    """An encoder of ours with the modules of several languages, or of a checkpoint."""
+    model, vocabularies = (load_model if (folder / "config.json").exists() else load_unfinished)(folder)
+    if seed is not None:
+        model = MaskedLM(model.config, seed, languages=model.languages, plan=model.plan, sizes=model.sizes)
+    mark = encoder_fingerprint(folder, seed)
+    encoder = NativeEncoder(folder.resolve().name, model, vocabularies, mark, device=device, precision=precision, random_seed=seed)
+    return encoder if language is None else encoder.in_language(language)
 
 
 def _commit(folder: Path) -> str:

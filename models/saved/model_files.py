@@ -26,10 +26,11 @@ from safetensors import SafetensorError, safe_open
 from crosslens.errors import InputError, panics_as_errors, refuse
 from crosslens.files import read_json, sha256_file
 
-__all__ = ["HUB_PATTERNS", "ModelFiles", "check_file", "find_model_files", "find_weights"]
+__all__ = ["HUB_PATTERNS", "ModelFiles", "check_file", "find_model_files", "find_weights", "is_native"]
 
 _CONFIG, _WEIGHTS, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _TOKENISERS = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
+_STATE, _CHECKPOINTS = "state.json", "checkpoints"
 _SETTINGS = ("tokenizer_config.json", "special_tokens_map.json")
 # What else the tokenisers of transformers open: instead of one of the above, and beside one.
 _RARE = (
@@ -111,11 +112,16 @@ def find_model_files(name: str, folder: Path) -> ModelFiles:
         safetensors, or an adapter's; a file is not in the folder, is none, or is larger than any of its kind.
     """
     who = f"encoder {name}"
+    if _is_checkpoint(folder):
+        real = folder.resolve()
+        return _native_files(who, real.parent.parent, f"{_CHECKPOINTS}/{real.name}/{_WEIGHTS}")
     if not (folder / _CONFIG).exists():
         refuse(who, "a model folder with config.json", "none in it", "give the folder that save_pretrained wrote")
     for one in (_CONFIG, *_SETTINGS):
         if (folder / one).exists():
             check_file(who, folder, one)  # before it is read
+    if is_native(folder):
+        return _native_files(who, folder)
     if (folder / "adapter_config.json").exists():
         refuse(who, "whole weights", "an adapter (adapter_config.json)", "merge it with its model, and save that")
     weights, index = find_weights(name, folder)
@@ -134,6 +140,24 @@ def find_model_files(name: str, folder: Path) -> ModelFiles:
     found_files = ModelFiles(folder, weights, index, tuple(others), tuple(code))
     _check_sizes(who, found_files)
     return found_files
+
+
+def is_native(folder: Path) -> bool:
+    """Whether a folder holds a model of ours with the modules of several languages, or a checkpoint in its run's folder."""
+    return _is_checkpoint(folder) or _read(folder / _CONFIG).get("model_type") == "crosslens"
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    return (folder / _STATE).is_file() and not (folder / _CONFIG).exists() and folder.resolve().parent.name == _CHECKPOINTS
+
+
+def _native_files(who: str, folder: Path, weights: str = _WEIGHTS) -> ModelFiles:
+    """The files of a model of ours; a checkpoint's shape and tokenisers are in the folder of its run."""
+    tokenisers = [path for place in ("*.json", "*/tokenizer.json") for path in sorted((folder / "tokenizer").glob(place))]
+    others = (_CONFIG, *(path.relative_to(folder).as_posix() for path in tokenisers))
+    for one in (weights, *others):
+        check_file(who, folder, one)
+    return ModelFiles(folder, (weights,), None, others, ())
 
 
 def _check_sizes(who: str, files: ModelFiles) -> None:

@@ -9,7 +9,7 @@ A model whose languages share everything is written as an ordinary transformers 
 
 import dataclasses
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import torch
 from safetensors.torch import save
@@ -23,7 +23,7 @@ from crosslens.models.saved.model_files import check_file
 from crosslens.models.text.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
 from crosslens.models.training.settings import from_dict
 
-__all__ = ["export_run", "export_view", "load_model", "save_model"]
+__all__ = ["export_run", "export_view", "load_model", "load_unfinished", "save_model"]
 
 _RESTORE = "restore the folder"
 
@@ -49,6 +49,18 @@ def save_model(model: MaskedLM, vocabularies: Vocabularies, folder: str | Path, 
         "sizes": model.sizes,
     }
     write_json(folder / "config.json", described)  # last: who finds it finds a whole model
+
+
+class _Settings(TypedDict):
+    encoder: dict[str, Any]
+    sharing: str
+
+
+class _Run(TypedDict):
+    """What is read of the config.json of a run."""
+
+    kind: Literal["train"]
+    settings: _Settings
 
 
 class _Config(TypedDict):
@@ -77,14 +89,40 @@ def load_model(folder: str | Path) -> tuple[MaskedLM, Vocabularies]:
     told: _Config = check_shape(found, str(path), _Config, _RESTORE)
     if (folder / "model.safetensors").exists():
         check_file(str(folder), folder, "model.safetensors")
+    model = _filled(folder, path, told["encoder"], told["sharing"], languages=told["languages"], sizes=told["sizes"])
+    return model, load_vocabularies(folder / "tokenizer")
+
+
+def load_unfinished(checkpoint: str | Path) -> tuple[MaskedLM, Vocabularies]:
+    """Read a checkpoint, where it lies in the folder of its run.
+
+    Raises
+    ------
+    InputError: it lies in no such folder.
+    StoreError: a file is damaged.
+    """
+    checkpoint = Path(checkpoint).resolve()
+    run = checkpoint.parent.parent
+    path = run / "config.json"
+    if not path.is_file():
+        refuse(str(checkpoint), "a checkpoint in the folder of its run", "no config.json two folders above", "leave it where it was made")
+    told: _Run = read_json(path, _Run, _RESTORE)
+    vocabularies = load_vocabularies(run / "tokenizer")
+    sizes = vocabularies.sizes
+    shape = {**told["settings"]["encoder"], "vocab_size": max(sizes.values())}
+    languages = vocabularies.languages
+    return _filled(checkpoint, path, shape, told["settings"]["sharing"], languages=languages, sizes=sizes), vocabularies
+
+
+def _filled(folder: Path, path: Path, shape: dict[str, Any], sharing: str, **told: Any) -> MaskedLM:
+    """The model that ``path`` describes, with the weights of a folder."""
     weights = read_weights(folder / "model.safetensors", _RESTORE, StoreError)
     try:
-        config = from_dict(EncoderConfig, told["encoder"], "encoder.")
-        plan = SharingPlan.parse(told["sharing"], config.layers, tied=config.tied)
+        config = from_dict(EncoderConfig, shape, "encoder.")
+        plan = SharingPlan.parse(sharing, config.layers, tied=config.tied)
     except InputError as error:
         refuse(str(path), "the shape and plan of a model", str(error), _RESTORE, StoreError)
-    model = filled_model(folder, weights, config, languages=told["languages"], plan=plan, sizes=told["sizes"])
-    return model, load_vocabularies(folder / "tokenizer")
+    return filled_model(folder, weights, config, plan=plan, **told)
 
 
 def export_view(model: MaskedLM, vocabularies: Vocabularies, language: str, folder: str | Path, *, half: bool = False) -> None:

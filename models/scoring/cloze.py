@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 
 from crosslens.errors import refuse
 from crosslens.models.machine.threads import in_order
-from crosslens.models.scoring.cloze_model import LanguageModel, load_language_model
+from crosslens.models.scoring.cloze_model import LanguageModel, NativeLanguageModel, load_language_model
 from crosslens.models.text.tokenisation import tokenised
 from crosslens.one_line import one_line
 from crosslens.progress import Progress
@@ -104,7 +104,7 @@ class ClozeScorer:
     InputError: a causal model has neither token.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel | NativeLanguageModel) -> None:
         self.model = model
         self.methods = ("log_likelihood",) if model.causal else ("single_mask", "pll", "pll_word_l2r")
         self.start_id: int | None = None
@@ -316,7 +316,7 @@ class _SameLength:
         step = max(1, tokens // self._length)
         return [slice(start, start + step) for start in range(0, len(self._inputs), step)]
 
-    def answer(self, model: LanguageModel, inputs: slice) -> None:
+    def answer(self, model: LanguageModel | NativeLanguageModel, inputs: slice) -> None:
         """Fill in what is asked about some inputs."""
         length = self._length
         low, high = np.searchsorted(self._points, [inputs.start * length, inputs.stop * length])
@@ -336,7 +336,7 @@ class _SameLength:
 
 
 @torch.inference_mode()
-def _answer(model: LanguageModel, task: tuple[_SameLength, slice]) -> None:
+def _answer(model: LanguageModel | NativeLanguageModel, task: tuple[_SameLength, slice]) -> None:
     group, inputs = task
     group.answer(model, inputs)
 

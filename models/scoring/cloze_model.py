@@ -11,13 +11,12 @@ import contextlib
 import copy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from crosslens.errors import InputError, refuse
-from crosslens.files import read_json
+from crosslens.errors import refuse
 from crosslens.models.machine.threads import same_weights
 from crosslens.models.saved.loading import (
     PretrainedEncoder,
@@ -25,20 +24,18 @@ from crosslens.models.saved.loading import (
     check_parameters,
     encoder_fingerprint,
     find_tokenizer,
+    load_encoder,
     opened,
     resolve_encoder,
 )
+from crosslens.models.saved.model_files import is_native
+from crosslens.models.saved.native_encoder import NativeEncoder
 
-__all__ = ["LanguageModel", "load_language_model"]
+__all__ = ["LanguageModel", "NativeLanguageModel", "load_language_model"]
 
 _SCORES = 1 << 24  # numbers of a table of scores: 64 MB in float32
 _SAMPLE = ("The cat sat on the mat.", "A dog ran.")
 _ROUNDING = 1e-4  # relative to the largest score; products of other shapes are rounded otherwise
-
-
-class _Config(TypedDict):
-    model_type: NotRequired[str | None]
-    languages: NotRequired[list[str]]
 
 
 class LanguageModel:
@@ -136,6 +133,37 @@ class LanguageModel:
         return got.shape == expected.shape and float((got - expected).abs().max()) <= _ROUNDING * float(expected.abs().max())
 
 
+class NativeLanguageModel:
+    """A model of ours with the modules and the tokeniser of one language; its attributes are those of :class:`LanguageModel`.
+
+    Raises
+    ------
+    InputError: it has modules for each language, and is told none.
+    """
+
+    causal = False
+
+    def __init__(self, encoder: NativeEncoder) -> None:
+        encoder.whose()
+        self.encoder, self.tokenizer = encoder, encoder.tokenizer
+        self.name, self.device, self.max_length, self.fingerprint = encoder.name, encoder.device, encoder.max_length, encoder.fingerprint
+        self.vocabulary = len(self.tokenizer)
+
+    def scores_at(self, ids: Tensor, rows: Tensor, places: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """As :meth:`LanguageModel.scores_at`."""
+        hidden = self.encoder.states(ids, None)["hidden"][-1][rows.to(self.device), places.to(self.device)]
+        step = max(1, _SCORES // self.vocabulary)
+        for start in range(0, len(rows), step):
+            some = slice(start, min(start + step, len(rows)))
+            yield some, self.encoder.scores(hidden[some])
+
+    def twin(self) -> "NativeLanguageModel":
+        """The same model on the same weights, for another thread."""
+        other = copy.copy(self)
+        other.encoder = self.encoder.twin()
+        return other
+
+
 @contextlib.contextmanager
 def _answering(module: Any, answer: Any) -> Iterator[None]:
     """Let a module give this answer to every call inside the ``with`` block."""
@@ -153,21 +181,23 @@ def load_language_model(
     trust_remote_code: bool = False,
     device: str = "cpu",
     language: str | None = None,
-) -> LanguageModel:
+) -> "LanguageModel | NativeLanguageModel":
     """Load a masked or causal language model with its head, or a copy of it that is re-initialised at random (the control).
 
     Parameters
     ----------
     name, random_seed, trust_remote_code, device: as for :func:`crosslens.models.saved.loading.load_encoder`.
-    language: the language of all sentences, for a model that is told it (XLM).
+    language: the language of all sentences, for a model that is told it (XLM) or has modules of its own for each (ours).
 
     Raises
     ------
     InputError: as for :func:`crosslens.models.saved.loading.load_encoder`; or there is no language model's head among the weights, or
         no mask token in the vocabulary of a masked one.
     """
-    _refuse_ours(name)
     folder = resolve_encoder(name, trust_remote_code=trust_remote_code)
+    if is_native(folder):
+        ours = load_encoder(name, random_seed=random_seed, device=device, language=language)
+        return NativeLanguageModel(cast(NativeEncoder, ours))
     with opened(name, folder, "a language model that transformers loads and runs", "check the folder and the device") as view:
         model, tokenizer, causal = _load(name, view, random_seed, trust_remote_code)
         call_by_folder(folder, model, tokenizer)
@@ -175,18 +205,6 @@ def load_language_model(
         mark = encoder_fingerprint(folder, random_seed)
         encoder = PretrainedEncoder(short, model.base_model, tokenizer, mark, device=device)
         return LanguageModel(encoder if language is None else encoder.in_language(language), model, causal=causal)
-
-
-def _refuse_ours(name: str) -> None:
-    """Refuse a folder with the parts of several languages, in which no single model can be read."""
-    config = Path(name) / "config.json"
-    if not config.is_file():
-        return
-    found: _Config = read_json(config, _Config, "restore the folder", InputError)
-    if found.get("model_type") == "crosslens":
-        languages = ", ".join(found.get("languages", []))
-        remedy = "give one language's view of it: the folder views/LANGUAGE of its run, or what export_view writes"
-        refuse(f"encoder {name}", "the model of one language", f"the parts of several ({languages})", remedy)
 
 
 def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tuple[Any, Any, bool]:

@@ -30,9 +30,11 @@ __all__ = [
     "save_tokenizer",
     "tokenised",
     "train_tokenizer",
+    "with_special_tokens",
 ]
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4 in every vocabulary
+_NAMED = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
 
 # SentencePiece adds up counts in as many parts as it is told threads, and the last digits of the sums depend on their number: it is
 # the same on every machine, however many cores there are. (The trainer of ``tokenizers`` adds up in the order of a hash table that
@@ -207,12 +209,18 @@ def _learn_unigram(sentences: Iterator[str], size: int) -> Tokenizer:
     return tokenizer
 
 
+def with_special_tokens(tokenizer: Tokenizer) -> Any:
+    """A tokeniser as transformers has them, as it reads it from a folder of :func:`save_tokenizer`, but without a longest input."""
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_NAMED)
+
+
 def save_tokenizer(tokenizer: Tokenizer, folder: str | Path, max_length: int) -> None:
     """Write ``tokenizer.json`` and ``tokenizer_config.json`` as transformers' AutoTokenizer reads them."""
     folder = Path(folder)
     write_whole(folder / "tokenizer.json", tokenizer.to_str())
-    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
-    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **names})
+    write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_length, **_NAMED})
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:

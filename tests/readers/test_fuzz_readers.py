@@ -31,7 +31,10 @@ ELSEWHERE = {
     "read_tasks": "calls the readers of each task's files",
     "read_weights": "called by load_model and import_model",
 }
-MODELS = {"import_model", "load_best", "load_checkpoint", "load_model", "load_recipe", "load_tokenizer", "load_vocabularies", "open_tokens"}
+MODELS = {
+    "import_model", "load_best", "load_checkpoint", "load_model", "load_recipe", "load_tokenizer", "load_unfinished", "load_vocabularies",
+    "open_tokens",
+}  # fmt: skip
 
 
 def flags(name: str, cases: int, folder: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Hostile recipes, token files, vocabularies, checkpoints and model folders: as in tests/readers, for what needs torch."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -11,9 +12,12 @@ from reader_fuzz import run_cases
 from reader_seeds import RECIPE, Reader
 
 from crosslens.errors import InputError
+from crosslens.files import write_json
+from crosslens.models.extraction.extract import extract
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.saved.interop import export_model, import_model
-from crosslens.models.saved.native import load_model, save_model
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.saved.native import load_model, load_unfinished, save_model
 from crosslens.models.text.token_files import encode_text, open_tokens
 from crosslens.models.text.tokenisation import Vocabulary, load_tokenizer
 from crosslens.models.text.vocabularies import learn_vocabularies, load_vocabularies, save_vocabularies
@@ -54,6 +58,28 @@ def _load_checkpoint(folder: Path) -> None:
     load_best(folder, model)
 
 
+def _run(folder: Path) -> None:
+    """A run's folder as far as a checkpoint of it is read."""
+    settings = {"encoder": dataclasses.asdict(_model().config), "sharing": "sep=none"}
+    write_json(folder / "config.json", {"kind": "train", "settings": settings})
+    save_vocabularies(_vocabularies(), folder / "tokenizer", 16)
+    _checkpoint(folder / "checkpoints")
+
+
+def _read_run(folder: Path) -> None:
+    load_unfinished(folder / "checkpoints" / "step-00000001")
+    _encode(folder / "checkpoints" / "step-00000001")
+
+
+def _encode(folder: Path) -> None:
+    extract(load_encoder(folder), ["the dog sees", "a red fish"], language="eng").layer(2)
+
+
+def _read_model(folder: Path) -> None:
+    load_model(folder)
+    _encode(folder)
+
+
 def _tokens(folder: Path) -> None:
     made = _vocabularies()
     encode_text(made.tokenizers["eng"], made.tables["eng"], made.sizes["eng"], TEXT, folder / "t", {"a": 1})
@@ -70,7 +96,8 @@ READERS = {
     "vocabularies": Reader(("load_vocabularies",), lambda f: save_vocabularies(_vocabularies(), f, 16), load_vocabularies),
     "tokenizer": Reader(("load_tokenizer",), lambda f: save_vocabularies(_vocabularies(), f, 16), load_tokenizer),
     "checkpoint": Reader(("load_checkpoint", "load_best"), _checkpoint, _load_checkpoint),
-    "model": Reader(("load_model",), lambda f: save_model(_model(), _vocabularies(), f), load_model),
+    "model": Reader(("load_model",), lambda f: save_model(_model(), _vocabularies(), f), _read_model),
+    "unfinished model": Reader(("load_unfinished",), _run, _read_run),
     "transformers' model": Reader(
         ("import_model",), lambda f: export_model(_model(), _vocabularies().tokenizers["eng"], f, language="eng"), import_model
     ),

@@ -357,10 +357,6 @@ def test_refusals_of_methods_and_places(scorers):
 
 
 def test_refusals_of_models(folders, originals, tmp_path):
-    (tmp_path / "ours").mkdir()
-    (tmp_path / "ours" / "config.json").write_text(json.dumps({"model_type": "crosslens", "languages": ["eng", "fra"]}))
-    with pytest.raises(InputError, match=r"expected the model of one language, got the parts of several \(eng, fra\); give .*views"):
-        load_scorer(str(tmp_path / "ours"))
     with pytest.raises(InputError, match=r"encoder: expected a model folder or a hub name, got '.*nowhere'; check the path"):
         load_scorer(str(tmp_path / "nowhere"))
     bert(tmp_path / "bert")
