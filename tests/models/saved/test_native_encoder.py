@@ -102,8 +102,8 @@ def test_a_random_copy_has_the_shape_and_other_weights(run, native):
 def test_the_command_takes_each_text_s_modules_and_refuses_a_language_that_is_not_there(run, native, tmp_path, capsys):
     for language, lines in TEXTS.items():
         (tmp_path / f"{language}.txt").write_text("".join(f"{line}\n" for line in lines))
-    texts = [f"{language}={tmp_path / f'{language}.txt'}" for language in TEXTS]
-    assert main(["extract", str(run / "model"), *texts, "--out", str(tmp_path / "stores"), "--quiet"]) == 0
+    texts = [part for language in TEXTS for part in ("--text", f"{language}={tmp_path / f'{language}.txt'}")]
+    assert main(["extract", "--encoder", str(run / "model"), *texts, "--out", str(tmp_path / "stores"), "--quiet"]) == 0
     said = capsys.readouterr().out
     assert "read as eng" in said and "read as nld" in said
     out = str(tmp_path / "stores" / "eng")
@@ -111,7 +111,8 @@ def test_the_command_takes_each_text_s_modules_and_refuses_a_language_that_is_no
     assert told_apart([Activations(tmp_path / "stores" / language) for language in TEXTS])  # language identification would say nothing
     with pytest.raises(OutputError, match="language_modules: 'eng' there, 'nld' here"):
         extract(load_encoder(run / "model", language="nld"), TEXTS["eng"], out, language="eng")
-    assert main(["extract", str(run / "model"), f"deu={tmp_path / 'eng.txt'}", "--out", str(tmp_path / "stores")]) == 2
+    other = ["--text", f"deu={tmp_path / 'eng.txt'}", "--out", str(tmp_path / "stores")]
+    assert main(["extract", "--encoder", str(run / "model"), *other]) == 2
     assert "language: expected one that encoder model has (eng, nld), got 'deu'; call the text by one" in capsys.readouterr().err
 
 
