@@ -1,15 +1,12 @@
 """What the verbs that read stores of activations have in common."""
 
 import contextlib
-import dataclasses
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from crosslens.cli.table import format_table
-from crosslens.errors import InputError, OutputError, refuse
-from crosslens.files import check_folder, claim_folder, lock_folder
+from crosslens.errors import refuse
 from crosslens.progress import say
 from crosslens.score import Score
 
@@ -70,53 +67,35 @@ def print_scores(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str
         print(format_table(rows), text, sep="\n")
 
 
-@dataclasses.dataclass(frozen=True)
 class PlannedRun:
     """A run's folder: looked at before anything is computed, and made when there is something to put into it.
 
-    Attributes
+    Parameters
     ----------
-    out: the folder; without it nothing is written.
-    kind: the verb. settings: what the folder must agree with where it holds a run already. asked: what was typed.
+    out: the folder; without it nothing is written. kind: the verb.
+    settings: what the folder must agree with where it holds a run already. asked: what was typed.
 
     Raises
     ------
     OutputError: the folder holds something else, or cannot be written to.
     """
 
-    out: str | None
-    kind: str
-    settings: Mapping[str, Any]
-    asked: Mapping[str, Any]
+    def __init__(self, out: str | None, kind: str, settings: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+        from crosslens.run.engine import Run
 
-    def __post_init__(self) -> None:
-        if self.out is None:
-            return
-        check_folder(self.out, self.kind, self.settings)
-        there = next(path for path in (Path(self.out), *Path(self.out).resolve().parents) if path.exists())
-        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-            refuse(str(self.out), "a folder that can be written to", f"{there}, which cannot", "choose another folder", OutputError)
+        self.run = None if out is None else Run(out, kind, settings, asked)
 
     @contextlib.contextmanager
     def long_work(self, name: str) -> Iterator[Path | None]:
         """The file in the folder where long work keeps how far it is; None without a folder.
 
-        The folder is made, and nobody else works in it meanwhile; it is removed again where it is new and the work is refused.
+        A folder that is new is removed again where the work is refused.
         """
-        if self.out is None:
+        if self.run is None:
             yield None
             return
-        folder, there = Path(self.out), Path(self.out).exists()
-        claimed = claim_folder(folder, self.kind, self.settings, self.asked)
-        try:
-            with lock_folder(folder):
-                yield folder / name
-        except InputError:
-            for ours in () if claimed else ("config.json", ".lock", name):
-                (folder / ours).unlink(missing_ok=True)
-            if not there:
-                folder.rmdir()
-            raise
+        with self.run.open(given_back=[name]):
+            yield self.run.path / name
 
     def finish(self, scores: Iterable[Score], write: Callable[[Path], None] = lambda folder: None, **told: Any) -> Path | None:
         """Make the folder with scores and report; the report's path.
@@ -126,16 +105,14 @@ class PlannedRun:
         write: puts what there is beside the scores into the folder.
         told: facts for config.json that are not compared when the command is given again.
         """
-        if self.out is None:
+        if self.run is None:
             return None
         from crosslens.report import write_report
-        from crosslens.run.folder import RunFolder, versions
+        from crosslens.run.engine import versions
 
-        claim_folder(self.out, self.kind, self.settings, self.asked)
-        run = RunFolder(self.out)
-        with lock_folder(run.path):
-            run.note(versions=versions(), **told)
-            write(run.path)
-            run.finish(scores)
+        with self.run.open():
+            self.run.note(versions=versions(), **told)
+            write(self.run.path)
+            self.run.finish(scores)
             say("drawing the report")
-            return write_report(run.path)
+            return write_report(self.run.path)

@@ -15,11 +15,11 @@ from typing import Any
 
 from crosslens.asked import asked_of
 from crosslens.errors import InputError, refuse
-from crosslens.files import check_folder, check_name, claim_folder, lock_folder, make_folder
+from crosslens.files import check_name
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.task import GROUPS
 from crosslens.progress import Progress, say
-from crosslens.run.folder import RunFolder, versions
+from crosslens.run.engine import Run, versions
 from crosslens.run.kinds.classify import SentenceTask
 from crosslens.run.kinds.surface import surface_scores
 from crosslens.run.kinds.task import Given
@@ -166,17 +166,15 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
     """
     found = read_tasks(battery.sources, required=battery.only)
     subjects = find_subjects(battery.encoders, battery.all_seeds, battery.trust_remote_code)
-    settings, run = _settings(battery, found, subjects), RunFolder(out)
-    if check_folder(out, "probe", settings) and run.scores.exists():
-        with lock_folder(out):
-            run.tidy()
-        return run.path
+    asked = asked_of(vars(battery), ["encoders", "data", "labels", "numbers"])
+    run = Run(out, "probe", _settings(battery, found, subjects), asked)
+    if run.finished:
+        with run.open():
+            return run.path
     copies = len(battery.all_seeds) if battery.random_control else 0
     plan = check_encoders(subjects, found.tasks, run.path, copies=copies, loading=battery.loading)
     not_measured = _not_measured(battery, found, plan, subjects)
-    make_folder(out, str(out))
-    with lock_folder(out):
-        claim_folder(out, "probe", settings, asked_of(vars(battery), ["encoders", "data", "labels", "numbers"]))
+    with run.open():
         run.note(**_facts(found, plan, not_measured))
         scores, failed = list[Score](), dict[tuple[str, str], str]()
         for subject in subjects:
@@ -245,9 +243,7 @@ def _with_failed(not_measured: Mapping[str, str], failed: Mapping[tuple[str, str
     return told
 
 
-def _or_failed(
-    name: str, who: str, run: RunFolder, part: str, job: Callable[[], Measured], failed: dict[tuple[str, str], str]
-) -> list[Score]:
+def _or_failed(name: str, who: str, run: Run, part: str, job: Callable[[], Measured], failed: dict[tuple[str, str], str]) -> list[Score]:
     """A task's measurements, or none, with the reason kept: one task that cannot be measured is no reason to lose the others."""
     try:
         return run.measured_part(part, functools.partial(_told_warnings, name, job))
@@ -257,9 +253,7 @@ def _or_failed(
         return []
 
 
-def _measure(
-    battery: Battery, subject: Subject, found: Found, plan: Plan, run: RunFolder, failed: dict[tuple[str, str], str]
-) -> list[Score]:
+def _measure(battery: Battery, subject: Subject, found: Found, plan: Plan, run: Run, failed: dict[tuple[str, str], str]) -> list[Score]:
     """All tasks of one encoder, seed by seed; ``failed`` is added to."""
     tasks = {name: task for name, task in found.tasks.items() if (subject.name, name) not in plan.cannot}
     loading = plan.loading(subject, battery.loading)
@@ -291,7 +285,7 @@ def _by_seed(
     battery: Battery,
     name: str,
     who: str,
-    run: RunFolder,
+    run: Run,
     part: str,
     jobs: Sequence[Callable[[], Measured]],
     failed: dict[tuple[str, str], str],
@@ -307,7 +301,7 @@ def _by_seed(
     return over_seeds(scores, further)
 
 
-def _surface(battery: Battery, found: Found, run: RunFolder, failed: dict[tuple[str, str], str]) -> list[Score]:
+def _surface(battery: Battery, found: Found, run: Run, failed: dict[tuple[str, str], str]) -> list[Score]:
     """What characters alone say, of tasks that ask for it."""
     scores = []
     for name, task in found.tasks.items():

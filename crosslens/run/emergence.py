@@ -23,21 +23,12 @@ import numpy as np
 
 from crosslens.asked import asked_of
 from crosslens.errors import InputError, OutputError, StoreError, refuse
-from crosslens.files import (
-    check_folder,
-    check_name,
-    claim_folder,
-    fingerprint,
-    lock_folder,
-    make_folder,
-    parse_json,
-    read_json,
-    write_whole,
-)
+from crosslens.files import check_name, fingerprint, make_folder, parse_json, read_json, write_whole
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
+from crosslens.run.engine import Run
 from crosslens.run.study import Study, run_study
-from crosslens.score import Score, not_measured, read_scores, told, write_scores
+from crosslens.score import Score, not_measured, read_scores, told
 from crosslens.stats import wilson_interval
 
 __all__ = ["run_emergence", "sharing_rows", "split_text", "summary", "what_is_shared"]
@@ -90,11 +81,11 @@ def run_emergence(
     seed = next(iter(recipes.values())).seed
     kept, rest = split_text(sentences, seed)
     settings = {"text": fingerprint(list(sentences)), **_told(recipes)}
-    if check_folder(folder, "emergence", settings) and not resume:
+    given = {"recipe": "emergence", "settings": asked_of(asked or {}, ["data"])}
+    run = Run(folder, "emergence", settings, given)
+    if run.begun and not resume:
         refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
-    make_folder(folder, str(folder))
-    with lock_folder(folder):
-        claim_folder(folder, "emergence", settings, {"recipe": "emergence", "settings": asked_of(asked or {}, ["data"])})
+    with run.open():
         text = make_folder(folder / "text", str(folder))
         for name, lines in (("training.txt", rest), ("kept.txt", kept)):
             if not (text / name).exists():
@@ -102,8 +93,8 @@ def run_emergence(
         for name, recipe in recipes.items():
             train(_with_text(recipe, text / "training.txt"), folder / name, resume=True, device=device)
             _measure(recipe, folder / name, text / "kept.txt")
-        if not (folder / "scores.jsonl").exists():
-            write_scores([score for name in recipes for score in _scores(folder / name, name)], folder / "scores.jsonl")
+        if not run.finished:
+            run.finish(score for name in recipes for score in _scores(folder / name, name))
     return folder
 
 

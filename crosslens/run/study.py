@@ -19,11 +19,11 @@ from crosslens.asked import asked_of
 from crosslens.checks import check_fraction
 from crosslens.corpus import Corpus, check_parallel, read_text
 from crosslens.errors import InputError, refuse
-from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, need_space, read_json, sha256_file
+from crosslens.files import need_space, read_json, sha256_file
 from crosslens.progress import Progress
 from crosslens.run.collapse import is_collapsed, refuse_unmeasured
 from crosslens.run.comparison import compare_with_controls
-from crosslens.run.folder import RunFolder, versions
+from crosslens.run.engine import Run, versions
 from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores, told_apart
 from crosslens.run.probe_items import text_names
 from crosslens.run.probe_splits import normal_texts
@@ -102,22 +102,19 @@ def run_study(study: Study, out: str | Path) -> Path:
         name: encoder_fingerprint(resolve_encoder(name, trust_remote_code=study.trust_remote_code))
         for name in dict.fromkeys(study.encoders.values())
     }
-    settings, run = _settings(study, corpora, prints), RunFolder(out)
-    check_folder(out, "study", settings)
-    if not run.scores.exists():
+    asked = asked_of(vars(study), ["encoders", "texts"])
+    run = Run(out, "study", _settings(study, corpora, prints), asked)
+    if not run.finished:
         _check_encoders(study, corpora, prints, run)
-    make_folder(out, str(out))
-    with lock_folder(out):
-        claim_folder(out, "study", settings, asked_of(vars(study), ["encoders", "texts"]))
-        if not run.scores.exists():
+    with run.open():
+        if not run.finished:
             stores = _extract_all(study, corpora, prints, run)
             run.note(**_facts(study, corpora, split, stores))
             run.finish(_measure(study, stores, split, run))
-        run.tidy()
     return run.path
 
 
-def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder) -> None:
+def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: Run) -> None:
     """Refuse, before anything is written, encoders that cannot be loaded or compared, and texts that they cannot read."""
     from crosslens.models.extraction.extract import check_text
     from crosslens.models.saved.loading import load_encoder
@@ -159,9 +156,7 @@ def display_name(encoder: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def _extract_all(
-    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder
-) -> dict[str, dict[str, Activations]]:
+def _extract_all(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: Run) -> dict[str, dict[str, Activations]]:
     """Stores of every language, of the encoder and of its random control: condition -> language -> store."""
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
@@ -219,7 +214,7 @@ def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Ma
     return {"data": sizes, "extraction": cut, "notes": notes, "versions": versions()}
 
 
-def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], split: Split, run: RunFolder) -> list[Score]:
+def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], split: Split, run: Run) -> list[Score]:
     jobs: dict[str, Callable[[], list[Score]]] = {}
     for (a, b), condition in itertools.product(itertools.combinations(study.texts, 2), stores):
         names = dict.fromkeys(display_name(study.encoder_of(language)) for language in (a, b))
