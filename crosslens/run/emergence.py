@@ -14,7 +14,6 @@ The folder of a run:
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -29,6 +28,7 @@ from crosslens.progress import say
 from crosslens.run.engine import Run
 from crosslens.run.study import Study, run_study
 from crosslens.score import Score, not_measured, read_scores, told
+from crosslens.selection import choose
 from crosslens.stats import wilson_interval
 
 __all__ = ["run_emergence", "sharing_rows", "split_text", "summary", "what_is_shared"]
@@ -223,8 +223,9 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
         mine = [score for score in scores if score.condition == name]
         last = _log(folder / str(name))[-1]
         pieces = next(score for score in mine if score.quantity == "token_alignment")
-        found = [score for score in mine if score.quantity == "precision_at_1" and not math.isnan(score.value)]
-        best = max(found, key=lambda score: score.value, default=None)
+        found = [score for score in mine if score.quantity == "precision_at_1"]
+        choice = choose(found, lambda score: score.value, layer=lambda score: score.layer)
+        best = None if choice is None else choice.item
         alike = [score for score in mine if score.quantity == "debiased_linear_cka" and best is not None and score.layer == best.layer]
         reasons += not_measured(mine)
         rows.append(

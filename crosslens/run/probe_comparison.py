@@ -9,15 +9,15 @@ that does not know of the choice would not cover.
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from crosslens.errors import InputError
 from crosslens.outcomes import Outcomes, pair_outcomes, shared_ratings
 from crosslens.probes.methods.paired_tests import holm, mcnemar
 from crosslens.score import Score
+from crosslens.selection import choose
 from crosslens.stats import spearman_difference
 
 __all__ = ["paired_tests"]
@@ -65,8 +65,9 @@ def _pairs(scores: Sequence[Score], outcomes: Sequence[Outcomes]) -> list[tuple[
     values = {_place(s): s.value for s in scores if s.condition is None}
     layers: dict[tuple[Any, ...], tuple[Outcomes, int]] = {}
     for (task, *rest), encoders in groups.items():
-        best = {name: _best(mine, values) for name, mine in encoders.items()}
-        choices = {name: 1 if _place(best[name], "dev") in values else len(mine) for name, mine in encoders.items()}
+        chosen = {name: _best(mine, values) for name, mine in encoders.items()}
+        best = {name: one for name, (one, _) in chosen.items()}
+        choices = {name: count for name, (_, count) in chosen.items()}
         for name, mine in encoders.items():
             first = [one for one in mine if one.layer == 0 and one.representation == best[name].representation]
             found += [(best[name], first[0], max(1, choices[name] - 1))] if first and best[name].layer != 0 else []
@@ -85,13 +86,19 @@ def _place(one: Score | Outcomes, part: str | None = None) -> tuple[Any, ...]:
     return one.task, one.encoder, one.quantity, one.layer, *languages, said["representation"], said["suite"], said["method"], part
 
 
-def _best(mine: Sequence[Outcomes], values: dict[tuple[Any, ...], float]) -> Outcomes:
-    """The best layer and representation: by dev, where there is one."""
+def _best(mine: Sequence[Outcomes], values: dict[tuple[Any, ...], float]) -> tuple[Outcomes, int]:
+    """The best layer and representation, and from how many it was chosen on the items tested.
 
-    def value(one: Outcomes) -> float:
-        return values.get(_place(one, "dev"), values.get(_place(one), one.mean))
-
-    return max(mine, key=lambda one: (np.nan_to_num(value(one), nan=-np.inf), -(one.layer or 0)))
+    By dev, where there is one: then these items chose nothing (1).
+    """
+    found = choose(
+        mine,
+        lambda one: values.get(_place(one), one.mean),
+        lambda one: values.get(_place(one, "dev"), math.nan),
+        lambda one: one.layer,
+    )
+    best = mine[0] if found is None else found.item
+    return best, 1 if found is not None and found.elsewhere else len(mine)
 
 
 def _test(first: Outcomes, second: Outcomes, choices: int, seed: int) -> Score | None:

@@ -11,6 +11,7 @@ from crosslens.probes.methods.evaluation import Answers, ProbeResult
 from crosslens.run.probe_items import Shared, control_name
 from crosslens.run.probe_seeds import seed_spread
 from crosslens.score import Score
+from crosslens.selection import choose
 from crosslens.stats import cluster_sums, paired_interval, share_interval
 
 __all__ = ["probe_scores", "without_shared"]
@@ -41,7 +42,8 @@ def probe_scores(
     scores = [Score(**place, value=majority.value, low=majority.low, high=majority.high, details={**details, **without})]
     if result.by_type is not None:
         scores += _answer_scores(result.by_type, {**fields, "condition": "word_majority"}, 0, details, shared, False)
-    kept = {0} if dev is None else {0, int(np.argmax([reached.value for reached in dev]))}
+    best = None if dev is None else choose(range(len(dev)), [one.value for one in dev].__getitem__)
+    kept = {0} if best is None else {0, best.item}
     for layer in range(len(result.answers.given)):
         more = {**details, "penalty": None if result.C is None else float(result.C[layer]), "seeds": list(seeds)}
         if dev is not None:

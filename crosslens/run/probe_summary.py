@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 
 from crosslens.files import read_json
 from crosslens.score import Score, by_language, first_seed, over_seeds, set_aside, shared_texts
+from crosslens.selection import choose
 
 __all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
 
@@ -157,12 +158,10 @@ def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:
 
 def _best(mine: Sequence[Score]) -> tuple[Score | None, bool]:
     """The test score at the best layer and representation, and whether dev chose it."""
-    dev = {_place(s): s.value for s in mine if (s.details or {}).get("part") == "dev" and not math.isnan(s.value)}
-    test = [s for s in mine if (s.details or {}).get("part") != "dev" and not math.isnan(s.value)]
-    judged = [s for s in test if _place(s) in dev]
-    if judged:
-        return max(judged, key=lambda s: (dev[_place(s)], -(s.layer or 0))), True
-    return max(test, key=lambda s: (s.value, -(s.layer or 0)), default=None), False
+    dev = {_place(s): s.value for s in mine if (s.details or {}).get("part") == "dev"}
+    test = [s for s in mine if (s.details or {}).get("part") != "dev"]
+    best = choose(test, lambda s: s.value, lambda s: dev.get(_place(s), math.nan), lambda s: s.layer)
+    return (None, False) if best is None else (best.item, best.elsewhere)
 
 
 def _place(score: Score) -> tuple[str | None, int | None, str | None]:

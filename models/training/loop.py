@@ -25,6 +25,7 @@ from crosslens.models.training.objective import Objective, Step, moved, need_num
 from crosslens.models.training.optimisers import build_optimiser, learning_rate
 from crosslens.models.training.settings import LoopSettings
 from crosslens.progress import Progress, say
+from crosslens.selection import improves
 
 __all__ = ["run_loop"]
 
@@ -173,7 +174,7 @@ def _validate(run: _Run, now: int) -> None:
     if settings.select == "last" and not settings.patience:
         return
     measure = run.world.agreed(objective.measure(found))
-    if measure < memory["best"]:
+    if improves(measure, memory["best"]):
         memory.update(best=measure, worse=0)
         save_best(run.folder / "checkpoints", now, objective.model, run.depends, measure, run.world)
     else:

@@ -19,7 +19,7 @@ import dataclasses
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from crosslens.files import read_json
 from crosslens.report.folders.study import Curve
 from crosslens.report.parts.wording import language
 from crosslens.score import QUANTITIES, Score, by_language, first_seed, over_seeds, read_scores
-from crosslens.selection import best_layer
+from crosslens.selection import Choice, choose
 
 __all__ = [
     "CONDITIONS",
@@ -201,20 +201,21 @@ class ProbeRuns:
 
     def chosen(self, subject: Subject, task: str) -> Chosen | None:
         """Where a task is reported: at the representation and layer that are best on dev, or else on the reported items themselves."""
-        quantity, found = self.main_quantity(task), []
+        quantity, found = self.main_quantity(task), dict[str, Choice[int]]()
         dev, representations = self.part(subject, task) == "test", self.representations(subject, task)
-        for place, representation in enumerate(representations):
+        for representation in representations:
             curve = self.curve(subject, task, quantity, None, representation)
             judged = self.curve(subject, task, quantity, None, representation, "dev") if dev else {}
-            judged = {layer: score for layer, score in judged.items() if layer in curve and not math.isnan(curve[layer].value)}
-            best = best_layer([judged]) or best_layer([curve])
-            if best is not None:
-                chosen = Chosen(best.layer, representation, curve[best.layer], best.layers, len(representations), bool(judged))
-                found.append(((chosen.on_dev, best.mean, -place), chosen))
-        if found:
-            return max(found, key=lambda pair: pair[0])[1]
-        score = self.whole(subject, task, quantity)
-        return None if score is None or math.isnan(score.value) else Chosen(None, "", score, 0, 1, False)
+            values, by = _values(curve), _values(dict.fromkeys(curve) | judged)
+            if best := choose(curve, values.__getitem__, by.__getitem__, layer=int):
+                found[representation] = best
+        compared = {name: one for name, one in found.items() if one.elsewhere} or found
+        top = choose(compared, lambda name: compared[name].value, layer=lambda name: compared[name].item)
+        if top is not None:
+            best, score = compared[top.item], self.curve(subject, task, quantity, None, top.item)[compared[top.item].item]
+            return Chosen(best.item, top.item, score, best.of, len(representations), best.elsewhere)
+        whole = self.whole(subject, task, quantity)
+        return None if whole is None or math.isnan(whole.value) else Chosen(None, "", whole, 0, 1, False)
 
     def not_measured(self) -> list[tuple[int, str, str]]:
         """(run, task, reason) of what a battery was asked for and does not have."""
@@ -224,6 +225,11 @@ class ProbeRuns:
             if isinstance(told, dict):
                 found += [(run, str(task), str(reason)) for task, reason in told.items()]
         return found
+
+
+def _values(curve: Mapping[int, Score | None]) -> dict[int, float]:
+    """Layer to value, NaN where there is none."""
+    return {layer: math.nan if score is None else score.value for layer, score in curve.items()}
 
 
 def against(score: Score, control: Score | None) -> str | None:

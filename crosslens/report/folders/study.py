@@ -8,6 +8,7 @@ counted, so that nothing disappears silently.
 import dataclasses
 import math
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from crosslens.errors import refuse
 from crosslens.files import read_json
 from crosslens.score import Score, read_scores
 
-__all__ = ["CONTROL_OF", "Curve", "Study", "clear_of", "load_study", "study_of"]
+__all__ = ["CONTROL_OF", "Curve", "Study", "clear_of", "load_study", "mean_curve", "study_of"]
 
 Curve = dict[int, Score]  # layer -> measurement
 
@@ -106,6 +107,22 @@ def _spread_layers(scores: list[Score]) -> list[Score]:
         everywhere = score.task == "language_id" and score.layer is None and score.condition is not None and layers
         result += [dataclasses.replace(score, layer=layer) for layer in layers] if everywhere else [score]
     return result
+
+
+def mean_curve(curves: Iterable[Curve]) -> Curve:
+    """The plain mean of curves at the layers of all of them; of one curve itself, with intervals.
+
+    A layer that one of them lacks a number at is NaN.
+    """
+    curves = [curve for curve in curves if curve]
+    if len(curves) < 2:
+        return curves[0] if curves else {}
+    found = {}
+    for layer in sorted(set.intersection(*map(set, curves))):
+        here = [curve[layer] for curve in curves]
+        value, n = math.fsum(score.value for score in here) / len(here), min(s.n for s in here)
+        found[layer] = Score(quantity=here[0].quantity, value=value, n=n, layer=layer)
+    return found
 
 
 def load_study(folder: str | Path) -> Study:

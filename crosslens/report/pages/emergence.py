@@ -18,7 +18,8 @@ from crosslens.report.folders.emergence import (
 )
 from crosslens.report.folders.study import Curve
 from crosslens.report.folders.training import smoothed
-from crosslens.report.parts.drawing import Axis, Line, Style, curve_panel, line_of, plain_style, series_panel, series_style, upper_limit
+from crosslens.report.parts.curves import layer_curves
+from crosslens.report.parts.drawing import Axis, Line, Style, plain_style, series_panel, series_style, upper_limit
 from crosslens.report.parts.layout import (
     Numbering,
     document,
@@ -27,13 +28,12 @@ from crosslens.report.parts.layout import (
     flow,
     headline,
     legend,
-    not_computed,
     panel,
     section,
     settings_table,
     table,
 )
-from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, named, paragraph, plural, tag, text
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, named, paragraph, plural, tag, text
 from crosslens.report.sections.training_words import token_axis
 from crosslens.score import Score
 
@@ -420,17 +420,9 @@ def _layer_panel(
     numbering: Numbering, title: str, what: str, group: dict[str, Curve], limits: tuple[float, float], y_label: str, *, chance: bool = False
 ) -> str:
     scores = [score for curve in group.values() for score in curve.values()]
-    lines = [line_of(curve, _STYLES[name]) for name, curve in group.items() if curve]
-    said = []
-    for name, curve in group.items():
-        finite = {layer: score.value for layer, score in curve.items() if not math.isnan(score.value)}
-        best = max(finite, key=lambda layer: (finite[layer], -layer), default=None)
-        said += [] if best is None else [f"{name}: highest {decimal(finite[best])} at layer {best}"]
-    n = count_of(scores)
     level = next((found for s in scores if (found := chance_of(s))), None) if chance else None
-    label = f"{what} by layer, {title}, {n}. {'. '.join(said)}."
-    gaps = not_computed((name, k, missing_reason(s)) for name, curve in group.items() for k, s in curve.items() if math.isnan(s.value))
-    return panel(title, n, curve_panel(numbering.panel(), label, lines, limits, y_label, level), missing=gaps)
+    named = [(name, _STYLES[name], curve) for name, curve in group.items()]
+    return layer_curves(title, f"{what} by layer, {title}", named, limits, y_label, level).panel(numbering)
 
 
 # ---------------------------------------------------------------- cost, and how it was made

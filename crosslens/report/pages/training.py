@@ -13,6 +13,7 @@ from crosslens.report.parts.layout import Numbering, document, figure, files_tab
 from crosslens.report.parts.wording import decimal, join, language, named, paragraph, plural, tag, text
 from crosslens.report.sections.training_retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
 from crosslens.report.sections.training_words import among, at, token_axis
+from crosslens.selection import choose
 
 __all__ = ["training_figure", "training_page"]
 
@@ -240,9 +241,9 @@ def _table(run: Training) -> str:
     for code in codes:
         n = run.held_out_sentences(code)
         usable = [(v.perplexity[code], v) for v in run.validations if not math.isnan(_finite(v.perplexity.get(code, math.nan), above=0.0))]
-        lowest = min(usable, key=lambda entry: entry[0], default=None)
+        lowest = choose(usable, lambda entry: -entry[0])
         cells = [_shown(validation.perplexity.get(code, math.nan)) for validation in (first, last)]
-        where = "–" if lowest is None else f"{_shown(lowest[0])} {tag('span', at(lowest[1]), class_='quiet')}"
+        where = "–" if lowest is None else f"{_shown(-lowest.value)} {tag('span', at(lowest.item[1]), class_='quiet')}"
         rows.append([text(language(code)), "–" if n is None else f"{n:,}", *cells, where])
     head = ["Language", "n, sentences", *(f"{tag('span', at(v), class_='quiet')}" for v in (first, last)), "Lowest"]
     head[2], head[3] = f"First<br>{head[2]}", f"Last<br>{head[3]}"

@@ -4,11 +4,11 @@ import dataclasses
 import math
 
 from crosslens.report.folders.study import Curve, Study
-from crosslens.report.parts.curves import Curves
-from crosslens.report.parts.drawing import Style, line_of
-from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, section, table, value_cell
-from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
-from crosslens.selection import best_layer
+from crosslens.report.parts.curves import Curves, layer_curves
+from crosslens.report.parts.drawing import Style
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, section, table, value_cell
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, paragraph, plural, tag, text
+from crosslens.selection import best_layer, choose
 
 __all__ = ["language_id_curves", "language_id_findings", "language_id_section", "language_id_sentence"]
 
@@ -44,8 +44,10 @@ def language_id_findings(study: Study) -> list[str]:
         for name, words in (("random_encoder", "random encoder"), ("shuffled_labels", "shuffled labels"), ("majority", "majority class"))
         if best.layer in curves[name] and not math.isnan(curves[name][best.layer].value)
     ]
-    lowest = min((s for s in curves[None].values() if not math.isnan(s.value)), key=lambda score: score.value)
-    span = f" The lowest of {plural(best.layers, 'layer')} is {lowest.layer}, with {decimal(lowest.value)}." if best.layers > 1 else ""
+    lowest = choose(curves[None].values(), lambda score: -score.value, layer=lambda score: score.layer)
+    span = ""
+    if lowest is not None and lowest.of > 1:
+        span = f" The lowest of {plural(lowest.of, 'layer')} is {lowest.item.layer}, with {decimal(lowest.item.value)}."
     compare = f" Controls there: {join(controls)}." if controls else " No control was measured."
     return [f"{lead} ({count_of(best.scores)} sentences).{span}{compare}"]
 
@@ -106,16 +108,10 @@ def _figure(study: Study, numbering: Numbering) -> str:
 def _quantity_curves(study: Study, quantity: str, title: str) -> Curves:
     """The curves of one quantity with its controls."""
     curves, (name, axis) = _curves(study, quantity), _QUANTITIES[quantity]
-    scores = [score for curve in curves.values() for score in curve.values()]
-    bests = {condition: best_layer([curve]) for condition, curve in curves.items()}
-    said = [f"{_NAMES[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, b in reversed(bests.items()) if b is not None]
-    label = f"{name} of language identification by layer, {count_of(scores)}. {'. '.join(said)}."
-    lines = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
-    gaps = not_computed(
-        (_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)
-    )
+    named = [(_NAMES[condition], _STYLES[condition], curve) for condition, curve in curves.items()]
     key = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name]]
-    return Curves(title, count_of(scores), label, lines, key, (-0.025, 1.02), axis, gaps)
+    what = f"{name} of language identification by layer"
+    return layer_curves(title, what, named, (-0.025, 1.02), axis, key=key)
 
 
 def _table(study: Study) -> str:

@@ -10,6 +10,7 @@ from crosslens.report.sections.probes_overview import LABEL_CONTROLS, control_at
 from crosslens.report.sections.probes_pairs import pair_sentences
 from crosslens.report.sections.probes_ranking import comparison_sentences, ranked
 from crosslens.score import over_seeds, shared_texts
+from crosslens.selection import choose
 
 __all__ = ["layer_findings", "probe_sentences"]
 
@@ -77,8 +78,8 @@ def _encoders_together(runs: ProbeRuns, found: RunComparison) -> list[str]:
         return comparison_sentences(runs, found)
     apart: dict[str, int] = {}
     tops = {task: top for task in runs.tasks() if (top := _top(runs, task)) is not None}
-    for label, near in tops.values():
-        apart[label] = apart.get(label, 0) + (not near)
+    for label, stands in tops.values():
+        apart[label] = apart.get(label, 0) + all(stands.values())
     if not tops:
         return pair_sentences(runs) or ["No two encoders were measured on one task."]
     clear = [f"{named(label)} in {count}" for label, count in apart.items() if count]
@@ -174,23 +175,23 @@ def _difference(chosen: Chosen, condition: str, several: bool) -> str:
     return f"; on the same items the difference{of} is {difference} [{low}, {high}]"
 
 
-def _top(runs: ProbeRuns, task: str) -> tuple[str, list[str]] | None:
-    """The encoder with the highest value, and those that it is not clearly above; None where there are no two to compare."""
+def _top(runs: ProbeRuns, task: str) -> tuple[str, dict[str, bool]] | None:
+    """The encoder with the highest value, and of every other whether it is clearly above; None where there are no two to compare."""
     found = [(subject.label, chosen.score) for subject in runs.subjects if (chosen := runs.chosen(subject, task)) is not None]
-    if len(found) < 2:
+    best = choose(found, lambda pair: pair[1].value)
+    if best is None or len(found) < 2:
         return None
-    label, top = max(found, key=lambda pair: pair[1].value)
-    return label, [other for other, score in found if other != label and against(top, score) != "above"]
+    label, top = best.item
+    return label, {other: against(top, score) == "above" for other, score in found if other != label}
 
 
 def _highest(runs: ProbeRuns, task: str) -> str:
     """Which encoder is highest, and from which its interval is apart; empty where there are no two to compare."""
-    found = [(subject.label, chosen.score) for subject in runs.subjects if (chosen := runs.chosen(subject, task)) is not None]
-    if len(found) < 2:
+    top = _top(runs, task)
+    if top is None:
         return ""
-    label, top = max(found, key=lambda pair: pair[1].value)
-    stands = {other: against(top, score) for other, score in found if other != label}
-    apart, near = ([text(other) for other, stand in stands.items() if (stand == "above") is above] for above in (True, False))
+    label, stands = top
+    apart, near = ([text(other) for other, clear in stands.items() if clear is above] for above in (True, False))
     told = [f"its interval lies wholly above that of {join(apart)}"] if apart else []
     told += [f"by the intervals it is not told apart from {join(near)}"] if near else []
     return f"highest is {tag('strong', text(label))}: {'; '.join(told)}."

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, Subject, axis_label, in_words, of_seeds
 from crosslens.report.folders.study import Curve
-from crosslens.report.parts.drawing import Axis, Line, Style, curve_panel, line_of, series_style
-from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
-from crosslens.report.parts.wording import count_of, decimal, estimate, join, missing_reason, paragraph, plural, tag, text
+from crosslens.report.parts.curves import NamedCurve, layer_curves
+from crosslens.report.parts.drawing import Axis, Style, series_style
+from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, section, table, value_cell
+from crosslens.report.parts.wording import decimal, estimate, join, paragraph, plural, tag, text
 from crosslens.report.sections.probes_classes import class_figures
 from crosslens.report.sections.probes_drawing import fraction_ends
 from crosslens.score import QUANTITIES, Score, set_aside
-from crosslens.selection import best_layer
 
 __all__ = ["STYLES", "task_section"]
 
@@ -28,7 +28,6 @@ STYLES: dict[str | None, Style] = {
 }
 _LENGTHS = ("codelength", "compression")  # have axes of their own
 _APART = ("selectivity", "r2")  # R² has no lower end that an axis could share
-_Named = tuple[str, Style, Curve]
 
 
 def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> str:
@@ -242,18 +241,12 @@ def _lengths(runs: ProbeRuns, task: str, subjects: Sequence[Subject], numbering:
 
 
 def _panel(
-    numbering: Numbering, title: str, quantity: str, named: Sequence[_Named], ends: tuple[float, float], level: float | None = None
+    numbering: Numbering, title: str, quantity: str, named: Sequence[NamedCurve], ends: tuple[float, float], level: float | None = None
 ) -> str:
     """Named curves of one quantity as one panel, with what could not be computed."""
-    scores = [score for _, _, curve in named for score in curve.values()]
-    lines: list[Line] = [line_of(curve, style) for _, style, curve in named if curve]
-    said = [f"{name}: highest {decimal(best.mean)} at layer {best.layer}" for name, _, c in named if (best := best_layer([c])) is not None]
-    n = count_of(scores)
-    label = f"{title}, {QUANTITIES[quantity].label} by layer, {n}. {'. '.join(said)}."
-    gaps = not_computed((name, k, missing_reason(s)) for name, _, curve in named for k, s in curve.items() if math.isnan(s.value))
     margin = 0.02 * (ends[1] - ends[0])  # a curve at the end of the axis stays visible
-    picture = curve_panel(numbering.panel(), label, lines, (ends[0] - margin, ends[1] + margin), axis_label(quantity), level)
-    return panel(title, n, picture, missing=gaps)
+    what, limits = f"{title}, {QUANTITIES[quantity].label} by layer", (ends[0] - margin, ends[1] + margin)
+    return layer_curves(title, what, named, limits, axis_label(quantity), level).panel(numbering)
 
 
 def _table(runs: ProbeRuns, task: str, subject: Subject) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslens.report.folders.study import CONTROL_OF, Curve, Study, clear_of
-from crosslens.report.parts.curves import Curves
-from crosslens.report.parts.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends, upper_limit
+from crosslens.report.folders.study import CONTROL_OF, Curve, Study, clear_of, mean_curve
+from crosslens.report.parts.curves import Curves, NamedCurve, layer_curves
+from crosslens.report.parts.drawing import Style, colour_bar, heat_panel, scale_ends, upper_limit
 from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.parts.wording import count_of, decimal, join, language, missing_reason, paragraph, plural, spread, tag, text
 from crosslens.score import Score
-from crosslens.selection import Best, best_layer, chosen_layer
+from crosslens.selection import Best, at_layer, best_layer, chosen_layer
 
 __all__ = ["retrieval_curves", "retrieval_findings", "retrieval_section", "retrieval_sentence"]
 
@@ -103,7 +103,7 @@ def _mean_sentence(study: Study, condition: str, layer: int) -> str:
 
 def _control_sentence(study: Study, condition: str, layer: int) -> str:
     curves = _curves(study, CONTROL_OF[condition])
-    here, own = best_layer({layer: curve[layer]} for curve in curves.values() if layer in curve), best_layer(curves.values())
+    here, own = at_layer(curves.values(), layer), best_layer(curves.values())
     if here is None or own is None:
         return ""
     elsewhere = "" if own.layer == layer else f"; its own best layer, {own.layer}, reaches {decimal(own.mean)}"
@@ -172,31 +172,20 @@ def _told(study: Study) -> str:
 def retrieval_curves(study: Study) -> Curves | None:
     """The mean over all directions by layer; None where nothing was measured."""
     curves = {condition: _mean_curve(study, condition) for condition in _STYLES}
-    scores = [score for curve in curves.values() for score in curve.values()]
-    if not scores:
+    if not any(curves.values()):
         return None
-    top, n = upper_limit(curves.values()), count_of(scores)
-    lines = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
-    said = [f"{_NAMES[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, curve in curves.items() if (b := best_layer([curve]))]
-    many = len(study.directions())
+    top, many = upper_limit(curves.values()), len(study.directions())
     over = f"Mean over {plural(many, 'direction')} of retrieval" if many > 1 else "Retrieval"
-    label = f"{over} P@1 by layer, {n}. {'. '.join(said)}."
     key = [(_STYLES[c], words) for c, words in _NAMES.items() if curves[c]]
-    return Curves("Sentence retrieval", n, label, lines, key, (-0.025 * top, 1.01 * top), "P@1 (fraction of sentences)")
+    named = [(_NAMES[c], _STYLES[c], curve) for c, curve in curves.items()]
+    limits, axis = (-0.025 * top, 1.01 * top), "P@1 (fraction of sentences)"
+    return layer_curves("Sentence retrieval", f"{over} P@1 by layer", named, limits, axis, key=key, gaps=False)
 
 
 def _mean_curve(study: Study, condition: str) -> Curve:
     """The mean over directions with its interval where the run has it; otherwise the plain mean at layers where all were computed."""
     told = study.curve("mean_sentence_retrieval", _QUANTITY, condition)
-    curves = [curve for curve in _curves(study, condition).values() if curve]
-    if told or len(curves) < 2:
-        return told or (curves[0] if curves else {})
-    found = {}
-    for layer in sorted(set.intersection(*map(set, curves))):
-        here = [curve[layer] for curve in curves]
-        value = math.fsum(score.value for score in here) / len(here)
-        found[layer] = Score(quantity=_QUANTITY, value=value, n=min(score.n for score in here), layer=layer, condition=condition)
-    return found
+    return told or mean_curve(_curves(study, condition).values())
 
 
 def retrieval_sentence(study: Study) -> str:
@@ -204,7 +193,7 @@ def retrieval_sentence(study: Study) -> str:
     bests = {condition: best for condition in CONTROL_OF if (best := _best(study, condition)) is not None}
     parts = []
     for condition, best in bests.items():
-        control = best_layer({best.layer: c[best.layer]} for c in _curves(study, CONTROL_OF[condition]).values() if best.layer in c)
+        control = at_layer(_curves(study, CONTROL_OF[condition]).values(), best.layer)
         against = "" if control is None else f", {decimal(control.mean)} with random weights"
         told = [answer for answer in _answers(study, condition, best.layer).values() if answer is not None]
         clear = f", clearly above them in {sum(told)} of {plural(len(told), 'direction')}" if told else ""
@@ -280,31 +269,16 @@ def _panels(study: Study, numbering: Numbering) -> str:
 
 
 def _pair_panel(numbering: Numbering, pair: _Pair, ways: dict[_Pair, dict[str, Curve]], limits: tuple[float, float]) -> str:
-    lines: list[Line] = []
-    scores: list[Score] = []
-    said, gaps = [], []
+    named: list[NamedCurve] = []
     for condition, style in _STYLES.items():
-        for (source, target), curves in ways.items():
-            curve = curves[condition]
-            if not curve:
-                continue
-            dashed = (source, target) != pair
+        for way, curves in ways.items():
+            dashed = way != pair
             look = Style(style.colour, "dashed" if dashed else "solid", style.marker, style.width, dashed, style.band)
-            lines.append(line_of(curve, look))
-            scores += curve.values()
-            best = best_layer([curve])
-            if best is not None:
-                said.append(
-                    f"{_NAMES[condition]}, {language(source)} to {language(target)}: highest {decimal(best.mean)} at layer {best.layer}"
-                )
-            way = f"{language(source)} → {language(target)}"
-            gaps += [(f"{_NAMES[condition]}, {way}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
-    n = count_of(scores)
-    names = " – ".join(language(code) for code in pair)
-    label = f"Retrieval P@1 by layer, {names}, {n}. {'. '.join(said)}."
-    chance = 1 / max(score.n for score in scores) if len({score.n for score in scores}) == 1 else None
-    picture = curve_panel(numbering.panel(), label, lines, limits, "P@1 (fraction of sentences)", chance)
-    return panel(" ↔ ".join(map(language, pair)), n, picture, missing=not_computed(gaps))
+            named.append((f"{_NAMES[condition]}, {' → '.join(map(language, way))}", look, curves[condition]))
+    counts = {score.n for _, _, curve in named for score in curve.values()}
+    chance = 1 / counts.pop() if len(counts) == 1 else None
+    title, what = " ↔ ".join(map(language, pair)), f"Retrieval P@1 by layer, {' – '.join(map(language, pair))}"
+    return layer_curves(title, what, named, limits, "P@1 (fraction of sentences)", chance).panel(numbering)
 
 
 def _table(study: Study, layers: dict[str, int]) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from crosslens.report.folders.study import Curve, Study, clear_of
-from crosslens.report.parts.curves import Curves
-from crosslens.report.parts.drawing import Line, Style, colour_bar, curve_panel, heat_panel, line_of, scale_ends
+from crosslens.report.folders.study import Curve, Study, clear_of, mean_curve
+from crosslens.report.parts.curves import Curves, NamedCurve, layer_curves
+from crosslens.report.parts.drawing import Style, colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, not_computed, panel, section, table, value_cell
 from crosslens.report.parts.wording import (
     count_of,
@@ -24,7 +24,7 @@ from crosslens.report.parts.wording import (
     text,
 )
 from crosslens.score import QUANTITIES, Score
-from crosslens.selection import Best, best_layer
+from crosslens.selection import Best, at_layer, best_layer, choose
 
 __all__ = ["similarity_curves", "similarity_findings", "similarity_section", "similarity_sentence"]
 
@@ -71,7 +71,7 @@ def similarity_findings(study: Study) -> list[str]:
     words_for = {"random_encoder": "a random encoder", "shuffled_items": "the sentences of one side shuffled"}
     for condition, words in words_for.items():
         curves = _curves(study, quantity, condition)
-        control = best_layer({best.layer: curve[best.layer]} for curve in curves.values() if best.layer in curve)
+        control = at_layer(curves.values(), best.layer)
         if control is not None:
             sentence += f" With {words} it is {decimal(control.mean)} ({count_of(control.scores)})."
     return [sentence + _verdict(study, quantity, best.layer)]
@@ -114,29 +114,15 @@ def similarity_curves(study: Study) -> Curves | None:
     if main is None:
         return None
     quantity, word = main[0], _QUANTITIES[main[0]]
-    curves = {condition: _mean_curve(study, quantity, condition) for condition in _COLOURS}
+    curves = {condition: mean_curve(_curves(study, quantity, condition).values()) for condition in _COLOURS}
     scores = [score for curve in curves.values() for score in curve.values()]
-    lines = [line_of(curve, _look(condition)) for condition, curve in curves.items() if curve]
-    said = [f"{_CONDITIONS[c]}: highest {decimal(b.mean)} at layer {b.layer}" for c, curve in curves.items() if (b := best_layer([curve]))]
-    n, many = count_of(scores), len(study.pairs(_TASK))
+    many = len(study.pairs(_TASK))
     over = f"Mean over {plural(many, 'pair')} of linear CKA" if many > 1 else "Linear CKA"
     limits = _span(end for score in scores for end in (score.value, score.low, score.high))
-    label = f"{over}, {word}, by layer, {n}. {'. '.join(said)}."
     key = [(_look(c), _CONDITIONS[c]) for c in reversed(_COLOURS) if curves[c]]
-    return Curves("Similarity", n, label, lines, key, limits, f"linear CKA, {word} (no unit)")
-
-
-def _mean_curve(study: Study, quantity: str, condition: str | None) -> Curve:
-    """The plain mean over pairs at layers where all were computed; with one pair its curve, with the interval."""
-    curves = [curve for curve in _curves(study, quantity, condition).values() if curve]
-    if len(curves) < 2:
-        return curves[0] if curves else {}
-    found = {}
-    for layer in sorted(set.intersection(*map(set, curves))):
-        here = [curve[layer] for curve in curves]
-        value = math.fsum(score.value for score in here) / len(here)
-        found[layer] = Score(quantity=quantity, value=value, n=min(score.n for score in here), layer=layer, condition=condition)
-    return found
+    named = [(_CONDITIONS[c], _look(c), curve) for c, curve in curves.items()]
+    what, axis = f"{over}, {word}, by layer", f"linear CKA, {word} (no unit)"
+    return layer_curves("Similarity", what, named, limits, axis, key=key, gaps=False)
 
 
 def similarity_sentence(study: Study) -> str:
@@ -147,7 +133,7 @@ def similarity_sentence(study: Study) -> str:
     quantity, best = main
     beside = []
     for condition, words in (("random_encoder", "with random weights"), ("shuffled_items", "with shuffled sentences")):
-        control = best_layer({best.layer: c[best.layer]} for c in _curves(study, quantity, condition).values() if best.layer in c)
+        control = at_layer(_curves(study, quantity, condition).values(), best.layer)
         beside += [f"{decimal(control.mean)} {words}"] if control is not None else []
     lead = tag("strong", f"{_QUANTITIES[quantity]} linear CKA {decimal(best.mean)}")
     rest = f" ({', '.join(beside)})" if beside else ""
@@ -228,27 +214,15 @@ def _pair_panel(
 ) -> str:
     """The curves of one pair, encoder and controls; ``look``: what is drawn, the vertical axis with its unit, and its ends."""
     what, axis, limits = look
-    lines: list[Line] = []
-    scores: list[Score] = []
-    said, gaps = [], []
+    named: list[NamedCurve] = []
     for condition, (colour, marker) in _COLOURS.items():
         for quantity, word in reversed(quantities.items()):
-            curve = study.curve(_TASK, quantity, condition, pair)
-            if not curve:
-                continue
             biased, main = quantity == "linear_cka", condition is None
-            lines.append(line_of(curve, Style(colour, "dashed" if biased else "solid", marker, 1.8 if main else 1.3, biased, main)))
-            scores += curve.values()
-            best = best_layer([curve])
-            if best is not None:
-                said.append(f"{_CONDITIONS[condition]}, {word}: highest {decimal(best.mean)} at layer {best.layer}")
-            gaps += [(f"{_CONDITIONS[condition]}, {word}", k, missing_reason(s)) for k, s in curve.items() if math.isnan(s.value)]
-    if not scores:
-        return ""
-    names, n = _called(pair), count_of(scores)
-    label = f"{what} by layer, {names}, {n}. {'. '.join(said)}."
-    picture = curve_panel(numbering.panel(), label, lines, limits, axis)
-    return panel(names, n, picture, missing=not_computed(gaps))
+            style = Style(colour, "dashed" if biased else "solid", marker, 1.8 if main else 1.3, biased, main)
+            curve = study.curve(_TASK, quantity, condition, pair)
+            named += [(f"{_CONDITIONS[condition]}, {word}", style, curve)] if curve else []
+    names = _called(pair)
+    return layer_curves(names, f"{what} by layer, {names}", named, limits, axis).panel(numbering) if named else ""
 
 
 def _maps(study: Study, numbering: Numbering) -> str:
@@ -278,11 +252,11 @@ def _map(study: Study, numbering: Numbering, quantity: str, pair: _Pair, ends: t
     for place, score in cells.items():
         values[place] = score.value
     names, n = [language(code) for code in pair], count_of(cells.values())
-    highest = best_layer([dict(enumerate(cells.values()))])
+    highest = choose(cells, lambda place: cells[place].value)
     label = f"Layers of {names[0]} against layers of {names[1]}, {_QUANTITIES[quantity]} linear CKA, {n}"
     if highest is not None:
-        row, column = list(cells)[highest.layer]
-        label += f": highest {decimal(highest.mean)} for layers {row} and {column}"
+        row, column = highest.item
+        label += f": highest {decimal(highest.value)} for layers {row} and {column}"
     ticks = ([str(layer) for layer in range(values.shape[0])], [str(layer) for layer in range(values.shape[1])])
     axis_labels = (f"{short(names[0], 20)}, layer", f"{short(names[1], 20)}, layer")
     picture = heat_panel(numbering.panel(), label, values, ticks, axis_labels, upward=True, ends=ends)

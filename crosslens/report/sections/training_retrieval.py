@@ -11,7 +11,7 @@ from crosslens.report.parts.layout import Numbering, figure, flow, folded, legen
 from crosslens.report.parts.wording import decimal, join, language, named, paragraph, plural, spread, tag, text
 from crosslens.report.sections.training_words import among, at, token_axis
 from crosslens.score import Score
-from crosslens.selection import Best
+from crosslens.selection import Best, best_layer
 
 __all__ = ["retrieval_findings", "retrieval_overview", "retrieval_section", "retrieval_sentence"]
 
@@ -207,15 +207,14 @@ def _table(run: Training, bests: dict[str, Best]) -> str:
         for stream in run.streams(source):
             n, curve = run.held_out(stream), run.curve(last, stream)
             before = run.curve(first, stream).get(best.layer)
-            finite = {layer: score.value for layer, score in curve.items() if math.isfinite(score.value)}
-            own = max(finite, key=lambda layer: (finite[layer], -layer), default=None)
+            own = best_layer([curve])
             rows.append([
                 text(f"{source} {_called(run, split_stream(stream)[1])}"),
                 "–" if n is None else f"{n:,} ({decimal(1 / n)})",
                 str(best.layer),
                 value_cell(before),
                 value_cell(curve.get(best.layer)),
-                "–" if own is None else f"{decimal(finite[own])} {tag('span', f'layer {own}', class_='quiet')}",
+                "–" if own is None else f"{decimal(own.mean)} {tag('span', f'layer {own.layer}', class_='quiet')}",
             ])  # fmt: skip
     quiet = {name: tag("span", at(validation), class_="quiet") for name, validation in (("First", first), ("Last", last))}
     head = [

@@ -1,13 +1,12 @@
 """Words in the report: how well a rotation translates word types, or finds the word that a word in context is linked with."""
 
-import math
 from collections.abc import Mapping
 
 from crosslens.report.folders.study import Curve, Study
-from crosslens.report.parts.curves import Curves
-from crosslens.report.parts.drawing import Line, Style, line_of, upper_limit
-from crosslens.report.parts.layout import Numbering, not_computed, section, table, value_cell
-from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, missing_reason, paragraph, plural, tag, text
+from crosslens.report.parts.curves import Curves, layer_curves
+from crosslens.report.parts.drawing import Style, upper_limit
+from crosslens.report.parts.layout import Numbering, section, table, value_cell
+from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, paragraph, plural, tag, text
 from crosslens.selection import best_layer
 
 __all__ = ["WORD_TASKS", "words_curves", "words_findings", "words_section", "words_sentence"]
@@ -96,18 +95,10 @@ def _called(way: _Pair) -> str:
 
 
 def _direction(way: _Pair, curves: dict[str, Curve], limits: tuple[float, float]) -> Curves:
-    lines: list[Line] = [line_of(curve, _STYLES[condition]) for condition, curve in curves.items() if curve]
-    scores = [score for curve in curves.values() for score in curve.values()]
-    said = []
-    for condition, curve in curves.items():
-        best = best_layer([curve])
-        if best is not None:
-            said.append(f"{_NAMES[condition]}: highest {decimal(best.mean)} at layer {best.layer}")
-    gaps = [(_NAMES[c], layer, missing_reason(s)) for c, curve in curves.items() for layer, s in curve.items() if math.isnan(s.value)]
-    n, names = count_of(scores), _called(way)
-    label = f"P@1 of words by layer, {names}, {n}. {'. '.join(said)}."
+    names, axis = _called(way), "P@1 (fraction of words)"
     key = [(style, _NAMES[condition]) for condition, style in _STYLES.items() if curves[condition]]
-    return Curves(f"Words, {names}", n, label, lines, key, limits, "P@1 (fraction of words)", not_computed(gaps))
+    named = [(_NAMES[condition], _STYLES[condition], curve) for condition, curve in curves.items()]
+    return layer_curves(f"Words, {names}", f"P@1 of words by layer, {names}", named, limits, axis, key=key)
 
 
 def _table(curves: Mapping[tuple[str, _Pair], dict[str, Curve]]) -> str:
