@@ -8,9 +8,8 @@ from crosslens.errors import refuse
 from crosslens.report.folders.probes import CONDITIONS, ProbeRuns, axis_label, in_words, probe_runs_of
 from crosslens.report.folders.study import study_of
 from crosslens.report.pages.study import study_curves
-from crosslens.report.parts.curves import Curves, LayerFigure, curves_figure
-from crosslens.report.parts.drawing import line_of, series_style
-from crosslens.report.parts.wording import count_of
+from crosslens.report.parts.curves import Curves, LayerFigure, curves_figure, layer_curves
+from crosslens.report.parts.drawing import series_style
 from crosslens.report.sections.probes_drawing import fraction_ends
 from crosslens.report.sections.probes_layers import STYLES
 from crosslens.score import Score
@@ -68,7 +67,7 @@ def _task_curves(runs: ProbeRuns, task: str) -> Curves | None:
     if not scores:
         return None
     ends = fraction_ends([score for _, _, curve in found for score in curve.values()])
-    lines = [line_of(curve, look) for look, _, curve in reversed(found)]
-    key = [(look, name) for look, name, _ in found]
-    n = count_of(scores)
-    return Curves(runs.title(task), n, f"{runs.title(task)}, {in_words(quantity)} by layer, {n}.", lines, key, ends, axis_label(quantity))
+    named = [(name, look, curve) for look, name, curve in reversed(found)]
+    title, key = runs.title(task), [(look, name) for look, name, _ in found]
+    what = f"{title}, {in_words(quantity)} by layer"
+    return layer_curves(title, what, named, ends, axis_label(quantity), key=key, gaps=False)
