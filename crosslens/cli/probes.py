@@ -43,7 +43,7 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
     add("--battery", choices=BATTERIES, help="which tasks; without it those of --tasks and --labels alone")
     add("--data", metavar="DIR", help="folder with the data sets, under the names that they are published with")
     add_common(probe, "out")
-    add("--tasks", metavar="LIST", help="these tasks, separated by commas; a name that there is not is answered with all that there are")
+    add("--tasks", metavar="LIST", help="these tasks, separated by commas; crosslens list names all")
     add("--train", metavar="LANGUAGE", help="language that probes are trained on: a code such as eng or en, or a treebank such as en_ewt")
     add("--test", metavar="LIST", help="further languages that the same probes are tested on, such as fra,rus,hin")
     add(
