@@ -24,7 +24,7 @@ from types import FrameType
 from typing import NoReturn
 
 from crosslens import __version__
-from crosslens.cli import alignment, extraction, listing, probes
+from crosslens.cli import alignment, export, extraction, listing, probes
 from crosslens.cli.arguments import add_common
 from crosslens.cli.config import asked_by, with_config
 from crosslens.cli.spelling import check_spelling
@@ -67,6 +67,14 @@ _VERBS = {
         "draw the report of a run again, or one page that compares runs of probes",
         "crosslens report runs/probes-a runs/probes-b --out probes.html",
     ),
+    "export": (
+        "a finished run for a paper: scores as CSV, LaTeX and Markdown, figures as PDF, SVG and PNG",
+        "crosslens export runs/fra-eng --out paper/fra-eng",
+    ),
+    "cite": (
+        "BibTeX of what runs used: methods, data, this library",
+        "crosslens cite runs/fra-eng runs/semantic",
+    ),
     "list": (
         "what there is: tasks with their languages and data, recipes, measures",
         "crosslens list tasks --data data",
@@ -79,6 +87,7 @@ _VERBS = {
 _RESUMED = ("quickstart", "study", "train", "extract", "probe")  # verbs whose work is kept when they are stopped
 
 
+_WITHOUT_PROGRESS = ("report", "export", "cite", "list", "doctor")
 _FROM_FILES = ("study", "train", "extract", "align", "compare", "probe")
 
 
@@ -124,11 +133,12 @@ def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser
     extraction.add_arguments(made["extract"])
     alignment.add_arguments(made["align"], made["compare"])
     probes.add_arguments(made["probe"])
+    export.add_arguments(made["export"], made["cite"])
     listing.add_arguments(made["list"])
     made["report"].add_argument("runs", nargs="+", metavar="RUN", help="folder of a run; two or more runs of crosslens probe are compared")
     made["report"].add_argument("--out", metavar="FILE", help="the page, FILE.html (default: report.html in the folder of the one run)")
     for name, verb in made.items():
-        if name not in ("doctor", "list", "report"):
+        if name not in _WITHOUT_PROGRESS:
             add_common(verb, "quiet")
     for name in _FROM_FILES:
         add_common(made[name], "config", **({"help": "the same as RECIPE"} if name == "train" else {}))

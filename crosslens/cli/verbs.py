@@ -9,6 +9,7 @@ from typing import Any
 
 from crosslens.cli.alignment import align, compare
 from crosslens.cli.arguments import by_language, encoders_by_language
+from crosslens.cli.export import cite, export
 from crosslens.cli.extraction import extract
 from crosslens.cli.listing import doctor
 from crosslens.cli.listing import list_all as list
@@ -17,7 +18,7 @@ from crosslens.cli.table import format_table
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
 
-__all__ = ["align", "compare", "doctor", "extract", "list", "probe", "quickstart", "report", "study", "train"]
+__all__ = ["align", "cite", "compare", "doctor", "export", "extract", "list", "probe", "quickstart", "report", "study", "train"]
 
 
 def quickstart(arguments: argparse.Namespace) -> None:
