@@ -78,10 +78,14 @@ def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **setting
     ----------
     encoder: a folder or hub name; several are compared on the same items.
     out: the run's folder. The same call goes on with a run that was stopped, and opens one that is finished.
-    settings: as for ``crosslens probe``. ``battery="semantic"``, "syntactic", "language" or "all" with ``data``, the folder that holds
-        the data sets; ``only``, some of its tasks; ``labels``, a task of one's own: ``{"tense": "tense.tsv"}``, a file with lines
-        ``label TAB text``, or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers; ``limit``, most items
-        of each part of a task; ``seed``; ``device``; and what else :class:`crosslens.run.battery.Battery` has.
+    settings: as for ``crosslens probe``.
+        ``battery="semantic"``, "syntactic", "language" or "all", and ``only``, some tasks of the catalogue, with ``data``, the folder that
+        holds the data sets. ``train`` and ``test``: the language that probes are trained on, and further ones that they are tested on:
+        ``only=["upos"], train="eng", test=["fra", "hin"]``.
+        ``labels``: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``, or a list of three, to train,
+        choose and test on; ``numbers`` likewise, for numbers.
+        ``limit``, most items of each part of a task; ``seed``; ``seeds``, how many; ``device``; and what else
+        :class:`crosslens.run.battery.Battery` has.
 
     Returns
     -------
