@@ -11,13 +11,17 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.procrustes import Procrustes
+from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.retrieval import RetrievalResult, retrieval_precision
+from crosslens.alignment.neighbours.tiles import find_both
 from crosslens.alignment.normalisation import row_lengths
-from crosslens.checks import as_array, check_fraction, check_matrix, check_seed
+from crosslens.checks import as_array, check_fraction, check_matrix, check_paired, check_seed
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
 
-__all__ = ["TokenAlignment", "token_embedding_alignment", "vocabulary_halves"]
+__all__ = ["CopyAlignment", "TokenAlignment", "copy_alignment", "token_embedding_alignment", "vocabulary_halves"]
+
+_GROUP = 20  # tokens of about the same frequency
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -125,6 +129,60 @@ def token_embedding_alignment(
     unmapped = retrieval_precision(x[queries], y, rows[queries])
     mapped = retrieval_precision(mapping.transform(x[queries]), y, rows[queries])
     return TokenAlignment(unmapped, mapped, mapping, queries, train)
+
+
+@dataclasses.dataclass(frozen=True)
+class CopyAlignment:
+    """How often a token's copy is its nearest neighbour.
+
+    Attributes
+    ----------
+    precision: precision at 1, from 0 to 1; higher is better.
+    by_frequency: the precision to be expected of neighbours that tell a token's frequency and nothing else.
+    n: number of tokens.
+    """
+
+    precision: float
+    by_frequency: float
+    n: int
+
+
+def copy_alignment(x: ArrayLike, y: ArrayLike, counts: ArrayLike) -> tuple[CopyAlignment, CopyAlignment]:
+    """Precision at 1 of all tokens among their copies, from x to y and from y to x, by cosine; no map is fitted.
+
+    The control shuffles the tokens' names among those of about the same frequency: sorted by it, in groups of about 20. Where a
+    neighbour lies in the group of its token, it is the copy in one of as many shuffles as the group has tokens.
+
+    Parameters
+    ----------
+    x, y: shape (n, d), embeddings of tokens and of their copies; row i of one belongs to row i of the other.
+    counts: shape (n,), how often each token occurs.
+
+    Raises
+    ------
+    InputError: not finite, different shapes, a row of zeros, or not one count for each row.
+
+    References
+    ----------
+    Deshpande, Talukdar & Narasimhan 2022, § 4.4, measure a language and its transliteration so.
+
+    >>> there, back = copy_alignment(np.eye(3), 2 * np.eye(3), [5, 3, 1])
+    >>> there
+    CopyAlignment(precision=1.0, by_frequency=0.3333333333333333, n=3)
+    """
+    x, y = check_paired(x, y)
+    frequencies = as_array(counts, "counts")
+    if frequencies.shape != (len(x),):
+        refuse("counts", f"{len(x)} numbers, one per row of x", f"shape {frequencies.shape}", "count every token")
+    group = np.empty(len(x), np.int64)
+    for number, ranks in enumerate(np.array_split(np.argsort(-frequencies, kind="stable"), max(1, round(len(x) / _GROUP)))):
+        group[ranks] = number
+    sizes, own = np.bincount(group)[group], np.arange(len(x))
+    found = []
+    for nearest in (one.indices[:, 0] for one in find_both(Cosine.of(x, y).scores(), 1)):
+        by_frequency = float(((group[nearest] == group) / sizes).mean())
+        found.append(CopyAlignment(float((nearest == own).mean()), by_frequency, len(x)))
+    return found[0], found[1]
 
 
 def _check_one_to_one(gold: ArrayLike | None, n: int, m: int) -> Int[np.ndarray, " n"]:

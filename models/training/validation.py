@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from crosslens.alignment.words.token_embeddings import copy_alignment
 from crosslens.models.network.encoder import Group, MaskedLM
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.training.batches import Stream
 from crosslens.models.training.masked_batches import MaskedBatches, tensors_of
 from crosslens.models.training.objective import moved, need_number
 
-__all__ = ["choice_measure", "token_alignment", "validate"]
-
-_GROUP = 20  # pieces of about the same frequency
+__all__ = ["choice_measure", "validate"]
 
 
 @torch.no_grad()
@@ -31,7 +30,8 @@ def validate(model: MaskedLM, batches: MaskedBatches, device: torch.device, copi
     Returns
     -------
     ``perplexity``: language to e ** (mean loss of a masked token). ``retrieval``: pair to P@1 per layer, nearest neighbour by cosine of
-    the mean of ordinary tokens. ``alignment``, where there are copies: see :func:`token_alignment`.
+    the mean of ordinary tokens. ``alignment``, where there are copies: see
+    :func:`crosslens.alignment.words.token_embeddings.copy_alignment`.
     """
     model.eval()
     sums: dict[str, list[float]] = {}
@@ -53,9 +53,7 @@ def validate(model: MaskedLM, batches: MaskedBatches, device: torch.device, copi
     found: dict[str, Any] = {"perplexity": {language: math.exp(mean) for language, mean in means.items()}, "retrieval": retrieval}
     if copies:
         found["alignment"] = {
-            name: value
-            for copy, original in copies.items()
-            for name, value in token_alignment(model, original, copy, *_twins(batches, original, copy)).items()
+            name: value for copy, original in copies.items() for name, value in _token_alignment(model, batches, original, copy).items()
         }
     return found
 
@@ -66,53 +64,15 @@ def choice_measure(found: Mapping[str, Any], select: str) -> float:
     return perplexity[select] if select in perplexity else math.exp(sum(map(math.log, perplexity.values())) / len(perplexity))
 
 
-def token_alignment(
-    model: MaskedLM, language: str, copy: str, rows: np.ndarray, copy_rows: np.ndarray, counts: np.ndarray
-) -> dict[str, dict[str, float]]:
-    """P@1 of a piece among the other language's pieces, by cosine of the token embeddings, both ways; no map is fitted.
-
-    Deshpande et al. 2022, § 4.4, measure the alignment of a language and its transliteration so.
-
-    Parameters
-    ----------
-    rows, copy_rows: (n,) token ids of the same pieces in the two languages.
-    counts: (n,) how often each piece occurs.
-
-    Returns
-    -------
-    Direction ("eng>eng-x") to ``value``, P@1; ``by_frequency``, the P@1 to be expected of neighbours that tell a piece's frequency and
-    nothing else; and ``n``.
-    """
-    tables = (cast(Tensor, model.encoder.token.of(name).weight).detach().float() for name in (language, copy))
-    x, y = (
-        F.normalize(table[torch.from_numpy(ids).to(table.device)], dim=-1) for table, ids in zip(tables, (rows, copy_rows), strict=True)
-    )
-    scores, found = x @ y.T, {}
-    for name, axis in ((f"{language}>{copy}", 1), (f"{copy}>{language}", 0)):
-        nearest = scores.argmax(axis).cpu().numpy()
-        hits = float((nearest == np.arange(len(rows))).mean())
-        found[name] = {"value": hits, "by_frequency": _by_frequency(nearest, counts), "n": len(rows)}
-    return found
-
-
-def _by_frequency(nearest: np.ndarray, counts: np.ndarray) -> float:
-    """The mean P@1 when the pieces' names are shuffled among those of about the same frequency.
-
-    ``nearest`` holds each piece's nearest neighbour. Pieces are sorted by frequency and divided into groups of about 20; where a
-    neighbour lies in the group of its piece, it is the copy in one of as many shuffles as the group has pieces.
-    """
-    group = np.empty(len(counts), np.int64)
-    for number, ranks in enumerate(np.array_split(np.argsort(-counts, kind="stable"), max(1, round(len(counts) / _GROUP)))):
-        group[ranks] = number
-    return float(((group[nearest] == group) / np.bincount(group)[group]).mean())
-
-
-def _twins(batches: MaskedBatches, language: str, copy: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Token ids of the same pieces in a language and its copy, those that occur in the language's text, and how often they do."""
+def _token_alignment(model: MaskedLM, batches: MaskedBatches, language: str, copy: str) -> dict[str, dict[str, float]]:
+    """Whether each piece of a language that occurs in its text has its copy as its nearest neighbour; both ways ("eng>eng-x")."""
     rows, copy_rows = (batches.vocabularies.tables[name][len(SPECIAL_TOKENS) :] for name in (language, copy))
     counts = batches.data.counts[language][rows]
     occur = counts > 0
-    return rows[occur], copy_rows[occur], counts[occur]
+    weights = (cast(Tensor, model.encoder.token.of(name).weight).detach().float().cpu().numpy() for name in (language, copy))
+    x, y = (weight[ids[occur]] for weight, ids in zip(weights, (rows, copy_rows), strict=True))
+    both = zip((f"{language}>{copy}", f"{copy}>{language}"), copy_alignment(x, y, counts[occur]), strict=True)
+    return {name: {"value": found.precision, "by_frequency": found.by_frequency, "n": found.n} for name, found in both}
 
 
 def _masked_loss(model: MaskedLM, stream: Any, batches: MaskedBatches, device: torch.device) -> tuple[float, int]:

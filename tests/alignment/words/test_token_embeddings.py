@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crosslens.alignment.words.token_embeddings import token_embedding_alignment, vocabulary_halves
+from crosslens.alignment.words.token_embeddings import copy_alignment, token_embedding_alignment, vocabulary_halves
 from crosslens.errors import InputError
 from crosslens.stats import wilson_interval
 
@@ -118,3 +118,40 @@ def test_bad_arguments_are_refused(halves):
     padded[1] = 0
     with pytest.raises(InputError, match=r"y: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 1; remove"):
         token_embedding_alignment(x, padded)
+
+
+def test_copies_are_found_as_a_loop_finds_them():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 20, 4)).astype(np.float32)
+    y[:10] = 3 * x[:10] + 0.01 * rng.normal(size=(10, 4))  # half of the copies are near, so that the figure is neither 0 nor 1
+    expected = []
+    for mine, theirs in ((x, y), (y, x)):
+        cosines = [[v @ w / np.sqrt((v @ v) * (w @ w)) for w in theirs.astype(float)] for v in mine.astype(float)]
+        expected.append(np.mean(np.argmax(cosines, axis=1) == np.arange(20)))
+    assert 0 < expected[0] < 1
+    found = copy_alignment(x, y, [7, 1000, 3, *range(100, 117)])
+    assert [one.n for one in found] == [20, 20] and [one.precision for one in found] == expected
+
+
+def test_what_frequency_alone_would_give_is_the_mean_over_shuffles_among_like_tokens():
+    """60 tokens in three groups; neighbours that know the group and nothing else, and some that do not know even that."""
+    rng = np.random.default_rng(0)
+    counts, group = rng.permutation(60) + 1, np.empty(60, int)
+    group[np.argsort(-counts)] = np.repeat([0, 1, 2], 20)
+    x = np.eye(8)[group] + 0.1 * rng.normal(size=(60, 8))
+    y = x[rng.permutation(60)]
+    nearest, shuffles = ((x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T).argmax(1), []
+    for _ in range(3000):
+        names = np.arange(60)
+        for number in range(3):
+            mine = np.flatnonzero(group == number)
+            names[mine] = rng.permutation(mine)
+        shuffles.append((names[nearest] == np.arange(60)).mean())
+    told, _ = copy_alignment(x, y, counts)
+    assert 1 / 60 < told.by_frequency < 1 / 20
+    assert told.by_frequency == pytest.approx(np.mean(shuffles), abs=5 * np.std(shuffles) / 3000**0.5)
+
+
+def test_copies_need_a_count_each():
+    with pytest.raises(InputError, match=r"counts: expected 3 numbers, one per row of x, got shape \(2,\); count every token"):
+        copy_alignment(np.eye(3), np.eye(3), [1, 2])

@@ -11,15 +11,13 @@ from toy_texts import deep, log, prepared
 from transformers import AutoTokenizer
 
 from crosslens.errors import TrainingError
-from crosslens.models.network.encoder import EncoderConfig, MaskedLM
-from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import build_model, train
 from crosslens.models.training.objective import need_number
 from crosslens.models.training.settings import Source, with_overrides
-from crosslens.models.training.validation import choice_measure, token_alignment, validate
+from crosslens.models.training.validation import choice_measure, validate
 
 CPU = torch.device("cpu")
 
@@ -102,54 +100,6 @@ def test_validation_changes_nothing_and_says_the_same_twice(source, model):
     assert torch.equal(torch.random.get_rng_state(), state) and model.training
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("plan", ["", "sep=emb"])
-def test_token_alignment_is_what_a_loop_finds(plan):
-    config = EncoderConfig(vocab_size=60, hidden_size=4, layers=1, heads=1, ffn_size=4, max_positions=8)
-    model = MaskedLM(config, 5, languages=("a", "b"), plan=SharingPlan.parse(plan, 1))
-    rows, copies = np.arange(5, 25), np.arange(35, 55)
-    with torch.no_grad():  # half of the copies are near their originals, so that the figure is neither 0 nor 1
-        own, other = (model.encoder.token.of(name).weight for name in "ab")
-        other[35:45] = 3 * own[5:15] + 0.01 * torch.randn(10, 4, generator=torch.Generator().manual_seed(0))
-    tables = [model.encoder.token.of(name).weight.detach().double().numpy() for name in "ab"]
-    x, y = tables[0][rows], tables[1][copies]
-    hits = {"a>b": 0, "b>a": 0}
-    for name, mine, theirs in (("a>b", x, y), ("b>a", y, x)):
-        for i, vector in enumerate(mine):
-            cosines = [vector @ w / np.sqrt((vector @ vector) * (w @ w)) for w in theirs]
-            hits[name] += int(np.argmax(cosines) == i)
-    assert 0 < hits["a>b"] < 20
-    counts = np.array([7, 1000, 3, *range(100, 117)])
-    found = token_alignment(model, "a", "b", rows, copies, counts)
-    assert {name: told["n"] for name, told in found.items()} == {"a>b": 20, "b>a": 20}
-    assert {name: told["value"] for name, told in found.items()} == pytest.approx({name: n / 20 for name, n in hits.items()})
-
-
-def test_what_frequency_alone_would_give_is_the_mean_over_shuffles_among_like_pieces():
-    """60 pieces in three groups; neighbours that know the group and nothing else, and one that does not know even that."""
-    config = EncoderConfig(vocab_size=130, hidden_size=8, layers=1, heads=1, ffn_size=4, max_positions=8)
-    model = MaskedLM(config, 5, languages=("a", "b"))
-    rows, copies, rng = np.arange(5, 65), np.arange(65, 125), np.random.default_rng(0)
-    counts = rng.permutation(60) + 1
-    group = np.empty(60, int)
-    group[np.argsort(-counts)] = np.repeat([0, 1, 2], 20)
-    with torch.no_grad():
-        table = model.encoder.token.of("a").weight
-        directions = torch.eye(8)[group] + 0.1 * torch.from_numpy(rng.normal(size=(60, 8))).float()
-        table[rows], table[copies] = directions, directions[rng.permutation(60)]
-    x, y = (table.detach().double().numpy()[ids] for ids in (rows, copies))
-    x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
-    nearest, shuffles = (x @ y.T).argmax(1), []
-    for _ in range(3000):
-        names = np.arange(60)
-        for number in range(3):
-            mine = np.flatnonzero(group == number)
-            names[mine] = rng.permutation(mine)
-        shuffles.append((names[nearest] == np.arange(60)).mean())
-    told = token_alignment(model, "a", "b", rows, copies, counts)["a>b"]["by_frequency"]
-    assert 1 / 60 < told < 1 / 20
-    assert told == pytest.approx(np.mean(shuffles), abs=5 * np.std(shuffles) / 3000**0.5)
 
 
 @pytest.mark.parametrize("mode", ["separate", "disjoint"])
