@@ -11,7 +11,7 @@ from crosslens.corpus import Corpus
 from crosslens.errors import InputError
 from crosslens.outcomes import Outcomes, item_ids
 from crosslens.run.kinds.parse import StructuralTask
-from crosslens.run.kinds.tag import WordTask
+from crosslens.run.kinds.tag import WordsText, WordTask
 from crosslens.run.kinds.task import Given, Text
 from crosslens.run.probe_comparison import paired_tests
 from crosslens.score import Score
@@ -133,6 +133,29 @@ def test_a_planted_tree_is_found_and_noise_is_not(treebank, tmp_path):
     assert uuas["word_order"].value == 1.0 and uuas["word_order"].layer is None  # this tree joins neighbours
     distances = [s for s in scores if s.quantity == "distance_spearman"]  # sentences of four words are too short for it
     assert all(math.isnan(s.value) and "reason" in s.details for s in distances)
+
+
+def test_a_probe_of_trees_is_tested_on_other_languages_as_it_was_trained(treebank, tmp_path):
+    """One language has vectors that embed its trees as those of training do, the other has noise."""
+    text, parts = treebank
+    planted = np.tile(
+        np.array([[1, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]], np.float32), (SENTENCES, 1)
+    )
+    alone = StructuralTask("trees", text, parts, "given", "eng")
+    others, stores = [], {}
+    for language, states in (("fra", planted), ("rus", vectors(2))):
+        corpus = dataclasses.replace(text.corpus, language=language, ids=[f"{language}{i}" for i in range(SENTENCES)])
+        others.append(WordsText(dataclasses.replace(text, corpus=corpus), np.full(SENTENCES, "test"), language))
+        stores |= given_of(dataclasses.replace(alone, text=others[-1].text), tmp_path / language, [states]).stores
+    given = given_of(alone, tmp_path, [planted])
+    task = dataclasses.replace(alone, tested=tuple(others))
+    scores, outcomes = task.measure(dataclasses.replace(given, stores={**given.stores, **stores}))
+    uuas = {s.target: s for s in scores if (s.quantity, s.condition, s.details["part"]) == ("uuas", None, "test")}
+    assert uuas["fra"].value == 1.0 and uuas["fra"].n == 3 * SENTENCES and uuas["rus"].value < 0.9
+    assert {s.source for s in scores} == {"eng"} and {one.target for one in outcomes} == {"eng", "fra", "rus"}
+    assert uuas["fra"].details["shared_texts"]["train"] == 3 * 20  # edges of sentences of training
+    (mine,) = [s for s in alone.measure(given)[0] if (s.quantity, s.condition, s.details["part"]) == ("uuas", None, "test")]
+    assert (mine.value, mine.low, mine.high) == (uuas["eng"].value, uuas["eng"].low, uuas["eng"].high)
 
 
 def row(layer, hits, encoder="a", **fields):
