@@ -66,7 +66,7 @@ def list_all(arguments: argparse.Namespace) -> None:
 
 
 _HEADS = {
-    "tasks": "Tasks (crosslens probe --battery GROUP --tasks NAME,NAME --data DIR)",
+    "tasks": "Tasks (crosslens probe --tasks NAME,NAME --data DIR, or --battery GROUP)",
     "recipes": "Recipes",
     "measures": "Measures (quantity in scores.jsonl)",
 }

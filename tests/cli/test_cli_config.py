@@ -83,6 +83,7 @@ def test_a_battery_is_asked_again_from_its_run(place, asked):
     (place / "data").mkdir()
     labels = {"tense": ("eng.txt",), "mood": ("eng.txt", "fra.txt", "eng.txt")}
     settings = {"battery": "semantic", "only": ["wic", "scws"], "data": "data", "labels": labels, "mdl": True, "random_control": False}
+    settings |= {"train": "eng", "test": ["fra", "rus"]}
     first = Battery(encoders=["a", "b"], **settings, limit=9, seeds=3)
     again = asked("probe", "--config", run_of(place / "run", "probe", first, ["encoders", "data", "labels"]), "--out", "new")
     there = {name: [str(place / file) for file in files] for name, files in labels.items()}
