@@ -120,8 +120,7 @@ def _task_page(name: str, card: Mapping[str, Any]) -> str:
     if citation := str(card.get("citation") or ""):
         lines += ["", "Cite", "----", "", ".. code-block:: bibtex", "", *(f"   {line}" for line in citation.strip().splitlines())]
     shown = name.replace("NAME", "Number")
-    group = f"--battery {card['group']} " if card.get("group") else ""
-    command = f"crosslens probe --encoder xlm-roberta-base {group}--tasks {shown} --data data --out runs/{shown}"
+    command = f"crosslens probe --encoder xlm-roberta-base --tasks {shown} --data data --out runs/{shown}"
     return "\n".join([*lines, "", "Measure it", "----------", "", ".. code-block:: bash", "", f"   {command}", ""])
 
 
