@@ -1,6 +1,7 @@
 """The data of a run of probes: tasks of the catalogue and of one's own, in the languages that are wanted."""
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ _TREEBANK = "en_ewt"
 _TRAINED = ("classify", "classify_pair", "tag", "span", "parse")  # other kinds of tasks train nothing
 _OF_TREEBANKS = ("tag", "span", "parse")
 _PAIRS = (".jsonl", ".tab")
+_TREEBANK_NAME = re.compile(r"[a-z]+_[a-z]\w*")  # fr_pud; a script is written with a capital
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,7 +139,7 @@ class _Reader:
             wanted = list(sources.test) or [train]
         else:
             wanted = there or [train]
-        found = [language for place, language in enumerate(wanted) if not any(same_language(language, o) for o in wanted[:place])]
+        found = _each_once(wanted)
         missing = [language for language in found if not any(same_language(language, other) for other in there)]
         if missing and there and (sources.train or sources.test):
             many = f"{len(there)} languages" if len(there) > 8 else ", ".join(there)
@@ -191,6 +193,18 @@ class _Reader:
             refuse(option, "one file, or three (train, dev, test)", f"{len(paths)} for {name}", "give one or three")
         self.data.note(paths)
         return paths
+
+
+def _each_once(languages: Sequence[str]) -> list[str]:
+    """Languages without those that stand there already, under whatever code; another treebank of one of them is refused."""
+    found: list[str] = []
+    for language in languages:
+        same = next((other for other in found if same_language(language, other)), None)
+        if same is None:
+            found.append(language)
+        elif language != same and _TREEBANK_NAME.fullmatch(language):
+            refuse("--test", "each language once", f"{language} beside {same}", "test a language's other treebank in a run of its own")
+    return found
 
 
 def _own_task(name: str, kind: str) -> Declared:

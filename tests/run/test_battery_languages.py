@@ -129,6 +129,7 @@ def test_the_terminal_and_the_page_show_a_row_for_each_language(run, capsys):
         (["--tasks", "wic", "--train", "fra"], "task wic: expected its data, got no items in fra (there are some in eng)"),
         (["--tasks", "language_id", "--train", "eng"], "task language_id: expected its data, got its labels are languages"),
         (["--tasks", "upos", "--test", "fra", "--treebank", "en_ewt"], "--treebank: expected it, or --train and --test"),
+        (["--tasks", "upos", "--test", "fra,fr_pud"], "--test: expected each language once, got fr_pud beside fra"),
         (["--tasks", "uposs"], "--tasks: expected tasks (wic, scws"),
     ],
 )

@@ -117,6 +117,8 @@ class _Joined:
             there = of == number
             mine = result if len(self.languages) == 1 else result.on(there)
             shared = shared_texts(texts, same, Parts(self.parts.train, self.parts.test[there], self.parts.dev))
+            if number:  # what dev and train share is said once
+                shared = dataclasses.replace(shared, counts=dataclasses.replace(shared.counts, dev_train=0))
             common = {**given.common, "source": self.languages[0].language, "target": one.language}
             for score in probe_scores(mine, common, name, one.details, shared, seeds):
                 if number == 0 or ((score.details or {}).get("part") == "test" and score.quantity not in _OF_TRAINING):
