@@ -1,7 +1,10 @@
 """A multilingual encoder that nobody trained, and parallel texts of the package's own corpus: enough to run a study in seconds."""
 
 import pytest
+from panels_drawn_once import drawn_once
 from tests_run_helpers import first_lines, other_encoder
+
+__all__ = ["drawn_once", "small_encoder", "texts"]
 
 
 @pytest.fixture(scope="session")

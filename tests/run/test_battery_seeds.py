@@ -137,13 +137,13 @@ def test_a_further_random_encoder_is_the_first_one_of_a_run_with_that_seed(batte
 
 
 def test_a_run_that_was_stopped_between_seeds_ends_in_the_same_bytes(battery, place, monkeypatch):
-    battery = dataclasses.replace(battery, only=("scws", "upos"), numbers={})
+    battery = dataclasses.replace(battery, only=("scws", "minimal_pairs"), numbers={})
     whole = run_battery(battery, place / "whole")
     measure, calls = probe_tasks.Task.measure_again, []
 
     def stopped(self, given):
         calls.append((self.name, given.seed))
-        if calls[-1] == ("upos", 1):
+        if calls[-1] == ("minimal_pairs", 1):
             raise KeyboardInterrupt
         return measure(self, given)
 
@@ -155,7 +155,7 @@ def test_a_run_that_was_stopped_between_seeds_ends_in_the_same_bytes(battery, pl
     )
     calls.clear()
     run_battery(battery, place / "again")
-    assert calls == [("upos", 1)]  # what was measured is not measured again
+    assert calls == [("minimal_pairs", 1)]  # what was measured is not measured again
     for name in ("scores.jsonl", "outcomes.parquet"):
         assert (whole / name).read_bytes() == (place / "again" / name).read_bytes()
 
