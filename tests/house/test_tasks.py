@@ -24,7 +24,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     ("minimal_pairs", "crosslens.run.probe_data"): "a kind of tasks",
     ("topic", "crosslens.recipes.prose"): "a directive of reStructuredText",
     **{("language_id", f"crosslens.run.{file}"): STUDY for file in ("measures", "study")},
-    **{("language_id", f"crosslens.report.{file}"): STUDY for file in ("figures", "folders.study", "pages.study")},
+    **{("language_id", f"crosslens.report.{file}"): STUDY for file in ("citations", "figures", "folders.study", "pages.study")},
     **{("language_id", f"crosslens.report.sections.{file}"): STUDY for file in ("language_id", "provenance")},
 }
 
