@@ -18,6 +18,7 @@ from crosslens.alignment.maps.procrustes import Procrustes
 from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.links import read_pharaoh
+from crosslens.asked import read_asked
 from crosslens.cli.stores import open_stores
 from crosslens.corpus import open_text, read_lines, read_text, read_tsv
 from crosslens.files import check_folder, read_json, write_json
@@ -239,6 +240,11 @@ READERS: dict[str, Reader] = {
         ("read_json",),
         _file("config.json", '{"kind": "study", "settings": {"a": [1, 2.5, null], "b": {"c": "d"}}}'),
         lambda f: (read_json(f / "config.json"), check_folder(f, "study", {"a": [1, 2.5, None], "b": {"c": "d"}})),
+    ),
+    "what was asked": Reader(
+        ("read_asked",),
+        _file("asked.toml", 'encoders = ["e"]\ntexts = {eng = "a.txt"}\nseed = 1\n'),
+        lambda f: read_asked(f / "asked.toml", "study"),
     ),
     "store": Reader(("open_stores",), _whole_store, _read_store),
     "half-written store": Reader(("read_blocks",), _half_store, _resume),

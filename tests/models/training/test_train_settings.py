@@ -59,7 +59,7 @@ def test_names_and_types_that_do_not_fit_are_refused(values, told):
 
 
 def test_missing_settings_are_named():
-    with pytest.raises(InputError, match="TrainRecipe: expected all required settings, got .*missing.*'sources'.*; add what is missing"):
+    with pytest.raises(InputError, match="TrainRecipe: expected all required settings, got .*missing.*'steps'.*; add what is missing"):
         from_dict(TrainRecipe, {"name": "x"})
 
 
