@@ -5,14 +5,16 @@
     run = cl.study("xlm-roberta-base", {"eng": "eng.txt", "fra": "fra.txt"}, "runs/eng-fra")
     run.figure("sentence_retrieval").savefig("retrieval.pdf")
 
-``dir(cl)`` names what there is, and ``help(cl.study)`` says what it does. Everything is imported when it is first named: this package
-by itself loads nothing heavy. The rooms have more than is named here: ``crosslens.alignment``, ``crosslens.probes``, ``crosslens.models``.
+``dir(cl)`` names what there is, and ``help(cl.study)`` says what it does. Everything is imported
+when it is first named: this package by itself loads nothing heavy. The rooms have more than is
+named here: ``crosslens.alignment``, ``crosslens.probes``, ``crosslens.models``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # for editors and type checkers; the same names are found by _FROM when they are asked for
+# for editors and type checkers; the same names are found by _FROM when they are asked for
+if TYPE_CHECKING:
     from crosslens import alignment, models, probes
     from crosslens.activations import Activations, join
     from crosslens.activations_memory import as_activations
@@ -33,7 +35,16 @@ if TYPE_CHECKING:  # for editors and type checkers; the same names are found by 
     from crosslens.front.spaces import align, compare
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
-    from crosslens.probes import LayerMix, LayerProbe, LayerRidge, LinearProbe, MLPProbe, StructuralProbe, probe_layers, stratified_parts
+    from crosslens.probes import (
+        LayerMix,
+        LayerProbe,
+        LayerRidge,
+        LinearProbe,
+        MLPProbe,
+        StructuralProbe,
+        probe_layers,
+        stratified_parts,
+    )
     from crosslens.readers.words import read_conllu, read_words, split_words
     from crosslens.score import Score
 
@@ -59,7 +70,16 @@ _FROM = {
     "front.spaces": ("align", "compare"),
     "models.extraction.extract": ("extract",),
     "models.saved.loading": ("load_encoder",),
-    "probes": ("LayerMix", "LayerProbe", "LayerRidge", "LinearProbe", "MLPProbe", "StructuralProbe", "probe_layers", "stratified_parts"),
+    "probes": (
+        "LayerMix",
+        "LayerProbe",
+        "LayerRidge",
+        "LinearProbe",
+        "MLPProbe",
+        "StructuralProbe",
+        "probe_layers",
+        "stratified_parts",
+    ),
     "readers.words": ("read_conllu", "read_words", "split_words"),
     "score": ("Score",),
 }
@@ -118,7 +138,9 @@ if not TYPE_CHECKING:  # a type checker that saw it would take any name for one 
         if name in _ROOMS:
             return import_module(f"crosslens.{name}")
         if name not in _WHERE:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}; dir({__name__}) says what it has")
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}; dir({__name__}) says what it has"
+            )
         found = globals()[name] = getattr(import_module(f"crosslens.{_WHERE[name]}"), name)
         return found
 

@@ -1,4 +1,5 @@
-"""Activations in memory: of a few sentences, or of anybody's arrays. They are read as stored ones are, and hold the same bits."""
+"""Activations in memory: of a few sentences, or of anybody's arrays. They are read as stored ones
+are, and hold the same bits."""
 
 import contextlib
 import functools
@@ -23,9 +24,16 @@ _REMEDY = "give out=FOLDER, which keeps them on disk; or fewer layers, or less t
 
 
 class _Held(Activations):
-    """Activations whose index and arrays are in memory; the index as the very bytes that the file would have."""
+    """Activations whose index and arrays are in memory; the index as the very bytes that the file
+    would have."""
 
-    def __init__(self, manifest: dict[str, Any], index: pa.Buffer, held: Mapping[str, np.ndarray], stops: Sequence[int]) -> None:
+    def __init__(
+        self,
+        manifest: dict[str, Any],
+        index: pa.Buffer,
+        held: Mapping[str, np.ndarray],
+        stops: Sequence[int],
+    ) -> None:
         self.folder = None
         self._describe(manifest)
         self._index, self._held, self._stops = index, held, stops
@@ -36,9 +44,15 @@ class _Held(Activations):
     def fingerprint(self) -> str:
         """A short name for what they are: that of a folder with equal rows and numbers."""
         bounds = list(zip([0, *self._stops[:-1]], self._stops, strict=True)) if self._stops else []
-        rows = [(stop, *(_digest(self._held[name][start:stop]) for name in self.arrays)) for start, stop in bounds]
+        rows = [
+            (stop, *(_digest(self._held[name][start:stop]) for name in self.arrays))
+            for start, stop in bounds
+        ]
         sums = np.array(rows, checksum_records(self.arrays)).tobytes()
-        marks = {"index_sha256": hashlib.sha256(self._index).hexdigest(), "checksums_sha256": hashlib.sha256(sums).hexdigest()}
+        marks = {
+            "index_sha256": hashlib.sha256(self._index).hexdigest(),
+            "checksums_sha256": hashlib.sha256(sums).hexdigest(),
+        }
         self.manifest |= marks
         return super().fingerprint
 
@@ -57,7 +71,8 @@ def _digest(rows: np.ndarray) -> bytes:
 
 
 class MemoryWriter(ActivationsWriter):
-    """Takes what an extraction gives into memory, by the steps by which :class:`ActivationsWriter` writes it to a folder.
+    """Takes what an extraction gives into memory, by the steps by which :class:`ActivationsWriter`
+    writes it to a folder.
 
     Parameters
     ----------
@@ -73,7 +88,9 @@ class MemoryWriter(ActivationsWriter):
     [[0.0, 1.0], [2.0, 3.0]]
     """
 
-    def __init__(self, settings: dict[str, Any], *, arrays: Sequence[str], d: int, dtype: str) -> None:
+    def __init__(
+        self, settings: dict[str, Any], *, arrays: Sequence[str], d: int, dtype: str
+    ) -> None:
         self._describe(settings, list(arrays), d, dtype)
         self.scratch = None
         self._index = pa.BufferOutputStream()
@@ -95,11 +112,13 @@ class MemoryWriter(ActivationsWriter):
 
     @contextlib.contextmanager
     def plan(self, schema: pa.Schema | None = None) -> Iterator[Plan]:
-        """Take the index's rows and the blocks' bounds; when the ``with`` ends, memory is taken for the arrays.
+        """Take the index's rows and the blocks' bounds; when the ``with`` ends, memory is taken for
+        the arrays.
 
         Raises
         ------
-        InputError: rows do not fit the columns, the last of them are in no block, or memory does not hold them.
+        InputError: rows do not fit the columns, the last of them are in no block, or memory does
+            not hold them.
         """
         plan = Plan(lambda: self._index, "memory", schema)
         yield plan
@@ -115,9 +134,13 @@ class MemoryWriter(ActivationsWriter):
 
     def index(self, columns: Sequence[str] | None = None) -> dict[str, list[Any]]:
         """The planned items' columns, or some of them, as lists of n values."""
-        return parquet.read_table(pa.BufferReader(self._index.getvalue()), columns=columns).to_pydict()
+        return parquet.read_table(
+            pa.BufferReader(self._index.getvalue()), columns=columns
+        ).to_pydict()
 
-    def _put(self, block: Block, rows: np.ndarray, states: Iterable[tuple[str, np.ndarray]]) -> None:
+    def _put(
+        self, block: Block, rows: np.ndarray, states: Iterable[tuple[str, np.ndarray]]
+    ) -> None:
         for name, numbers in states:
             self._states[name][block.start + rows] = numbers
 
@@ -143,10 +166,23 @@ class MemoryWriter(ActivationsWriter):
         InputError: blocks are missing.
         """
         if self.left or not self.planned:
-            refuse("finish", "all blocks written", f"{len(self.left)} of {len(self.blocks)} missing", "write them first")
-        sizes: dict[str, Any] = {"format": FORMAT, "n": self.n, "d": self.d, "dtype": self.dtype, "arrays": self.arrays}
+            refuse(
+                "finish",
+                "all blocks written",
+                f"{len(self.left)} of {len(self.blocks)} missing",
+                "write them first",
+            )
+        sizes: dict[str, Any] = {
+            "format": FORMAT,
+            "n": self.n,
+            "d": self.d,
+            "dtype": self.dtype,
+            "arrays": self.arrays,
+        }
         manifest = {**sizes, **more, "settings": self.settings}
-        return _Held(manifest, self._index.getvalue(), self._states, [block.stop for block in self.blocks])
+        return _Held(
+            manifest, self._index.getvalue(), self._states, [block.stop for block in self.blocks]
+        )
 
 
 def as_activations(
@@ -157,12 +193,14 @@ def as_activations(
     unit: str = "",
     encoder: str = "",
 ) -> Activations:
-    """Anybody's vectors as activations, in memory: for ``align``, ``compare`` and ``probe``, whoever computed them.
+    """Anybody's vectors as activations, in memory: for ``align``, ``compare`` and ``probe``,
+    whoever computed them.
 
     Parameters
     ----------
-    layers: one matrix of shape (n, d); or several, with numbers or counted from 0: row i of each is the same item. float16, bfloat16
-        and float32 stay as they are, other numbers become float32. Tensors will do. They are copied.
+    layers: one matrix of shape (n, d); or several, with numbers or counted from 0: row i of each is
+        the same item. float16, bfloat16 and float32 stay as they are, other numbers become float32.
+        Tensors will do. They are copied.
     language: of the items, an ISO 639-3 code; empty where it does not matter.
     ids: a name for each item, by which rows of two languages are paired; row numbers without it.
     unit: what an item is, "sentence" say.
@@ -170,7 +208,8 @@ def as_activations(
 
     Raises
     ------
-    InputError: no matrix, matrices of several shapes, numbers that float32 does not hold, or another number of ids than of rows.
+    InputError: no matrix, matrices of several shapes, numbers that float32 does not hold, or
+        another number of ids than of rows.
 
     >>> import numpy as np
     >>> from crosslens import as_activations
@@ -183,12 +222,22 @@ def as_activations(
     if language:
         check_name(language, "language")
     single = getattr(layers, "ndim", None) == 2
-    numbered = layers.items() if isinstance(layers, Mapping) else enumerate([layers] if single else layers)
+    numbered = (
+        layers.items() if isinstance(layers, Mapping) else enumerate([layers] if single else layers)
+    )
     found = {number: _matrix(rows, number) for number, rows in numbered}
-    kinds = {(rows.shape, rows.dtype.name if rows.dtype.name in DTYPES else "float32") for rows in found.values()}
+    kinds = {
+        (rows.shape, rows.dtype.name if rows.dtype.name in DTYPES else "float32")
+        for rows in found.values()
+    }
     if len(kinds) != 1:
         got = " and ".join(sorted(f"{shape} of {dtype}" for shape, dtype in kinds)) or "none"
-        refuse("layers", "matrices of one shape (n, d) and one type of numbers", got, "give one row per item in every layer")
+        refuse(
+            "layers",
+            "matrices of one shape (n, d) and one type of numbers",
+            got,
+            "give one row per item in every layer",
+        )
     (((n, d), dtype),) = kinds
     names = [str(row) for row in range(n)] if ids is None else list(ids)
     if len(names) != n:
@@ -209,9 +258,18 @@ def _matrix(value: Any, number: Any) -> np.ndarray:
         rows = as_array(value, f"layers[{number}]")
     except (ValueError, TypeError):  # no array at all
         rows = np.empty(0, object)
-    if rows.ndim != 2 or not (rows.dtype.kind in "fiub" or rows.dtype.name in DTYPES) or not rows.shape[1]:
+    if (
+        rows.ndim != 2
+        or not (rows.dtype.kind in "fiub" or rows.dtype.name in DTYPES)
+        or not rows.shape[1]
+    ):
         got = f"shape {rows.shape} of {rows.dtype}" if rows.size else type(value).__name__
         refuse(f"layers[{number}]", "a matrix of numbers of shape (n, d)", got, "one row per item")
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
-        refuse("layers", "numbers of layers from 0", quote(number), "count from 0, the embedding layer's output")
+        refuse(
+            "layers",
+            "numbers of layers from 0",
+            quote(number),
+            "count from 0, the embedding layer's output",
+        )
     return rows

@@ -1,6 +1,8 @@
-"""What a run was asked, as its ``config.json`` keeps it under ``asked``: enough to ask the same again, or of other texts.
+"""What a run was asked, as its ``config.json`` keeps it under ``asked``: enough to ask the same
+again, or of other texts.
 
-``settings``, beside it, says by names and fingerprints which folder may be resumed; ``asked`` says where things lay, and is not compared.
+``settings``, beside it, says by names and fingerprints which folder may be resumed; ``asked`` says
+where things lay, and is not compared.
 """
 
 import re
@@ -19,17 +21,23 @@ NEVER = frozenset({"trust_remote_code"})
 
 
 def asked_of(values: Mapping[str, Any], paths: Collection[str]) -> dict[str, Any]:
-    """What was asked as plain data: what was not given is left out, and the ``paths`` among the values are absolute.
+    """What was asked as plain data: what was not given is left out, and the ``paths`` among the
+    values are absolute.
 
     >>> asked_of({"texts": {"eng": "hf:some/set"}, "limit": None, "trust_remote_code": True}, ["texts"])
     {'texts': {'eng': 'hf:some/set'}}
     """
-    kept = {name: value for name, value in values.items() if name not in NEVER and value is not None and value not in ([], {}, ())}
+    kept = {
+        name: value
+        for name, value in values.items()
+        if name not in NEVER and value is not None and value not in ([], {}, ())
+    }
     return {name: absolute(value) if name in paths else value for name, value in kept.items()}
 
 
 def absolute(value: Any, beside: Path = Path()) -> Any:
-    """Paths, counted from the folder ``beside``, as absolute ones; what is no path there (the name of a model on the hub) stays.
+    """Paths, counted from the folder ``beside``, as absolute ones; what is no path there (the name
+    of a model on the hub) stays.
 
     >>> absolute({"eng": "no/such/file"}), absolute(["eng=/"])
     ({'eng': 'no/such/file'}, ['eng=/'])
@@ -51,7 +59,8 @@ def read_asked(path: str | Path, *kinds: str) -> tuple[dict[str, Any], Path]:
 
     Parameters
     ----------
-    path: the ``config.json`` of a run, or the run's folder; or a TOML or JSON file of options. kinds: of runs that will do.
+    path: the ``config.json`` of a run, or the run's folder; or a TOML or JSON file of options.
+        kinds: of runs that will do.
 
     Raises
     ------
@@ -65,7 +74,12 @@ def read_asked(path: str | Path, *kinds: str) -> tuple[dict[str, Any], Path]:
         try:
             return tomllib.loads(file.read_text(encoding="utf-8")), file.parent
         except (OSError, ValueError, RecursionError) as error:
-            refuse(str(file), "a TOML file", f"something else ({cut(str(error), 200)})", "repair the file")
+            refuse(
+                str(file),
+                "a TOML file",
+                f"something else ({cut(str(error), 200)})",
+                "repair the file",
+            )
     values = parse_json(file.read_bytes(), str(file), dict[str, Any], "repair the file", InputError)
     if not (isinstance(values.get("settings"), dict) and "kind" in values):
         return values, file.parent
@@ -73,5 +87,10 @@ def read_asked(path: str | Path, *kinds: str) -> tuple[dict[str, Any], Path]:
         got = f"one of `crosslens {cut(str(values['kind']))}`"
         refuse(str(file), f"a run of `crosslens {kinds[0]}`", got, "name another run")
     if not isinstance(values.get("asked"), dict):
-        refuse(str(file), "a run that says what it was asked", "one of an earlier version", "give the options themselves")
+        refuse(
+            str(file),
+            "a run that says what it was asked",
+            "one of an earlier version",
+            "give the options themselves",
+        )
     return values["asked"], file.parent

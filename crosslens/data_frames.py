@@ -17,5 +17,10 @@ def need_pandas() -> Any:
     try:
         import pandas
     except ImportError:
-        refuse("to_pandas", "the library of data frames", "none installed", "type: pip install 'crosslens[pandas]'")
+        refuse(
+            "to_pandas",
+            "the library of data frames",
+            "none installed",
+            "type: pip install 'crosslens[pandas]'",
+        )
     return pandas

@@ -1,6 +1,7 @@
 """Languages: their codes and names, in one table.
 
-Data sets call a language ``en``, ``eng`` or ``eng_Latn``, and Chinese ``zh``, ``zho`` or ``cmn``. Here each of these finds the others.
+Data sets call a language ``en``, ``eng`` or ``eng_Latn``, and Chinese ``zh``, ``zho`` or ``cmn``.
+Here each of these finds the others.
 """
 
 __all__ = ["NAMES", "code_of", "same_language", "short_codes"]
@@ -56,7 +57,8 @@ _SHORT = {three: two for two, three in _LONG.items()}
 
 
 def code_of(code: str) -> str:
-    """The three letters (ISO 639-3) of a language that is called by two, or with a script or the like behind it.
+    """The three letters (ISO 639-3) of a language that is called by two, or with a script or the
+    like behind it.
 
     What the table does not have stays as it is.
 
@@ -68,7 +70,8 @@ def code_of(code: str) -> str:
 
 
 def same_language(one: str, other: str) -> bool:
-    """Whether two codes name one language; a code of a group of languages names the one that is usually meant.
+    """Whether two codes name one language; a code of a group of languages names the one that is
+    usually meant.
 
     >>> same_language("zh", "zho_Hans"), same_language("sw", "swh"), same_language("hin", "urd")
     (True, True, False)
@@ -78,7 +81,8 @@ def same_language(one: str, other: str) -> bool:
 
 
 def short_codes(code: str) -> list[str]:
-    """The two-letter codes under which texts of a language are found, the closest first; none where the table has none.
+    """The two-letter codes under which texts of a language are found, the closest first; none where
+    the table has none.
 
     Parameters
     ----------

@@ -26,7 +26,9 @@ def one_line(result: Any) -> str:
     >>> Found(2 / 3, 3, (0.2077, 0.9385), np.array([True, True, False]))
     Found(share=0.6667, n=3, interval=(0.2077, 0.9385), right=bool[3])
     """
-    told = (f"{field.name}={_told(getattr(result, field.name))}" for field in dataclasses.fields(result))
+    told = (
+        f"{field.name}={_told(getattr(result, field.name))}" for field in dataclasses.fields(result)
+    )
     return f"{type(result).__name__}({', '.join(told)})"
 
 
@@ -40,6 +42,10 @@ def _told(value: Any) -> str:
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
     if dataclasses.is_dataclass(value):
         return f"{type(value).__name__}(…)"
-    if isinstance(value, (tuple, list, Mapping)) or isinstance(value, Sized) and not isinstance(value, (str, bytes)):
+    if (
+        isinstance(value, (tuple, list, Mapping))
+        or isinstance(value, Sized)
+        and not isinstance(value, (str, bytes))
+    ):
         return f"{type(value).__name__} of {len(value)}"
     return " ".join(quote(value, 60).split())

@@ -68,7 +68,8 @@ def choose(
 
 
 def improves(loss: float, best: float) -> bool:
-    """Whether a checkpoint's loss (lower is better) makes it the best; an equal one, or NaN, does not.
+    """Whether a checkpoint's loss (lower is better) makes it the best; an equal one, or NaN, does
+    not.
 
     >>> improves(2.0, math.inf), improves(2.0, 2.0), improves(math.nan, 2.0)
     (True, False, False)
@@ -78,7 +79,8 @@ def improves(loss: float, best: float) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Best:
-    """A layer, its mean over languages or pairs, the measurements there, and how many layers were compared.
+    """A layer, its mean over languages or pairs, the measurements there, and how many layers were
+    compared.
 
     ``on_train`` is the mean on the training part that it was chosen by; None where it was chosen
     by ``mean`` itself, which then is somewhat too high.
@@ -105,7 +107,9 @@ def at_layer(curves: Iterable[Mapping[int, Score]], layer: int) -> Best | None:
     return best_layer({layer: curve[layer]} for curve in curves if layer in curve)
 
 
-def chosen_layer(held_out: Iterable[Mapping[int, Score]], train: Iterable[Mapping[int, Score]]) -> Best | None:
+def chosen_layer(
+    held_out: Iterable[Mapping[int, Score]], train: Iterable[Mapping[int, Score]]
+) -> Best | None:
     """The layer that is best on the training part, with its measurements on the held-out part.
 
     A layer that is chosen on the very items that it is judged by looks better than it is. Runs
@@ -126,13 +130,19 @@ def chosen_layer(held_out: Iterable[Mapping[int, Score]], train: Iterable[Mappin
     0
     """
     layers = _comparable(held_out)
-    on_train = _comparable({layer: score for layer, score in curve.items() if layer in layers} for curve in train)
+    on_train = _comparable(
+        {layer: score for layer, score in curve.items() if layer in layers} for curve in train
+    )
     means = {layer: _mean(scores) for layer, scores in layers.items()}
-    found = choose(layers, means.__getitem__, lambda layer: _mean(on_train.get(layer, ())), layer=int)
+    found = choose(
+        layers, means.__getitem__, lambda layer: _mean(on_train.get(layer, ())), layer=int
+    )
     if found is None:
         return None
     layer = found.item
-    return Best(layer, means[layer], layers[layer], found.of, found.value if found.elsewhere else None)
+    return Best(
+        layer, means[layer], layers[layer], found.of, found.value if found.elsewhere else None
+    )
 
 
 def _mean(scores: Iterable[Score]) -> float:

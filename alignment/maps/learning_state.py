@@ -1,4 +1,5 @@
-"""How far self-learning has come, in a file: after kill -9 it goes on from there, and ends with the same bits."""
+"""How far self-learning has come, in a file: after kill -9 it goes on from there, and ends with the
+same bits."""
 
 import dataclasses
 import hashlib
@@ -35,9 +36,11 @@ class LearningState:
 
     Attributes
     ----------
-    pairs: shape (p, 2), the dictionary that the next map is fitted to. order_x, order_y: the words as the next iteration groups them.
+    pairs: shape (p, 2), the dictionary that the next map is fitted to. order_x, order_y: the words
+        as the next iteration groups them.
     random: draws which candidates stay.
-    objectives, keeps: a number per iteration. best: the objective to beat. stage: how often the keep probability was
+    objectives, keeps: a number per iteration. best: the objective to beat. stage: how often the
+        keep probability was
         raised. stale: iterations of this stage without gain.
     """
 
@@ -66,8 +69,16 @@ class StateFile:
 
     def __init__(self, path: str | Path | None, settings: Mapping[str, Any]) -> None:
         self.path, self.settings = None if path is None else Path(path), dict(settings)
-        if self.path and not (self.path.parent.is_dir() and os.access(self.path.parent, os.W_OK | os.X_OK)):
-            refuse("state", "a file in a folder that can be written to", str(self.path), "make the folder, or choose another", OutputError)
+        if self.path and not (
+            self.path.parent.is_dir() and os.access(self.path.parent, os.W_OK | os.X_OK)
+        ):
+            refuse(
+                "state",
+                "a file in a folder that can be written to",
+                str(self.path),
+                "make the folder, or choose another",
+                OutputError,
+            )
         self._written = time.monotonic()
 
     def read(self, fresh: LearningState) -> LearningState:
@@ -75,7 +86,8 @@ class StateFile:
 
         Raises
         ------
-        OutputError: the file is of other data or settings. StoreError: it is damaged or something else.
+        OutputError: the file is of other data or settings. StoreError: it is damaged or something
+            else.
         """
         if self.path is None or not self.path.exists():
             return fresh
@@ -86,7 +98,13 @@ class StateFile:
                 raise KeyError(facts["class"])
             check_axes(arrays, _AXES)
         except (KeyError, ValueError) as error:
-            refuse("state", f"a file written by {_WRITER}", f"{self.path} ({cut(str(error), 200)})", remedy, StoreError)
+            refuse(
+                "state",
+                f"a file written by {_WRITER}",
+                f"{self.path} ({cut(str(error), 200)})",
+                remedy,
+                StoreError,
+            )
         told: _Facts = check_shape(facts, f"state {self.path}", _Facts, remedy)
         again = "choose another file, or repeat the data and settings of this one"
         same_settings(f"state {self.path}", told["settings"], self.settings, again)
@@ -95,8 +113,16 @@ class StateFile:
                 raise ValueError("words that are not those of the data")
             fresh.random.bit_generator.state = told["random"]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            refuse("state", f"a file written by {_WRITER}", f"{self.path} ({cut(str(error), 200)})", remedy, StoreError)
-        fresh.pairs, fresh.order_x, fresh.order_y = (arrays[name] for name in ("pairs", "order_x", "order_y"))
+            refuse(
+                "state",
+                f"a file written by {_WRITER}",
+                f"{self.path} ({cut(str(error), 200)})",
+                remedy,
+                StoreError,
+            )
+        fresh.pairs, fresh.order_x, fresh.order_y = (
+            arrays[name] for name in ("pairs", "order_x", "order_y")
+        )
         fresh.objectives, fresh.keeps = arrays["objectives"].tolist(), arrays["keeps"].tolist()
         fresh.best, fresh.stage, fresh.stale = told["best"], told["stage"], told["stale"]
         return fresh
@@ -111,19 +137,34 @@ class StateFile:
         if self.path is None or not last and time.monotonic() - self._written < _EVERY:
             return
         arrays = {name: np.ascontiguousarray(getattr(state, name)) for name in _AXES}
-        facts = {"class": LearningState.__name__, "settings": self.settings, "random": state.random.bit_generator.state}
-        write_tensors(self.path, arrays, facts | {"best": state.best, "stage": state.stage, "stale": state.stale})
+        facts = {
+            "class": LearningState.__name__,
+            "settings": self.settings,
+            "random": state.random.bit_generator.state,
+        }
+        write_tensors(
+            self.path,
+            arrays,
+            facts | {"best": state.best, "stage": state.stage, "stale": state.stale},
+        )
         self._written = time.monotonic()
 
 
 def _fit(arrays: Mapping[str, np.ndarray], fresh: LearningState) -> bool:
-    """Whether the words that a state names are those of the two vocabularies, each once in the order."""
-    if not all(arrays[name].dtype.kind in "iu" for name in ("pairs", "order_x", "order_y")) or not len(arrays["pairs"]):
+    """Whether the words that a state names are those of the two vocabularies, each once in the
+    order."""
+    if not all(
+        arrays[name].dtype.kind in "iu" for name in ("pairs", "order_x", "order_y")
+    ) or not len(arrays["pairs"]):
         return False
     for side, name in enumerate(("order_x", "order_y")):
         order, here, pairs = arrays[name], getattr(fresh, name), arrays["pairs"][:, side]
         most = max(len(here), int(fresh.pairs[:, side].max()) + 1)
-        if not np.array_equal(np.sort(order), np.sort(here)) or pairs.min() < 0 or pairs.max() >= most:
+        if (
+            not np.array_equal(np.sort(order), np.sort(here))
+            or pairs.min() < 0
+            or pairs.max() >= most
+        ):
             return False
     return True
 

@@ -1,4 +1,5 @@
-"""Linear maps from one vector space to another without any constraint on their shape: least squares and ridge."""
+"""Linear maps from one vector space to another without any constraint on their shape: least squares
+and ridge."""
 
 import numpy as np
 import scipy.linalg
@@ -60,7 +61,9 @@ class LeastSquares(CentredMap):
     _matrix = "matrix_"
     _learnt = ("matrix_", "mean_x_", "mean_y_", "rank_", "residual_", "n_features_in_")
 
-    def __init__(self, penalty: float | int = 0.0, centre: bool = True, normalise: bool = False) -> None:
+    def __init__(
+        self, penalty: float | int = 0.0, centre: bool = True, normalise: bool = False
+    ) -> None:
         self.penalty = penalty
         self.centre = centre
         self.normalise = normalise
@@ -91,15 +94,30 @@ class LeastSquares(CentredMap):
             if self.centre:
                 check_varies(side, name)
             elif not side.any():
-                refuse(name, "rows that are not all zero", f"{len(side)} row(s) of zeros", "give other pairs; there is nothing to learn")
+                refuse(
+                    name,
+                    "rows that are not all zero",
+                    f"{len(side)} row(s) of zeros",
+                    "give other pairs; there is nothing to learn",
+                )
         mean_x, mean_y = self._mean(X, "X"), self._mean(Y, "Y")
-        exact = [side.mean(axis=0, dtype=np.float64) if self.centre else mean for side, mean in ((X, mean_x), (Y, mean_y))]
+        exact = [
+            side.mean(axis=0, dtype=np.float64) if self.centre else mean
+            for side, mean in ((X, mean_x), (Y, mean_y))
+        ]
         x, y = triangular_factor(X, Y, exact[0], exact[1], ("X", "Y"))
-        sizes = np.hypot(scipy.linalg.norm(x, axis=0), np.sqrt(len(X)) * np.abs(exact[0].astype(np.float64)))
+        sizes = np.hypot(
+            scipy.linalg.norm(x, axis=0), np.sqrt(len(X)) * np.abs(exact[0].astype(np.float64))
+        )
         matrix, rank = _solve(x, y, float(self.penalty), sizes, len(X), X.dtype)
         precision = np.result_type(X, Y)
         if not np.abs(matrix).max() <= np.finfo(precision).max:
-            refuse("X", f"a map to Y whose entries fit in {precision}", "an overflow", "bring X and Y to similar lengths")
+            refuse(
+                "X",
+                f"a map to Y whose entries fit in {precision}",
+                "an overflow",
+                "bring X and Y to similar lengths",
+            )
         self.matrix_ = matrix.astype(precision)
         self.mean_x_, self.mean_y_ = mean_x, mean_y
         self.rank_ = rank
@@ -108,7 +126,8 @@ class LeastSquares(CentredMap):
         return self
 
     def inverse_transform(self, Y: ArrayLike) -> Float[np.ndarray, "n d"]:
-        """Map rows of Y's space into X's by the pseudo-inverse: ``(Y - mean_y_) @ pinv(matrix_) + mean_x_``.
+        """Map rows of Y's space into X's by the pseudo-inverse: ``(Y - mean_y_) @ pinv(matrix_) +
+        mean_x_``.
 
         Of all vectors that :meth:`transform` brings nearest to Y, the one nearest to
         ``mean_x_``. It undoes :meth:`transform` when ``matrix_`` has rank d (not with
@@ -131,8 +150,17 @@ class LeastSquares(CentredMap):
         return (Y - self.mean_y_.astype(Y.dtype)) @ back + self.mean_x_.astype(Y.dtype)
 
     def _check_penalty(self) -> None:
-        if isinstance(self.penalty, bool) or not isinstance(self.penalty, (int, float, np.number)) or not 0 <= self.penalty < np.inf:
-            refuse("penalty", "a finite number, 0 or above", repr(self.penalty), "0 is plain least squares; more is stricter")
+        if (
+            isinstance(self.penalty, bool)
+            or not isinstance(self.penalty, (int, float, np.number))
+            or not 0 <= self.penalty < np.inf
+        ):
+            refuse(
+                "penalty",
+                "a finite number, 0 or above",
+                repr(self.penalty),
+                "0 is plain least squares; more is stricter",
+            )
 
 
 def triangular_factor(
@@ -142,11 +170,12 @@ def triangular_factor(
     mean_y: Float[np.ndarray, " e"],
     names: tuple[str, str],
 ) -> tuple[Float[np.ndarray, "r d"], Float[np.ndarray, "r e"]]:
-    """Two small matrices with the inner products of the centred ``x`` and ``y``, whatever the number of rows.
+    """Two small matrices with the inner products of the centred ``x`` and ``y``, whatever the
+    number of rows.
 
-    With ``[x - mean_x, y - mean_y] = Q [A, B]``, Q having orthonormal columns, ``A`` and ``B`` stand for the
-    two sides in every least-squares problem: ``AᵀA``, ``AᵀB`` and ``BᵀB`` are those of
-    the rows, but never computed, so no precision is lost to squaring.
+    With ``[x - mean_x, y - mean_y] = Q [A, B]``, Q having orthonormal columns, ``A`` and ``B``
+    stand for the two sides in every least-squares problem: ``AᵀA``, ``AᵀB`` and ``BᵀB`` are those
+    of the rows, but never computed, so no precision is lost to squaring.
 
     Parameters
     ----------
@@ -178,32 +207,45 @@ def triangular_factor(
     for side, name in zip(sides, names, strict=True):
         largest = np.abs(side).max()
         if not (largest == 0 or _SMALLEST < largest < 1 / _SMALLEST):
-            refuse(name, f"values whose squares fit in float64 ({_SMALLEST:g} to {1 / _SMALLEST:g})", f"{largest:.1e}", f"rescale {name}")
+            refuse(
+                name,
+                f"values whose squares fit in float64 ({_SMALLEST:g} to {1 / _SMALLEST:g})",
+                f"{largest:.1e}",
+                f"rescale {name}",
+            )
     return sides
 
 
 def above_rounding(
-    values: Float[np.ndarray, " r"], right: Float[np.ndarray, "r d"], sizes: Float[np.ndarray, " d"], n: int, dtype: np.dtype
+    values: Float[np.ndarray, " r"],
+    right: Float[np.ndarray, "r d"],
+    sizes: Float[np.ndarray, " d"],
+    n: int,
+    dtype: np.dtype,
 ) -> Bool[np.ndarray, " r"]:
     """Which singular values are more than what rounding of the entries makes of nothing.
 
-    Every entry is rounded by itself, so the error along a direction v is ``||sizes v||`` times some share of eps, whatever other
-    columns are like and however many rows there are; of all directions without any variance together the largest has
-    ``1 + sqrt(d / n)`` of it.
+    Every entry is rounded by itself, so the error along a direction v is ``||sizes v||`` times some
+    share of eps, whatever other columns are like and however many rows there are; of all directions
+    without any variance together the largest has ``1 + sqrt(d / n)`` of it.
 
     Parameters
     ----------
     values, right: of the singular value decomposition, the right vectors as rows.
-    sizes: length of each column as it was rounded, its mean included. n: rows. dtype: what the entries were rounded to.
+    sizes: length of each column as it was rounded, its mean included. n: rows. dtype: what the
+        entries were rounded to.
 
     >>> above_rounding(np.array([2.0, 1e-3]), np.eye(2), np.array([2.0, 1e-3]), 9, np.dtype(np.float32)).tolist()
     [True, True]
     """
-    return values > 4 * float(np.finfo(dtype).eps) * (1 + np.sqrt(len(sizes) / n)) * np.linalg.norm(right * sizes, axis=1)
+    return values > 4 * float(np.finfo(dtype).eps) * (1 + np.sqrt(len(sizes) / n)) * np.linalg.norm(
+        right * sizes, axis=1
+    )
 
 
 def pseudo_inverse(matrix: Float[np.ndarray, "d e"], dtype: np.dtype) -> Float[np.ndarray, "e d"]:
-    """The Moore-Penrose inverse; singular values that rounding of ``matrix`` may have made count as zero.
+    """The Moore-Penrose inverse; singular values that rounding of ``matrix`` may have made count as
+    zero.
 
     Parameters
     ----------
@@ -226,14 +268,25 @@ def pseudo_inverse(matrix: Float[np.ndarray, "d e"], dtype: np.dtype) -> Float[n
     kept = above_rounding(values, right, np.linalg.norm(exact, axis=0), len(matrix), matrix.dtype)
     inverse = right[kept].T / values[kept] @ left[:, kept].T
     if not np.abs(inverse).max() <= np.finfo(dtype).max:
-        refuse("fit", f"a map whose inverse fits in {dtype}", "an overflow", "bring both sides of the pairs to similar lengths")
+        refuse(
+            "fit",
+            f"a map whose inverse fits in {dtype}",
+            "an overflow",
+            "bring both sides of the pairs to similar lengths",
+        )
     return inverse.astype(dtype)
 
 
 def _solve(
-    x: Float[np.ndarray, "r d"], y: Float[np.ndarray, "r e"], penalty: float, sizes: Float[np.ndarray, " d"], n: int, dtype: np.dtype
+    x: Float[np.ndarray, "r d"],
+    y: Float[np.ndarray, "r e"],
+    penalty: float,
+    sizes: Float[np.ndarray, " d"],
+    n: int,
+    dtype: np.dtype,
 ) -> tuple[Float[np.ndarray, "d e"], int]:
-    """The map, by the singular value decomposition of ``x``, and the number of directions above rounding."""
+    """The map, by the singular value decomposition of ``x``, and the number of directions above
+    rounding."""
     try:
         left, values, right = np.linalg.svd(x, full_matrices=False)
     except np.linalg.LinAlgError as error:
@@ -241,8 +294,14 @@ def _solve(
     varies = above_rounding(values, right, sizes, n, dtype)
     rank = int(varies.sum())
     if not rank:
-        refuse("X", "rows that differ by more than rounding", "differences lost beside the mean", "give other items, or vectors in float64")
+        refuse(
+            "X",
+            "rows that differ by more than rounding",
+            "differences lost beside the mean",
+            "give other items, or vectors in float64",
+        )
     kept = values > 0 if penalty else varies
-    with np.errstate(over="ignore"):  # a direction that the penalty swamps gets 0, and a map too large is refused by the caller
+    # a direction that the penalty swamps gets 0, and a map too large is refused by the caller
+    with np.errstate(over="ignore"):
         gains = 1 / (values[kept] + penalty / values[kept])
         return right[kept].T @ (gains[:, None] * (left[:, kept].T @ y)), rank

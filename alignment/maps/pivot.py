@@ -1,4 +1,5 @@
-"""Several languages in one space: each mapped onto the same pivot by a dictionary of its own, in one call."""
+"""Several languages in one space: each mapped onto the same pivot by a dictionary of its own, in
+one call."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,7 +22,10 @@ from crosslens.one_line import one_line
 
 __all__ = ["PivotMaps", "map_to_pivot"]
 
-_KINDS: dict[str, type[Procrustes] | type[LeastSquares]] = {"LeastSquares": LeastSquares, "Procrustes": Procrustes}
+_KINDS: dict[str, type[Procrustes] | type[LeastSquares]] = {
+    "LeastSquares": LeastSquares,
+    "Procrustes": Procrustes,
+}
 
 
 class _Facts(TypedDict):
@@ -60,13 +64,15 @@ class PivotMaps:
 
         Raises
         ------
-        InputError: no map for this language; not finite; or another number of columns than in its training.
+        InputError: no map for this language; not finite; or another number of columns than in its
+            training.
         """
         aligner = self._aligner(language)
         return self._own(X, "X") if aligner is None else aligner.transform(X)
 
     def inverse_transform(self, language: str, Y: ArrayLike) -> Float[np.ndarray, "n d"]:
-        """Map rows of the pivot's space into a language's, by the ``inverse_transform`` of its aligner.
+        """Map rows of the pivot's space into a language's, by the ``inverse_transform`` of its
+        aligner.
 
         After ``transform(other, X)`` this leads from one language to another through the pivot.
 
@@ -94,9 +100,15 @@ class PivotMaps:
         OutputError: the place cannot be written to.
         """
         packed = {language: pack(aligner) for language, aligner in self.aligners.items()}
-        tensors = {f"{language}/{name}": value for language, (arrays, _) in packed.items() for name, value in arrays.items()}
+        tensors = {
+            f"{language}/{name}": value
+            for language, (arrays, _) in packed.items()
+            for name, value in arrays.items()
+        }
         languages = {language: facts for language, (_, facts) in packed.items()}
-        write_tensors(path, tensors, {"class": "PivotMaps", "pivot": self.pivot, "languages": languages})
+        write_tensors(
+            path, tensors, {"class": "PivotMaps", "pivot": self.pivot, "languages": languages}
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> "PivotMaps":
@@ -115,18 +127,33 @@ class PivotMaps:
                 raise KeyError(facts["class"])
             aligners = {}
             for language, told in facts["languages"].items():
-                own = {name.removeprefix(f"{language}/"): value for name, value in tensors.items() if name.startswith(f"{language}/")}
+                own = {
+                    name.removeprefix(f"{language}/"): value
+                    for name, value in tensors.items()
+                    if name.startswith(f"{language}/")
+                }
                 aligners[language] = unpack(_KINDS[told["class"]], own, told)
             if len({len(aligner.mean_y_) for aligner in aligners.values()}) > 1:
                 raise ValueError("maps into different spaces")
             return cls(facts["pivot"], aligners)
         except (KeyError, TypeError, ValueError) as error:
-            refuse("path", f"a file written by {writer}", f"{path} ({cut(str(error), 200)})", "fit and save the maps again", StoreError)
+            refuse(
+                "path",
+                f"a file written by {writer}",
+                f"{path} ({cut(str(error), 200)})",
+                "fit and save the maps again",
+                StoreError,
+            )
 
     def _aligner(self, language: str) -> Procrustes | LeastSquares | None:
         if language != self.pivot and language not in self.aligners:
             known = ", ".join(sorted([self.pivot, *self.aligners]))
-            refuse("language", f"one of {known}", repr(language), "map this language together with the others")
+            refuse(
+                "language",
+                f"one of {known}",
+                repr(language),
+                "map this language together with the others",
+            )
         return self.aligners.get(language)
 
     def _own(self, rows: ArrayLike, name: str) -> np.ndarray:
@@ -135,7 +162,10 @@ class PivotMaps:
 
 
 def map_to_pivot(
-    vectors: Mapping[str, ArrayLike], pivot: str, pairs: Mapping[str, ArrayLike], aligner: Procrustes | LeastSquares | None = None
+    vectors: Mapping[str, ArrayLike],
+    pivot: str,
+    pairs: Mapping[str, ArrayLike],
+    aligner: Procrustes | LeastSquares | None = None,
 ) -> PivotMaps:
     """Learn a map from every language into the pivot's space, each from its own dictionary.
 
@@ -143,8 +173,8 @@ def map_to_pivot(
     ----------
     vectors: language -> shape (n, d), n differing between languages; the pivot is one of them.
     pivot: the language whose space all others are mapped into.
-    pairs: every other language -> shape (p, 2), whole numbers; (i, j) says that row i of the language
-        corresponds to row j of the pivot. Dictionaries may differ in length and in the
+    pairs: every other language -> shape (p, 2), whole numbers; (i, j) says that row i of the
+        language corresponds to row j of the pivot. Dictionaries may differ in length and in the
         pivot's rows; a pair given twice counts twice.
     aligner: how to map, copied for each language; None is ``Procrustes()``.
 
@@ -154,8 +184,8 @@ def map_to_pivot(
 
     Raises
     ------
-    InputError: no pivot or nothing but the pivot among ``vectors``, languages without pairs or the other way
-        round, an empty dictionary, a row that is not there, or what the aligner's ``fit``
+    InputError: no pivot or nothing but the pivot among ``vectors``, languages without pairs or the
+        other way round, an empty dictionary, a row that is not there, or what the aligner's ``fit``
         refuses, under the name of the language.
 
     Notes
@@ -174,20 +204,41 @@ def map_to_pivot(
     True
     """
     if aligner is not None and type(aligner) not in _KINDS.values():
-        refuse("aligner", "a Procrustes or a LeastSquares", type(aligner).__name__, "only these map into the pivot's own space")
-    matrices = {language: check_matrix(rows, f"vectors['{language}']") for language, rows in vectors.items()}
+        refuse(
+            "aligner",
+            "a Procrustes or a LeastSquares",
+            type(aligner).__name__,
+            "only these map into the pivot's own space",
+        )
+    matrices = {
+        language: check_matrix(rows, f"vectors['{language}']") for language, rows in vectors.items()
+    }
     if pivot not in matrices or len(matrices) < 2:
         there = ", ".join(sorted(matrices)) or "none"
-        refuse("vectors", f"vectors of {pivot} and of at least one other language", there, "give the pivot's vectors and those to map")
+        refuse(
+            "vectors",
+            f"vectors of {pivot} and of at least one other language",
+            there,
+            "give the pivot's vectors and those to map",
+        )
     if pairs.keys() != matrices.keys() - {pivot}:
         alone = ", ".join(sorted(pairs.keys() ^ (matrices.keys() - {pivot})))
-        refuse("pairs", f"the languages of vectors without {pivot}", f"{alone} in only one of the two", "give each language its dictionary")
+        refuse(
+            "pairs",
+            f"the languages of vectors without {pivot}",
+            f"{alone} in only one of the two",
+            "give each language its dictionary",
+        )
     aligners = {}
     for language, listed in pairs.items():
         sides = "the language", "the pivot"
-        rows = check_pairs(listed, len(matrices[language]), len(matrices[pivot]), f"pairs['{language}']", sides)
+        rows = check_pairs(
+            listed, len(matrices[language]), len(matrices[pivot]), f"pairs['{language}']", sides
+        )
         try:
-            aligners[language] = clone(aligner or Procrustes()).fit(matrices[language][rows[:, 0]], matrices[pivot][rows[:, 1]])
+            aligners[language] = clone(aligner or Procrustes()).fit(
+                matrices[language][rows[:, 0]], matrices[pivot][rows[:, 1]]
+            )
         except InputError as error:
             raise InputError(f"{language} (X) to {pivot} (Y): {error}") from None
     return PivotMaps(pivot, aligners)

@@ -1,4 +1,5 @@
-"""The best rotation of one vector space onto another (Schönemann 1966), as a function and as an aligner.
+"""The best rotation of one vector space onto another (Schönemann 1966), as a function and as an
+aligner.
 
 :func:`orthogonal_procrustes` is the mathematics; :class:`Procrustes` adds what is
 learnt once and replayed on new vectors (length, means), and can be saved.
@@ -18,7 +19,8 @@ from crosslens.errors import quote, refuse
 __all__ = ["Procrustes", "check_same_width", "orthogonal_procrustes"]
 
 _BLOCK = 4096  # rows multiplied at a time
-_SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # tried by cross-validation; 100 is nearly no rotation
+# tried by cross-validation; 100 is nearly no rotation
+_SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _FOLDS = 3
 
 
@@ -30,7 +32,9 @@ class _Solution:
     rank: int
 
 
-def orthogonal_procrustes(x: ArrayLike, y: ArrayLike, *, rotation_only: bool = False) -> Float[np.ndarray, "d d"]:
+def orthogonal_procrustes(
+    x: ArrayLike, y: ArrayLike, *, rotation_only: bool = False
+) -> Float[np.ndarray, "d d"]:
     """The orthogonal matrix that brings ``x`` closest to ``y``.
 
     ``W = argmin ||x W - y||_F`` over ``WᵀW = I``; with the singular value
@@ -69,10 +73,14 @@ def orthogonal_procrustes(x: ArrayLike, y: ArrayLike, *, rotation_only: bool = F
     np.True_
     """
     x, y = check_same_width(x, y, ("x", "y"))
-    return _solve(_cross(x, y, ("x", "y"), False), ("x", "y"), rotation_only).rotation.astype(np.result_type(x, y))
+    return _solve(_cross(x, y, ("x", "y"), False), ("x", "y"), rotation_only).rotation.astype(
+        np.result_type(x, y)
+    )
 
 
-def check_same_width(x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
+def check_same_width(
+    x: ArrayLike, y: ArrayLike, names: tuple[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return both as matrices of pairs if they have equally many rows, and equally many columns.
 
     Raises
@@ -94,23 +102,40 @@ def check_same_width(x: ArrayLike, y: ArrayLike, names: tuple[str, str]) -> tupl
     return x, y
 
 
-def _cross(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tuple[str, str], centre: bool) -> Float[np.ndarray, "d d"]:
+def _cross(
+    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tuple[str, str], centre: bool
+) -> Float[np.ndarray, "d d"]:
     """The cross-product in float64; what rounding of the means has left of them is taken off.
 
-    Products of float32 would bury directions in which each side varies a thousandth as much as in others.
+    Products of float32 would bury directions in which each side varies a thousandth as much as in
+    others.
     """
     cross = np.zeros((x.shape[1], x.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, by name
         for start in range(0, len(x), _BLOCK):
-            cross += x[start : start + _BLOCK].astype(np.float64).T @ y[start : start + _BLOCK].astype(np.float64)
+            cross += x[start : start + _BLOCK].astype(np.float64).T @ y[
+                start : start + _BLOCK
+            ].astype(np.float64)
         if centre:
-            cross -= np.outer(x.sum(axis=0, dtype=np.float64), y.sum(axis=0, dtype=np.float64)) / len(x)
+            cross -= np.outer(
+                x.sum(axis=0, dtype=np.float64), y.sum(axis=0, dtype=np.float64)
+            ) / len(x)
     if not np.isfinite(cross).all():
-        refuse(names[0], f"values whose products with {names[1]} fit in float64", "an overflow", "scale both sides down")
+        refuse(
+            names[0],
+            f"values whose products with {names[1]} fit in float64",
+            "an overflow",
+            "scale both sides down",
+        )
     return cross
 
 
-def _solve(cross: Float[np.ndarray, "d d"], names: tuple[str, str], rotation_only: bool, shrinkage: float = 0.0) -> _Solution:
+def _solve(
+    cross: Float[np.ndarray, "d d"],
+    names: tuple[str, str],
+    rotation_only: bool,
+    shrinkage: float = 0.0,
+) -> _Solution:
     """Rotation and rank, in float64."""
     if not cross.any():
         refuse(
@@ -133,28 +158,42 @@ def _rotation(
     try:
         left, values, right = np.linalg.svd(cross)
     except np.linalg.LinAlgError as error:
-        refuse(names[0], "a cross-product with a singular value decomposition", str(error), f"rescale {names[0]} and {names[1]}")
+        refuse(
+            names[0],
+            "a cross-product with a singular value decomposition",
+            str(error),
+            f"rescale {names[0]} and {names[1]}",
+        )
     if rotation_only and np.linalg.slogdet(left @ right)[0] < 0:
         left[:, -1] *= -1
     return left @ right, values
 
 
-def _shrunk(cross: Float[np.ndarray, "d d"], shrinkage: float, values: Float[np.ndarray, " d"]) -> Float[np.ndarray, "d d"]:
+def _shrunk(
+    cross: Float[np.ndarray, "d d"], shrinkage: float, values: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "d d"]:
     """``XᵀY + λ s I``, with s the mean singular value."""
     return cross + shrinkage * values.mean() * np.eye(len(cross))
 
 
-def _chosen_shrinkage(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], rotation_only: bool, centre: bool) -> float:
-    """The shrinkage whose rotations bring rows that they were not learnt from closest; the least of equally good ones.
+def _chosen_shrinkage(
+    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], rotation_only: bool, centre: bool
+) -> float:
+    """The shrinkage whose rotations bring rows that they were not learnt from closest; the least of
+    equally good ones.
 
-    A rotation keeps lengths, so that the squared distance is least where tr(Wᵀ XᵀY) of the judged rows is greatest.
+    A rotation keeps lengths, so that the squared distance is least where tr(Wᵀ XᵀY) of the judged
+    rows is greatest.
     """
     folds = np.arange(len(x)) % _FOLDS
     gains = np.zeros(len(_SHRINKAGES))
     for fold in range(_FOLDS):
         sides = []
         for side in (x, y):
-            learnt, judged = side[folds != fold].astype(np.float64), side[folds == fold].astype(np.float64)
+            learnt, judged = (
+                side[folds != fold].astype(np.float64),
+                side[folds == fold].astype(np.float64),
+            )
             mean = learnt.mean(axis=0) if centre else 0.0
             sides.append((learnt - mean, judged - mean))
         cross, judged_cross = (a.T @ b for a, b in zip(*sides, strict=True))
@@ -209,7 +248,8 @@ class Procrustes(CentredMap):
     ----------
     Schönemann 1966, A generalized solution of the orthogonal Procrustes problem; for word
     vectors, Xing et al. 2015 (length 1) and Artetxe et al. 2016 (centring); for
-    rotations, Kabsch 1976 and Umeyama 1991. The penalty follows from Schönemann's solution as above.
+    rotations, Kabsch 1976 and Umeyama 1991. The penalty follows from Schönemann's solution as
+    above.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(50, 3))
@@ -221,7 +261,16 @@ class Procrustes(CentredMap):
 
     _lacks = "a rotation"
     _matrix = "rotation_"
-    _learnt = ("rotation_", "mean_x_", "mean_y_", "rank_", "determinant_", "residual_", "shrinkage_", "n_features_in_")
+    _learnt = (
+        "rotation_",
+        "mean_x_",
+        "mean_y_",
+        "rank_",
+        "determinant_",
+        "residual_",
+        "shrinkage_",
+        "n_features_in_",
+    )
     _later: ClassVar = {"shrinkage_": 0.0}
 
     def __init__(
@@ -258,7 +307,11 @@ class Procrustes(CentredMap):
         mean_x, mean_y = self._mean(X, "X"), self._mean(Y, "Y")
         x, y = X - mean_x, Y - mean_y
         cross = _cross(x, y, ("X", "Y"), self.centre)
-        chosen = _chosen_shrinkage(x, y, self.rotation_only, self.centre) if self.shrinkage == "auto" else float(self.shrinkage or 0)
+        chosen = (
+            _chosen_shrinkage(x, y, self.rotation_only, self.centre)
+            if self.shrinkage == "auto"
+            else float(self.shrinkage or 0)
+        )
         solution = _solve(cross, ("X", "Y"), self.rotation_only, chosen)
         self.rotation_ = solution.rotation.astype(np.result_type(x, y))
         self.shrinkage_ = chosen
@@ -273,9 +326,19 @@ class Procrustes(CentredMap):
         given = self.shrinkage
         number = isinstance(given, (int, float, np.number)) and not isinstance(given, bool)
         if given is not None and given != "auto" and not (number and 0 <= float(given) < np.inf):
-            refuse("shrinkage", 'None, "auto" or a finite number, 0 or above', quote(given), "0 is plain Procrustes; more is stricter")
+            refuse(
+                "shrinkage",
+                'None, "auto" or a finite number, 0 or above',
+                quote(given),
+                "0 is plain Procrustes; more is stricter",
+            )
         if given == "auto" and n < 2 * _FOLDS:
-            refuse("X", f'at least {2 * _FOLDS} pairs for shrinkage="auto"', str(n), "give more pairs, or a number as shrinkage")
+            refuse(
+                "X",
+                f'at least {2 * _FOLDS} pairs for shrinkage="auto"',
+                str(n),
+                "give more pairs, or a number as shrinkage",
+            )
 
     def inverse_transform(self, Y: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Map rows of Y's space into X's: ``(Y - mean_y_) @ rotation_.T + mean_x_``.
@@ -297,11 +360,16 @@ class Procrustes(CentredMap):
         InputError: as for :meth:`transform`.
         """
         Y = self._ready(Y, "Y")
-        return (Y - self.mean_y_.astype(Y.dtype)) @ self.rotation_.T.astype(Y.dtype) + self.mean_x_.astype(Y.dtype)
+        return (Y - self.mean_y_.astype(Y.dtype)) @ self.rotation_.T.astype(
+            Y.dtype
+        ) + self.mean_x_.astype(Y.dtype)
 
 
-def _relative_residual(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], rotation: Float[np.ndarray, "d d"]) -> float:
-    """``||x W - y||_F / ||y||_F``, row block by row block; measured, since the closed form cancels near zero."""
+def _relative_residual(
+    x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], rotation: Float[np.ndarray, "d d"]
+) -> float:
+    """``||x W - y||_F / ||y||_F``, row block by row block; measured, since the closed form cancels
+    near zero."""
     error = total = 0.0
     with np.errstate(over="ignore", invalid="ignore"):  # beyond 1e±150, refused below
         for start in range(0, len(x), _BLOCK):
@@ -309,5 +377,10 @@ def _relative_residual(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"],
             error += float(np.square(x[rows] @ rotation - y[rows], dtype=np.float64).sum())
             total += float(np.square(y[rows], dtype=np.float64).sum())
     if not (0 < total < np.inf and error < np.inf):
-        refuse("Y", "values whose squares fit in float64", "an overflow" if total else "an underflow", "rescale X and Y")
+        refuse(
+            "Y",
+            "values whose squares fit in float64",
+            "an overflow" if total else "an underflow",
+            "rescale X and Y",
+        )
     return float(np.sqrt(error / total))

@@ -1,4 +1,5 @@
-"""Pairs of rows of two vocabularies, to start a mapping from: a dictionary, shared spellings, numerals, or the vectors alone.
+"""Pairs of rows of two vocabularies, to start a mapping from: a dictionary, shared spellings,
+numerals, or the vectors alone.
 
 Every seed is an array of index pairs in rising order, without repetition where words make it;
 the same input gives the same array, whatever the hash seed of the process.
@@ -21,7 +22,9 @@ __all__ = ["check_pairs", "dictionary_seed", "identical_words", "numerals", "uns
 _NUMERAL = re.compile("[0-9]+")
 
 
-def dictionary_seed(pairs: Iterable[tuple[str, str]], words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.ndarray, "p 2"]:
+def dictionary_seed(
+    pairs: Iterable[tuple[str, str]], words_x: Sequence[str], words_y: Sequence[str]
+) -> Int[np.ndarray, "p 2"]:
     """The rows of a dictionary's words, for the entries whose both words have vectors.
 
     Parameters
@@ -53,8 +56,11 @@ def dictionary_seed(pairs: Iterable[tuple[str, str]], words_x: Sequence[str], wo
     return np.array(sorted(found))
 
 
-def check_pairs(pairs: ArrayLike, n: int, m: int, name: str = "pairs", sides: tuple[str, str] = ("x", "y")) -> Int[np.ndarray, "p 2"]:
-    """Return pairs of a row of one side and a row of the other as an array of int64, in their order.
+def check_pairs(
+    pairs: ArrayLike, n: int, m: int, name: str = "pairs", sides: tuple[str, str] = ("x", "y")
+) -> Int[np.ndarray, "p 2"]:
+    """Return pairs of a row of one side and a row of the other as an array of int64, in their
+    order.
 
     Parameters
     ----------
@@ -69,7 +75,10 @@ def check_pairs(pairs: ArrayLike, n: int, m: int, name: str = "pairs", sides: tu
     array([[0, 2],
            [1, 0]])
     """
-    expected, remedy = "whole numbers of shape (p, 2)", f"give a row of {sides[0]} and a row of {sides[1]} for each pair"
+    expected, remedy = (
+        "whole numbers of shape (p, 2)",
+        f"give a row of {sides[0]} and a row of {sides[1]} for each pair",
+    )
     try:
         array = as_array(pairs, name)
     except InputError:
@@ -77,19 +86,30 @@ def check_pairs(pairs: ArrayLike, n: int, m: int, name: str = "pairs", sides: tu
     except ValueError:
         refuse(name, expected, "rows of different lengths", remedy)
     if array.size == 0:
-        refuse(name, "at least one pair", "none", "give pairs whose words are in both vocabularies, written alike (letter case, say)")
+        refuse(
+            name,
+            "at least one pair",
+            "none",
+            "give pairs whose words are in both vocabularies, written alike (letter case, say)",
+        )
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         refuse(name, expected, f"{array.dtype} of shape {array.shape}", remedy)
     for column, size, side in zip((0, 1), (n, m), sides, strict=True):
         outside = np.flatnonzero((array[:, column] < 0) | (array[:, column] >= size))
         if len(outside):
             got = f"{array[outside[0], column]} in pair {outside[0]}"
-            refuse(name, f"rows of {side} from 0 to {size - 1}", got, "leave out words that are not in the vocabulary")
+            refuse(
+                name,
+                f"rows of {side} from 0 to {size - 1}",
+                got,
+                "leave out words that are not in the vocabulary",
+            )
     return array.astype(np.int64)
 
 
 def identical_words(words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.ndarray, "p 2"]:
-    """The rows of all words that both vocabularies spell alike (Smith et al. 2017; names, numerals and loans, mostly).
+    """The rows of all words that both vocabularies spell alike (Smith et al. 2017; names, numerals
+    and loans, mostly).
 
     Parameters
     ----------
@@ -110,7 +130,8 @@ def identical_words(words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.nd
 
 
 def numerals(words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.ndarray, "p 2"]:
-    """Those of :func:`identical_words` that consist of the digits 0 to 9 (Artetxe et al. 2017); refused where there are none.
+    """Those of :func:`identical_words` that consist of the digits 0 to 9 (Artetxe et al. 2017);
+    refused where there are none.
 
     >>> numerals(["the", "Paris", "2019"], ["2019", "le", "Paris"]).tolist()
     [[2, 0]]
@@ -118,24 +139,30 @@ def numerals(words_x: Sequence[str], words_y: Sequence[str]) -> Int[np.ndarray, 
     return _shared(words_x, words_y, "a numeral that words_x has too", _NUMERAL)
 
 
-def unsupervised_seed(x: ArrayLike, y: ArrayLike, vocabulary: int = 4000, k: int = 10) -> Int[np.ndarray, "p 2"]:
-    """Pairs of words whose similarities to their own vocabularies are distributed alike (Artetxe et al. 2018, section 3.2).
+def unsupervised_seed(
+    x: ArrayLike, y: ArrayLike, vocabulary: int = 4000, k: int = 10
+) -> Int[np.ndarray, "p 2"]:
+    """Pairs of words whose similarities to their own vocabularies are distributed alike (Artetxe et
+    al. 2018, section 3.2).
 
     With the ``vocabulary`` first rows of each side, normalised by length, centre and length
     (over the whole matrix), every word is described by its sorted row of ``sqrt(X Xᵀ)``; these
-    descriptions are normalised in the same way, and each word is paired with its nearest one of the other side by CSLS.
+    descriptions are normalised in the same way, and each word is paired with its nearest one of the
+    other side by CSLS.
 
     Parameters
     ----------
     x: shape (n, d), the most frequent words first.
     y: shape (m, e), likewise; e need not be d.
-    vocabulary: how many rows of each side are used, at least k; the smaller side's number where it has fewer.
+    vocabulary: how many rows of each side are used, at least k; the smaller side's number where it
+        has fewer.
     k: neighbours of CSLS.
 
     Returns
     -------
-    shape (p, 2) with p twice the rows used: the pairs found from x to y, then those from y to x. A pair found in
-    both directions stands there twice. Few of them are right: they are where self-learning begins.
+    shape (p, 2) with p twice the rows used: the pairs found from x to y, then those from y to x. A
+    pair found in both directions stands there twice. Few of them are right: they are where
+    self-learning begins.
 
     Raises
     ------
@@ -170,11 +197,25 @@ def _distributions(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n n"]:
     return normalise(root)
 
 
-def _shared(words_x: Sequence[str], words_y: Sequence[str], expected: str, pattern: re.Pattern[str] | None = None) -> np.ndarray:
+def _shared(
+    words_x: Sequence[str],
+    words_y: Sequence[str],
+    expected: str,
+    pattern: re.Pattern[str] | None = None,
+) -> np.ndarray:
     rows_x, rows_y = _rows(words_x, "words_x"), _rows(words_y, "words_y")
-    pairs = [(row, rows_y[word]) for word, row in rows_x.items() if word in rows_y and (pattern is None or pattern.fullmatch(word))]
+    pairs = [
+        (row, rows_y[word])
+        for word, row in rows_x.items()
+        if word in rows_y and (pattern is None or pattern.fullmatch(word))
+    ]
     if not pairs:
-        refuse("words_y", expected, f"none among {len(rows_y)}", "give larger vocabularies, or start from a dictionary")
+        refuse(
+            "words_y",
+            expected,
+            f"none among {len(rows_y)}",
+            "give larger vocabularies, or start from a dictionary",
+        )
     return np.array(pairs)
 
 
@@ -183,5 +224,10 @@ def _rows(words: Sequence[str], name: str) -> dict[str, int]:
     rows: dict[str, int] = {}
     for row, word in enumerate(words):
         if rows.setdefault(word, row) != row:
-            refuse(name, "every word once", f"{word!r} in rows {rows[word]} and {row}", "keep one row of each word")
+            refuse(
+                name,
+                "every word once",
+                f"{word!r} in rows {rows[word]} and {row}",
+                "keep one row of each word",
+            )
     return rows

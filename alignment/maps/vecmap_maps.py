@@ -1,4 +1,5 @@
-"""VecMap's framework of linear transformations: both sides are mapped into a space between them (Artetxe et al. 2018)."""
+"""VecMap's framework of linear transformations: both sides are mapped into a space between them
+(Artetxe et al. 2018)."""
 
 import dataclasses
 
@@ -18,9 +19,11 @@ __all__ = ["MultiStepMap", "multi_step_maps"]
 
 @dataclasses.dataclass(frozen=True)
 class _Whitening:
-    """One side's rows in a few numbers: with ``X = U S Vᵀ``, the rows ``U Vᵀ``, and the two matrices between the two."""
+    """One side's rows in a few numbers: with ``X = U S Vᵀ``, the rows ``U Vᵀ``, and the two
+    matrices between the two."""
 
-    rows: Float[np.ndarray, "r d"]  # stand for the whitened training rows; the identity of the whitening where it is off
+    # stand for the whitened training rows; the identity of the whitening where it is off
+    rows: Float[np.ndarray, "r d"]
     whiten: Float[np.ndarray, "d d"]  # (XᵀX)^(-1/2)
     restore: Float[np.ndarray, "d d"]  # (XᵀX)^(1/2)
 
@@ -44,7 +47,8 @@ def multi_step_maps(
     dewhiten_y: str | None = "y",
     dimensions: int | None = None,
 ) -> tuple[Float[np.ndarray, "d p"], Float[np.ndarray, "d p"]]:
-    """Two maps into one space, by VecMap's steps; the function under :class:`MultiStepMap`, which says what each step does.
+    """Two maps into one space, by VecMap's steps; the function under :class:`MultiStepMap`, which
+    says what each step does.
 
     Parameters
     ----------
@@ -53,8 +57,8 @@ def multi_step_maps(
 
     Returns
     -------
-    W_x and W_y, of shape (d, p) with p = ``dimensions`` or d, in the precision of the inputs; compare
-    ``x @ W_x`` with ``y @ W_y``, by cosine or CSLS.
+    W_x and W_y, of shape (d, p) with p = ``dimensions`` or d, in the precision of the inputs;
+    compare ``x @ W_x`` with ``y @ W_y``, by cosine or CSLS.
 
     Raises
     ------
@@ -76,7 +80,8 @@ def multi_step_maps(
 
 
 class MultiStepMap(FittedEstimator):
-    """VecMap's supervised mapping of two spaces into a common one, learnt from pairs and applied to any vectors.
+    """VecMap's supervised mapping of two spaces into a common one, learnt from pairs and applied to
+    any vectors.
 
     With the rows of the training pairs in X and Y (their lengths and means are the
     caller's: step 0 is :func:`crosslens.alignment.normalisation.normalise` on whole
@@ -98,8 +103,8 @@ class MultiStepMap(FittedEstimator):
     ----------
     whiten: do step 1.
     reweight_x, reweight_y: power of S on each side, 0 or above; 0 leaves the step out.
-    dewhiten_x, dewhiten_y: whose variances each side gets back: ``"x"``, ``"y"``, or None to leave the
-        step out, as it must be without whitening.
+    dewhiten_x, dewhiten_y: whose variances each side gets back: ``"x"``, ``"y"``, or None to leave
+        the step out, as it must be without whitening.
     dimensions: how many directions to keep, from 1 to d; None keeps all.
 
     Attributes
@@ -157,7 +162,8 @@ class MultiStepMap(FittedEstimator):
         Raises
         ------
         InputError: not finite, different shapes, a parameter out of its range, de-whitening
-            without whitening, sides that do not vary together, or no convergence of a decomposition.
+            without whitening, sides that do not vary together, or no convergence of a
+            decomposition.
         """
         X, Y = check_same_width(X, Y, ("X", "Y"))
         maps = _solve(X, Y, ("X", "Y"), self)
@@ -185,11 +191,13 @@ class MultiStepMap(FittedEstimator):
         return self._apply(X, "X")
 
     def transform_y(self, Y: ArrayLike) -> Float[np.ndarray, "n p"]:
-        """Map rows of Y's space into the common one: ``Y @ map_y_``; otherwise as :meth:`transform`."""
+        """Map rows of Y's space into the common one: ``Y @ map_y_``; otherwise as
+        :meth:`transform`."""
         return self._apply(Y, "Y")
 
     def predict(self, X: ArrayLike) -> Float[np.ndarray, "n d"]:
-        """Map rows of X's space into Y's: into the common one, and back by the pseudo-inverse, ``X @ map_x_ @ pinv(map_y_)``.
+        """Map rows of X's space into Y's: into the common one, and back by the pseudo-inverse, ``X
+        @ map_x_ @ pinv(map_y_)``.
 
         Parameters
         ----------
@@ -209,7 +217,8 @@ class MultiStepMap(FittedEstimator):
     def score(self, X: ArrayLike, Y: ArrayLike) -> float:
         """Precision at 1 of retrieval by cosine in the common space, the mean of both directions.
 
-        All rows given here compete: compare scores of equally many rows. Scikit-learn's searches choose by it.
+        All rows given here compete: compare scores of equally many rows. Scikit-learn's searches
+            choose by it.
 
         Parameters
         ----------
@@ -221,15 +230,16 @@ class MultiStepMap(FittedEstimator):
 
         Raises
         ------
-        InputError: as for :meth:`transform`, of both sides; different numbers of rows; or a row that is mapped to zeros.
+        InputError: as for :meth:`transform`, of both sides; different numbers of rows; or a row
+            that is mapped to zeros.
         """
         return self._score(*check_paired(self.transform(X), self.transform_y(Y), ("X", "Y")))
 
     def inverse_transform(self, Z: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Map rows of the common space into X's by the pseudo-inverse: ``Z @ pinv(map_x_)``.
 
-        It undoes :meth:`transform` when ``rank_`` is d and ``dimensions`` is None (or d); otherwise it gives
-        the shortest of the vectors that :meth:`transform` brings nearest to Z.
+        It undoes :meth:`transform` when ``rank_`` is d and ``dimensions`` is None (or d); otherwise
+        it gives the shortest of the vectors that :meth:`transform` brings nearest to Z.
 
         Parameters
         ----------
@@ -253,57 +263,119 @@ class MultiStepMap(FittedEstimator):
         return rows @ (self.map_x_ if name == "X" else self.map_y_).astype(rows.dtype)
 
 
-def _solve(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "n d"], names: tuple[str, str], steps: MultiStepMap) -> _Maps:
+def _solve(
+    x: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, "n d"],
+    names: tuple[str, str],
+    steps: MultiStepMap,
+) -> _Maps:
     """All steps, in float64, on the triangular factors of the two sides instead of their rows."""
     dimensions = _check_steps(steps, x.shape[1])
     precision = np.result_type(x, y)
     nothing = np.zeros(x.shape[1])
     a, b = triangular_factor(x, y, nothing, nothing, names)
     eps = float(np.finfo(np.float64).eps)
-    side_x, side_y = (_whitening(side, name, rows, steps.whiten) for side, name, rows in zip((a, b), names, (x, y), strict=True))
-    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, or by the decomposition
+    side_x, side_y = (
+        _whitening(side, name, rows, steps.whiten)
+        for side, name, rows in zip((a, b), names, (x, y), strict=True)
+    )
+    # an overflow is refused below, or by the decomposition
+    with np.errstate(over="ignore", invalid="ignore"):
         left, values, right = _decompose(side_x.rows.T @ side_y.rows, names[0])
-        rank = int((values > eps * scipy.linalg.norm(side_x.rows) * scipy.linalg.norm(side_y.rows)).sum())
+        rank = int(
+            (values > eps * scipy.linalg.norm(side_x.rows) * scipy.linalg.norm(side_y.rows)).sum()
+        )
         if not rank:
             expected = f"rows that vary together with those of {names[1]}"
-            refuse(names[0], expected, "a cross-product of zeros", "give other pairs; nothing in them corresponds")
+            refuse(
+                names[0],
+                expected,
+                "a cross-product of zeros",
+                "give other pairs; nothing in them corresponds",
+            )
         values[rank:] = 0  # rounding: a small power would make much of it
-        restore = {"x": left.T @ side_x.restore @ left, "y": right @ side_y.restore @ right.T, None: np.eye(len(left))}
+        restore = {
+            "x": left.T @ side_x.restore @ left,
+            "y": right @ side_y.restore @ right.T,
+            None: np.eye(len(left)),
+        }
         map_x = (side_x.whiten @ left * values**steps.reweight_x) @ restore[steps.dewhiten_x]
         map_y = (side_y.whiten @ right.T * values**steps.reweight_y) @ restore[steps.dewhiten_y]
-        maps = _Maps(map_x[:, :dimensions].astype(precision), map_y[:, :dimensions].astype(precision), values.astype(precision), rank)
+        maps = _Maps(
+            map_x[:, :dimensions].astype(precision),
+            map_y[:, :dimensions].astype(precision),
+            values.astype(precision),
+            rank,
+        )
     if not all(np.isfinite(learnt).all() for learnt in (maps.x, maps.y, maps.singular_values)):
-        refuse(names[0], f"rows whose products with {names[1]} fit in {precision}", "an overflow", "normalise both sides first")
+        refuse(
+            names[0],
+            f"rows whose products with {names[1]} fit in {precision}",
+            "an overflow",
+            "normalise both sides first",
+        )
     return maps
 
 
 def _check_steps(steps: MultiStepMap, d: int) -> int:
     for name in ("reweight_x", "reweight_y"):
         power = getattr(steps, name)
-        if isinstance(power, bool) or not isinstance(power, (int, float, np.number)) or not 0 <= power < np.inf:
-            refuse(name, "a finite number, 0 or above", repr(power), "0.5 is VecMap's; 0 leaves re-weighting out")
+        if (
+            isinstance(power, bool)
+            or not isinstance(power, (int, float, np.number))
+            or not 0 <= power < np.inf
+        ):
+            refuse(
+                name,
+                "a finite number, 0 or above",
+                repr(power),
+                "0.5 is VecMap's; 0 leaves re-weighting out",
+            )
     for name in ("dewhiten_x", "dewhiten_y"):
         whose = getattr(steps, name)
         if whose not in ("x", "y", None):
-            refuse(name, '"x", "y" or None', repr(whose), "name the side whose variances are to be restored")
+            refuse(
+                name,
+                '"x", "y" or None',
+                repr(whose),
+                "name the side whose variances are to be restored",
+            )
         if whose is not None and not steps.whiten:
-            refuse(name, "None where whiten is False", repr(whose), "there is no whitening to undo: set it to None, or whiten")
-    return d if steps.dimensions is None else check_positive_int(steps.dimensions, "dimensions", most=d)
+            refuse(
+                name,
+                "None where whiten is False",
+                repr(whose),
+                "there is no whitening to undo: set it to None, or whiten",
+            )
+    return (
+        d
+        if steps.dimensions is None
+        else check_positive_int(steps.dimensions, "dimensions", most=d)
+    )
 
 
-def _whitening(side: Float[np.ndarray, "r d"], name: str, rows: np.ndarray, wanted: bool) -> _Whitening:
+def _whitening(
+    side: Float[np.ndarray, "r d"], name: str, rows: np.ndarray, wanted: bool
+) -> _Whitening:
     d = side.shape[1]
     if not wanted:
         return _Whitening(side, np.eye(d), np.eye(d))
     left, values, right = _decompose(side, name)
     kept = above_rounding(values, right, scipy.linalg.norm(side, axis=0), len(rows), rows.dtype)
     if not kept.any():
-        refuse(name, "rows that are not all zero", "zeros", "give other pairs; there is nothing to learn")
+        refuse(
+            name,
+            "rows that are not all zero",
+            "zeros",
+            "give other pairs; there is nothing to learn",
+        )
     left, values, right = left[:, kept], values[kept], right[kept]
     return _Whitening(left @ right, right.T / values @ right, right.T * values @ right)
 
 
-def _decompose(matrix: Float[np.ndarray, "r d"], name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _decompose(
+    matrix: Float[np.ndarray, "r d"], name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     try:
         return np.linalg.svd(matrix, full_matrices=False)
     except np.linalg.LinAlgError as error:

@@ -1,4 +1,5 @@
-"""Rows that are equal to the last bit: what is found for one of them holds for all, and is looked for once."""
+"""Rows that are equal to the last bit: what is found for one of them holds for all, and is looked
+for once."""
 
 import dataclasses
 
@@ -18,7 +19,8 @@ class Copies:
     ----------
     of: shape (n,), the group of each row.
     first: shape (groups,), the first row of each group, rising.
-    members: shape (n,), the rows group by group, rising within each; group g has ``members[starts[g] : starts[g + 1]]``.
+    members: shape (n,), the rows group by group, rising within each; group g has
+        ``members[starts[g] : starts[g + 1]]``.
     starts: shape (groups + 1,).
     """
 
@@ -29,7 +31,8 @@ class Copies:
 
     @classmethod
     def among(cls, rows: np.ndarray, *more: np.ndarray) -> "Copies | None":
-        """The groups of rows of shape (n, d) whose entries in ``more``, each of shape (n,), are equal, too; None where all differ.
+        """The groups of rows of shape (n, d) whose entries in ``more``, each of shape (n,), are
+        equal, too; None where all differ.
 
         >>> Copies.among(np.array([[1.0], [2.0], [1.0]])).of.tolist()
         [0, 1, 0]
@@ -37,7 +40,11 @@ class Copies:
         True
         """
         names = np.zeros(len(rows), np.uint64)
-        odd = np.random.default_rng(0).integers(0, 2**63, rows.shape[1] + len(more), dtype=np.uint64) * 2 + 1
+        odd = (
+            np.random.default_rng(0).integers(0, 2**63, rows.shape[1] + len(more), dtype=np.uint64)
+            * 2
+            + 1
+        )
         for start in range(0, len(rows), _PART):
             part = slice(start, start + _PART)
             names[part] = (_bits(rows[part]) * odd[: rows.shape[1]]).sum(axis=1, dtype=np.uint64)
@@ -49,8 +56,12 @@ class Copies:
         for start in range(0, len(rows), _PART):
             part = slice(start, start + _PART)
             like = first[of[part]]
-            if not ((rows[part] == rows[like]).all() and all((extra[part] == extra[like]).all() for extra in more)):
-                return cls._exactly(np.column_stack([rows, *more]))  # two different rows have the same name: once in 2^64 pairs
+            if not (
+                (rows[part] == rows[like]).all()
+                and all((extra[part] == extra[like]).all() for extra in more)
+            ):
+                # two different rows have the same name: once in 2^64 pairs
+                return cls._exactly(np.column_stack([rows, *more]))
         return cls._grouped(first, of.ravel())
 
     @classmethod
@@ -69,7 +80,12 @@ class Copies:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         of = place[of]
-        return cls(of, first[order], np.argsort(of, kind="stable"), np.concatenate([[0], np.cumsum(np.bincount(of))]))
+        return cls(
+            of,
+            first[order],
+            np.argsort(of, kind="stable"),
+            np.concatenate([[0], np.cumsum(np.bincount(of))]),
+        )
 
     @property
     def counts(self) -> Int[np.ndarray, " groups"]:

@@ -1,23 +1,31 @@
-"""Nearest neighbours when some vectors are near to everything: CSLS, inverted softmax and the two margins.
+"""Nearest neighbours when some vectors are near to everything: CSLS, inverted softmax and the two
+margins.
 
-Among vectors of many dimensions a few, the hubs, are the nearest of very many others. Each score here takes from the cosine of a pair
-what is usual for its two vectors, so that hubs are not found by everybody:
+Among vectors of many dimensions a few, the hubs, are the nearest of very many others. Each score
+here takes from the cosine of a pair what is usual for its two vectors, so that hubs are not found
+by everybody:
 
     cosine            cos(x, y)
-    csls              2 cos(x, y) - r_T(x) - r_S(y)                    Conneau et al. 2018, equation 3
-    margin_distance   cos(x, y) - (r_T(x) + r_S(y)) / 2                Artetxe & Schwenk 2019, section 4.1
+    csls              2 cos(x, y) - r_T(x) - r_S(y)                    Conneau et al. 2018, equation
+                      3
+    margin_distance   cos(x, y) - (r_T(x) + r_S(y)) / 2                Artetxe & Schwenk 2019,
+                      section 4.1
     margin_ratio      cos(x, y) / ((r_T(x) + r_S(y)) / 2)              the same
-    inverted_softmax  b cos(x, y) - log sum over x' of exp(b cos(x', y))   Smith et al. 2017, equation 10, its logarithm
+    inverted_softmax  b cos(x, y) - log sum over x' of exp(b cos(x', y))   Smith et al. 2017,
+                      equation 10, its logarithm
 
-r_T(x) is the mean cosine of x and its ``neighbourhood`` nearest rows of all of y, r_S(y) that of y and its nearest rows of all of x;
-the sum, too, is over all rows of x. All are higher for closer pairs. CSLS and the margin distance order alike.
+r_T(x) is the mean cosine of x and its ``neighbourhood`` nearest rows of all of y, r_S(y) that of y
+and its nearest rows of all of x; the sum, too, is over all rows of x. All are higher for closer
+pairs. CSLS and the margin distance order alike.
 
-Scores are float64 and computed from single pairs wherever rounding could change an order: equal ones are ordered by the lower index,
-whatever the number of threads (:mod:`crosslens.alignment.neighbours.tiles`). The sums of inverted softmax alone are
-accurate to single precision only.
+Scores are float64 and computed from single pairs wherever rounding could change an order: equal
+ones are ordered by the lower index, whatever the number of threads
+(:mod:`crosslens.alignment.neighbours.tiles`). The sums of inverted softmax alone are accurate to
+single precision only.
 
-What is usual takes one pass over all products, the scores a second one. Where the products of the rows that ask take up to 512 MB they are
-kept from the first for the second; more are computed again.
+What is usual takes one pass over all products, the scores a second one. Where the products of the
+rows that ask take up to 512 MB they are kept from the first for the second; more are computed
+again.
 """
 
 import dataclasses
@@ -34,7 +42,14 @@ from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, in_th
 from crosslens.checks import as_array, check_matrix, check_positive_int
 from crosslens.errors import refuse
 
-__all__ = ["By", "adjusted_neighbours", "check_rows", "csls_neighbours", "neighbours_both", "scores_of"]
+__all__ = [
+    "By",
+    "adjusted_neighbours",
+    "check_rows",
+    "csls_neighbours",
+    "neighbours_both",
+    "scores_of",
+]
 
 By = Literal["cosine", "csls", "inverted_softmax", "margin_ratio", "margin_distance"]
 _PART = 512  # rows whose exponentials are held at a time
@@ -43,7 +58,12 @@ _KEPT = 2**29  # bytes of products that are kept from the first pass for the sec
 
 
 def csls_neighbours(
-    x: ArrayLike, y: ArrayLike, k: int = 1, *, rows: ArrayLike | None = None, neighbourhood: int = 10
+    x: ArrayLike,
+    y: ArrayLike,
+    k: int = 1,
+    *,
+    rows: ArrayLike | None = None,
+    neighbourhood: int = 10,
 ) -> tuple[Int[np.ndarray, "q k"], Float[np.ndarray, "q k"]]:
     """The k rows of y with the highest CSLS, ``2 cos - r_T - r_S``, for some rows of x, best first.
 
@@ -70,13 +90,17 @@ def adjusted_neighbours(
 
     Parameters
     ----------
-    x: shape (n, d), the whole source vocabulary: what is usual for a row of y is learnt from all of it.
+    x: shape (n, d), the whole source vocabulary: what is usual for a row of y is learnt from all of
+        it.
     y: shape (m, d), the whole target vocabulary; all of it competes.
     k: how many to find, 1 to m.
     by: which score; see the module's text.
-    rows: shape (q,), the rows of x to find neighbours for, in the order of the results; without it, all.
-    neighbourhood: how many neighbours say what is usual, 1 to the smaller of n and m. Not used by cosine and inverted softmax.
-    inverse_temperature: b of inverted softmax, above 0: the higher, the more the nearest rows alone count.
+    rows: shape (q,), the rows of x to find neighbours for, in the order of the results; without it,
+        all.
+    neighbourhood: how many neighbours say what is usual, 1 to the smaller of n and m. Not used by
+        cosine and inverted softmax.
+    inverse_temperature: b of inverted softmax, above 0: the higher, the more the nearest rows alone
+        count.
 
     Returns
     -------
@@ -85,13 +109,15 @@ def adjusted_neighbours(
 
     Raises
     ------
-    InputError: not finite, a zero row (named), different numbers of columns, a number out of range, an unknown score, or a
-        margin ratio of vectors whose neighbourhoods' cosines are not positive.
+    InputError: not finite, a zero row (named), different numbers of columns, a number out of range,
+        an unknown score, or a margin ratio of vectors whose neighbourhoods' cosines are not
+        positive.
 
     References
     ----------
-    Conneau et al. 2018, Word translation without parallel data. Smith et al. 2017, Offline bilingual word vectors, orthogonal
-    transformations and the inverted softmax. Artetxe & Schwenk 2019, Margin-based parallel corpus mining.
+    Conneau et al. 2018, Word translation without parallel data. Smith et al. 2017, Offline
+    bilingual word vectors, orthogonal transformations and the inverted softmax. Artetxe & Schwenk
+    2019, Margin-based parallel corpus mining.
 
     A hub, (1, 1), is nearest to both rows, until it is taken into account:
 
@@ -109,12 +135,18 @@ def adjusted_neighbours(
 
 
 def neighbours_both(
-    x: ArrayLike, y: ArrayLike, k: int = 1, *, by: By = "csls", neighbourhood: int = 10, inverse_temperature: int | float = 30.0
+    x: ArrayLike,
+    y: ArrayLike,
+    k: int = 1,
+    *,
+    by: By = "csls",
+    neighbourhood: int = 10,
+    inverse_temperature: int | float = 30.0,
 ) -> tuple[Found, Found]:
     """The k best partners of every row of both sides; each side asks, and the other competes.
 
-    The products are computed once for what is usual and once for the scores, whichever side asks; inverted softmax, whose
-    sums differ by direction, needs twice as many.
+    The products are computed once for what is usual and once for the scores, whichever side asks;
+    inverted softmax, whose sums differ by direction, needs twice as many.
 
     Parameters
     ----------
@@ -140,7 +172,12 @@ def neighbours_both(
     if by != "inverted_softmax":
         return find_both(scores, k)
     of_x, _ = find_both(scores, k, None, 0)
-    of_y, _ = find_both(scores_of(y, x, np.arange(len(y)), by, neighbourhood, inverse_temperature, ("y", "x")), k, None, 0)
+    of_y, _ = find_both(
+        scores_of(y, x, np.arange(len(y)), by, neighbourhood, inverse_temperature, ("y", "x")),
+        k,
+        None,
+        0,
+    )
     return of_x, of_y
 
 
@@ -164,25 +201,46 @@ def scores_of(
             or not isinstance(inverse_temperature, (int, float))
             or not 0 < inverse_temperature < np.inf
         ):
-            refuse("inverse_temperature", "a number above 0", repr(inverse_temperature), "30 is what MUSE uses")
+            refuse(
+                "inverse_temperature",
+                "a number above 0",
+                repr(inverse_temperature),
+                "30 is what MUSE uses",
+            )
         cosine = Cosine.of(x, y, names, _first(rows, len(x)))
         sums = _log_sums(cosine, float(inverse_temperature))
-        return cosine.less(np.zeros(len(rows)), sums / inverse_temperature, float(inverse_temperature))
+        return cosine.less(
+            np.zeros(len(rows)), sums / inverse_temperature, float(inverse_temperature)
+        )
     neighbourhood = check_positive_int(neighbourhood, "neighbourhood", most=min(len(x), len(y)))
     cosine = Cosine.of(x, y, names, _first(rows, len(x)))
     plain = cosine.scores()
-    kept = _Kept(len(rows), len(y)) if 4 * len(rows) * len(y) <= _KEPT and cosine.copies == (None, None) else None
-    of_x, of_y = find_both(plain if kept is None else dataclasses.replace(plain, adjust=kept.take), neighbourhood, len(rows), None)
+    kept = (
+        _Kept(len(rows), len(y))
+        if 4 * len(rows) * len(y) <= _KEPT and cosine.copies == (None, None)
+        else None
+    )
+    of_x, of_y = find_both(
+        plain if kept is None else dataclasses.replace(plain, adjust=kept.take),
+        neighbourhood,
+        len(rows),
+        None,
+    )
     r_x, r_y = of_x.scores.mean(axis=1), of_y.scores.mean(axis=1)
     if by == "margin_ratio":
         scores = _ratios(cosine, r_x, r_y)
         return scores if kept is None else dataclasses.replace(scores, multiply=kept.give)
     scores = cosine.less(r_x / 2, r_y / 2, 2.0 if by == "csls" else 1.0)
-    return scores if kept is None else dataclasses.replace(scores, multiply=kept.less(r_x / 2, r_y / 2))
+    return (
+        scores
+        if kept is None
+        else dataclasses.replace(scores, multiply=kept.less(r_x / 2, r_y / 2))
+    )
 
 
 class _Kept:
-    """Quick cosines of the rows that ask and all of y, kept from the pass that learns what is usual: the scores then need no products.
+    """Quick cosines of the rows that ask and all of y, kept from the pass that learns what is
+    usual: the scores then need no products.
 
     Parameters
     ----------
@@ -207,7 +265,9 @@ class _Kept:
 
         def write(tile: np.ndarray, row: int, column: int) -> None:
             columns = slice(column, column + tile.shape[1])
-            np.subtract(self._products[row : row + len(tile), columns], by_column[columns], out=tile)
+            np.subtract(
+                self._products[row : row + len(tile), columns], by_column[columns], out=tile
+            )
             tile -= by_row[row : row + len(tile)]
 
         return write
@@ -227,7 +287,12 @@ def check_rows(rows: ArrayLike | None, n: int, name: str = "rows") -> Int[np.nda
         return np.arange(n)
     asked = as_array(rows, "rows")
     if asked.ndim != 1 or not len(asked) or asked.dtype.kind not in "iu":
-        refuse(name, "a list of row numbers, at least one", f"{asked.dtype} of shape {asked.shape}", "say which rows of x to look up")
+        refuse(
+            name,
+            "a list of row numbers, at least one",
+            f"{asked.dtype} of shape {asked.shape}",
+            "say which rows of x to look up",
+        )
     outside = asked[(asked < 0) | (asked >= n)]
     if len(outside):
         refuse(name, f"row numbers from 0 to {n - 1}", str(outside[0]), "count rows of x from 0")
@@ -236,7 +301,9 @@ def check_rows(rows: ArrayLike | None, n: int, name: str = "rows") -> Int[np.nda
     return asked.astype(np.int64)
 
 
-def _check(x: ArrayLike, y: ArrayLike, rows: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _check(
+    x: ArrayLike, y: ArrayLike, rows: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
     check_same_width(x, y, ("x", "y"))
     return x, y, check_rows(rows, len(x))
@@ -278,7 +345,8 @@ def _ratios(cosine: Cosine, r_x: np.ndarray, r_y: np.ndarray) -> Scores:
         return cosine.exact_tile(rows, columns) / ((r_x[rows, None] + r_y[columns]) / 2)
 
     plain = cosine.scores()
-    margin = 2 * plain.margin / least  # half of it for the cosine's own rounding, and half, generously, for the division's
+    # half of it for the cosine's own rounding, and half, generously, for the division's
+    margin = 2 * plain.margin / least
     return Scores(
         plain.left[: len(r_x)],
         plain.right,
@@ -295,8 +363,9 @@ def _ratios(cosine: Cosine, r_x: np.ndarray, r_y: np.ndarray) -> Scores:
 def _log_sums(cosine: Cosine, b: float) -> Float[np.ndarray, " m"]:
     """``log sum over rows x' of exp(b cos(x', y))`` for each row y, from cosines in float64.
 
-    Sums of float32 differ in their last bits for rows that are equal, and decided between them. Here all rows of y of one direction
-    have the same sum, and tiles have one size, whatever else does.
+    Sums of float32 differ in their last bits for rows that are equal, and decided between them.
+    Here all rows of y of one direction have the same sum, and tiles have one size, whatever else
+    does.
     """
     n, units = len(cosine.x_units), cosine.y / cosine.y_lengths[:, None]
     copies = Copies.among(units) or Copies.each(len(units))

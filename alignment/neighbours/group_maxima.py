@@ -1,15 +1,17 @@
-"""The best partners of every item in two vocabularies, by cosine or by CSLS, from one matrix product.
+"""The best partners of every item in two vocabularies, by cosine or by CSLS, from one matrix
+product.
 
 Nothing of the n × m product is kept but, for every item, its largest cosine within each
 group of partners. That is enough to find its partners of the first few ranks: a group
 whose largest possible score lies below what enough other groups are known to reach
 cannot hold them. Only the groups left, about as many as the rank, are multiplied again.
-A group holds partners of similar hubness, so that its largest CSLS score is known within a hair from its
-largest cosine.
+A group holds partners of similar hubness, so that its largest CSLS score is known within a hair
+from its largest cosine.
 
 Results are those of the definition, in the precision of the products: two scores closer
 together than rounding may come in either order on another machine. The work is shared among
-threads that each have a BLAS of one, so their number changes nothing. Equal scores are ordered by the lower index.
+threads that each have a BLAS of one, so their number changes nothing. Equal scores are ordered by
+the lower index.
 """
 
 import dataclasses
@@ -23,7 +25,8 @@ from crosslens.blas import for_each
 
 __all__ = ["GroupMaxima"]
 
-_GROUP = 32  # partners in a group, unless the vocabularies are so large that the maxima would not fit
+# partners in a group, unless the vocabularies are so large that the maxima would not fit
+_GROUP = 32
 _MAXIMA_BYTES = 2**28  # most memory for the maxima of both sides
 _TILE = (1024, 2048)  # rows of x and of y in one product: 8 MB of float32 cosines
 _GROUPS = 16  # groups that a thread looks in before it takes more
@@ -39,8 +42,8 @@ class GroupMaxima:
     ----------
     x: shape (n, d), rows of length 1; not checked here.
     y: shape (m, d), rows of length 1, in the precision of ``x``.
-    order_x, order_y: shapes (n,) and (m,), the rows in the order in which they are grouped. Every order gives
-        the same answers; the quickest has items of similar CSLS terms side by side.
+    order_x, order_y: shapes (n,) and (m,), the rows in the order in which they are grouped. Every
+        order gives the same answers; the quickest has items of similar CSLS terms side by side.
 
     >>> x, y = np.eye(3, dtype=np.float32), np.float32([[0.6, 0.8, 0], [0, 0, 1]])
     >>> maxima = GroupMaxima(x, y, np.arange(3), np.arange(2))
@@ -55,10 +58,17 @@ class GroupMaxima:
     """
 
     def __init__(
-        self, x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "m d"], order_x: Int[np.ndarray, " n"], order_y: Int[np.ndarray, " m"]
+        self,
+        x: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, "m d"],
+        order_x: Int[np.ndarray, " n"],
+        order_y: Int[np.ndarray, " m"],
     ) -> None:
         self._size = max(_GROUP, -(-2 * len(x) * len(y) * x.itemsize // _MAXIMA_BYTES))
-        self._x, self._y = _Vocabulary.of(x, order_x, self._size), _Vocabulary.of(y, order_y, self._size)
+        self._x, self._y = (
+            _Vocabulary.of(x, order_x, self._size),
+            _Vocabulary.of(y, order_y, self._size),
+        )
         self._over_y = np.empty((len(x), len(self._y.members)), x.dtype)
         over_x = np.empty((len(self._x.members), len(y)), x.dtype)
         parts = list(self._y.blocks(_TILE[1]))
@@ -68,10 +78,17 @@ class GroupMaxima:
             right, memory = y[columns].T, np.empty(0, x.dtype)
             for a, rows in self._x.blocks(_TILE[0]):
                 if memory.size < len(rows) * len(columns):
-                    memory = np.empty(len(rows) * len(columns), x.dtype)  # kept: fresh memory costs a good part of what the product costs
-                tile = np.matmul(x[rows], right, out=memory[: len(rows) * len(columns)].reshape(len(rows), -1))
-                over_x[a, columns] = np.maximum.reduce(tile.reshape(self._size, -1, len(columns)), axis=0)
-                self._over_y[rows, b] = np.maximum.reduce(tile.reshape(len(tile), self._size, -1), axis=1)
+                    # kept: fresh memory costs a good part of what the product costs
+                    memory = np.empty(len(rows) * len(columns), x.dtype)
+                tile = np.matmul(
+                    x[rows], right, out=memory[: len(rows) * len(columns)].reshape(len(rows), -1)
+                )
+                over_x[a, columns] = np.maximum.reduce(
+                    tile.reshape(self._size, -1, len(columns)), axis=0
+                )
+                self._over_y[rows, b] = np.maximum.reduce(
+                    tile.reshape(len(tile), self._size, -1), axis=1
+                )
 
         for_each(look, len(parts))
         self._over_x = np.ascontiguousarray(over_x.T)
@@ -80,19 +97,29 @@ class GroupMaxima:
         """The largest cosine of each x with any y, and of each y with any x."""
         return self._over_y.max(axis=1), self._over_x.max(axis=1)
 
-    def neighbourhood_means(self, k: int) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
-        """The mean cosine of each item's k nearest on the other side: the terms ``r`` of CSLS (Conneau et al. 2018, eq. 2).
+    def neighbourhood_means(
+        self, k: int
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
+        """The mean cosine of each item's k nearest on the other side: the terms ``r`` of CSLS
+        (Conneau et al. 2018, eq. 2).
 
         ``k`` may be at most min(n, m).
         """
         means = []
-        for one, other, maxima in ((self._x, self._y, self._over_y), (self._y, self._x, self._over_x)):
+        for one, other, maxima in (
+            (self._x, self._y, self._over_y),
+            (self._y, self._x, self._over_x),
+        ):
             _, cosines = _first_ranks(one, other, maxima, None, np.full(len(maxima), k))
             means.append(cosines.reshape(-1, k).mean(axis=1))
         return means[0], means[1]
 
     def partners(
-        self, r_x: Float[np.ndarray, " n"], r_y: Float[np.ndarray, " m"], ranks_x: Int[np.ndarray, " n"], ranks_y: Int[np.ndarray, " m"]
+        self,
+        r_x: Float[np.ndarray, " n"],
+        r_y: Float[np.ndarray, " m"],
+        ranks_x: Int[np.ndarray, " n"],
+        ranks_y: Int[np.ndarray, " m"],
     ) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " m"]]:
         """The partner of the wanted rank, by ``2 cos(x, y) - r_x - r_y``, of each x and of each y.
 
@@ -103,7 +130,8 @@ class GroupMaxima:
 
         Returns
         -------
-        rows of y, shape (n,), and rows of x, shape (m,); -1 where the rank is larger than the number of partners.
+        rows of y, shape (n,), and rows of x, shape (m,); -1 where the rank is larger than the
+        number of partners.
         """
         there = _at_rank(self._x, self._y, self._over_y, r_y, ranks_x)
         back = _at_rank(self._y, self._x, self._over_x, r_x, ranks_y)
@@ -112,7 +140,8 @@ class GroupMaxima:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Vocabulary:
-    """Unit rows and their groups, shape (groups, size); the last group is filled up with copies of its last member."""
+    """Unit rows and their groups, shape (groups, size); the last group is filled up with copies of
+    its last member."""
 
     units: np.ndarray
     members: np.ndarray
@@ -123,7 +152,8 @@ class _Vocabulary:
         return cls(units, filled.reshape(-1, size))
 
     def blocks(self, rows: int) -> Iterator[tuple[slice, np.ndarray]]:
-        """Some groups at a time and their members: the first of every group, then the second of every group, and so on."""
+        """Some groups at a time and their members: the first of every group, then the second of
+        every group, and so on."""
         step = max(1, rows // self.members.shape[1])
         for start in range(0, len(self.members), step):
             groups = slice(start, start + step)
@@ -134,7 +164,9 @@ class _Vocabulary:
         return np.unique(self.members[number])
 
 
-def _at_rank(one: _Vocabulary, other: _Vocabulary, maxima: np.ndarray, r: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+def _at_rank(
+    one: _Vocabulary, other: _Vocabulary, maxima: np.ndarray, r: np.ndarray, ranks: np.ndarray
+) -> np.ndarray:
     partners, _ = _first_ranks(one, other, maxima, r, ranks)
     there = np.full(len(ranks), -1)
     some = np.flatnonzero(ranks <= len(other.units))
@@ -143,40 +175,57 @@ def _at_rank(one: _Vocabulary, other: _Vocabulary, maxima: np.ndarray, r: np.nda
 
 
 def _first_ranks(
-    one: _Vocabulary, other: _Vocabulary, maxima: np.ndarray, r: np.ndarray | None, ranks: np.ndarray
+    one: _Vocabulary,
+    other: _Vocabulary,
+    maxima: np.ndarray,
+    r: np.ndarray | None,
+    ranks: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Partners and scores of the first ``ranks[i]`` ranks of each item i, best first, all items in one row.
+    """Partners and scores of the first ``ranks[i]`` ranks of each item i, best first, all items in
+    one row.
 
-    The score is the cosine, or ``2 cos - r`` where ``r`` is given. An item whose rank is larger than the number of
-    partners has no entry.
+    The score is the cosine, or ``2 cos - r`` where ``r`` is given. An item whose rank is larger
+    than the number of partners has no entry.
     """
     wanted, least = _groups_to_look_in(other, maxima, r, ranks)
     sizes = np.cumsum(wanted.sum(axis=0) * other.members.shape[1])
-    cuts = np.searchsorted(sizes, np.arange(_LOOKED_AT, sizes[-1], _LOOKED_AT))  # nearly always there is nothing to cut
+    # nearly always there is nothing to cut
+    cuts = np.searchsorted(sizes, np.arange(_LOOKED_AT, sizes[-1], _LOOKED_AT))
     batches = np.split(np.arange(len(ranks)), np.unique(cuts))
     found = [_look_in(one, other, r, rows, wanted[:, rows], least, ranks) for rows in batches]
-    return np.concatenate([partners for partners, _ in found]), np.concatenate([scores for _, scores in found])
+    return np.concatenate([partners for partners, _ in found]), np.concatenate(
+        [scores for _, scores in found]
+    )
 
 
-def _groups_to_look_in(other: _Vocabulary, maxima: np.ndarray, r: np.ndarray | None, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which groups can hold partners of the wanted ranks, shape (groups, items), and the score that these partners reach at least.
+def _groups_to_look_in(
+    other: _Vocabulary, maxima: np.ndarray, r: np.ndarray | None, ranks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which groups can hold partners of the wanted ranks, shape (groups, items), and the score that
+    these partners reach at least.
 
-    Every group has a member with the group's largest cosine, so an item's partner of rank g scores no less than the
-    g-th largest of the groups' lower bounds.
+    Every group has a member with the group's largest cosine, so an item's partner of rank g scores
+    no less than the g-th largest of the groups' lower bounds.
     """
     groups = maxima.shape[1]
     wanted = np.zeros((groups, len(maxima)), bool)
     least = np.full(len(maxima), -np.inf, maxima.dtype)
-    # A computed cosine is off by less than (d/2 + 2) eps; twice that for a difference of two, twice for 2 cos, and some more.
+    # A computed cosine is off by less than (d/2 + 2) eps; twice that for a difference of two, twice
+    # for 2 cos, and some more.
     margin = 2 * np.finfo(maxima.dtype).eps * (other.units.shape[1] + 16)
     for start in range(0, len(maxima), _PART):
         part = slice(start, start + _PART)
         lower = upper = maxima[part]
         if r is not None:
-            lower, upper = 2 * lower - r[other.members].max(axis=1), 2 * upper - r[other.members].min(axis=1)
+            lower, upper = (
+                2 * lower - r[other.members].max(axis=1),
+                2 * upper - r[other.members].min(axis=1),
+            )
         bounded = np.flatnonzero(ranks[part] <= groups)
         by_size = np.sort(lower[bounded], axis=1)
-        least[start + bounded] = by_size[np.arange(len(bounded)), groups - ranks[start + bounded]] - margin
+        least[start + bounded] = (
+            by_size[np.arange(len(bounded)), groups - ranks[start + bounded]] - margin
+        )
         wanted[:, part] = (upper >= least[part, None]).T
     wanted[:, ranks > len(other.units)] = False
     return wanted, least
@@ -191,10 +240,12 @@ def _look_in(
     least: np.ndarray,
     ranks: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Multiply the rows by the members of their wanted groups, and keep the partners of the first ranks.
+    """Multiply the rows by the members of their wanted groups, and keep the partners of the first
+    ranks.
 
-    Where rows are equal or nearly so (a collapsed encoder), nearly all groups are wanted by all, and every pair would be left to the last
-    sort, which would take most of the time: only what can be of the first ranks among several groups is then kept for it.
+    Where rows are equal or nearly so (a collapsed encoder), nearly all groups are wanted by all,
+    and every pair would be left to the last sort, which would take most of the time: only what can
+    be of the first ranks among several groups is then kept for it.
     """
     groups = np.flatnonzero(wanted.any(axis=1))
 
@@ -232,14 +283,18 @@ def _look_in(
     return partner[order], score[order]
 
 
-def _first_of(scores: np.ndarray, ranks: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where in each row the scores of the first ranks stand that are ``least`` or more; of equal ones the first."""
+def _first_of(
+    scores: np.ndarray, ranks: np.ndarray, least: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where in each row the scores of the first ranks stand that are ``least`` or more; of equal
+    ones the first."""
     width = scores.shape[1]
     ranks = np.minimum(ranks, width)
     most = int(ranks.max())
     top = np.sort(np.partition(scores, width - most, axis=1)[:, width - most :], axis=1)
     least = np.maximum(least, top[np.arange(len(top)), most - ranks])
-    least = np.maximum(least, np.finfo(scores.dtype).min)  # -inf stands where a group is not looked in
+    # -inf stands where a group is not looked in
+    least = np.maximum(least, np.finfo(scores.dtype).min)
     found = scores >= least[:, None]
     if np.count_nonzero(found) > 2 * ranks.sum():
         equal = scores == least[:, None]

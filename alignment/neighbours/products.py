@@ -1,6 +1,8 @@
-"""Cosines of two sides in one pass: what each row's neighbourhood is like (r of CSLS), and who is nearest to whom.
+"""Cosines of two sides in one pass: what each row's neighbourhood is like (r of CSLS), and who is
+nearest to whom.
 
-Rows of length 1 in; how the pass is made, and why its answers do not depend on it, is told in :mod:`crosslens.alignment.neighbours.tiles`.
+Rows of length 1 in; how the pass is made, and why its answers do not depend on it, is told in
+:mod:`crosslens.alignment.neighbours.tiles`.
 """
 
 import dataclasses
@@ -24,10 +26,12 @@ _PART = 2048  # rows scaled at a time
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Cosine:
-    """Both sides as they came, their lengths, and float32 copies with rows of length 1, with room for two more columns.
+    """Both sides as they came, their lengths, and float32 copies with rows of length 1, with room
+    for two more columns.
 
-    ``order`` says which rows of x these float32 rows are of: those that look for partners come first. ``copies`` has the
-    rows that are equal to the last bit, of x in this order, and of y; ``exact_rows`` both sides as exact products take them.
+    ``order`` says which rows of x these float32 rows are of: those that look for partners come
+    first. ``copies`` has the rows that are equal to the last bit, of x in this order, and of y;
+    ``exact_rows`` both sides as exact products take them.
     """
 
     x: np.ndarray
@@ -41,7 +45,13 @@ class Cosine:
     exact_rows: tuple[ExactRows, ExactRows]
 
     @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, names: tuple[str, str] = ("x", "y"), order: np.ndarray | None = None) -> "Cosine":
+    def of(
+        cls,
+        x: np.ndarray,
+        y: np.ndarray,
+        names: tuple[str, str] = ("x", "y"),
+        order: np.ndarray | None = None,
+    ) -> "Cosine":
         """From two checked matrices.
 
         Raises
@@ -58,13 +68,27 @@ class Cosine:
             copies = Copies.among(rows if side or order is None else rows[order])
             return lengths, _units(rows, lengths, orders[side]), copies, ExactRows.of(rows)
 
-        (x_lengths, x_units, x_copies, x_exact), (y_lengths, y_units, y_copies, y_exact) = for_each(prepare, 2)
-        return cls(x, y, x_lengths, y_lengths, x_units, y_units, orders[0], (x_copies, y_copies), (x_exact, y_exact))
+        (x_lengths, x_units, x_copies, x_exact), (y_lengths, y_units, y_copies, y_exact) = for_each(
+            prepare, 2
+        )
+        return cls(
+            x,
+            y,
+            x_lengths,
+            y_lengths,
+            x_units,
+            y_units,
+            orders[0],
+            (x_copies, y_copies),
+            (x_exact, y_exact),
+        )
 
     def exact(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Cosines of single pairs in float64."""
         (x, y), rows = self.exact_rows, self.order[rows]
-        lengths = (self.x_lengths[rows] / x.units[rows]) * (self.y_lengths[columns] / y.units[columns])
+        lengths = (self.x_lengths[rows] / x.units[rows]) * (
+            self.y_lengths[columns] / y.units[columns]
+        )
         cosines: np.ndarray = exact_pairs(x, y, rows, columns) / lengths
         return cosines
 
@@ -72,11 +96,14 @@ class Cosine:
         """The same cosines, of all pairs of some rows and columns."""
         (x, y), rows = self.exact_rows, self.order[rows]
         tile = exact_tile(x, y, rows, columns)
-        tile /= (self.x_lengths[rows] / x.units[rows])[:, None] * (self.y_lengths[columns] / y.units[columns])
+        tile /= (self.x_lengths[rows] / x.units[rows])[:, None] * (
+            self.y_lengths[columns] / y.units[columns]
+        )
         return tile
 
     def copies_of(self, of_x: np.ndarray, of_y: np.ndarray) -> tuple[Copies | None, Copies | None]:
-        """The copies among those that look for partners, and on the other side, where these numbers are equal, too."""
+        """The copies among those that look for partners, and on the other side, where these numbers
+        are equal, too."""
         if self.copies == (None, None):
             return self.copies
         left = self.copies[0] and Copies.among(self.x[self.order[: len(of_x)]], of_x)
@@ -85,7 +112,10 @@ class Cosine:
     def closely(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Cosines of all pairs of some rows and columns, by a product in float64."""
         rows = self.order[rows]
-        left, right = self.x[rows] / self.x_lengths[rows, None], self.y[columns] / self.y_lengths[columns, None]
+        left, right = (
+            self.x[rows] / self.x_lengths[rows, None],
+            self.y[columns] / self.y_lengths[columns, None],
+        )
         found: np.ndarray = left @ right.T
         return found
 
@@ -93,7 +123,9 @@ class Cosine:
         """The cosine itself."""
         d = self.x.shape[1]
         quick = self.x_units[:, :d], self.y_units[:, :d]
-        return Scores(*quick, rounding(d), self.exact, self.exact_tile, self.closely, copies=self.copies)
+        return Scores(
+            *quick, rounding(d), self.exact, self.exact_tile, self.closely, copies=self.copies
+        )
 
     def less(self, of_x: np.ndarray, of_y: np.ndarray, scale: float) -> Scores:
         """``scale (cos - of_x - of_y)``, of as many rows of x as ``of_x`` has, in ``order``."""
@@ -112,29 +144,49 @@ class Cosine:
 
         size = 1 + float(np.abs(of_x).max() + np.abs(of_y).max())
         copies = self.copies_of(of_x, of_y)
-        return Scores(self.x_units[:n], self.y_units, rounding(d + 2, size), exact, tile, closely, scale, copies=copies)
+        return Scores(
+            self.x_units[:n],
+            self.y_units,
+            rounding(d + 2, size),
+            exact,
+            tile,
+            closely,
+            scale,
+            copies=copies,
+        )
 
 
 def check_same_width(x: np.ndarray, y: np.ndarray, names: tuple[str, str]) -> None:
     """Refuse two matrices of different numbers of columns."""
     if x.shape[1] != y.shape[1]:
-        refuse(names[1], f"as many columns as {names[0]} ({x.shape[1]})", f"{y.shape[1]} columns", "compare vectors of one space")
+        refuse(
+            names[1],
+            f"as many columns as {names[0]} ({x.shape[1]})",
+            f"{y.shape[1]} columns",
+            "compare vectors of one space",
+        )
 
 
-def neighbourhood_means(x: ArrayLike, y: ArrayLike, k: int = 10) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
-    """How near each row's k nearest on the other side are, on average: r of CSLS, for both sides from one pass.
+def neighbourhood_means(
+    x: ArrayLike, y: ArrayLike, k: int = 10
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
+    """How near each row's k nearest on the other side are, on average: r of CSLS, for both sides
+    from one pass.
 
-    ``r(x_i) = 1/k sum of cos(x_i, y_j) over the k largest`` (Conneau et al. 2018, equation 2), from -1 to 1, high for hubs.
+    ``r(x_i) = 1/k sum of cos(x_i, y_j) over the k largest`` (Conneau et al. 2018, equation 2), from
+    -1 to 1, high for hubs.
 
     Parameters
     ----------
-    x: shape (n, d), rows of length 1, as :func:`crosslens.alignment.normalisation.unit_rows` makes them.
+    x: shape (n, d), rows of length 1, as :func:`crosslens.alignment.normalisation.unit_rows` makes
+        them.
     y: shape (m, d), rows of length 1.
     k: how many neighbours, 1 to the smaller of n and m.
 
     Returns
     -------
-    r_x: shape (n,); r_y: shape (m,); in the precision of the inputs, rounded from exact means of the k best.
+    r_x: shape (n,); r_y: shape (m,); in the precision of the inputs, rounded from exact means of
+        the k best.
 
     Raises
     ------
@@ -152,16 +204,25 @@ def neighbourhood_means(x: ArrayLike, y: ArrayLike, k: int = 10) -> tuple[Float[
 
 
 def nearest_both(
-    x: ArrayLike, y: ArrayLike, k: int = 1, r_x: ArrayLike | None = None, r_y: ArrayLike | None = None, *, block: int | None = None
+    x: ArrayLike,
+    y: ArrayLike,
+    k: int = 1,
+    r_x: ArrayLike | None = None,
+    r_y: ArrayLike | None = None,
+    *,
+    block: int | None = None,
 ) -> tuple[Found, Found]:
-    """The k best partners of every row of both sides by ``2 cos - r_x - r_y``, or by the cosine, from one pass.
+    """The k best partners of every row of both sides by ``2 cos - r_x - r_y``, or by the cosine,
+    from one pass.
 
     Parameters
     ----------
     x: shape (n, d), rows of length 1. y: shape (m, d), rows of length 1.
     k: how many partners, 1 to the smaller of n and m.
-    r_x: shape (n,), r_y: shape (m,), from :func:`neighbourhood_means`; without both, partners are compared by the cosine.
-    block: rows of each side that are multiplied at a time. It changes time and memory, and nothing else.
+    r_x: shape (n,), r_y: shape (m,), from :func:`neighbourhood_means`; without both, partners are
+        compared by the cosine.
+    block: rows of each side that are multiplied at a time. It changes time and memory, and nothing
+        else.
 
     Returns
     -------
@@ -169,7 +230,8 @@ def nearest_both(
 
     Raises
     ------
-    InputError: as for :func:`neighbourhood_means`; one of r_x and r_y without the other, of another shape, or not finite.
+    InputError: as for :func:`neighbourhood_means`; one of r_x and r_y without the other, of another
+        shape, or not finite.
 
     >>> of_x, of_y = nearest_both([[1, 0], [0, 1]], [[1, 0], [0.6, 0.8]])
     >>> of_x.indices.tolist(), of_y.indices.tolist()
@@ -178,11 +240,22 @@ def nearest_both(
     x, y = _check_units(x, y)
     k = check_positive_int(k, "k", most=min(len(x), len(y)))
     if (r_x is None) != (r_y is None):
-        refuse("r_y" if r_y is None else "r_x", "means of both sides, or of none", "None", "compute both with neighbourhood_means")
-    return find_both(_dot_scores(x, y, r_x, r_y), k, block=None if block is None else check_positive_int(block, "block"))
+        refuse(
+            "r_y" if r_y is None else "r_x",
+            "means of both sides, or of none",
+            "None",
+            "compute both with neighbourhood_means",
+        )
+    return find_both(
+        _dot_scores(x, y, r_x, r_y),
+        k,
+        block=None if block is None else check_positive_int(block, "block"),
+    )
 
 
-def best_both(x: ArrayLike, y: ArrayLike, r_x: ArrayLike, r_y: ArrayLike) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " m"]]:
+def best_both(
+    x: ArrayLike, y: ArrayLike, r_x: ArrayLike, r_y: ArrayLike
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " m"]]:
     """The best partner of every row of both sides by CSLS, ``2 cos - r_x - r_y``, from one pass.
 
     Parameters
@@ -192,8 +265,8 @@ def best_both(x: ArrayLike, y: ArrayLike, r_x: ArrayLike, r_y: ArrayLike) -> tup
 
     Returns
     -------
-    shape (n,), the row of y that is best for each row of x; and shape (m,), the row of x that is best for each row of y.
-    Equal scores go to the lower index.
+    shape (n,), the row of y that is best for each row of x; and shape (m,), the row of x that is
+    best for each row of y. Equal scores go to the lower index.
 
     Raises
     ------
@@ -214,28 +287,43 @@ def _check_units(x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         lengths = row_lengths(side, name)
         far = np.flatnonzero(np.abs(lengths - 1) > 1e-3)
         if len(far):
-            refuse(name, "rows of length 1", f"length {lengths[far[0]]:.3g} in row {far[0]}", "pass it through unit_rows first")
+            refuse(
+                name,
+                "rows of length 1",
+                f"length {lengths[far[0]]:.3g} in row {far[0]}",
+                "pass it through unit_rows first",
+            )
     return np.ascontiguousarray(x), np.ascontiguousarray(y)
 
 
 def _check_means(value: ArrayLike, name: str, n: int) -> np.ndarray:
     means = as_array(value, name)
     if means.shape != (n,) or means.dtype.kind != "f" or not np.isfinite(means).all():
-        got = f"{means.dtype} of shape {means.shape}" if means.shape != (n,) or means.dtype.kind != "f" else "NaN or infinity"
+        got = (
+            f"{means.dtype} of shape {means.shape}"
+            if means.shape != (n,) or means.dtype.kind != "f"
+            else "NaN or infinity"
+        )
         refuse(name, f"{n} finite means, one per row", got, "compute them with neighbourhood_means")
     return means.astype(np.float64)
 
 
-def _dot_scores(x: np.ndarray, y: np.ndarray, r_x: ArrayLike | None, r_y: ArrayLike | None) -> Scores:
+def _dot_scores(
+    x: np.ndarray, y: np.ndarray, r_x: ArrayLike | None, r_y: ArrayLike | None
+) -> Scores:
     """Scores of rows of length 1, which are taken as they are."""
     both, copies = (ExactRows.of(x), ExactRows.of(y)), (Copies.among(x), Copies.among(y))
     if r_x is None or r_y is None:
 
         def exact(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-            return exact_pairs(*both, rows, columns) * (both[0].units[rows] * both[1].units[columns])
+            return exact_pairs(*both, rows, columns) * (
+                both[0].units[rows] * both[1].units[columns]
+            )
 
         def tile(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-            return exact_tile(*both, rows, columns) * (both[0].units[rows, None] * both[1].units[columns])
+            return exact_tile(*both, rows, columns) * (
+                both[0].units[rows, None] * both[1].units[columns]
+            )
 
         def closely(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
             products: np.ndarray = x[rows].astype(np.float64) @ y[columns].astype(np.float64).T
@@ -253,5 +341,6 @@ def _units(x: np.ndarray, lengths: np.ndarray, order: np.ndarray) -> np.ndarray:
     units = np.empty((len(order), x.shape[1] + 2), np.float32)
     for start in range(0, len(order), _PART):
         rows = order[start : start + _PART]
-        units[start : start + _PART, :-2] = x[rows] / lengths[rows, None]  # divided in float64: no length is too small for it
+        # divided in float64: no length is too small for it
+        units[start : start + _PART, :-2] = x[rows] / lengths[rows, None]
     return units

@@ -1,7 +1,8 @@
 """Nearest neighbours by cosine similarity, and how often the right one is found.
 
-Equal similarities are ordered by index, and similarities that float32 products cannot tell apart by their exact values: see
-:mod:`crosslens.alignment.neighbours.tiles`, which says how. Other scores than the cosine are in :mod:`crosslens.alignment.neighbours.csls`.
+Equal similarities are ordered by index, and similarities that float32 products cannot tell apart by
+their exact values: see :mod:`crosslens.alignment.neighbours.tiles`, which says how. Other scores
+than the cosine are in :mod:`crosslens.alignment.neighbours.csls`.
 """
 
 import dataclasses
@@ -17,7 +18,12 @@ from crosslens.errors import refuse
 from crosslens.one_line import one_line
 from crosslens.stats import wilson_interval
 
-__all__ = ["RetrievalResult", "nearest_neighbours", "retrieval_both_directions", "retrieval_precision"]
+__all__ = [
+    "RetrievalResult",
+    "nearest_neighbours",
+    "retrieval_both_directions",
+    "retrieval_precision",
+]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,11 +82,19 @@ def nearest_neighbours(
     queries, keys = check_matrix(queries, "queries"), check_matrix(keys, "keys")
     cosine = Cosine.of(queries, keys, ("queries", "keys"))
     k = check_positive_int(k, "k", most=len(keys))
-    found, _ = find_both(cosine.scores(), k, None, 0, block=None if block is None else check_positive_int(block, "block"))
+    found, _ = find_both(
+        cosine.scores(),
+        k,
+        None,
+        0,
+        block=None if block is None else check_positive_int(block, "block"),
+    )
     return found.indices, found.scores.astype(np.result_type(queries, keys))
 
 
-def retrieval_precision(queries: ArrayLike, keys: ArrayLike, gold: ArrayLike | None = None, k: int = 1) -> RetrievalResult:
+def retrieval_precision(
+    queries: ArrayLike, keys: ArrayLike, gold: ArrayLike | None = None, k: int = 1
+) -> RetrievalResult:
     """Precision at k: the share of queries whose own key is among the k nearest keys.
 
     Nearness is cosine similarity as in :func:`nearest_neighbours`; a key that ties with
@@ -113,7 +127,9 @@ def retrieval_precision(queries: ArrayLike, keys: ArrayLike, gold: ArrayLike | N
     return result_of((indices == rows[:, None]).any(axis=1))
 
 
-def retrieval_both_directions(x: ArrayLike, y: ArrayLike) -> tuple[RetrievalResult, RetrievalResult]:
+def retrieval_both_directions(
+    x: ArrayLike, y: ArrayLike
+) -> tuple[RetrievalResult, RetrievalResult]:
     """Precision at 1 from x to y and from y to x; the similarities are computed once for both.
 
     The results are those of ``retrieval_precision(x, y)`` and ``retrieval_precision(y, x)``.
@@ -139,15 +155,27 @@ def retrieval_both_directions(x: ArrayLike, y: ArrayLike) -> tuple[RetrievalResu
 def _check_gold(gold: ArrayLike, n: int, m: int) -> np.ndarray:
     rows = as_array(gold, "gold")
     if rows.shape != (n,) or rows.dtype.kind not in "iu":
-        refuse("gold", f"{n} whole numbers, one per query", f"{rows.dtype} of shape {rows.shape}", "give the row of keys that is right")
+        refuse(
+            "gold",
+            f"{n} whole numbers, one per query",
+            f"{rows.dtype} of shape {rows.shape}",
+            "give the row of keys that is right",
+        )
     outside = np.flatnonzero((rows < 0) | (rows >= m))
     if len(outside):
         first = outside[0]
-        refuse("gold", f"rows of keys, 0 to {m - 1}", f"{rows[first]} for query {first}", "remove queries whose key is not in keys")
+        refuse(
+            "gold",
+            f"rows of keys, 0 to {m - 1}",
+            f"{rows[first]} for query {first}",
+            "remove queries whose key is not in keys",
+        )
     return rows
 
 
 def result_of(correct: Bool[np.ndarray, " n"]) -> RetrievalResult:
     """Outcomes with their share and its interval."""
     hits = int(correct.sum())
-    return RetrievalResult(correct, hits / len(correct), len(correct), wilson_interval(float(hits), len(correct)))
+    return RetrievalResult(
+        correct, hits / len(correct), len(correct), wilson_interval(float(hits), len(correct))
+    )

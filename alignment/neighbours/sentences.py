@@ -26,8 +26,8 @@ class SentenceRetrieval:
     ----------
     there: from x to y. back: from y to x.
     convention: what decides which sentence is found.
-    published: the number that is reported under this convention, from x to y: for "tatoeba" the accuracy, 0 to 1, higher is
-        better; for "xsim" the error rate, 0 to 1, lower is better.
+    published: the number that is reported under this convention, from x to y: for "tatoeba" the
+        accuracy, 0 to 1, higher is better; for "xsim" the error rate, 0 to 1, lower is better.
     """
 
     there: RetrievalResult
@@ -38,16 +38,20 @@ class SentenceRetrieval:
     __repr__ = one_line
 
 
-def sentence_retrieval(x: ArrayLike, y: ArrayLike, *, convention: Convention = "tatoeba", k: int = 4) -> SentenceRetrieval:
+def sentence_retrieval(
+    x: ArrayLike, y: ArrayLike, *, convention: Convention = "tatoeba", k: int = 4
+) -> SentenceRetrieval:
     """Whether each sentence finds its translation among all sentences of the other side.
 
-    tatoeba: the highest cosine wins. XTREME and Artetxe & Schwenk 2019 report the direction into English only: give the other
+    tatoeba: the highest cosine wins. XTREME and Artetxe & Schwenk 2019 report the direction into
+        English only: give the other
     language as x and English as y.
 
     xsim: of the k sentences with the highest cosine the one with the highest ratio margin wins,
-    ``cos(x, y) / ((r(x) + r(y)) / 2)``, r being the mean cosine of a sentence and its k nearest on the other side. LASER
-    reports the error rate from x to y, with k = 4. (A ratio over all sentences, not only those k, is
-    ``adjusted_neighbours(x, y, by="margin_ratio", neighbourhood=4)``.)
+    ``cos(x, y) / ((r(x) + r(y)) / 2)``, r being the mean cosine of a sentence and its k nearest on
+    the other side. LASER reports the error rate from x to y, with k = 4. (A ratio over all
+    sentences, not only those k, is ``adjusted_neighbours(x, y, by="margin_ratio",
+    neighbourhood=4)``.)
 
     Both directions come from one pass. Equal scores go to the lower index.
 
@@ -59,13 +63,14 @@ def sentence_retrieval(x: ArrayLike, y: ArrayLike, *, convention: Convention = "
 
     Raises
     ------
-    InputError: not finite, different shapes, a zero row (named), k out of range, an unknown convention, or, for xsim,
-        sentences whose mean cosines are not positive.
+    InputError: not finite, different shapes, a zero row (named), k out of range, an unknown
+        convention, or, for xsim, sentences whose mean cosines are not positive.
 
     References
     ----------
-    Artetxe & Schwenk 2019, Massively multilingual sentence embeddings (Tatoeba); Margin-based parallel corpus mining (the margin).
-    Hu et al. 2020, XTREME. Heffernan, Çelebi & Schwenk 2022, Bitext mining using distilled sentence representations (xSIM).
+    Artetxe & Schwenk 2019, Massively multilingual sentence embeddings (Tatoeba); Margin-based
+    parallel corpus mining (the margin). Hu et al. 2020, XTREME. Heffernan, Çelebi & Schwenk 2022,
+    Bitext mining using distilled sentence representations (xSIM).
 
     >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 0.1], [1.0, 0.3]])
     >>> sentence_retrieval(x, y).published, sentence_retrieval(x, y, convention="xsim", k=2).published
@@ -84,12 +89,22 @@ def sentence_retrieval(x: ArrayLike, y: ArrayLike, *, convention: Convention = "
     of_x, of_y = find_both(cosine.scores(), check_positive_int(k, "k", most=len(x)))
     r_x, r_y = of_x.scores.mean(axis=1), of_y.scores.mean(axis=1)
     if r_x.min() + r_y.min() <= 0:
-        refuse("convention", "tatoeba", "xsim of sentences whose mean cosines are not positive", "a ratio to such a number has no order")
-    there, back = result_of(_best_margin(of_x, r_x, r_y) == own), result_of(_best_margin(of_y, r_y, r_x) == own)
+        refuse(
+            "convention",
+            "tatoeba",
+            "xsim of sentences whose mean cosines are not positive",
+            "a ratio to such a number has no order",
+        )
+    there, back = (
+        result_of(_best_margin(of_x, r_x, r_y) == own),
+        result_of(_best_margin(of_y, r_y, r_x) == own),
+    )
     return SentenceRetrieval(there, back, convention, 1 - there.precision)
 
 
 def _best_margin(found: Found, own: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Of each item's k nearest the one with the highest ratio."""
     ratios = found.scores / ((own[:, None] + other[found.indices]) / 2)
-    return np.take_along_axis(found.indices, np.lexsort((found.indices, -ratios), axis=1), axis=1)[:, 0]
+    return np.take_along_axis(found.indices, np.lexsort((found.indices, -ratios), axis=1), axis=1)[
+        :, 0
+    ]

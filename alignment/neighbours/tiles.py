@@ -1,18 +1,22 @@
 """One pass over the products of two sides, and who is near whom on both of them, in bounded memory.
 
-All that retrieval needs from n × m similarities are the few largest of each row and of each column. Here the products are computed
-in float32, tile by tile, and the matrix never exists. Of a tile only the maxima of small groups are looked at, which costs a fraction
-of the product; where such a maximum reaches an item's k-th best so far, the members of the group are taken in.
+All that retrieval needs from n × m similarities are the few largest of each row and of each column.
+Here the products are computed in float32, tile by tile, and the matrix never exists. Of a tile only
+the maxima of small groups are looked at, which costs a fraction of the product; where such a
+maximum reaches an item's k-th best so far, the members of the group are taken in.
 
-Matrix products are fast, but their last bits depend on the tile that they are computed in. So they only narrow the choice: whatever
-lies within rounding of the k-th best is scored again in float64, from the pair's exact dot product, and equal scores go to the lower
-index. The answers depend on the vectors alone, not on tiles, threads or BLAS.
+Matrix products are fast, but their last bits depend on the tile that they are computed in. So they
+only narrow the choice: whatever lies within rounding of the k-th best is scored again in float64,
+from the pair's exact dot product, and equal scores go to the lower index. The answers depend on the
+vectors alone, not on tiles, threads or BLAS.
 
-Rows that are equal to the last bit (crawled text repeats itself, and an encoder that has collapsed gives one vector for all) are looked
-up once, and compete once; what is found is handed out to all of them. Where many partners differ by less than rounding of float32, those
-around the k-th best are narrowed down by a product in float64 first. Where that cannot tell them apart either, all pairs of a tile are
-scored exactly, by a few products more (:mod:`crosslens.alignment.neighbours.exact_products`): nearly equal rows cost a
-multiple of random ones that does not grow with the rows.
+Rows that are equal to the last bit (crawled text repeats itself, and an encoder that has collapsed
+gives one vector for all) are looked up once, and compete once; what is found is handed out to all
+of them. Where many partners differ by less than rounding of float32, those around the k-th best are
+narrowed down by a product in float64 first. Where that cannot tell them apart either, all pairs of
+a tile are scored exactly, by a few products more
+(:mod:`crosslens.alignment.neighbours.exact_products`): nearly equal rows cost a multiple of random
+ones that does not grow with the rows.
 """
 
 import contextlib
@@ -38,10 +42,12 @@ _SLACK = 2  # partners kept beyond k, so that what rounding has put in the wrong
 _FEW = 2**22  # pairs that are compared on one thread
 _PART = 512  # items settled at a time
 _CROWDED = 256  # items that are settled once more at a time: each thread has some 50 MB for it
-_DENSE = 16  # where so many times the pairs that are to be scored exactly are more than a tile has, all of it is
+# where so many times the pairs that are to be scored exactly are more than a tile has, all of it is
+_DENSE = 16
 _HANDED = 2**20  # partners of copies that are put in order together
 _LOWEST = np.finfo(np.float32).min
-_FINER = 2 * float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)  # twice: exact scores are sums in float64, too
+# twice: exact scores are sums in float64, too
+_FINER = 2 * float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 _LAST = 2**32 - 1  # no partner has this number
 
 
@@ -51,15 +57,20 @@ class Scores:
 
     Attributes
     ----------
-    left, right: shape (n, e) and (m, e), float32; ``left @ right.T`` orders pairs as the exact scores do, but for rounding.
+    left, right: shape (n, e) and (m, e), float32; ``left @ right.T`` orders pairs as the exact
+        scores do, but for rounding.
     margin: two quick scores further apart than this are in the right order.
-    exact: row numbers and column numbers -> scores in float64, each from its own pair alone, to the last bit.
+    exact: row numbers and column numbers -> scores in float64, each from its own pair alone, to the
+        last bit.
     exact_tile: row numbers and column numbers -> the same scores, of all pairs of these.
     scale: the exact score of a pair is this often its quick score.
-    adjust: what is done to a tile of products, in place, to make quick scores of it; called with the tile and its first row and column.
-    multiply: what writes a tile of products, where another pass has kept them; called alike. Without it, they are multiplied.
+    adjust: what is done to a tile of products, in place, to make quick scores of it; called with
+        the tile and its first row and column.
+    multiply: what writes a tile of products, where another pass has kept them; called alike.
+        Without it, they are multiplied.
     closely: row numbers and column numbers -> a tile of exact scores but for rounding of float64.
-    copies: rows of either side that have the same scores, to the last bit; None where there are none.
+    copies: rows of either side that have the same scores, to the last bit; None where there are
+        none.
     restrict: row numbers and column numbers -> ``adjust`` of these alone.
     """
 
@@ -73,7 +84,9 @@ class Scores:
     adjust: Callable[[np.ndarray, int, int], None] | None = None
     multiply: Callable[[np.ndarray, int, int], None] | None = None
     copies: tuple[Copies | None, Copies | None] = (None, None)
-    restrict: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray, int, int], None]] | None = None
+    restrict: Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray, int, int], None]] | None = (
+        None
+    )
 
     def turned(self) -> "Scores":
         """The same scores with the sides exchanged."""
@@ -94,7 +107,8 @@ class Scores:
         return Scores(self.right, self.left, self.margin, exact, tile, closely, self.scale, adjust)
 
     def among(self, rows: np.ndarray, columns: np.ndarray) -> "Scores":
-        """The scores of some rows and columns, which are counted anew; none of them a copy of another."""
+        """The scores of some rows and columns, which are counted anew; none of them a copy of
+        another."""
 
         def exact(some: np.ndarray, others: np.ndarray) -> np.ndarray:
             return self.exact(rows[some], columns[others])
@@ -106,7 +120,16 @@ class Scores:
             return self.closely(rows[some], columns[others])
 
         adjust = None if self.restrict is None else self.restrict(rows, columns)
-        return Scores(self.left[rows], self.right[columns], self.margin, exact, tile, closely, self.scale, adjust)
+        return Scores(
+            self.left[rows],
+            self.right[columns],
+            self.margin,
+            exact,
+            tile,
+            closely,
+            self.scale,
+            adjust,
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -124,15 +147,22 @@ class Found:
 
 
 def rounding(d: int, size: float = 1.0) -> float:
-    """How far two sums of d float32 products may be apart and yet be in the wrong order; ``size`` bounds the sum of the products' sizes.
+    """How far two sums of d float32 products may be apart and yet be in the wrong order; ``size``
+    bounds the sum of the products' sizes.
 
-    A sum of d products is off by at most d/2 eps of that, its rounded inputs add 1.5 eps; twice that for a difference, and some more.
+    A sum of d products is off by at most d/2 eps of that, its rounded inputs add 1.5 eps; twice
+    that for a difference, and some more.
     """
     return float(np.finfo(np.float32).eps * (d + 16) * size)
 
 
 def find_both(
-    scores: Scores, k: int, for_x: int | None = None, for_y: int | None = None, *, block: int | None = None
+    scores: Scores,
+    k: int,
+    for_x: int | None = None,
+    for_y: int | None = None,
+    *,
+    block: int | None = None,
 ) -> tuple[Found, Found]:
     """The k best partners of rows of both sides, from one pass over the products.
 
@@ -141,7 +171,8 @@ def find_both(
     scores: what pairs are compared by.
     k: how many partners; at most the size of the other side, wherever one is looked for.
     for_x, for_y: how many rows of each side look for partners, the first ones; without them, all.
-    block: rows of each side that are multiplied at a time. It changes time and memory, and nothing else.
+    block: rows of each side that are multiplied at a time. It changes time and memory, and nothing
+        else.
 
     Returns
     -------
@@ -151,59 +182,88 @@ def find_both(
     for_x, for_y = n if for_x is None else for_x, m if for_y is None else for_y
     if scores.copies == (None, None):
         return _find(scores, (k, k), for_x, for_y, block)
-    left, right = (copies or Copies.each(len(side)) for copies, side in zip(scores.copies, (scores.left, scores.right), strict=True))
+    left, right = (
+        copies or Copies.each(len(side))
+        for copies, side in zip(scores.copies, (scores.left, scores.right), strict=True)
+    )
     most = min(k, len(right.first)), min(k, len(left.first))
-    looking_x, looking_y = (int(np.searchsorted(side.first, asked)) for side, asked in ((left, for_x), (right, for_y)))
+    looking_x, looking_y = (
+        int(np.searchsorted(side.first, asked)) for side, asked in ((left, for_x), (right, for_y))
+    )
     of_x, of_y = _find(scores.among(left.first, right.first), most, looking_x, looking_y, block)
-    return _handed_out(of_x, left.of[:for_x], right, k), _handed_out(of_y, right.of[:for_y], left, k)
+    return _handed_out(of_x, left.of[:for_x], right, k), _handed_out(
+        of_y, right.of[:for_y], left, k
+    )
 
 
 def _handed_out(found: Found, groups: Int[np.ndarray, " n"], others: Copies, k: int) -> Found:
-    """From the k best groups of each group to the k best rows of each row: a row that is among them is of one of these groups."""
+    """From the k best groups of each group to the k best rows of each row: a row that is among them
+    is of one of these groups."""
     indices, scores = np.empty((len(found.indices), k), np.int64), np.empty((len(found.indices), k))
     step = max(1, _HANDED // (k * max(1, found.indices.shape[1])))
     for start in range(0, len(indices), step):
-        best, score = found.indices[start : start + step], found.scores[start : start + step].ravel()
+        best, score = (
+            found.indices[start : start + step],
+            found.scores[start : start + step].ravel(),
+        )
         sizes = np.minimum(k, others.counts[best])
         flat, item = sizes.ravel(), np.repeat(np.arange(len(best)), sizes.sum(axis=1))
         place = np.arange(len(item)) - np.repeat(np.cumsum(flat) - flat, flat)
         partner = others.members[np.repeat(others.starts[best].ravel(), flat) + place]
         order = np.lexsort((partner, -np.repeat(score, flat), item))
         keep = order[np.searchsorted(item, np.arange(len(best)))[:, None] + np.arange(k)]
-        indices[start : start + step], scores[start : start + step] = partner[keep], np.repeat(score, flat)[keep]
+        indices[start : start + step], scores[start : start + step] = (
+            partner[keep],
+            np.repeat(score, flat)[keep],
+        )
     return Found(indices[groups], scores[groups])
 
 
-def _find(scores: Scores, k: tuple[int, int], for_x: int, for_y: int, block: int | None) -> tuple[Found, Found]:
+def _find(
+    scores: Scores, k: tuple[int, int], for_x: int, for_y: int, block: int | None
+) -> tuple[Found, Found]:
     n, m = len(scores.left), len(scores.right)
     of_x, of_y = _Shortlist.empty(for_x, m, k[0]), _Shortlist.empty(for_y, n, k[1])
-    own = threading.local()  # memory for one tile, kept: fresh memory costs a good part of what the product costs
+    # memory for one tile, kept: fresh memory costs a good part of what the product costs
+    own = threading.local()
 
     def look(corner: tuple[int, int], size: tuple[int, int]) -> None:
         row, column = corner
         if not hasattr(own, "memory"):
             own.memory = np.empty(_whole(min(shape[0], n)) * _whole(min(shape[1], m)), np.float32)
-        tile = _Tile.of(scores, corner, size, (len(of_x.worst) - row, len(of_y.worst) - column), own.memory)
+        tile = _Tile.of(
+            scores, corner, size, (len(of_x.worst) - row, len(of_y.worst) - column), own.memory
+        )
         of_x.offer(tile, 0)
         of_y.offer(tile, 1)
 
     with in_threads(n * m) as (run, threads):
-        shape = _shape((n, m), len(of_x.worst), len(of_y.worst), threads) if block is None else (block, block)
+        shape = (
+            _shape((n, m), len(of_x.worst), len(of_y.worst), threads)
+            if block is None
+            else (block, block)
+        )
         run(lambda part: look(*part), _parts((n, m), shape, threads))
         return of_x.settled(scores, run), of_y.settled(scores.turned(), run)
 
 
 def _shape(sides: tuple[int, int], for_x: int, for_y: int, threads: int) -> tuple[int, int]:
-    """Rows and columns of a tile: the longer it is for those that look for partners, the fewer are taken in and dropped later.
+    """Rows and columns of a tile: the longer it is for those that look for partners, the fewer are
+    taken in and dropped later.
 
-    But each thread has a tile in memory, and with few tiles the threads would wait for the last one.
+    But each thread has a tile in memory, and with few tiles the threads would wait for the last
+    one.
     """
     rows, columns = (1 if 4 * for_y < for_x else 2) * BLOCK, (1 if 4 * for_x < for_y else 2) * BLOCK
     while threads * 4 * rows * columns > _TILES and min(rows, columns) > BLOCK // 8:
         rows, columns = rows // 2, columns // 2
     rows, columns = _even(sides[0], rows), _even(sides[1], columns)
     least = BLOCK // 4
-    while threads > 1 and -(-sides[0] // rows) * -(-sides[1] // columns) < _TURNS * threads and max(rows, columns) > least:
+    while (
+        threads > 1
+        and -(-sides[0] // rows) * -(-sides[1] // columns) < _TURNS * threads
+        and max(rows, columns) > least
+    ):
         if rows >= columns:
             rows = _whole(-(-rows // 2))
         else:
@@ -211,19 +271,31 @@ def _shape(sides: tuple[int, int], for_x: int, for_y: int, threads: int) -> tupl
     return rows, columns
 
 
-def _parts(sides: tuple[int, int], shape: tuple[int, int], threads: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Corners and shapes of the tiles in their order; the last are cut in quarters, so that no thread waits long for another."""
-    corners = [(row, column) for row in range(0, sides[0], shape[0]) for column in range(0, sides[1], shape[1])]
+def _parts(
+    sides: tuple[int, int], shape: tuple[int, int], threads: int
+) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Corners and shapes of the tiles in their order; the last are cut in quarters, so that no
+    thread waits long for another."""
+    corners = [
+        (row, column)
+        for row in range(0, sides[0], shape[0])
+        for column in range(0, sides[1], shape[1])
+    ]
     last = threads if threads > 1 else 0
     low = _whole(-(-shape[0] // 4))
     whole, cut = corners[: len(corners) - last], corners[len(corners) - last :]
     ends = [(row, min(row + shape[0], sides[0]), column) for row, column in cut]
-    quarters = [((first, column), (min(low, stop - first), shape[1])) for row, stop, column in ends for first in range(row, stop, low)]
+    quarters = [
+        ((first, column), (min(low, stop - first), shape[1]))
+        for row, stop, column in ends
+        for first in range(row, stop, low)
+    ]
     return [(corner, shape) for corner in whole] + quarters
 
 
 def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Which place, counted from 1, a given column takes among all columns, for each row; an equal score of lower index goes before it."""
+    """Which place, counted from 1, a given column takes among all columns, for each row; an equal
+    score of lower index goes before it."""
     n = len(scores.left)
     own = scores.exact(np.arange(n), columns)
     before = np.zeros(n, np.int64)
@@ -232,7 +304,8 @@ def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n
         scores = scores.among(np.arange(n), copies.first)
     copies = copies or Copies.each(len(scores.right))
     m, counts = len(scores.right), copies.counts
-    ahead = copies.members + copies.of[copies.members] * len(copies.members)  # rising: how many of a group go before a row is looked up
+    # rising: how many of a group go before a row is looked up
+    ahead = copies.members + copies.of[copies.members] * len(copies.members)
 
     def look(row: int, column: int) -> None:
         mine = slice(row, row + _PART)
@@ -252,8 +325,13 @@ def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n
         many = np.where(exact > own[rows], counts[others], 0)
         ties = np.flatnonzero(exact == own[rows])
         some = others[ties]
-        many[ties] = np.searchsorted(ahead, columns[rows[ties]] + some * len(copies.members)) - copies.starts[some]
-        before[mine] += above @ counts[column : column + BLOCK] + np.bincount(rows - row, many, minlength=len(above)).astype(np.int64)
+        many[ties] = (
+            np.searchsorted(ahead, columns[rows[ties]] + some * len(copies.members))
+            - copies.starts[some]
+        )
+        before[mine] += above @ counts[column : column + BLOCK] + np.bincount(
+            rows - row, many, minlength=len(above)
+        ).astype(np.int64)
 
     def look_along(row: int) -> None:
         for column in range(0, m, BLOCK):
@@ -266,16 +344,26 @@ def ranks(scores: Scores, columns: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Tile:
-    """Quick scores of some rows and columns; -inf fills it up to whole groups. ``tops`` has each group's largest, by row and by column."""
+    """Quick scores of some rows and columns; -inf fills it up to whole groups. ``tops`` has each
+    group's largest, by row and by column."""
 
     row: int
     column: int
     scores: np.ndarray  # (a, b)
-    tops: tuple[np.ndarray, np.ndarray]  # (<= a, b / 8), of every (b / 8)-th score of a row; (a / 8, <= b), of 8 neighbours in a column
+    # (<= a, b / 8), of every (b / 8)-th score of a row; (a / 8, <= b), of 8 neighbours in a column
+    tops: tuple[np.ndarray, np.ndarray]
 
     @classmethod
-    def of(cls, scores: Scores, corner: tuple[int, int], shape: tuple[int, int], looking: tuple[int, int], memory: np.ndarray) -> "_Tile":
-        """Multiply into ``memory``; of rows and columns as many as ``looking`` says look for partners, the first ones."""
+    def of(
+        cls,
+        scores: Scores,
+        corner: tuple[int, int],
+        shape: tuple[int, int],
+        looking: tuple[int, int],
+        memory: np.ndarray,
+    ) -> "_Tile":
+        """Multiply into ``memory``; of rows and columns as many as ``looking`` says look for
+        partners, the first ones."""
         row, column = corner
         rows, columns = scores.left[row : row + shape[0]], scores.right[column : column + shape[1]]
         a, b = _whole(len(rows)), _whole(len(columns))
@@ -289,15 +377,22 @@ class _Tile:
             scores.adjust(inside, row, column)
         tile[len(rows) :], tile[:, len(columns) :] = -np.inf, -np.inf
         by_row = np.maximum.reduce(tile.reshape(a, _GROUP, -1)[: max(0, looking[0])], axis=1)
-        by_column = np.maximum.reduce(tile.reshape(-1, _GROUP, b)[:, :, : max(0, looking[1])], axis=1)
+        by_column = np.maximum.reduce(
+            tile.reshape(-1, _GROUP, b)[:, :, : max(0, looking[1])], axis=1
+        )
         return cls(row, column, tile, (by_row, by_column))
 
     def members(self, axis: int, item: np.ndarray, group: np.ndarray) -> np.ndarray:
         """The scores of some groups of some rows or columns, shape (groups, 8)."""
         width = self.scores.shape[1]
-        first, step = (item * width + group, width // _GROUP) if axis == 0 else (group * (_GROUP * width) + item, width)
+        first, step = (
+            (item * width + group, width // _GROUP)
+            if axis == 0
+            else (group * (_GROUP * width) + item, width)
+        )
         inside = first[:, None] + np.arange(0, _GROUP * step, step)
-        return self.scores.reshape(-1).take(inside, mode="clip")  # all are inside: mode saves a check
+        # all are inside: mode saves a check
+        return self.scores.reshape(-1).take(inside, mode="clip")
 
 
 def _run_here(function: Callable[..., Any], arguments: list[Any]) -> None:
@@ -310,10 +405,11 @@ Run = Callable[[Callable[..., Any], list[Any]], None]
 
 @contextlib.contextmanager
 def in_threads(pairs: int) -> Iterator[tuple[Run, int]]:
-    """Gives ``run(function, arguments)``, which calls the function with each of the arguments, on as many threads as BLAS has; and these.
+    """Gives ``run(function, arguments)``, which calls the function with each of the arguments, on
+    as many threads as BLAS has; and these.
 
-    BLAS has one thread in each meanwhile, in the whole process. So all of the work is shared out, where BLAS would share the
-    products only. Few pairs are not worth it.
+    BLAS has one thread in each meanwhile, in the whole process. So all of the work is shared out,
+    where BLAS would share the products only. Few pairs are not worth it.
     """
     if pairs < _FEW:
         yield _run_here, 1
@@ -337,7 +433,8 @@ def _whole(size: int) -> int:
 
 
 def _packed(values: np.ndarray, partners: np.ndarray) -> np.ndarray:
-    """A float32 score and a partner's number as one whole number: larger for a higher score, and for a lower number among equals."""
+    """A float32 score and a partner's number as one whole number: larger for a higher score, and
+    for a lower number among equals."""
     bits = values.view(np.int32)
     ordered = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits).astype(np.int64)
     packed: np.ndarray = (ordered << 32) | (_LAST - partners)
@@ -363,10 +460,17 @@ class _Shortlist:
     def empty(cls, n: int, partners: int, k: int) -> "_Shortlist":
         size = min(k + _SLACK, partners)
         nobody = _packed(np.full(1, -np.inf, np.float32), np.full(1, _LAST, np.int64))[0]
-        return cls(np.full((n, size), nobody), np.full(n, -np.inf, np.float32), k, partners, threading.Lock())
+        return cls(
+            np.full((n, size), nobody),
+            np.full(n, -np.inf, np.float32),
+            k,
+            partners,
+            threading.Lock(),
+        )
 
     def offer(self, tile: _Tile, axis: int) -> None:
-        """Take in a tile whose rows (axis 0) or columns (axis 1) are the items that look for partners."""
+        """Take in a tile whose rows (axis 0) or columns (axis 1) are the items that look for
+        partners."""
         first, first_partner = (tile.row, tile.column) if axis == 0 else (tile.column, tile.row)
         stop = min(len(self.worst), first + tile.scores.shape[axis])
         if first >= stop:
@@ -384,34 +488,49 @@ class _Shortlist:
         hit, member = np.divmod(np.flatnonzero(values >= least[item, None]), _GROUP)
         partner = member * tops.shape[1] + group[hit] if axis == 0 else group[hit] * _GROUP + member
         if len(hit):
-            with self.lock:  # what another thread has taken in since only makes this tile's offers worse
+            # what another thread has taken in since only makes this tile's offers worse
+            with self.lock:
                 self._merge(first, item[hit], _packed(values[hit, member], partner + first_partner))
 
     def _least(self, tile: _Tile, axis: int, mine: slice) -> np.ndarray:
         """The score that each item of the tile must see to take a partner in."""
         worst = self.worst[mine]
-        # A list that is full takes better ones only: where equal ones matter, all that come close are scored again.
+        # A list that is full takes better ones only: where equal ones matter, all that come close
+        # are scored again.
         worst = np.where(np.isfinite(worst), np.nextafter(worst, np.float32(np.inf)), worst)
-        if not np.isfinite(worst).all():  # the list is not full: as many groups as it is long have a member of at least this
+        # the list is not full: as many groups as it is long have a member of at least this
+        if not np.isfinite(worst).all():
             size, other = self.packed.shape[1], 1 - axis
             seen = tile.tops[axis] if tile.tops[axis].shape[other] >= size else tile.scores
-            while seen.shape[other] % 2 == 0 and seen.shape[other] >= 8 * size:  # larger groups do nearly as well, and sooner
+            # larger groups do nearly as well, and sooner
+            while seen.shape[other] % 2 == 0 and seen.shape[other] >= 8 * size:
                 seen = np.maximum(*np.split(seen, 2, axis=other))
             place = seen.shape[other] - size
             if place >= 0:
-                worst = np.maximum(worst, np.partition(seen, place, axis=other).take(place, axis=other)[: len(worst)])
+                worst = np.maximum(
+                    worst,
+                    np.partition(seen, place, axis=other).take(place, axis=other)[: len(worst)],
+                )
         least: np.ndarray = np.maximum(worst, _LOWEST)  # what fills a tile up never counts
         return least
 
-    def _without_ties(self, wanted: np.ndarray, tops: np.ndarray, other: int) -> tuple[np.ndarray, np.ndarray]:
-        """A score that enough groups of each item reach, and these groups: of those that have just this score, as many as the list is long.
+    def _without_ties(
+        self, wanted: np.ndarray, tops: np.ndarray, other: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A score that enough groups of each item reach, and these groups: of those that have just
+        this score, as many as the list is long.
 
-        Equal ones beyond that need not be known: a list that ends in the midst of them is crowded, and the item is settled once more.
+        Equal ones beyond that need not be known: a list that ends in the midst of them is crowded,
+        and the item is settled once more.
         """
         size = self.packed.shape[1]
-        least = np.partition(tops, tops.shape[other] - size, axis=other).take([tops.shape[other] - size], axis=other)
+        least = np.partition(tops, tops.shape[other] - size, axis=other).take(
+            [tops.shape[other] - size], axis=other
+        )
         equal = tops == least
-        return least.ravel(), wanted & ((tops > least) | equal & (np.cumsum(equal, axis=other) <= size))
+        return least.ravel(), wanted & (
+            (tops > least) | equal & (np.cumsum(equal, axis=other) <= size)
+        )
 
     def _merge(self, first: int, item: np.ndarray, packed: np.ndarray) -> None:
         counts = np.bincount(item)
@@ -455,8 +574,9 @@ class _Shortlist:
 def _settle_crowded(scores: Scores, found: Found, items: np.ndarray, run: Run) -> None:
     """Once more for items around whose k-th partner there are more than the list has held.
 
-    What comes close by a product in float64 is scored exactly. Where that is much of a tile, since rows differ by less than
-    rounding of float64, all of the tile is, by products that are exact in any order.
+    What comes close by a product in float64 is scored exactly. Where that is much of a tile, since
+    rows differ by less than rounding of float64, all of the tile is, by products that are exact in
+    any order.
     """
     k, m = found.indices.shape[1], len(scores.right)
 
@@ -467,7 +587,10 @@ def _settle_crowded(scores: Scores, found: Found, items: np.ndarray, run: Run) -
             columns = np.arange(column, min(column + BLOCK, m))
             if not dense:
                 tile = scores.closely(mine, columns)
-                least = np.maximum(_reached(tile, k), best[:, [-1]]) - scores.scale * scores.margin * _FINER
+                least = (
+                    np.maximum(_reached(tile, k), best[:, [-1]])
+                    - scores.scale * scores.margin * _FINER
+                )
                 rows, places = np.nonzero(tile >= least)
                 dense = len(rows) * _DENSE > tile.size
             if dense:
@@ -483,7 +606,8 @@ def _settle_crowded(scores: Scores, found: Found, items: np.ndarray, run: Run) -
 
 
 def _reached(tile: np.ndarray, k: int) -> np.ndarray:
-    """A score that k in each row reach, and seldom many more, shape (rows, 1): the k-th of the largest of each group.
+    """A score that k in each row reach, and seldom many more, shape (rows, 1): the k-th of the
+    largest of each group.
 
     -inf, where a row has fewer than k.
     """
@@ -499,9 +623,11 @@ def _reached(tile: np.ndarray, k: int) -> np.ndarray:
 
 
 def _first_best(tile: np.ndarray, k: int, worst: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the k best of each row stand that are above its ``worst``, of equal ones the first; and some that are not among the best."""
+    """Where the k best of each row stand that are above its ``worst``, of equal ones the first; and
+    some that are not among the best."""
     least = _reached(tile, k)
-    found = (tile >= least) & (tile > worst)  # what stands further on must be better: among equals the first come first
+    # what stands further on must be better: among equals the first come first
+    found = (tile >= least) & (tile > worst)
     if np.count_nonzero(found) > _GROUP * k * len(tile):
         equal = tile == least
         found &= ~equal | (np.cumsum(equal, axis=1) <= k)
@@ -509,7 +635,13 @@ def _first_best(tile: np.ndarray, k: int, worst: np.ndarray) -> tuple[np.ndarray
     return rows, columns
 
 
-def _keep_best(indices: np.ndarray, best: np.ndarray, items: np.ndarray, partners: np.ndarray, scores: np.ndarray) -> None:
+def _keep_best(
+    indices: np.ndarray,
+    best: np.ndarray,
+    items: np.ndarray,
+    partners: np.ndarray,
+    scores: np.ndarray,
+) -> None:
     """Merge pairs into the k best of each item, in place."""
     n, k = indices.shape
     items = np.concatenate([np.repeat(np.arange(n), k), items])

@@ -4,17 +4,20 @@ With rows centred, ``K = XXᵀ`` and ``L = YYᵀ``, the one expensive number per
 
     ||XᵀY||_F²  =  Σ_ij K_ij L_ij
 
-Its right side takes a Gram matrix per *layer*, n² d / 2 multiplications, and then next to nothing per pair; its left
-side takes a cross-product per *pair*, n d². For two encoders of 13 layers the Gram form is the cheaper one up to about
-n = 14 d. Both are computed in tiles: the first never holds a Gram matrix, only tiles of 384 × 384 of all layers; the
-second holds cross-products of as many pairs as fit in ``_BYTES``. Tiles are shared among the threads that BLAS has.
+Its right side takes a Gram matrix per *layer*, n² d / 2 multiplications, and then next to nothing
+per pair; its left side takes a cross-product per *pair*, n d². For two encoders of 13 layers the
+Gram form is the cheaper one up to about n = 14 d. Both are computed in tiles: the first never holds
+a Gram matrix, only tiles of 384 × 384 of all layers; the second holds cross-products of as many
+pairs as fit in ``_BYTES``. Tiles are shared among the threads that BLAS has.
 
-Rows are centred before they are multiplied, in their own precision, so that a dimension with a mean of 300 costs no digit:
-what rounding leaves of the mean is smaller than the rounding of the numbers themselves. Sums over tiles are taken in
-float64; where cross-products are summed, blocks of ``_BLOCK`` rows are added in the precision of the layers.
+Rows are centred before they are multiplied, in their own precision, so that a dimension with a mean
+of 300 costs no digit: what rounding leaves of the mean is smaller than the rounding of the numbers
+themselves. Sums over tiles are taken in float64; where cross-products are summed, blocks of
+``_BLOCK`` rows are added in the precision of the layers.
 
-Items fall into groups (item i into group i mod ``groups``), and the sum is kept for every pair of groups: how often each
-group counts can then be changed without multiplying again (:mod:`crosslens.alignment.similarity.resampling`).
+Items fall into groups (item i into group i mod ``groups``), and the sum is kept for every pair of
+groups: how often each group counts can then be changed without multiplying again
+(:mod:`crosslens.alignment.similarity.resampling`).
 """
 
 import contextlib
@@ -49,7 +52,8 @@ class Products:
 
     Attributes
     ----------
-    cross: shape (groups, groups, M, M): ``Σ K_ij L_ij`` over i of one group and j of the other; NaN for pairs not asked for.
+    cross: shape (groups, groups, M, M): ``Σ K_ij L_ij`` over i of one group and j of the other; NaN
+        for pairs not asked for.
     squares: shape (n, M): the squared length of each centred row, ``K_ii``.
     """
 
@@ -64,7 +68,9 @@ class Products:
         InputError: nothing but rounding is left of what a layer varies.
         """
         squares = self.squares.sum(axis=0)
-        estimates = hsic(len(self.squares), self.cross.sum(axis=(0, 1)), squares, self.squares.T @ self.squares)
+        estimates = hsic(
+            len(self.squares), self.cross.sum(axis=(0, 1)), squares, self.squares.T @ self.squares
+        )
         return ratios(estimates, [(layer.name, layer.dtype) for layer in layers])
 
 
@@ -78,7 +84,8 @@ class Layer:
     source: shape (n, d), sliced by rows and never read as a whole.
     dtype: of the arithmetic: float32, or float64 where the source is float64.
     mean: shape (d,).
-    scale: a power of two that keeps products from over- and underflowing; 1 where the numbers are neither large nor small.
+    scale: a power of two that keeps products from over- and underflowing; 1 where the numbers are
+        neither large nor small.
     """
 
     name: str
@@ -89,8 +96,16 @@ class Layer:
 
     @classmethod
     def of(cls, source: Any, name: str, *, min_rows: int) -> "Layer":
-        """Read a layer once: every number is checked, the mean and the largest distance from it are taken."""
-        if not (hasattr(source, "shape") and hasattr(source, "dtype") and hasattr(source, "__getitem__")) or len(source.shape) != 2:
+        """Read a layer once: every number is checked, the mean and the largest distance from it are
+        taken."""
+        if (
+            not (
+                hasattr(source, "shape")
+                and hasattr(source, "dtype")
+                and hasattr(source, "__getitem__")
+            )
+            or len(source.shape) != 2
+        ):
             source = check_matrix(source, name, min_rows=min_rows)
         n, d = source.shape
         first = check_matrix(_floats(source[:_SCAN], name), name)
@@ -111,7 +126,9 @@ class Layer:
         if not varies:
             check_varies(first, name)
         limit = np.finfo(dtype).maxexp - 2
-        exponent = 0.0 if 1e-3 < peak < 1e3 else float(np.clip(-np.floor(np.log2(peak)), -limit, limit))
+        exponent = (
+            0.0 if 1e-3 < peak < 1e3 else float(np.clip(-np.floor(np.log2(peak)), -limit, limit))
+        )
         return cls(name, source, dtype, (start + total / n).astype(dtype), 2.0**exponent)
 
     def __len__(self) -> int:
@@ -132,8 +149,11 @@ class Layer:
         return out
 
 
-def hsic(n: int, cross: np.ndarray, squares: np.ndarray, squares_product: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Biased and debiased HSIC of centred rows, times (n - 1)² and n (n - 3): factors that cancel in CKA.
+def hsic(
+    n: int, cross: np.ndarray, squares: np.ndarray, squares_product: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Biased and debiased HSIC of centred rows, times (n - 1)² and n (n - 3): factors that cancel
+    in CKA.
 
     Parameters
     ----------
@@ -157,7 +177,9 @@ def hsic(n: int, cross: np.ndarray, squares: np.ndarray, squares_product: np.nda
     return cross, cross - squares_product * (1 + 2 / (n - 2)) + both / ((n - 1) * (n - 2))
 
 
-def ratios(estimates: tuple[np.ndarray, np.ndarray], layers: Sequence[tuple[str, np.dtype]]) -> Float[np.ndarray, "2 m m"]:
+def ratios(
+    estimates: tuple[np.ndarray, np.ndarray], layers: Sequence[tuple[str, np.dtype]]
+) -> Float[np.ndarray, "2 m m"]:
     """From biased and debiased HSIC of M layers to CKA.
 
     Parameters
@@ -175,15 +197,28 @@ def ratios(estimates: tuple[np.ndarray, np.ndarray], layers: Sequence[tuple[str,
     for i, (name, dtype) in enumerate(layers):
         biased, debiased = (estimate[i, i] for estimate in estimates)
         if not biased > 0:
-            refuse(name, "rows that differ", "equal rows", "give at least two different items; with one vector for all, nothing varies")
+            refuse(
+                name,
+                "rows that differ",
+                "equal rows",
+                "give at least two different items; with one vector for all, nothing varies",
+            )
         if not debiased > 32 * np.finfo(dtype).eps * biased:
-            refuse(name, "rows that vary enough for debiased CKA", "a debiased variance of zero", "give more items that differ")
+            refuse(
+                name,
+                "rows that vary enough for debiased CKA",
+                "a debiased variance of zero",
+                "give more items that differ",
+            )
     own = [np.sqrt(np.diag(estimate)) for estimate in estimates]
-    return np.stack([estimate / root[:, None] / root for estimate, root in zip(estimates, own, strict=True)])
+    return np.stack(
+        [estimate / root[:, None] / root for estimate, root in zip(estimates, own, strict=True)]
+    )
 
 
 def _floats(block: Any, name: str) -> np.ndarray:
-    """Rows in float32, or in float64 where they are so; complex numbers, dates and text are refused, as everywhere."""
+    """Rows in float32, or in float64 where they are so; complex numbers, dates and text are
+    refused, as everywhere."""
     try:
         array = as_array(block, name)
         if array.dtype.kind not in "fiubO" and array.dtype.name != "bfloat16":
@@ -192,12 +227,22 @@ def _floats(block: Any, name: str) -> np.ndarray:
     except InputError:
         raise
     except (TypeError, ValueError):
-        refuse(name, "a matrix of numbers", f"one of {getattr(block, 'dtype', type(block).__name__)}", "pass an array of shape (n, d)")
+        refuse(
+            name,
+            "a matrix of numbers",
+            f"one of {getattr(block, 'dtype', type(block).__name__)}",
+            "pass an array of shape (n, d)",
+        )
 
 
 def _refuse_numbers(source: Any, name: str, dtype: np.dtype) -> None:
     n = source.shape[0]
-    bad = np.concatenate([~np.isfinite(_floats(source[at : at + _BLOCK], name)).all(axis=1) for at in range(0, n, _BLOCK)]).nonzero()[0]
+    bad = np.concatenate(
+        [
+            ~np.isfinite(_floats(source[at : at + _BLOCK], name)).all(axis=1)
+            for at in range(0, n, _BLOCK)
+        ]
+    ).nonzero()[0]
     if len(bad):
         got = f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}"
         refuse(name, "finite numbers", got, "remove or repair these rows")
@@ -224,14 +269,19 @@ def products(layers: Sequence[Layer], sides: Sequence[slice], groups: int) -> Pr
     """
     n = len(layers[0])
     widths = np.array([layer.width for layer in layers], dtype=float)
-    between = sum(float(widths[a].sum() * widths[b].sum()) for i, a in enumerate(sides) for b in sides[i + 1 :])
+    between = sum(
+        float(widths[a].sum() * widths[b].sum())
+        for i, a in enumerate(sides)
+        for b in sides[i + 1 :]
+    )
     stacked = n * (between + np.square(widths).sum() / 2)
     gram = n**2 / 2 * (widths.sum() + len(layers) ** 2 / 2)
     return _gram_form(layers, groups) if gram <= stacked else _stacked_form(layers, sides, groups)
 
 
 def _gram_form(layers: Sequence[Layer], groups: int) -> Products:
-    """Tiles of all Gram matrices, and from each tile the sums of all pairs in one product; a tile on each thread."""
+    """Tiles of all Gram matrices, and from each tile the sums of all pairs in one product; a tile
+    on each thread."""
     n, m = len(layers[0]), len(layers)
     dtype = np.result_type(*(layer.dtype for layer in layers))
     found = Products(np.zeros((groups, groups, m, m)), np.empty((n, m)))
@@ -245,19 +295,32 @@ def _gram_form(layers: Sequence[Layer], groups: int) -> Products:
         def within(number: int) -> list[tuple[_Piece, _Piece, np.ndarray]]:
             """The tiles of a piece of the panel and those behind it."""
             with _taken(rooms) as (_, tiles):
-                return [(panel[number], right, _tile_sums(panel[number].blocks, right.blocks, tiles)) for right in panel[number:]]
+                return [
+                    (panel[number], right, _tile_sums(panel[number].blocks, right.blocks, tiles))
+                    for right in panel[number:]
+                ]
 
         def beyond(piece: tuple[int, slice]) -> list[tuple[_Piece, _Piece, np.ndarray]]:
             """The tiles of the panel's pieces and one that is read for them."""
             with _taken(rooms) as (room, tiles):
-                right = _Piece(*piece, [layer.centred(piece[1], space) for layer, space in zip(layers, room, strict=True)])
-                return [(left, right, _tile_sums(left.blocks, right.blocks, tiles)) for left in panel]
+                right = _Piece(
+                    *piece,
+                    [
+                        layer.centred(piece[1], space)
+                        for layer, space in zip(layers, room, strict=True)
+                    ],
+                )
+                return [
+                    (left, right, _tile_sums(left.blocks, right.blocks, tiles)) for left in panel
+                ]
 
         pieces = list(_pieces(n, groups, _TILE))
         while pieces:
             panel = _load_panel(layers, pieces, panel_room, found.squares, pool)
             del pieces[: len(panel)]
-            for some in itertools.chain(pool.map(within, range(len(panel))), pool.map(beyond, pieces)):
+            for some in itertools.chain(
+                pool.map(within, range(len(panel))), pool.map(beyond, pieces)
+            ):
                 for left, right, sums in some:
                     found.cross[left.group, right.group] += sums
                     if left is not right:
@@ -276,9 +339,14 @@ def _taken(rooms: queue.SimpleQueue[Any]) -> Iterator[Any]:
 
 
 def _load_panel(
-    layers: Sequence[Layer], pieces: list[tuple[int, slice]], room: list[np.ndarray], squares: np.ndarray, pool: Executor
+    layers: Sequence[Layer],
+    pieces: list[tuple[int, slice]],
+    room: list[np.ndarray],
+    squares: np.ndarray,
+    pool: Executor,
 ) -> list[_Piece]:
-    """The first pieces, as many as there is room for, one after another; the squared lengths of their rows are noted."""
+    """The first pieces, as many as there is room for, one after another; the squared lengths of
+    their rows are noted."""
 
     def load(i: int) -> np.ndarray:
         block = layers[i].centred(rows, room[i][held:])
@@ -296,7 +364,9 @@ def _load_panel(
     return panel
 
 
-def _tile_sums(left: Sequence[np.ndarray], right: Sequence[np.ndarray], room: np.ndarray) -> Float[np.ndarray, "m m"]:
+def _tile_sums(
+    left: Sequence[np.ndarray], right: Sequence[np.ndarray], room: np.ndarray
+) -> Float[np.ndarray, "m m"]:
     height, width = len(left[0]), len(right[0])
     tiles = room[: len(left) * height * width].reshape(len(left), height * width)
     for tile, a, b in zip(tiles, left, right, strict=True):
@@ -309,11 +379,15 @@ def _pieces(n: int, groups: int, most: int) -> Iterator[tuple[int, slice]]:
     for group in range(groups):
         size = len(range(group, n, groups))
         for part in np.array_split(np.arange(size), -(-size // most)):
-            yield group, slice(group + int(part[0]) * groups, group + int(part[-1]) * groups + 1, groups)
+            yield (
+                group,
+                slice(group + int(part[0]) * groups, group + int(part[-1]) * groups + 1, groups),
+            )
 
 
 def _stacked_form(layers: Sequence[Layer], sides: Sequence[slice], groups: int) -> Products:
-    """Cross-products of the layers of one side, one after another, with the layers of another that lie side by side."""
+    """Cross-products of the layers of one side, one after another, with the layers of another that
+    lie side by side."""
     n, m = len(layers[0]), len(layers)
     found = Products(np.full((groups, groups, m, m), np.nan), np.empty((n, m)))
     for i, layer in enumerate(layers):
@@ -327,8 +401,11 @@ def _stacked_form(layers: Sequence[Layer], sides: Sequence[slice], groups: int) 
     return found
 
 
-def _layer_tiles(layers: Sequence[Layer], side: slice, other: slice, groups: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of lists of layers whose cross-products fit in memory together: as many columns as can be, then rows."""
+def _layer_tiles(
+    layers: Sequence[Layer], side: slice, other: slice, groups: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pairs of lists of layers whose cross-products fit in memory together: as many columns as can
+    be, then rows."""
     indices = np.arange(len(layers))
     widest = max(layer.width for layer in layers)
     room = max(1, _BYTES // (groups * widest**2 * layers[0].dtype.itemsize))  # pairs
@@ -349,7 +426,9 @@ def _own_sums(layer: Layer, groups: int, squares: np.ndarray) -> Float[np.ndarra
     return _inner(parts)
 
 
-def _cross_sums(xs: Sequence[Layer], ys: Sequence[Layer], groups: int) -> Float[np.ndarray, "g g lx ly"]:
+def _cross_sums(
+    xs: Sequence[Layer], ys: Sequence[Layer], groups: int
+) -> Float[np.ndarray, "g g lx ly"]:
     dtype = np.result_type(*(layer.dtype for layer in (*xs, *ys)))
     above, along = (np.cumsum([0, *(layer.width for layer in side)]) for side in (xs, ys))
     parts = np.zeros((groups, above[-1], along[-1]), dtype)

@@ -1,11 +1,16 @@
-"""Linear CKA of all layers of many encoders at once: from arrays of any size, or from blocks of rows that pass by once.
+"""Linear CKA of all layers of many encoders at once: from arrays of any size, or from blocks of
+rows that pass by once.
 
-:func:`linear_cka_encoders` takes arrays, in memory or mapped from disk. It chooses the cheaper of two forms
-(:mod:`crosslens.alignment.similarity.cka_products`), keeps memory bounded by tiles, and can give intervals for every pair.
+:func:`linear_cka_encoders` takes arrays, in memory or mapped from disk. It chooses the cheaper of
+two forms (:mod:`crosslens.alignment.similarity.cka_products`), keeps memory bounded by tiles, and
+can give intervals for every pair.
 
-:class:`LinearCKAStream` takes blocks of rows, each seen once and then forgotten, as an encoder makes them. Its results are
-exact, too: nothing is averaged over batches. What it keeps does not grow with the number of items, but with that of pairs:
-the cross-product of every pair of layers, 4 d² bytes each (0.4 GB for two encoders of 13 layers with d = 768).
+:class:`LinearCKAStream` takes blocks of rows, each seen once and then forgotten, as an encoder
+makes them. Its results are
+exact, too: nothing is averaged over batches. What it keeps does not grow with the number of items,
+    but with that of pairs:
+the cross-product of every pair of layers, 4 d² bytes each (0.4 GB for two encoders of 13 layers
+with d = 768).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,22 +27,32 @@ from crosslens.errors import refuse
 
 __all__ = ["LinearCKAStream", "linear_cka_encoders"]
 
-_DRIFT = 30.0  # standard deviations that the mean may lie from that of the first block: float32 keeps 4 digits there
+# standard deviations that the mean may lie from that of the first block: float32 keeps 4 digits
+# there
+_DRIFT = 30.0
 
 
-def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, intervals: bool = False) -> dict[tuple[str, str], LayerCKA]:
-    """Biased and debiased linear CKA of every layer of each encoder with every layer of each other one.
+def linear_cka_encoders(
+    encoders: Mapping[str, Sequence[Any]], *, intervals: bool = False
+) -> dict[tuple[str, str], LayerCKA]:
+    """Biased and debiased linear CKA of every layer of each encoder with every layer of each other
+    one.
 
-    The formulas are those of :func:`crosslens.alignment.similarity.linear_cka.linear_cka`. All products are computed once for all pairs, in
-    the form that costs less: by Gram matrices up to about n = 14 d, by cross-products above; neither is ever held as a
-    whole. Beside the tiles (about 0.6 GB at most for d = 768), memory holds one number per item and layer.
+    The formulas are those of :func:`crosslens.alignment.similarity.linear_cka.linear_cka`. All
+    products are computed once for all pairs, in
+    the form that costs less: by Gram matrices up to about n = 14 d, by cross-products above;
+        neither is ever held as a
+    whole. Beside the tiles (about 0.6 GB at most for d = 768), memory holds one number per item and
+    layer.
 
     Parameters
     ----------
-    encoders: name -> layers; a layer has shape (n, d), and row i belongs to row i of every other. Arrays, memory-mapped
-        arrays, or what has ``shape`` and ``dtype`` and is sliced by rows; d may differ. Read in blocks, several times.
-    intervals: also give 95 % intervals of the debiased values, of all pairs (item i is in group i mod 20, below 20 items
-        each is a group); without, they are NaN. Beyond n = 14 d they cost a few per cent, below next to nothing.
+    encoders: name -> layers; a layer has shape (n, d), and row i belongs to row i of every other.
+        Arrays, memory-mapped arrays, or what has ``shape`` and ``dtype`` and is sliced by rows; d
+        may differ. Read in blocks, several times.
+    intervals: also give 95 % intervals of the debiased values, of all pairs (item i is in group i
+        mod 20, below 20 items each is a group); without, they are NaN. Beyond n = 14 d they cost a
+        few per cent, below next to nothing.
 
     Returns
     -------
@@ -45,8 +60,9 @@ def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, intervals: boo
 
     Raises
     ------
-    InputError: fewer than two encoders; one without layers; not finite, different numbers of rows, fewer than 5 rows,
-        all rows equal, or too little variation for the debiased estimate: named ``en[3]``, layer 3 of the encoder ``en``.
+    InputError: fewer than two encoders; one without layers; not finite, different numbers of rows,
+        fewer than 5 rows, all rows equal, or too little variation for the debiased estimate: named
+        ``en[3]``, layer 3 of the encoder ``en``.
 
     References
     ----------
@@ -63,24 +79,33 @@ def linear_cka_encoders(encoders: Mapping[str, Sequence[Any]], *, intervals: boo
     True
     """
     _check_encoders(encoders)
-    layers = [Layer.of(layer, f"{name}[{i}]", min_rows=5) for name, side in encoders.items() for i, layer in enumerate(side)]
+    layers = [
+        Layer.of(layer, f"{name}[{i}]", min_rows=5)
+        for name, side in encoders.items()
+        for i, layer in enumerate(side)
+    ]
     _check_same_items([(layer.name, len(layer)) for layer in layers])
     sides = _sides([(name, len(side)) for name, side in encoders.items()])
     found = products(layers, list(sides.values()), min(GROUPS, len(layers[0])) if intervals else 1)
     values = found.cka(layers)
-    bounds = cka_intervals(found, values[1]) if intervals else np.full((2, len(layers), len(layers)), np.nan)
+    bounds = (
+        cka_intervals(found, values[1])
+        if intervals
+        else np.full((2, len(layers), len(layers)), np.nan)
+    )
     return _by_pair(sides, values, bounds, len(layers[0]))
 
 
 class LinearCKAStream:
     """Linear CKA of all layers of many encoders from blocks of rows, each given once.
 
-    After ``update`` with every block, ``result`` gives what :func:`linear_cka_encoders` would give, without intervals, and
-    more blocks may follow. Blocks may have any number of rows; how the rows are cut changes nothing beyond rounding.
+    After ``update`` with every block, ``result`` gives what :func:`linear_cka_encoders` would give,
+    without intervals, and more blocks may follow. Blocks may have any number of rows; how the rows
+    are cut changes nothing beyond rounding.
 
-    Rows are centred at the mean of the *first* block while they pass, and exactly at the end. That is enough as long as
-    the first block is like the rest: where the mean of all rows is more than 30 standard deviations from it, digits are
-    lost and ``result`` refuses.
+    Rows are centred at the mean of the *first* block while they pass, and exactly at the end. That
+    is enough as long as the first block is like the rest: where the mean of all rows is more than
+    30 standard deviations from it, digits are lost and ``result`` refuses.
 
     Attributes
     ----------
@@ -106,15 +131,20 @@ class LinearCKAStream:
 
         Parameters
         ----------
-        block: name -> layers of shape (rows, d), the same names, numbers of layers and d in every block; row i belongs to
-            row i of every other matrix. Not written to, and not kept.
+        block: name -> layers of shape (rows, d), the same names, numbers of layers and d in every
+            block; row i belongs to row i of every other matrix. Not written to, and not kept.
 
         Raises
         ------
-        InputError: not finite, different numbers of rows, or another shape than the first block. The stream is then as it was.
+        InputError: not finite, different numbers of rows, or another shape than the first block.
+            The stream is then as it was.
         """
         _check_encoders(block)
-        rows = [check_matrix(layer, f"{name}[{i}]") for name, side in block.items() for i, layer in enumerate(side)]
+        rows = [
+            check_matrix(layer, f"{name}[{i}]")
+            for name, side in block.items()
+            for i, layer in enumerate(side)
+        ]
         names = [f"{name}[{i}]" for name, side in block.items() for i in range(len(side))]
         _check_same_items(list(zip(names, map(len, rows), strict=True)))
         widths = iter(rows)
@@ -124,21 +154,37 @@ class LinearCKAStream:
         if shapes != self._shapes:
             expected = f"layers of as many dimensions as in the first block ({_told(self._shapes)})"
             refuse("block", expected, _told(shapes), "give every layer each time")
-        shifted = [np.subtract(x, shift, dtype=self._dtype) for x, shift in zip(rows, self._shifts, strict=True)]
-        self._add([np.multiply(x, scale, out=x) for x, scale in zip(shifted, self._scales, strict=True)])
+        shifted = [
+            np.subtract(x, shift, dtype=self._dtype)
+            for x, shift in zip(rows, self._shifts, strict=True)
+        ]
+        self._add(
+            [np.multiply(x, scale, out=x) for x, scale in zip(shifted, self._scales, strict=True)]
+        )
 
-    def _begin(self, shapes: dict[str, list[int]], names: list[str], rows: list[np.ndarray]) -> None:
+    def _begin(
+        self, shapes: dict[str, list[int]], names: list[str], rows: list[np.ndarray]
+    ) -> None:
         self._shapes, self._names = shapes, names
         self._sides = _sides([(name, len(side)) for name, side in shapes.items()])
         self._dtype = np.result_type(*rows)
         self._shifts = [x.mean(axis=0, dtype=np.float64).astype(self._dtype) for x in rows]
         limit = np.finfo(self._dtype).maxexp - 2
-        sizes = [float(np.abs(x - shift).max()) or float(np.abs(x).max()) or 1.0 for x, shift in zip(rows, self._shifts, strict=True)]
-        self._scales = [self._dtype.type(2.0 ** float(np.clip(-np.floor(np.log2(size)), -limit, limit))) for size in sizes]
+        sizes = [
+            float(np.abs(x - shift).max()) or float(np.abs(x).max()) or 1.0
+            for x, shift in zip(rows, self._shifts, strict=True)
+        ]
+        self._scales = [
+            self._dtype.type(2.0 ** float(np.clip(-np.floor(np.log2(size)), -limit, limit)))
+            for size in sizes
+        ]
         at = np.cumsum([0, *(x.shape[1] for x in rows)])
         self._columns = [slice(int(a), int(b)) for a, b in zip(at, at[1:], strict=False)]
         m = len(rows)
-        self._cross = {(i, j): np.zeros((rows[i].shape[1], rows[j].shape[1]), self._dtype) for i, j in self._pairs()}
+        self._cross = {
+            (i, j): np.zeros((rows[i].shape[1], rows[j].shape[1]), self._dtype)
+            for i, j in self._pairs()
+        }
         self._sums, self._rows_by_squares = np.zeros(at[-1]), np.zeros((at[-1], m))
         self._squares, self._squares_product = np.zeros(m), np.zeros((m, m))
 
@@ -163,12 +209,13 @@ class LinearCKAStream:
         self.n += len(rows[0])
 
     def result(self) -> dict[tuple[str, str], LayerCKA]:
-        """Linear CKA of all rows so far; (first, second) -> :class:`LayerCKA`, whose intervals are NaN.
+        """Linear CKA of all rows so far; (first, second) -> :class:`LayerCKA`, whose intervals are
+        NaN.
 
         Raises
         ------
-        InputError: fewer than 5 rows so far, a layer whose rows are all equal or vary too little for the debiased estimate, or a
-            first block that is too unlike the rest.
+        InputError: fewer than 5 rows so far, a layer whose rows are all equal or vary too little
+            for the debiased estimate, or a first block that is too unlike the rest.
         """
         if self.n < 5:
             refuse("stream", "at least 5 rows", f"{self.n}", "update it with more blocks")
@@ -177,7 +224,8 @@ class LinearCKAStream:
         return _by_pair(self._sides, values, np.full((2, m, m), np.nan), self.n)
 
     def _estimates(self) -> tuple[np.ndarray, np.ndarray]:
-        """HSIC of rows centred at their mean δ, from sums over rows that were not: ``K_ii = |x_i|² - 2 x_i·δ + |δ|²`` and so on."""
+        """HSIC of rows centred at their mean δ, from sums over rows that were not: ``K_ii = |x_i|²
+        - 2 x_i·δ + |δ|²`` and so on."""
         n, m = self.n, len(self._names)
         means = [self._sums[columns] / n for columns in self._columns]
         self._check_drift(means)
@@ -192,21 +240,40 @@ class LinearCKAStream:
         squares = self._squares - n * lengths
         uncentred = self._squares_product - 2 * along - 2 * along.T + 4 * turned
         # Σ (a - 2 b + c)(a' - 2 b' + c') with Σ a = |x|² summed, Σ b = n c
-        shifted = lengths[:, None] * (self._squares - 2 * n * lengths) + (lengths[:, None] * (self._squares - 2 * n * lengths)).T
+        shifted = (
+            lengths[:, None] * (self._squares - 2 * n * lengths)
+            + (lengths[:, None] * (self._squares - 2 * n * lengths)).T
+        )
         return hsic(n, cross, squares, uncentred + shifted + n * np.outer(lengths, lengths))
 
     def _check_drift(self, means: list[np.ndarray]) -> None:
         for i, mean in enumerate(means):
             variance = self._squares[i] / self.n - mean @ mean
-            if self._dtype == np.float32 and not mean @ mean <= _DRIFT**2 * variance and variance > 0:
-                far = f"a mean {np.sqrt(mean @ mean / variance):.0f} standard deviations away from it"
-                refuse(self._names[i], "a first block that is like the rest", far, "shuffle the rows, or begin with a larger block")
+            if (
+                self._dtype == np.float32
+                and not mean @ mean <= _DRIFT**2 * variance
+                and variance > 0
+            ):
+                far = (
+                    f"a mean {np.sqrt(mean @ mean / variance):.0f} standard deviations away from it"
+                )
+                refuse(
+                    self._names[i],
+                    "a first block that is like the rest",
+                    far,
+                    "shuffle the rows, or begin with a larger block",
+                )
 
 
 def _check_encoders(encoders: Mapping[str, Sequence[Any]]) -> None:
     if not isinstance(encoders, Mapping) or len(encoders) < 2:
         got = f"{len(encoders)}" if isinstance(encoders, Mapping) else type(encoders).__name__
-        refuse("encoders", "a mapping from at least two names to layers", got, "give {'a': [x0, x1], 'b': [y0, y1]}")
+        refuse(
+            "encoders",
+            "a mapping from at least two names to layers",
+            got,
+            "give {'a': [x0, x1], 'b': [y0, y1]}",
+        )
     for name, side in encoders.items():
         if len(side) == 0:
             refuse(str(name), "at least one layer", "none", "give a sequence of matrices")
@@ -216,7 +283,12 @@ def _check_same_items(layers: list[tuple[str, int]]) -> None:
     first, n = layers[0]
     for name, rows in layers:
         if rows != n:
-            refuse(name, f"as many rows as {first} ({n})", f"{rows} rows", "every layer must hold the same items in the same order")
+            refuse(
+                name,
+                f"as many rows as {first} ({n})",
+                f"{rows} rows",
+                "every layer must hold the same items in the same order",
+            )
 
 
 def _sides(counts: list[tuple[str, int]]) -> dict[str, slice]:
@@ -225,12 +297,16 @@ def _sides(counts: list[tuple[str, int]]) -> dict[str, slice]:
     return {name: slice(at[i], at[i + 1]) for i, (name, _) in enumerate(counts)}
 
 
-def _by_pair(sides: dict[str, slice], values: np.ndarray, intervals: np.ndarray, n: int) -> dict[tuple[str, str], LayerCKA]:
+def _by_pair(
+    sides: dict[str, slice], values: np.ndarray, intervals: np.ndarray, n: int
+) -> dict[tuple[str, str], LayerCKA]:
     names, found = list(sides), {}
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
             part = sides[first], sides[second]
-            found[first, second] = LayerCKA(values[0][part], values[1][part], intervals[0][part], intervals[1][part], n)
+            found[first, second] = LayerCKA(
+                values[0][part], values[1][part], intervals[0][part], intervals[1][part], n
+            )
     return found
 
 

@@ -12,7 +12,8 @@ With rows x_i that are centred up to rounding, X their matrix, s = Σ x_i, and
 ``k_i = x_i·x_i``, ``r_i = x_i·s``, the two estimates of HSIC are (up to factors that cancel)
 
     biased      tr(HKHL)   = ||XᵀY||² - 2/n Σ r_i r'_i + Σ r_i Σ r'_i / n²
-    debiased    n (n-3) HSIC_u = ||XᵀY||² - Σ k_i k'_i + Σ a_i Σ a'_i / ((n-1)(n-2)) - 2/(n-2) Σ a_i a'_i,   a_i = r_i - k_i
+    debiased    n (n-3) HSIC_u = ||XᵀY||² - Σ k_i k'_i + Σ a_i Σ a'_i / ((n-1)(n-2)) - 2/(n-2) Σ a_i
+                a'_i,   a_i = r_i - k_i
 
 The first makes the centring exact; the second is equation 5 of Song et al. 2012, which
 does not change when rows are shifted.
@@ -47,9 +48,10 @@ class LayerCKA:
     ----------
     biased, debiased: shape (Lx, Ly), as :func:`linear_cka` gives them. The biased one
         is close to 1 for any two encoders when n is small beside d: read the debiased one then.
-    debiased_low, debiased_high: shape (Lx, Ly), 95 % interval of the true value, around ``debiased``; NaN where none was asked for, and
-        where nearly all that varies is in one of the groups of items. There is none of ``biased``, which is off by about d / n from
-        what it estimates.
+    debiased_low, debiased_high: shape (Lx, Ly), 95 % interval of the true value, around
+        ``debiased``; NaN where none was asked for, and where nearly all that varies is in one of
+        the groups of items. There is none of ``biased``, which is off by about d / n from what it
+        estimates.
     n: number of items.
     """
 
@@ -106,10 +108,12 @@ def linear_cka(x: ArrayLike, y: ArrayLike, *, debiased: bool = False) -> float:
 
 
 def linear_cka_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> LayerCKA:
-    """Biased and debiased linear CKA of every pair of layers, with intervals of the debiased values.
+    """Biased and debiased linear CKA of every pair of layers, with intervals of the debiased
+    values.
 
-    The formulas are those of :func:`linear_cka`, the intervals those of :func:`crosslens.alignment.similarity.resampling.cka_intervals`:
-    item i is in group i mod 20 (below 20 items each is a group). For more encoders, see
+    The formulas are those of :func:`linear_cka`, the intervals those of
+    :func:`crosslens.alignment.similarity.resampling.cka_intervals`: item i is in group i mod 20
+    (below 20 items each is a group). For more encoders, see
     :func:`crosslens.alignment.similarity.cka_stream.linear_cka_encoders`.
 
     Parameters
@@ -144,16 +148,28 @@ def linear_cka_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> Layer
     return LayerCKA(values[0][part], values[1][part], bounds[0], bounds[1], len(layers[0]))
 
 
-def _check_layers(xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]) -> list[list[tuple[str, np.ndarray]]]:
+def _check_layers(
+    xs: Iterable[ArrayLike], ys: Iterable[ArrayLike]
+) -> list[list[tuple[str, np.ndarray]]]:
     sides: list[list[tuple[str, np.ndarray]]] = []
     for name, side in (("xs", xs), ("ys", ys)):
-        sides.append([(f"{name}[{i}]", check_matrix(layer, f"{name}[{i}]", min_rows=5)) for i, layer in enumerate(side)])
+        sides.append(
+            [
+                (f"{name}[{i}]", check_matrix(layer, f"{name}[{i}]", min_rows=5))
+                for i, layer in enumerate(side)
+            ]
+        )
         if not sides[-1]:
             refuse(name, "at least one layer", "none", "give a sequence of matrices")
     n = len(sides[0][0][1])
     for name, layer in (*sides[0], *sides[1]):
         if len(layer) != n:
-            refuse(name, f"as many rows as xs[0] ({n})", f"{len(layer)} rows", "every layer must hold the same items in the same order")
+            refuse(
+                name,
+                f"as many rows as xs[0] ({n})",
+                f"{len(layer)} rows",
+                "every layer must hold the same items in the same order",
+            )
     return sides
 
 
@@ -176,7 +192,9 @@ class _Layer:
             mean = x.mean(axis=0, dtype=np.float64).astype(x.dtype)
             peak = max(float(np.abs(x[rows] - mean).max()) for rows in _blocks(n))
         if not np.isfinite(peak):
-            refuse(name, f"values whose differences fit in {x.dtype}", "an overflow", "scale them down")
+            refuse(
+                name, f"values whose differences fit in {x.dtype}", "an overflow", "scale them down"
+            )
         limit = np.finfo(x.dtype).maxexp - 2
         scale = 2.0 ** float(np.clip(-np.floor(np.log2(peak)), -limit, limit))
         bare = cls(name, x, mean, scale, np.empty(n), np.empty(n))
@@ -212,7 +230,9 @@ def _hsic(x: _Layer, y: _Layer) -> tuple[float, float]:
     if n < 4:
         return biased, math.nan
     a_x, a_y = x.sums - x.squares, y.sums - y.squares
-    debiased = cross - float(x.squares @ y.squares) + float(a_x.sum() * a_y.sum()) / ((n - 1) * (n - 2))
+    debiased = (
+        cross - float(x.squares @ y.squares) + float(a_x.sum() * a_y.sum()) / ((n - 1) * (n - 2))
+    )
     return biased, debiased - 2 / (n - 2) * float(a_x @ a_y)
 
 
@@ -220,5 +240,10 @@ def _own(layer: _Layer, kind: int) -> float:
     """HSIC of a layer with itself: more than what rounding leaves of it."""
     found = _hsic(layer, layer)
     if not found[kind] > 32 * np.finfo(layer.rows.dtype).eps * found[0]:
-        refuse(layer.name, "rows that vary enough for debiased CKA", "a debiased variance of zero", "give more items that differ")
+        refuse(
+            layer.name,
+            "rows that vary enough for debiased CKA",
+            "a debiased variance of zero",
+            "give more items that differ",
+        )
     return found[kind]

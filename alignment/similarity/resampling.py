@@ -1,4 +1,5 @@
-"""How far a similarity could have come out otherwise: intervals of debiased CKA without new products, and a permutation baseline."""
+"""How far a similarity could have come out otherwise: intervals of debiased CKA without new
+products, and a permutation baseline."""
 
 import dataclasses
 from collections.abc import Callable
@@ -25,7 +26,8 @@ class PermutationBaseline:
     value: with the true pairing.
     mean: over the shuffled pairings: what unrelated items give at this n and d.
     high: the 95 % quantile over the shuffled pairings.
-    p: ``(b + 1) / (m + 1)`` with b of m shuffled values at least as large as ``value`` (Davison & Hinkley 1997, equation 4.11).
+    p: ``(b + 1) / (m + 1)`` with b of m shuffled values at least as large as ``value`` (Davison &
+        Hinkley 1997, equation 4.11).
     permutations: m.
     """
 
@@ -39,22 +41,28 @@ class PermutationBaseline:
 
 
 def permutation_baseline(
-    measure: Callable[[np.ndarray, np.ndarray], float], x: ArrayLike, y: ArrayLike, *, permutations: int = 100, seed: int = 0
+    measure: Callable[[np.ndarray, np.ndarray], float],
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    permutations: int = 100,
+    seed: int = 0,
 ) -> PermutationBaseline:
     """A similarity, and what it would be if the rows of ``y`` belonged to other rows of ``x``.
 
     Parameters
     ----------
-    measure: two matrices -> a number that is higher for more alike ones, as :func:`linear_cka`; for options, give a
-        lambda or ``functools.partial``. For a distance, give its negative.
+    measure: two matrices -> a number that is higher for more alike ones, as :func:`linear_cka`; for
+        options, give a lambda or ``functools.partial``. For a distance, give its negative.
     x: shape (n, d1). y: shape (n, d2). Row i of one belongs to row i of the other.
-    permutations: m, how many times the rows of ``y`` are shuffled; ``p`` cannot be below 1 / (m + 1).
+    permutations: m, how many times the rows of ``y`` are shuffled; ``p`` cannot be below 1 / (m +
+        1).
     seed: of the shuffling. The same seed gives the same result.
 
     Raises
     ------
-    InputError: not finite, different numbers of rows, fewer than 2 rows; no permutations; a seed that is none; or what
-        ``measure`` refuses.
+    InputError: not finite, different numbers of rows, fewer than 2 rows; no permutations; a seed
+        that is none; or what ``measure`` refuses.
 
     References
     ----------
@@ -74,21 +82,30 @@ def permutation_baseline(
     shuffled = np.array([measure(x, y[rng.permutation(len(y))]) for _ in range(permutations)])
     at_least = int((shuffled >= value).sum())
     return PermutationBaseline(
-        float(value), float(shuffled.mean()), float(np.quantile(shuffled, 0.95)), (at_least + 1) / (permutations + 1), permutations
+        float(value),
+        float(shuffled.mean()),
+        float(np.quantile(shuffled, 0.95)),
+        (at_least + 1) / (permutations + 1),
+        permutations,
     )
 
 
-def cka_intervals(found: Products, debiased: Float[np.ndarray, "m m"]) -> Float[np.ndarray, "2 m m"]:
-    """95 % intervals of the true CKA around its debiased estimates, from the sums of products of pairs of groups of items.
+def cka_intervals(
+    found: Products, debiased: Float[np.ndarray, "m m"]
+) -> Float[np.ndarray, "2 m m"]:
+    """95 % intervals of the true CKA around its debiased estimates, from the sums of products of
+    pairs of groups of items.
 
-    To first order the estimate is off by the mean over pairs of items of ``g_ij = h_xy / sqrt(B C) - v/2 (h_xx / B + h_yy / C)``
-    (h the products of a pair, B and C each side's HSIC with itself, v the estimate). Its variance has two parts: ``4 ζ / n``, which
-    comes from items, and ``2 ω / n²``, which comes from pairs and is all there is where two sides have nothing in common. Both
-    are estimated from the means of groups and of pairs of groups. As the first grows with the true value θ, and both vanish where
-    θ is 1, the interval holds all θ with ``(v - θ)² <= (z² 2 ω / n² + t² 4 ζ / n · θ / v) (1 - θ) / (1 - v)``, t with a degree of
-    freedom less than groups.
+    To first order the estimate is off by the mean over pairs of items of ``g_ij = h_xy / sqrt(B C)
+    - v/2 (h_xx / B + h_yy / C)`` (h the products of a pair, B and C each side's HSIC with itself, v
+    the estimate). Its variance has two parts: ``4 ζ / n``, which comes from items, and ``2 ω /
+    n²``, which comes from pairs and is all there is where two sides have nothing in common. Both
+    are estimated from the means of groups and of pairs of groups. As the first grows with the true
+    value θ, and both vanish where θ is 1, the interval holds all θ with ``(v - θ)² <= (z² 2 ω / n²
+    + t² 4 ζ / n · θ / v) (1 - θ) / (1 - v)``, t with a degree of freedom less than groups.
 
-    There is none for the biased value: it is off by about d / n from what it estimates, and no interval around it says by how much.
+    There is none for the biased value: it is off by about d / n from what it estimates, and no
+    interval around it says by how much.
 
     Parameters
     ----------
@@ -96,20 +113,23 @@ def cka_intervals(found: Products, debiased: Float[np.ndarray, "m m"]) -> Float[
 
     Returns
     -------
-    shape (2, M, M): low and high; NaN for pairs without products, and where one group holds nine tenths of what a
+    shape (2, M, M): low and high; NaN for pairs without products, and where one group holds nine
+        tenths of what a
     layer varies (an item far from all others): nothing is known then of how it would vary.
 
     Notes
     -----
-    Simulated coverage (tests/alignment/similarity/test_interval_coverage.py): with n = 200 and 2,000 items 93 to 98 %, from
-    independent sides,
-    whose interval ends at 0 on one side, to a true value of .98; with heavy-tailed rows (t with 5 degrees of freedom) of a spectrum
-    of 1 / k, and with a weak relation of such a spectrum, 90 to 93 % at n = 200 and 94 to 96 % from n = 2,000. Of unrelated sides
-    whose heavy-tailed lengths and such a spectrum are shared 88 to 92 %, at n = 2,000 still: their eighth moments are infinite.
+    Simulated coverage (tests/alignment/similarity/test_interval_coverage.py): with n = 200 and
+    2,000 items 93 to 98 %, from independent sides, whose interval ends at 0 on one side, to a true
+    value of .98; with heavy-tailed rows (t with 5 degrees of freedom) of a spectrum of 1 / k, and
+    with a weak relation of such a spectrum, 90 to 93 % at n = 200 and 94 to 96 % from n = 2,000. Of
+    unrelated sides whose heavy-tailed lengths and such a spectrum are shared 88 to 92 %, at n =
+    2,000 still: their eighth moments are infinite.
 
     References
     ----------
-    Hoeffding 1948, A class of statistics with asymptotically normal distribution, section 5 (the variance); Song et al. 2012.
+    Hoeffding 1948, A class of statistics with asymptotically normal distribution, section 5 (the
+    variance); Song et al. 2012.
 
     >>> rows = np.random.default_rng(0).normal(size=(40, 3))
     >>> rows -= rows.mean(axis=0)
@@ -133,18 +153,24 @@ def cka_intervals(found: Products, debiased: Float[np.ndarray, "m m"]) -> Float[
     items, pairs = _variance_parts(effect)
     pairs *= 2 / groups**2
     items *= 4 / groups
-    beside = np.maximum(items - 2 * groups / (groups - 2) * pairs, 0)  # without what pairs put into the means of groups
+    # without what pairs put into the means of groups
+    beside = np.maximum(items - 2 * groups / (groups - 2) * pairs, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         clear = debiased > _Z * np.sqrt(pairs)
-        slope = np.where(clear, beside / debiased, items * n**2 * scale / total)  # by the biased value, which is off alike
+        # by the biased value, which is off alike
+        slope = np.where(clear, beside / debiased, items * n**2 * scale / total)
     left_out = np.einsum("ghii->gi", found.cross) * 2 - np.einsum("ggii->gi", found.cross)
-    alone = (np.diag(total) - left_out < 0.1 * np.diag(total)).any(axis=0)  # one group holds nearly all that varies
+    # one group holds nearly all that varies
+    alone = (np.diag(total) - left_out < 0.1 * np.diag(total)).any(axis=0)
     debiased = np.where(alone[:, None] | alone, np.nan, debiased)
     return _score_interval(debiased, _Z**2 * pairs, float(stdtrit(groups - 1, 0.975)) ** 2 * slope)
 
 
-def _variance_parts(effect: Float[np.ndarray, "g g m m"]) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
-    """The variance of groups' own part of pairs' means, and of what is left in pairs; a group's pairs with itself are left out."""
+def _variance_parts(
+    effect: Float[np.ndarray, "g g m m"],
+) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
+    """The variance of groups' own part of pairs' means, and of what is left in pairs; a group's
+    pairs with itself are left out."""
     groups = len(effect)
     apart = effect * ~np.eye(groups, dtype=bool)[:, :, None, None]
     rows = apart.sum(axis=1) / (groups - 1)
@@ -155,14 +181,19 @@ def _variance_parts(effect: Float[np.ndarray, "g g m m"]) -> tuple[Float[np.ndar
 
 
 def _score_interval(
-    value: Float[np.ndarray, "m m"], fixed: Float[np.ndarray, "m m"], slope: Float[np.ndarray, "m m"]
+    value: Float[np.ndarray, "m m"],
+    fixed: Float[np.ndarray, "m m"],
+    slope: Float[np.ndarray, "m m"],
 ) -> Float[np.ndarray, "2 m m"]:
-    """The ends of all θ with ``(value - θ)² <= (fixed + slope max(θ, 0)) (1 - θ) / (1 - value)``, by halving."""
+    """The ends of all θ with ``(value - θ)² <= (fixed + slope max(θ, 0)) (1 - θ) / (1 - value)``,
+    by halving."""
     inside = value < 1
 
     def beyond(at: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
-            far: np.ndarray = np.square(value - at) * (1 - value) > (fixed + slope * np.maximum(at, 0)) * (1 - at)
+            far: np.ndarray = np.square(value - at) * (1 - value) > (
+                fixed + slope * np.maximum(at, 0)
+            ) * (1 - at)
         return far
 
     centre = np.maximum(value, 0)

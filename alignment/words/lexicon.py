@@ -1,6 +1,8 @@
-"""Bilingual lexicons: how well a mapping translates the words of a dictionary, and the dictionary that it makes itself.
+"""Bilingual lexicons: how well a mapping translates the words of a dictionary, and the dictionary
+that it makes itself.
 
-Words stay with the caller: here a word is a row of its matrix, and a dictionary is pairs of row numbers.
+Words stay with the caller: here a word is a row of its matrix, and a dictionary is pairs of row
+    numbers.
 """
 
 import dataclasses
@@ -20,7 +22,13 @@ from crosslens.errors import refuse
 from crosslens.one_line import one_line
 from crosslens.stats import wilson_interval
 
-__all__ = ["InducedDictionary", "LexiconResult", "evaluate_lexicon", "induced_dictionary", "mutual_neighbours"]
+__all__ = [
+    "InducedDictionary",
+    "LexiconResult",
+    "evaluate_lexicon",
+    "induced_dictionary",
+    "mutual_neighbours",
+]
 
 Convention = Literal["muse", "vecmap"]
 Keep = Literal["mutual", "union", "forward", "backward"]
@@ -45,13 +53,15 @@ class LexiconResult:
     Attributes
     ----------
     sources: shape (s,), the rows of x that were looked up, each once, rising.
-    ranks: shape (s,), the place of each source's best gold translation among all rows of y, counted from 1: outcomes per item
-        for paired tests (``ranks <= k``).
+    ranks: shape (s,), the place of each source's best gold translation among all rows of y, counted
+        from 1: outcomes per item for paired tests (``ranks <= k``).
     n: s, the number of sources that have a translation in the vocabularies.
     n_sources: the number of sources of the whole dictionary, these included.
-    precision: by k, the share of the n sources with a gold translation among the k best; 0 to 1, higher is better.
+    precision: by k, the share of the n sources with a gold translation among the k best; 0 to 1,
+        higher is better.
     intervals: by k, its 95 % interval (Wilson 1927).
-    precision_of_all: by k, the same hits as a share of all n_sources: what is not in the vocabularies counts as wrong.
+    precision_of_all: by k, the same hits as a share of all n_sources: what is not in the
+        vocabularies counts as wrong.
     intervals_of_all: by k, its 95 % interval.
     mrr: mean over the n sources of 1 / rank; 0 to 1, higher is better.
     coverage: n / n_sources.
@@ -81,8 +91,8 @@ class InducedDictionary:
     Attributes
     ----------
     pairs: shape (p, 2), rows of x and of y; sorted by x, then y; no pair twice.
-    scores: shape (p,), what the pairs were compared by; higher is closer. For inverted softmax, of the direction in which the
-        pair was found, and of both the higher one.
+    scores: shape (p,), what the pairs were compared by; higher is closer. For inverted softmax, of
+        the direction in which the pair was found, and of both the higher one.
     mutual: shape (p,), True where each is the other's best.
     """
 
@@ -105,38 +115,47 @@ def evaluate_lexicon(
     neighbourhood: int = 10,
     inverse_temperature: int | float | None = None,
 ) -> LexiconResult:
-    """Precision, mean reciprocal rank and coverage of word translation, from mapped vectors and a dictionary.
+    """Precision, mean reciprocal rank and coverage of word translation, from mapped vectors and a
+    dictionary.
 
-    A source is looked up once, however many lines of the dictionary it has, and any of its translations is right. All rows of y compete.
-    Vectors are compared by direction: both sides are brought to length 1 again. Equal scores go to the lower index.
+    A source is looked up once, however many lines of the dictionary it has, and any of its
+    translations is right. All rows of y compete.
+    Vectors are compared by direction: both sides are brought to length 1 again. Equal scores go to
+        the lower index.
 
     Both conventions agree on all of that, and differ in what they report:
 
         muse      precision at 1, 5 and 10, by CSLS unless told otherwise, inverse temperature 30
         vecmap    precision at 1, by the cosine unless told otherwise, inverse temperature 1
 
-    MUSE's accuracy is ``precision``; both programs leave sources without a translation in the vocabularies out of the denominator,
-    VecMap printing the coverage beside it. ``precision_of_all`` counts them as wrong.
+    MUSE's accuracy is ``precision``; both programs leave sources without a translation in the
+    vocabularies out of the denominator, VecMap printing the coverage beside it.
+    ``precision_of_all`` counts them as wrong.
 
     Parameters
     ----------
-    x: shape (n, d), mapped vectors of the whole source vocabulary. y: shape (m, d), those of the target vocabulary.
+    x: shape (n, d), mapped vectors of the whole source vocabulary. y: shape (m, d), those of the
+        target vocabulary.
     pairs: shape (p, 2), row of x and row of y; pairs that come twice count once.
     convention: see above.
     by: what pairs are compared by (:mod:`crosslens.alignment.neighbours.csls`).
-    ks: how many of the best may be looked at, each from 1 to m; without it, the convention's that are not above m.
-    n_sources: how many different source words the dictionary has, before words outside the vocabularies were left out; without it,
-        as many as there are in ``pairs``.
-    neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
+    ks: how many of the best may be looked at, each from 1 to m; without it, the convention's that
+        are not above m.
+    n_sources: how many different source words the dictionary has, before words outside the
+        vocabularies were left out; without it, as many as there are in ``pairs``.
+    neighbourhood, inverse_temperature: as in
+        :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
 
     Raises
     ------
-    InputError: no pairs, rows out of range, fewer n_sources than sources, an unknown convention, or as for adjusted_neighbours.
+    InputError: no pairs, rows out of range, fewer n_sources than sources, an unknown convention, or
+        as for adjusted_neighbours.
 
     References
     ----------
-    Conneau et al. 2018, Word translation without parallel data. Artetxe, Labaka & Agirre 2018, Generalizing and improving bilingual
-    word embedding mappings with a multi-step framework of linear transformations.
+    Conneau et al. 2018, Word translation without parallel data. Artetxe, Labaka & Agirre 2018,
+    Generalizing and improving bilingual word embedding mappings with a multi-step framework of
+    linear transformations.
 
     >>> x, y = np.eye(3), np.eye(3)[[0, 2, 1]]
     >>> result = evaluate_lexicon(x, y, [(0, 0), (1, 0), (1, 2), (2, 2)], n_sources=4, convention="vecmap")
@@ -154,10 +173,20 @@ def evaluate_lexicon(
         n_sources = len(sources)
     if check_positive_int(n_sources, "n_sources") < len(sources):
         refuse(
-            "n_sources", f"at least the {len(sources)} sources of pairs", str(n_sources), "count the dictionary's different source words"
+            "n_sources",
+            f"at least the {len(sources)} sources of pairs",
+            str(n_sources),
+            "count the dictionary's different source words",
         )
-    places = [check_positive_int(k, "ks", most=len(y)) for k in ks] if ks is not None else [k for k in preset.ks if k <= len(y)]
-    by, beta = by or preset.by, preset.inverse_temperature if inverse_temperature is None else inverse_temperature
+    places = (
+        [check_positive_int(k, "ks", most=len(y)) for k in ks]
+        if ks is not None
+        else [k for k in preset.ks if k <= len(y)]
+    )
+    by, beta = (
+        by or preset.by,
+        preset.inverse_temperature if inverse_temperature is None else inverse_temperature,
+    )
     scores = scores_of(x, y, sources, by, neighbourhood, beta)
     best = _best_gold(scores.exact(np.searchsorted(sources, gold[:, 0]), gold[:, 1]), gold, first)
     return _result(sources, ranks(scores, best), n_sources, places, convention, by)
@@ -170,7 +199,14 @@ def _best_gold(scores: np.ndarray, gold: np.ndarray, first: np.ndarray) -> np.nd
     return best
 
 
-def _result(sources: np.ndarray, places: np.ndarray, n_sources: int, ks: Sequence[int], convention: str, by: str) -> LexiconResult:
+def _result(
+    sources: np.ndarray,
+    places: np.ndarray,
+    n_sources: int,
+    ks: Sequence[int],
+    convention: str,
+    by: str,
+) -> LexiconResult:
     n, hits = len(sources), {k: int((places <= k).sum()) for k in ks}
     return LexiconResult(
         sources=sources,
@@ -189,18 +225,25 @@ def _result(sources: np.ndarray, places: np.ndarray, n_sources: int, ks: Sequenc
 
 
 def mutual_neighbours(
-    x: ArrayLike, y: ArrayLike, *, by: By = "csls", neighbourhood: int = 10, inverse_temperature: int | float = 30.0
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    by: By = "csls",
+    neighbourhood: int = 10,
+    inverse_temperature: int | float = 30.0,
 ) -> tuple[Int[np.ndarray, "p 2"], Float[np.ndarray, " p"]]:
     """The pairs of rows each of which is the other's best.
 
     Parameters
     ----------
     x: shape (n, d). y: shape (m, d).
-    by, neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
+    by, neighbourhood, inverse_temperature: as in
+        :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
 
     Returns
     -------
-    pairs: shape (p, 2), sorted; each row of x and of y at most once. With csls, cosine and margins there is always at least one.
+    pairs: shape (p, 2), sorted; each row of x and of y at most once. With csls, cosine and margins
+        there is always at least one.
     scores: shape (p,), float64; higher is closer.
 
     Raises
@@ -211,7 +254,14 @@ def mutual_neighbours(
     >>> pairs.tolist(), scores.round(3).tolist()
     ([[0, 2], [1, 1]], [0.995, 1.0])
     """
-    found = induced_dictionary(x, y, keep="mutual", by=by, neighbourhood=neighbourhood, inverse_temperature=inverse_temperature)
+    found = induced_dictionary(
+        x,
+        y,
+        keep="mutual",
+        by=by,
+        neighbourhood=neighbourhood,
+        inverse_temperature=inverse_temperature,
+    )
     return found.pairs, found.scores
 
 
@@ -229,9 +279,10 @@ def induced_dictionary(
     Parameters
     ----------
     x: shape (n, d). y: shape (m, d).
-    keep: "mutual", pairs that are each other's best; "forward", each row of x with its best; "backward", each row of y with its
-        best; "union", forward and backward.
-    by, neighbourhood, inverse_temperature: as in :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
+    keep: "mutual", pairs that are each other's best; "forward", each row of x with its best;
+        "backward", each row of y with its best; "union", forward and backward.
+    by, neighbourhood, inverse_temperature: as in
+        :func:`crosslens.alignment.neighbours.csls.adjusted_neighbours`.
 
     Raises
     ------
@@ -243,7 +294,9 @@ def induced_dictionary(
     """
     if keep not in get_args(Keep):
         refuse("keep", " or ".join(get_args(Keep)), repr(keep), "choose one of these")
-    there, back = neighbours_both(x, y, 1, by=by, neighbourhood=neighbourhood, inverse_temperature=inverse_temperature)
+    there, back = neighbours_both(
+        x, y, 1, by=by, neighbourhood=neighbourhood, inverse_temperature=inverse_temperature
+    )
     forward = np.stack([np.arange(len(there.indices)), there.indices[:, 0]], axis=1)
     backward = np.stack([back.indices[:, 0], np.arange(len(back.indices))], axis=1)
     pairs, place = np.unique(np.concatenate([forward, backward]), axis=0, return_inverse=True)

@@ -1,7 +1,9 @@
-"""Links between the words of sentences and of their translations: in files, as rows of vectors, and compared with gold.
+"""Links between the words of sentences and of their translations: in files, as rows of vectors, and
+compared with gold.
 
-Links of any number of sentence pairs are one array of shape (k, 3): number of the sentence pair, word of x, word
-of y, all counted from 0; rows are sorted, none stands twice. The words of many sentences are one list with
+Links of any number of sentence pairs are one array of shape (k, 3): number of the sentence pair,
+word of x, word of y, all counted from 0; rows are sorted, none stands twice. The words of many
+sentences are one list with
 ``offsets``: sentence i has the words from ``offsets[i]`` to ``offsets[i + 1]``, the end excluded.
 """
 
@@ -43,7 +45,8 @@ class PharaohFile:
     Attributes
     ----------
     sure: shape (k, 3), the links written ``i-j``.
-    possible: shape (l, 3), these and the links written ``ipj``: what an aligner may find without being wrong.
+    possible: shape (l, 3), these and the links written ``ipj``: what an aligner may find without
+        being wrong.
     sentences: how many lines the file has.
     """
 
@@ -76,18 +79,22 @@ class AlignmentScores:
     possible: int
 
 
-def alignment_error_rate(predicted: ArrayLike, sure: ArrayLike, possible: ArrayLike | None = None) -> AlignmentScores:
+def alignment_error_rate(
+    predicted: ArrayLike, sure: ArrayLike, possible: ArrayLike | None = None
+) -> AlignmentScores:
     """Alignment error rate, precision and recall of links (Och & Ney 2003, equation 20).
 
     Parameters
     ----------
     predicted: shape (k, 3), the links to judge, of the gold's sentences and no others.
     sure: shape (l, 3), links that must be found.
-    possible: shape (m, 3), links that may be found; sure links are possible whether they are listed or not. Without it, the sure ones.
+    possible: shape (m, 3), links that may be found; sure links are possible whether they are listed
+        or not. Without it, the sure ones.
 
     Raises
     ------
-    InputError: no links predicted or none sure, so that a share is not defined; or not arrays of links.
+    InputError: no links predicted or none sure, so that a share is not defined; or not arrays of
+        links.
 
     >>> scores = alignment_error_rate([[0, 0, 0], [0, 1, 1], [0, 2, 1]], [[0, 0, 0], [0, 1, 2]], [[0, 1, 1]])
     >>> scores.error_rate, round(scores.precision, 3), scores.recall
@@ -96,8 +103,17 @@ def alignment_error_rate(predicted: ArrayLike, sure: ArrayLike, possible: ArrayL
     found, must = check_links(predicted, "predicted"), check_links(sure, "sure")
     for links, name in ((found, "predicted"), (must, "sure")):
         if not len(links):
-            refuse(name, "at least one link", "none", "check sentences and settings: without links no share is defined")
-    may = must if possible is None else np.unique(np.concatenate([must, check_links(possible, "possible")]), axis=0)
+            refuse(
+                name,
+                "at least one link",
+                "none",
+                "check sentences and settings: without links no share is defined",
+            )
+    may = (
+        must
+        if possible is None
+        else np.unique(np.concatenate([must, check_links(possible, "possible")]), axis=0)
+    )
     in_sure, in_possible = _common(found, must), _common(found, may)
     precision, recall = in_possible / len(found), in_sure / len(must)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -106,13 +122,19 @@ def alignment_error_rate(predicted: ArrayLike, sure: ArrayLike, possible: ArrayL
 
 
 def alignment_error_interval(
-    predicted: ArrayLike, sure: ArrayLike, possible: ArrayLike | None = None, *, resamples: int = 1000, seed: int = 0
+    predicted: ArrayLike,
+    sure: ArrayLike,
+    possible: ArrayLike | None = None,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> tuple[float, float]:
     """95 % interval of the alignment error rate, by the bootstrap over sentence pairs.
 
-    Links of one sentence stand and fall together, so sentences are drawn, with replacement, as many as have a predicted or a sure
-    link; the interval is where the middle 95 % of the resamples' error rates lie, and somewhat more with few sentences (Hesterberg 2015,
-    What teachers should know about the bootstrap, section 4.3.3, expanded percentiles).
+    Links of one sentence stand and fall together, so sentences are drawn, with replacement, as many
+    as have a predicted or a sure link; the interval is where the middle 95 % of the resamples'
+    error rates lie, and somewhat more with few sentences (Hesterberg 2015, What teachers should
+    know about the bootstrap, section 4.3.3, expanded percentiles).
 
     Parameters
     ----------
@@ -126,7 +148,8 @@ def alignment_error_interval(
 
     Raises
     ------
-    InputError: as for :func:`alignment_error_rate`; links of fewer than 2 sentences; no resamples; a seed that is none.
+    InputError: as for :func:`alignment_error_rate`; links of fewer than 2 sentences; no resamples;
+        a seed that is none.
 
     >>> gold = [(sentence, word, word) for sentence in range(50) for word in range(4)]
     >>> found = [(sentence, word, word if sentence % 5 else 3 - word) for sentence, word, _ in gold]
@@ -141,15 +164,31 @@ def alignment_error_interval(
 
     sentences = np.unique(np.concatenate([found[:, 0], must[:, 0]]))
     if len(sentences) < 2:
-        refuse("predicted", "links of at least 2 sentences, to draw from", "1 sentence", "give more sentences")
+        refuse(
+            "predicted",
+            "links of at least 2 sentences, to draw from",
+            "1 sentence",
+            "give more sentences",
+        )
     hits = np.concatenate([found[_among(found, must)], found[_among(found, may)]])
-    counts = [np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences)) for rows in (hits[:, 0], found[:, 0], must[:, 0])]
-    per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)  # |A ∩ S| + |A ∩ P|, and |A| + |S|
-    random, share = np.random.default_rng(check_seed(seed)), np.full(len(sentences), 1 / len(sentences))
-    sums = [random.multinomial(len(sentences), share) @ per_sentence for _ in range(check_positive_int(resamples, "resamples"))]
+    counts = [
+        np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences))
+        for rows in (hits[:, 0], found[:, 0], must[:, 0])
+    ]
+    # |A ∩ S| + |A ∩ P|, and |A| + |S|
+    per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)
+    random, share = (
+        np.random.default_rng(check_seed(seed)),
+        np.full(len(sentences), 1 / len(sentences)),
+    )
+    sums = [
+        random.multinomial(len(sentences), share) @ per_sentence
+        for _ in range(check_positive_int(resamples, "resamples"))
+    ]
     right, all_links = np.array(sums).T
     drawn = len(sentences)
-    tail = float(ndtr(-math.sqrt(drawn / (drawn - 1)) * stdtrit(drawn - 1, 0.975)))  # few sentences vary less among themselves
+    # few sentences vary less among themselves
+    tail = float(ndtr(-math.sqrt(drawn / (drawn - 1)) * stdtrit(drawn - 1, 0.975)))
     low, high = np.quantile(1 - right / all_links, (tail, 1 - tail))
     return float(low), float(high)
 
@@ -169,12 +208,22 @@ def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:
     except InputError:
         raise
     except ValueError:
-        refuse(name, "links of shape (k, 3)", "rows of different lengths", "give sentence, word of x and word of y of each link")
+        refuse(
+            name,
+            "links of shape (k, 3)",
+            "rows of different lengths",
+            "give sentence, word of x and word of y of each link",
+        )
     if array.size == 0:
         return np.empty((0, 3), np.int64)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
         told = f"{array.dtype} of shape {array.shape}"
-        refuse(name, "links of shape (k, 3), whole numbers", told, "give sentence, word of x and word of y of each link")
+        refuse(
+            name,
+            "links of shape (k, 3), whole numbers",
+            told,
+            "give sentence, word of x and word of y of each link",
+        )
     if array.min() < 0:
         refuse(name, "numbers from 0", str(array.min()), "count sentences and words from 0")
     return np.unique(array.astype(np.int64), axis=0)
@@ -192,14 +241,16 @@ def _among(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:
-    """Read links in Pharaoh format: a line per sentence pair, ``0-0 1-2 3p2``; ``-`` is a sure link and ``p`` a possible one.
+    """Read links in Pharaoh format: a line per sentence pair, ``0-0 1-2 3p2``; ``-`` is a sure link
+    and ``p`` a possible one.
 
     A line without links is a sentence pair without links. A ``.gz`` file is read as it is.
 
     Parameters
     ----------
     path: the file.
-    first: the number of a sentence's first word in the file, 0 or 1 (some gold files count from 1); in the result it is 0.
+    first: the number of a sentence's first word in the file, 0 or 1 (some gold files count from 1);
+        in the result it is 0.
 
     Raises
     ------
@@ -219,10 +270,20 @@ def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:
         for piece in line.split():
             link = _LINK.fullmatch(piece)
             if link is None:
-                refuse(f"{path}:{number + 1}", "links such as 0-0 or 0p0", quote(piece), "repair the line")
+                refuse(
+                    f"{path}:{number + 1}",
+                    "links such as 0-0 or 0p0",
+                    quote(piece),
+                    "repair the line",
+                )
             i, j = int(link[1]) - first, int(link[3]) - first
             if min(i, j) < 0:
-                refuse(f"{path}:{number + 1}", f"words counted from {first}", repr(piece), f"pass first={1 - first} if they are not")
+                refuse(
+                    f"{path}:{number + 1}",
+                    f"words counted from {first}",
+                    repr(piece),
+                    f"pass first={1 - first} if they are not",
+                )
             possible.append((number, i, j))
             if link[2] == "-":
                 sure.append((number, i, j))
@@ -231,46 +292,78 @@ def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:
 
 def _check_first(first: int) -> None:
     if first not in (0, 1):
-        refuse("first", "0 or 1, the number of a sentence's first word", repr(first), "choose one of them")
+        refuse(
+            "first",
+            "0 or 1, the number of a sentence's first word",
+            repr(first),
+            "choose one of them",
+        )
 
 
-def write_pharaoh(path: str | Path, sure: ArrayLike, sentences: int, *, possible: ArrayLike | None = None, first: int = 0) -> None:
+def write_pharaoh(
+    path: str | Path,
+    sure: ArrayLike,
+    sentences: int,
+    *,
+    possible: ArrayLike | None = None,
+    first: int = 0,
+) -> None:
     """Write links in Pharaoh format, whole or not at all; :func:`read_pharaoh` reads them.
 
     Parameters
     ----------
     path: the file.
     sure: shape (k, 3), written ``i-j``.
-    sentences: how many sentence pairs, and so lines, there are; those without links have an empty line.
+    sentences: how many sentence pairs, and so lines, there are; those without links have an empty
+        line.
     possible: shape (l, 3), written ``ipj`` where they are not sure.
     first: the number of a sentence's first word in the file, 0 or 1.
 
     Raises
     ------
-    InputError: not arrays of links, or a link of a sentence beyond the last. OutputError: the file cannot be written.
+    InputError: not arrays of links, or a link of a sentence beyond the last. OutputError: the file
+        cannot be written.
     """
     _check_first(first)
     check_positive_int(sentences, "sentences")
     must = check_links(sure, "sure")
-    every = must if possible is None else np.unique(np.concatenate([must, check_links(possible, "possible")]), axis=0)
+    every = (
+        must
+        if possible is None
+        else np.unique(np.concatenate([must, check_links(possible, "possible")]), axis=0)
+    )
     _check_sentences(every, sentences)
     known = set(map(tuple, must.tolist())) if possible is not None else None
     lines: list[list[str]] = [[] for _ in range(sentences)]
     for sentence, i, j in every.tolist():
-        lines[sentence].append(f"{i + first}{'-' if known is None or (sentence, i, j) in known else 'p'}{j + first}")
+        lines[sentence].append(
+            f"{i + first}{'-' if known is None or (sentence, i, j) in known else 'p'}{j + first}"
+        )
     try:
         write_whole(path, "".join(" ".join(line) + "\n" for line in lines))
     except OSError as error:
-        refuse("path", "a file that can be written", f"{path} ({error.strerror})", "choose another place or make room", OutputError)
+        refuse(
+            "path",
+            "a file that can be written",
+            f"{path} ({error.strerror})",
+            "choose another place or make room",
+            OutputError,
+        )
 
 
 def _check_sentences(links: Int[np.ndarray, "k 3"], sentences: int) -> None:
     if len(links) and links[-1, 0] >= sentences:
-        refuse("links", f"links of sentences 0 to {sentences - 1}", f"one of sentence {links[-1, 0]}", "give all sentences")
+        refuse(
+            "links",
+            f"links of sentences 0 to {sentences - 1}",
+            f"one of sentence {links[-1, 0]}",
+            "give all sentences",
+        )
 
 
 def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray, " s1"]:
-    """Where each sentence's words begin, from the number of the sentence of each word (column ``text`` of a store's index).
+    """Where each sentence's words begin, from the number of the sentence of each word (column
+    ``text`` of a store's index).
 
     Parameters
     ----------
@@ -279,7 +372,8 @@ def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray,
 
     Returns
     -------
-    shape (sentences + 1,): sentence i has the rows from ``offsets[i]`` to ``offsets[i + 1]``, the end excluded.
+    shape (sentences + 1,): sentence i has the rows from ``offsets[i]`` to ``offsets[i + 1]``, the
+        end excluded.
 
     Raises
     ------
@@ -291,15 +385,30 @@ def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray,
     check_positive_int(sentences, "sentences")
     ids = as_array(sentence_ids, "sentence_ids")
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        refuse("sentence_ids", "whole numbers, one per word", f"{ids.dtype} of shape {ids.shape}", "give the sentence of each word")
+        refuse(
+            "sentence_ids",
+            "whole numbers, one per word",
+            f"{ids.dtype} of shape {ids.shape}",
+            "give the sentence of each word",
+        )
     if ids.size and (ids.min() < 0 or ids.max() >= sentences or (ids[1:] < ids[:-1]).any()):
-        told = f"numbers from {ids.min()} to {ids.max()}" + (", not in order" if (ids[1:] < ids[:-1]).any() else "")
-        refuse("sentence_ids", f"numbers from 0 to {sentences - 1}, never falling", told, "give the words in the order of the text")
+        told = f"numbers from {ids.min()} to {ids.max()}" + (
+            ", not in order" if (ids[1:] < ids[:-1]).any() else ""
+        )
+        refuse(
+            "sentence_ids",
+            f"numbers from 0 to {sentences - 1}, never falling",
+            told,
+            "give the words in the order of the text",
+        )
     return np.searchsorted(ids, np.arange(sentences + 1))
 
 
-def aligned_rows(links: ArrayLike, offsets_x: ArrayLike, offsets_y: ArrayLike) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
-    """The linked words as rows of the two flat lists of words: parallel words, as Procrustes wants them.
+def aligned_rows(
+    links: ArrayLike, offsets_x: ArrayLike, offsets_y: ArrayLike
+) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    """The linked words as rows of the two flat lists of words: parallel words, as Procrustes wants
+    them.
 
     Parameters
     ----------
@@ -308,7 +417,8 @@ def aligned_rows(links: ArrayLike, offsets_x: ArrayLike, offsets_y: ArrayLike) -
 
     Returns
     -------
-    rows_x, rows_y: shape (k,); word ``rows_x[i]`` of one list is linked with word ``rows_y[i]`` of the other.
+    rows_x, rows_y: shape (k,); word ``rows_x[i]`` of one list is linked with word ``rows_y[i]`` of
+        the other.
 
     Raises
     ------
@@ -331,7 +441,9 @@ def aligned_rows(links: ArrayLike, offsets_x: ArrayLike, offsets_y: ArrayLike) -
     return rows[0], rows[1]
 
 
-def check_offsets(offsets_x: ArrayLike, offsets_y: ArrayLike) -> tuple[Int[np.ndarray, " s1"], Int[np.ndarray, " s1"]]:
+def check_offsets(
+    offsets_x: ArrayLike, offsets_y: ArrayLike
+) -> tuple[Int[np.ndarray, " s1"], Int[np.ndarray, " s1"]]:
     """Return both offsets, of equally many sentences, as arrays.
 
     Raises
@@ -344,9 +456,20 @@ def check_offsets(offsets_x: ArrayLike, offsets_y: ArrayLike) -> tuple[Int[np.nd
     begins = []
     for name, value in (("offsets_x", offsets_x), ("offsets_y", offsets_y)):
         begin = as_array(value, name)
-        if begin.ndim != 1 or len(begin) < 2 or begin.dtype.kind not in "iu" or begin[0] != 0 or (begin[1:] < begin[:-1]).any():
+        if (
+            begin.ndim != 1
+            or len(begin) < 2
+            or begin.dtype.kind not in "iu"
+            or begin[0] != 0
+            or (begin[1:] < begin[:-1]).any()
+        ):
             wanted = "whole numbers from 0, never falling: where each sentence begins, and the end"
-            refuse(name, wanted, f"{begin.dtype} of shape {begin.shape}", "make them with sentence_offsets")
+            refuse(
+                name,
+                wanted,
+                f"{begin.dtype} of shape {begin.shape}",
+                "make them with sentence_offsets",
+            )
         begins.append(begin.astype(np.int64))
     if len(begins[0]) != len(begins[1]):
         told = f"{len(begins[1]) - 1}"

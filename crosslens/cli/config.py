@@ -1,4 +1,5 @@
-"""``--config``: options from a file, in the place of those that are not typed; and what was typed, as a run keeps it."""
+"""``--config``: options from a file, in the place of those that are not typed; and what was typed,
+as a run keeps it."""
 
 import argparse
 import copy
@@ -11,12 +12,15 @@ from crosslens.errors import quote, refuse
 __all__ = ["asked_by", "loose", "with_config"]
 
 _PATHS = {"DIR", "FILE", "STORE", "ENCODER", "LANGUAGE=FILE", "NAME=FILE"}  # metavars
-_CALLED = {"encoders": "encoder", "texts": "text", "only": "tasks"}  # what Study and Battery call them
-_OF_THE_LINE = ("help", "config", "quiet", "json", "restart", "resume", "dry_run", "verb")  # of one command, and of no run
+# what Study and Battery call them
+_CALLED = {"encoders": "encoder", "texts": "text", "only": "tasks"}
+# of one command, and of no run
+_OF_THE_LINE = ("help", "config", "quiet", "json", "restart", "resume", "dry_run", "verb")
 
 
 def with_config(parser: argparse.ArgumentParser, verb: str, line: Sequence[str]) -> list[str]:
-    """The arguments of a verb with those of its ``--config`` put in front, but for options that the line has itself.
+    """The arguments of a verb with those of its ``--config`` put in front, but for options that the
+    line has itself.
 
     Raises
     ------
@@ -33,10 +37,20 @@ def with_config(parser: argparse.ArgumentParser, verb: str, line: Sequence[str])
     for name, value in values.items():
         dest = _CALLED.get(name, name).replace("-", "_")
         if dest in NEVER:
-            refuse(typed["config"], "no such setting in a file", name, f"type --{name.replace('_', '-')}, if you trust the code")
+            refuse(
+                typed["config"],
+                "no such setting in a file",
+                name,
+                f"type --{name.replace('_', '-')}, if you trust the code",
+            )
         if dest not in actions:
             names = sorted(actions.keys() - NEVER)
-            refuse(typed["config"], f"options of crosslens {verb}", quote(name), meant(dest, names) or "see its --help")
+            refuse(
+                typed["config"],
+                f"options of crosslens {verb}",
+                quote(name),
+                meant(dest, names) or "see its --help",
+            )
         if dest in typed or value is None:
             continue
         action = actions[dest]
@@ -71,8 +85,13 @@ def _texts(action: argparse.Action, value: Any, where: str) -> list[str]:
             return [name if value else f"--no-{name[2:]}"]
         return [name] if value else []
     if isinstance(value, Mapping):
-        texts = [_text(one, where) if name == "*" else f"{name}={_text(one, where)}" for name, one in value.items()]
-    elif isinstance(value, list) and (action.nargs is not None or isinstance(action, argparse._AppendAction)):
+        texts = [
+            _text(one, where) if name == "*" else f"{name}={_text(one, where)}"
+            for name, one in value.items()
+        ]
+    elif isinstance(value, list) and (
+        action.nargs is not None or isinstance(action, argparse._AppendAction)
+    ):
         texts = [_text(one, where) for one in value]
     else:
         texts = [_text(value, where)]
@@ -90,8 +109,13 @@ def _text(value: Any, where: str) -> str:
 
 
 def asked_by(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> dict[str, Any]:
-    """What was typed, as a run keeps it: all but its folder and what belongs to one command alone."""
+    """What was typed, as a run keeps it: all but its folder and what belongs to one command
+    alone."""
     from crosslens.asked import asked_of
 
-    values = {name: value for name, value in vars(parsed).items() if name not in (*_OF_THE_LINE, "out") and value is not False}
+    values = {
+        name: value
+        for name, value in vars(parsed).items()
+        if name not in (*_OF_THE_LINE, "out") and value is not False
+    }
     return asked_of(values, {action.dest for action in parser._actions if action.metavar in _PATHS})

@@ -11,9 +11,18 @@ __all__ = ["add_arguments", "cite", "export"]
 
 def add_arguments(export: argparse.ArgumentParser, cite: argparse.ArgumentParser) -> None:
     """What ``crosslens export`` and ``crosslens cite`` take."""
-    export.add_argument("run", metavar="RUN", help="folder of a finished run that has measured something")
-    export.add_argument("--out", required=True, metavar="DIR", help="folder for scores.csv, tables.tex, tables.md and figures/")
-    cite.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs; what several used is named once")
+    export.add_argument(
+        "run", metavar="RUN", help="folder of a finished run that has measured something"
+    )
+    export.add_argument(
+        "--out",
+        required=True,
+        metavar="DIR",
+        help="folder for scores.csv, tables.tex, tables.md and figures/",
+    )
+    cite.add_argument(
+        "runs", nargs="+", metavar="RUN", help="folders of runs; what several used is named once"
+    )
 
 
 def export(arguments: argparse.Namespace) -> None:
@@ -24,7 +33,9 @@ def export(arguments: argparse.Namespace) -> None:
     figures = len({file.stem for file in files if file.parent.name == "figures"})
     print(", ".join(str(file) for file in files if file.parent.name != "figures"))
     print(
-        f"{figures} figures in {Path(arguments.out) / 'figures'}, each as PDF, SVG and PNG" if figures else "nothing was measured by layer"
+        f"{figures} figures in {Path(arguments.out) / 'figures'}, each as PDF, SVG and PNG"
+        if figures
+        else "nothing was measured by layer"
     )
 
 
@@ -37,7 +48,12 @@ def cite(arguments: argparse.Namespace) -> None:
     found: dict[str, None] = {}
     for run in map(Path, arguments.runs):
         if not (run / "config.json").is_file():
-            refuse(str(run), "the folder of a run, with config.json", "one without it", "name a folder that a run has written")
+            refuse(
+                str(run),
+                "the folder of a run, with config.json",
+                "one without it",
+                "name a folder that a run has written",
+            )
         config = read_json(run / "config.json", dict[str, Any])
         scores = list(read_scores(run / "scores.jsonl")) if (run / "scores.jsonl").is_file() else []
         found |= dict.fromkeys(citations(config, scores, _cards(config)))

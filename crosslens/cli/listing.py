@@ -25,9 +25,17 @@ _OURS = ("test", "bench", "docs")  # extras of those who work on the library its
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens list`` takes."""
-    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)} (default: all of them)")
-    parser.add_argument("--data", metavar="DIR", help="folder with the data sets: say in which languages each task is there")
-    parser.add_argument("--json", action="store_true", help="print a JSON object, tasks with their whole cards")
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)} (default: all of them)"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder with the data sets: say in which languages each task is there",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON object, tasks with their whole cards"
+    )
 
 
 def list_all(arguments: argparse.Namespace) -> None:
@@ -37,11 +45,17 @@ def list_all(arguments: argparse.Namespace) -> None:
     from crosslens.recipes import RECIPES
     from crosslens.score import QUANTITIES
 
-    data, nowhere = DataFolder(arguments.data) if arguments.data is not None else None, DataFolder(None)
-    tasks: dict[str, Any] = {name: task.told() for name, task in zip(task_names(), TASKS, strict=True)}
+    data, nowhere = (
+        DataFolder(arguments.data) if arguments.data is not None else None,
+        DataFolder(None),
+    )
+    tasks: dict[str, Any] = {
+        name: task.told() for name, task in zip(task_names(), TASKS, strict=True)
+    }
     for card, task in zip(tasks.values(), TASKS, strict=True):
         there, anyway = (set(task.languages(where)) for where in (data or nowhere, nowhere))
-        if data is not None and (there != anyway or not there):  # else the task has its languages without looking
+        # else the task has its languages without looking
+        if data is not None and (there != anyway or not there):
             card["there_in"] = sorted(there)
     measures = {
         name: {
@@ -56,13 +70,26 @@ def list_all(arguments: argparse.Namespace) -> None:
     kinds = arguments.kinds or KINDS
     for kind in kinds:
         if kind not in KINDS:
-            refuse("KIND", f"some of {', '.join(KINDS)}", quote(kind), meant(kind, KINDS) or "choose among them")
+            refuse(
+                "KIND",
+                f"some of {', '.join(KINDS)}",
+                quote(kind),
+                meant(kind, KINDS) or "choose among them",
+            )
     found = {"tasks": tasks, "recipes": RECIPES, "measures": measures}
     if arguments.json:
         print(json.dumps({kind: found[kind] for kind in kinds}, ensure_ascii=False))
         return
-    shown = {"tasks": _tasks(tasks), "recipes": (_entry(*one) for one in RECIPES.items()), "measures": _measures(measures)}
-    print("\n\n".join("\n".join([textwrap.fill(_HEADS[kind], _width()), *shown[kind]]) for kind in kinds))
+    shown = {
+        "tasks": _tasks(tasks),
+        "recipes": (_entry(*one) for one in RECIPES.items()),
+        "measures": _measures(measures),
+    }
+    print(
+        "\n\n".join(
+            "\n".join([textwrap.fill(_HEADS[kind], _width()), *shown[kind]]) for kind in kinds
+        )
+    )
 
 
 _HEADS = {
@@ -74,7 +101,13 @@ _HEADS = {
 
 def _tasks(cards: dict[str, Any]) -> Iterator[str]:
     for name, card in cards.items():
-        more = [card["says"], f"Languages: {card['languages']}. Data: {card['data']} ({card['licence']}). Chance: {card['chance']}."]
+        more = [
+            card["says"],
+            (
+                f"Languages: {card['languages']}. Data: {card['data']} ({card['licence']}). "
+                f"Chance: {card['chance']}."
+            ),
+        ]
         if "there_in" in card:
             more.append(f"In this folder: {', '.join(card['there_in']) or 'none'}.")
         yield _entry(name, f"{card['title']}; battery {card['group']}", *more)
@@ -83,7 +116,9 @@ def _tasks(cards: dict[str, Any]) -> Iterator[str]:
 def _measures(measures: dict[str, Any]) -> Iterator[str]:
     for name, one in measures.items():
         ends = " to ".join("∞" if end is None else f"{end:g}" for end in (one["low"], one["high"]))
-        better = {True: ", more is better", False: ", less is better", None: ""}[one["higher_is_better"]]
+        better = {True: ", more is better", False: ", less is better", None: ""}[
+            one["higher_is_better"]
+        ]
         yield _entry(name, f"{one['label']}: {one['unit']}, {ends}{better}")
 
 
@@ -93,7 +128,9 @@ def _width() -> int:
 
 def _entry(name: str, title: str, *more: str) -> str:
     """A name with what it is, no wider than the terminal."""
-    wrap = textwrap.TextWrapper(_width(), subsequent_indent="      ", break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(
+        _width(), subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+    )
     lines = wrap.wrap(f"  {name}: {title}")
     wrap.initial_indent = "      "
     return "\n".join([*lines, *(line for text in more for line in wrap.wrap(text))])
@@ -101,27 +138,49 @@ def _entry(name: str, title: str, *more: str) -> str:
 
 def doctor(arguments: argparse.Namespace) -> None:
     """Say what is there, what is missing, and how to get it; imports nothing that may be broken."""
-    rows: list[tuple[str, ...]] = [("what", "found"), ("crosslens", __version__), ("python", platform.python_version())]
+    rows: list[tuple[str, ...]] = [
+        ("what", "found"),
+        ("crosslens", __version__),
+        ("python", platform.python_version()),
+    ]
     rows.append(("platform", platform.platform()))
-    rows.append(("threads", os.environ.get("OMP_NUM_THREADS", f"{os.cpu_count()} (all cores; OMP_NUM_THREADS sets another number)")))
+    rows.append(
+        (
+            "threads",
+            os.environ.get(
+                "OMP_NUM_THREADS",
+                f"{os.cpu_count()} (all cores; OMP_NUM_THREADS sets another number)",
+            ),
+        )
+    )
     needed = _needed()
     for name in needed.pop("", []):
         rows.append((name, _version(name) or "missing; pip install -c constraints.txt . brings it"))
     for extra, names in needed.items():
         absent = [name for name in names if _version(name) is None]
         there = ", ".join(f"{name} {_version(name)}" for name in names if name not in absent)
-        remedy = f"absent ({', '.join(absent)}); pip install -c constraints.txt '.[{extra}]' brings it"
+        remedy = (
+            f"absent ({', '.join(absent)}); pip install -c constraints.txt '.[{extra}]' brings it"
+        )
         rows.append((f"extra {extra}", remedy if absent else there))
     if _version("torch"):
         import torch
 
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        rows.append(("GPUs", ", ".join(names) + " (train and extract use them: --device)" if names else "none (none is needed)"))
+        rows.append(
+            (
+                "GPUs",
+                ", ".join(names) + " (train and extract use them: --device)"
+                if names
+                else "none (none is needed)",
+            )
+        )
     print(format_table(rows))
 
 
 def _needed() -> dict[str, list[str]]:
-    """Extra -> the packages that it brings, as the installed crosslens declares them; "" for those that are always needed."""
+    """Extra -> the packages that it brings, as the installed crosslens declares them; "" for those
+    that are always needed."""
     found: dict[str, list[str]] = {"": []}
     for line in metadata.requires("crosslens") or []:
         name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)

@@ -39,7 +39,10 @@ _VERBS = {
     ),
     "study": (
         "retrieval, similarity and language identification per layer, on your encoders and texts",
-        "crosslens study --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt --out runs/fra-eng",
+        (
+            "crosslens study --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt "
+            "--out runs/fra-eng"
+        ),
     ),
     "train": (
         "train a masked language model from a recipe",
@@ -47,10 +50,16 @@ _VERBS = {
     ),
     "extract": (
         "write the activations of every layer to disk",
-        "crosslens extract --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt --out activations",
+        (
+            "crosslens extract --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt "
+            "--out activations"
+        ),
     ),
     "align": (
-        "retrieval of sentences or words between two stores of activations, before and after orthogonal Procrustes",
+        (
+            "retrieval of sentences or words between two stores of activations, before and after "
+            "orthogonal Procrustes"
+        ),
         "crosslens align activations/fra activations/eng --out runs/fra-eng",
     ),
     "compare": (
@@ -58,9 +67,14 @@ _VERBS = {
         "crosslens compare activations/fra activations/eng",
     ),
     "probe": (
-        "what the layers know: a battery of probes with controls; or language identification on stores of activations",
-        "crosslens probe --encoder xlm-roberta-base --battery semantic --data data --out runs/semantic\n"
-        "  crosslens probe --encoder bert-base-cased --labels nonce=generated.tab --pll word-l2r --out runs/nonce\n"
+        (
+            "what the layers know: a battery of probes with controls; or language identification "
+            "on stores of activations"
+        ),
+        "crosslens probe --encoder xlm-roberta-base --battery semantic --data data --out "
+        "runs/semantic\n"
+        "  crosslens probe --encoder bert-base-cased --labels nonce=generated.tab --pll "
+        "word-l2r --out runs/nonce\n"
         "  crosslens probe --encoder bert-base-cased --numbers depth=depth.tsv --out runs/depth",
     ),
     "report": (
@@ -68,7 +82,10 @@ _VERBS = {
         "crosslens report runs/probes-a runs/probes-b --out probes.html",
     ),
     "export": (
-        "a finished run for a paper: scores as CSV, LaTeX and Markdown, figures as PDF, SVG and PNG",
+        (
+            "a finished run for a paper: scores as CSV, LaTeX and Markdown, figures as PDF, SVG "
+            "and PNG"
+        ),
         "crosslens export runs/fra-eng --out paper/fra-eng",
     ),
     "cite": (
@@ -84,7 +101,8 @@ _VERBS = {
         "crosslens doctor",
     ),
 }
-_RESUMED = ("quickstart", "study", "train", "extract", "probe")  # verbs whose work is kept when they are stopped
+# verbs whose work is kept when they are stopped
+_RESUMED = ("quickstart", "study", "train", "extract", "probe")
 
 
 _WITHOUT_PROGRESS = ("report", "export", "cite", "list", "doctor")
@@ -95,7 +113,12 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong with the arguments in one line, in the grammar of every other refusal."""
 
     def error(self, message: str) -> NoReturn:
-        sys.exit(_fail(f"arguments: expected those of `{self.prog} --help`, got a mistake ({message}); see the example there"))
+        sys.exit(
+            _fail(
+                f"arguments: expected those of `{self.prog} --help`, got a mistake "
+                f"({message}); see the example there"
+            )
+        )
 
 
 class _Help(argparse.HelpFormatter):
@@ -104,8 +127,11 @@ class _Help(argparse.HelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if not text.startswith("example:"):
             return super()._fill_text(text, width, indent)
-        wrap = textwrap.TextWrapper(width - 4, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False)
-        lines = (wrap.wrap(re.sub(r"(--[\w-]+) ", "\\1\0", line)) for line in text.splitlines())  # an option stays with its value
+        wrap = textwrap.TextWrapper(
+            width - 4, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+        )
+        # an option stays with its value
+        lines = (wrap.wrap(re.sub(r"(--[\w-]+) ", "\\1\0", line)) for line in text.splitlines())
         return "\n".join(" \\\n".join(line) for line in lines).replace("\0", " ")
 
 
@@ -116,7 +142,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The parser, and that of each verb."""
-    parser = _Parser(prog="crosslens", description="Train, take apart, align, compare and probe multilingual language models.")
+    parser = _Parser(
+        prog="crosslens",
+        description="Train, take apart, align, compare and probe multilingual language models.",
+    )
     parser.add_argument("--version", action="version", version=f"crosslens {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made: dict[str, argparse.ArgumentParser] = {}
@@ -135,18 +164,34 @@ def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser
     probes.add_arguments(made["probe"])
     export.add_arguments(made["export"], made["cite"])
     listing.add_arguments(made["list"])
-    made["report"].add_argument("runs", nargs="+", metavar="RUN", help="folder of a run; two or more runs of crosslens probe are compared")
-    made["report"].add_argument("--out", metavar="FILE", help="the page, FILE.html (default: report.html in the folder of the one run)")
+    made["report"].add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="folder of a run; two or more runs of crosslens probe are compared",
+    )
+    made["report"].add_argument(
+        "--out",
+        metavar="FILE",
+        help="the page, FILE.html (default: report.html in the folder of the one run)",
+    )
     for name, verb in made.items():
         if name not in _WITHOUT_PROGRESS:
             add_common(verb, "quiet")
     for name in _FROM_FILES:
-        add_common(made[name], "config", **({"help": "the same as RECIPE"} if name == "train" else {}))
+        add_common(
+            made[name], "config", **({"help": "the same as RECIPE"} if name == "train" else {})
+        )
     return parser, made
 
 
 def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.ArgumentParser) -> None:
-    quickstart.add_argument("--out", default="runs/quickstart", metavar="DIR", help="folder of the run (default: %(default)s)")
+    quickstart.add_argument(
+        "--out",
+        default="runs/quickstart",
+        metavar="DIR",
+        help="folder of the run (default: %(default)s)",
+    )
     add_common(study, "encoder", "text", "out", required=True)
     add_common(study, "train-fraction", "device", "trust-remote-code")
     for verb in (quickstart, study):
@@ -154,14 +199,37 @@ def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.Argume
 
 
 def _train_arguments(train: argparse.ArgumentParser) -> None:
-    recipes = "a TOML file, the config.json of a run, or the name of a recipe: tiny-encoder, emergence"
+    recipes = (
+        "a TOML file, the config.json of a run, or the name of a recipe: tiny-encoder, emergence"
+    )
     train.add_argument("recipe", nargs="?", help=recipes)
-    train.add_argument("settings", nargs="*", metavar="key=value", help="settings to change, such as steps=2000 or masking.rate=0.3")
+    train.add_argument(
+        "settings",
+        nargs="*",
+        metavar="key=value",
+        help="settings to change, such as steps=2000 or masking.rate=0.3",
+    )
     train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
     train.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
-    train.add_argument("--dry-run", action="store_true", help="print the resolved recipe, who owns what, and the cost; do nothing")
-    add_common(train, "device", choices=("auto", "cpu", "cuda"), default="auto", metavar=None, help="auto: a GPU where there is one")
-    train.add_argument("--parallel", choices=("ddp", "fsdp"), default="ddp", help="how the processes of torchrun share a model")
+    train.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print the resolved recipe, who owns what, and the cost; do nothing",
+    )
+    add_common(
+        train,
+        "device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        metavar=None,
+        help="auto: a GPU where there is one",
+    )
+    train.add_argument(
+        "--parallel",
+        choices=("ddp", "fsdp"),
+        default="ddp",
+        help="how the processes of torchrun share a model",
+    )
     add_common(train, "json")
 
 
@@ -176,7 +244,11 @@ def _parsed(line: list[str]) -> argparse.Namespace | None:
         parser.print_help(sys.stderr)
         return None
     check_spelling(parser, verbs, line)
-    if line[0] in _FROM_FILES and line[0] != "train" and any(word.startswith("--c") for word in line):
+    if (
+        line[0] in _FROM_FILES
+        and line[0] != "train"
+        and any(word.startswith("--c") for word in line)
+    ):
         line = [line[0], *with_config(verbs[line[0]], line[0], line[1:])]
     parsed = parser.parse_args(line)
     parsed.asked = asked_by(verbs[parsed.verb], parsed) if parsed.verb in _FROM_FILES else {}
@@ -184,7 +256,8 @@ def _parsed(line: list[str]) -> argparse.Namespace | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0 done, 1 a fault of the program, 2 refused, 130 interrupted."""
+    """Run one command; returns the exit status: 0 done, 1 a fault of the program, 2 refused, 130
+    interrupted."""
     try:
         parsed = _parsed(list(sys.argv[1:] if arguments is None else arguments))
     except (CrosslensError, OSError) as error:
@@ -199,14 +272,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             with panics_as_errors():
                 getattr(verbs, parsed.verb)(parsed)
-        except BaseException as error:  # whatever an interrupt has become in the hands of others, it is one
+        # whatever an interrupt has become in the hands of others, it is one
+        except BaseException as error:
             return _stopped(parsed) if interrupted else _failed(parsed, error)
     return 0
 
 
 @contextlib.contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Make Ctrl-C an exception, which lets what is being written be tidied away; the list has an item once that has happened."""
+    """Make Ctrl-C an exception, which lets what is being written be tidied away; the list has an
+    item once that has happened."""
     seen: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
@@ -219,13 +294,17 @@ def _interrupts() -> Iterator[list[int]]:
             _thread.interrupt_main()
 
     def unraisable(told: "sys.UnraisableHookArgs") -> None:
-        if isinstance(told.exc_value, KeyboardInterrupt):  # raised in a destructor, say, where Python prints it and goes on
+        # raised in a destructor, say, where Python prints it and goes on
+        if isinstance(told.exc_value, KeyboardInterrupt):
             threading.Thread(target=again, daemon=True).start()
         else:
             hook(told)
 
     before, hook, active = signal.getsignal(signal.SIGINT), sys.unraisablehook, True
-    ours = before in (end_at_once, signal.default_int_handler) and threading.current_thread() is threading.main_thread()
+    ours = (
+        before in (end_at_once, signal.default_int_handler)
+        and threading.current_thread() is threading.main_thread()
+    )
     if ours:
         signal.signal(signal.SIGINT, interrupt)
         sys.unraisablehook = unraisable
@@ -239,7 +318,11 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 def _stopped(parsed: argparse.Namespace) -> int:
-    again = "the same command with --resume goes on" if parsed.verb == "train" else "the same command goes on"
+    again = (
+        "the same command with --resume goes on"
+        if parsed.verb == "train"
+        else "the same command goes on"
+    )
     resumed = parsed.verb in _RESUMED and not (parsed.verb == "probe" and parsed.out is None)
     kept = f"; what is finished is kept, {again}" if resumed else ""
     print(f"crosslens: stopped{kept}", file=sys.stderr)
@@ -262,17 +345,27 @@ def _failed(parsed: argparse.Namespace, error: BaseException) -> int:
             if error.errno == errno.ENOSPC
             else "check the path and its rights"
         )
-        return _fail(f"{where}: expected a file that can be read or written, got an error ({error.strerror or error}); {remedy}")
+        return _fail(
+            f"{where}: expected a file that can be read or written, got an error "
+            f"({error.strerror or error}); {remedy}"
+        )
     if isinstance(error, MemoryError):
-        return _fail("memory: expected enough for the work, got none left; give less text at a time, or a smaller encoder")
+        return _fail(
+            "memory: expected enough for the work, got none left; give less text at a time, "
+            "or a smaller encoder"
+        )
     if not isinstance(error, Exception) or os.environ.get("CROSSLENS_TRACEBACK"):
         raise error
     told = cut(str(error), 1000)  # a fault of ours: said in one line, with the way to its traceback
-    _fail(f"internal error: {type(error).__name__}: {told}; set CROSSLENS_TRACEBACK=1 to see where, and report it")
+    _fail(
+        f"internal error: {type(error).__name__}: {told}; set CROSSLENS_TRACEBACK=1 to see "
+        f"where, and report it"
+    )
     return 1
 
 
 def _fail(message: str) -> int:
-    if os.environ.get("RANK", "0") == "0":  # under torchrun all processes fail alike, and the first one says it
+    # under torchrun all processes fail alike, and the first one says it
+    if os.environ.get("RANK", "0") == "0":
         print("crosslens: " + " ".join(message.split()), file=sys.stderr)
     return 2

@@ -17,10 +17,14 @@ def meant(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean {close[0]}?" if close else None
 
 
-def check_spelling(parser: argparse.ArgumentParser, verbs: dict[str, argparse.ArgumentParser], line: Sequence[str]) -> None:
-    """End with a refusal that asks after what was meant, where the verb or an option is none but looks like one.
+def check_spelling(
+    parser: argparse.ArgumentParser, verbs: dict[str, argparse.ArgumentParser], line: Sequence[str]
+) -> None:
+    """End with a refusal that asks after what was meant, where the verb or an option is none but
+    looks like one.
 
-    What looks like nothing is left to the parser. An unambiguous beginning of an option is that option.
+    What looks like nothing is left to the parser. An unambiguous beginning of an option is that
+    option.
     """
     place = next((i for i, word in enumerate(line) if not word.startswith("-")), None)
     if place is None:
@@ -36,7 +40,11 @@ def check_spelling(parser: argparse.ArgumentParser, verbs: dict[str, argparse.Ar
         name = word.partition("=")[0]
         if word == "--":
             return
-        if name.startswith("--") and " " not in word and not any(one.startswith(name) for one in known):
+        if (
+            name.startswith("--")
+            and " " not in word
+            and not any(one.startswith(name) for one in known)
+        ):
             question = meant(name, known)
             if question:
                 verb.error(f"no option is called {name}: {question}")

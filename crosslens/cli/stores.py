@@ -25,31 +25,50 @@ def open_stores(folders: Iterable[str]) -> list[Any]:
     stores = [Activations(folder) for folder in folders]
     units = {store.unit: store for store in stores}
     if len(units) > 1:
-        got = ", ".join(f"{store.folder} of {unit or 'no known unit'}s" for unit, store in units.items())
+        got = ", ".join(
+            f"{store.folder} of {unit or 'no known unit'}s" for unit, store in units.items()
+        )
         refuse("stores", "stores of one unit", got, "extract all of them with the same --unit")
     return stores
 
 
 def parallel_stores(folders: Iterable[str], *, same_language: bool = False) -> list[Any]:
-    """Open stores and make sure that their rows are the same items, each in a language of its own unless ``same_language`` may be.
+    """Open stores and make sure that their rows are the same items, each in a language of its own
+    unless ``same_language`` may be.
 
     Raises
     ------
-    InputError: their items differ, or two have one language. StoreError: one is no store, or damaged.
+    InputError: their items differ, or two have one language. StoreError: one is no store, or
+        damaged.
     """
     stores = open_stores(folders)
     for store in stores[1:]:
         if _items(store) != _items(stores[0]):
-            got = f"{store.n} others" if store.n != stores[0].n else f"{store.n}, but not the same ones"
-            refuse(str(store.folder), f"the same items as {stores[0].folder} ({stores[0].n})", got, "extract line-aligned texts")
+            got = (
+                f"{store.n} others"
+                if store.n != stores[0].n
+                else f"{store.n}, but not the same ones"
+            )
+            refuse(
+                str(store.folder),
+                f"the same items as {stores[0].folder} ({stores[0].n})",
+                got,
+                "extract line-aligned texts",
+            )
     if not same_language and len({store.language for store in stores}) < len(stores):
         languages = ", ".join(store.language for store in stores)
-        refuse("stores", "a language of its own for each", languages, "extract each text under its own code")
+        refuse(
+            "stores",
+            "a language of its own for each",
+            languages,
+            "extract each text under its own code",
+        )
     return stores
 
 
 def _items(store: Any) -> list[Any]:
-    """What each row is, so that rows of two stores can be compared: the sentence, and of words and tokens which one."""
+    """What each row is, so that rows of two stores can be compared: the sentence, and of words and
+    tokens which one."""
     index = store.index([name for name in ("id", "position") if name in store.columns])
     return list(zip(*index.values(), strict=True))
 
@@ -59,7 +78,9 @@ def common_fields(stores: list[Any], seed: int) -> dict[str, Any]:
     return {"encoder": " / ".join(dict.fromkeys(store.encoder for store in stores)), "seed": seed}
 
 
-def print_scores(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str, as_json: bool) -> None:
+def print_scores(
+    scores: Iterable[Score], rows: list[tuple[str, ...]], text: str, as_json: bool
+) -> None:
     """A table and a sentence below it, or a line of JSON for each score."""
     if as_json:
         print("\n".join(score.as_json() for score in scores))
@@ -68,7 +89,8 @@ def print_scores(scores: Iterable[Score], rows: list[tuple[str, ...]], text: str
 
 
 class PlannedRun:
-    """A run's folder: looked at before anything is computed, and made when there is something to put into it.
+    """A run's folder: looked at before anything is computed, and made when there is something to
+    put into it.
 
     Parameters
     ----------
@@ -80,7 +102,9 @@ class PlannedRun:
     OutputError: the folder holds something else, or cannot be written to.
     """
 
-    def __init__(self, out: str | None, kind: str, settings: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    def __init__(
+        self, out: str | None, kind: str, settings: Mapping[str, Any], asked: Mapping[str, Any]
+    ) -> None:
         from crosslens.run.engine import Run
 
         self.run = None if out is None else Run(out, kind, settings, asked)
@@ -97,7 +121,12 @@ class PlannedRun:
         with self.run.open(given_back=[name]):
             yield self.run.path / name
 
-    def finish(self, scores: Iterable[Score], write: Callable[[Path], None] = lambda folder: None, **told: Any) -> Path | None:
+    def finish(
+        self,
+        scores: Iterable[Score],
+        write: Callable[[Path], None] = lambda folder: None,
+        **told: Any,
+    ) -> Path | None:
         """Make the folder with scores and report; the report's path.
 
         Parameters

@@ -18,7 +18,20 @@ from crosslens.cli.table import format_table
 from crosslens.errors import refuse
 from crosslens.progress import be_quiet, say
 
-__all__ = ["align", "cite", "compare", "doctor", "export", "extract", "list", "probe", "quickstart", "report", "study", "train"]
+__all__ = [
+    "align",
+    "cite",
+    "compare",
+    "doctor",
+    "export",
+    "extract",
+    "list",
+    "probe",
+    "quickstart",
+    "report",
+    "study",
+    "train",
+]
 
 
 def quickstart(arguments: argparse.Namespace) -> None:
@@ -34,7 +47,10 @@ def study(arguments: argparse.Namespace) -> None:
 
     texts = by_language(arguments.text, "--text")
     encoders = encoders_by_language(arguments.encoder, texts)
-    told = {name: getattr(arguments, name) for name in ("train_fraction", "seed", "trust_remote_code", "device")}
+    told = {
+        name: getattr(arguments, name)
+        for name in ("train_fraction", "seed", "trust_remote_code", "device")
+    }
     what = Study(encoders=encoders, texts=texts, **told)
     _study(what, arguments)
 
@@ -67,12 +83,21 @@ def train(arguments: argparse.Namespace) -> None:
     from crosslens.models.training.settings import with_overrides
     from crosslens.recipes import TRAININGS, emergence_settings, load_recipe
 
-    be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")  # under torchrun the first process speaks
+    # under torchrun the first process speaks
+    be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")
     if arguments.config is not None:
-        arguments.settings = [*([arguments.recipe] if arguments.recipe else []), *arguments.settings]
+        arguments.settings = [
+            *([arguments.recipe] if arguments.recipe else []),
+            *arguments.settings,
+        ]
         arguments.recipe = arguments.config
     if arguments.recipe is None:
-        refuse("RECIPE", f"a TOML file, the config.json of a run, or one of {', '.join(TRAININGS)}", "none", "name one")
+        refuse(
+            "RECIPE",
+            f"a TOML file, the config.json of a run, or one of {', '.join(TRAININGS)}",
+            "none",
+            "name one",
+        )
     given = dict(_setting(text) for text in arguments.settings)
     if (before := emergence_settings(arguments.recipe)) is not None:
         _emergence({**before, **given}, arguments)
@@ -82,7 +107,9 @@ def train(arguments: argparse.Namespace) -> None:
         _print_estimate(recipe)
         return
     out = arguments.out or f"runs/{recipe.name}"
-    model = run(recipe, out, resume=arguments.resume, device=arguments.device, parallel=arguments.parallel)
+    model = run(
+        recipe, out, resume=arguments.resume, device=arguments.device, parallel=arguments.parallel
+    )
     if os.environ.get("RANK", "0") == "0":
         from crosslens.report import write_report
 
@@ -100,9 +127,19 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     asked, text = dict(given), given.pop("data", None)
     if os.environ.get("WORLD_SIZE", "1") != "1":
-        refuse("emergence", "one process (the models are small)", f"{os.environ['WORLD_SIZE']} of torchrun", "run it without torchrun")
+        refuse(
+            "emergence",
+            "one process (the models are small)",
+            f"{os.environ['WORLD_SIZE']} of torchrun",
+            "run it without torchrun",
+        )
     if "sharing" in given:
-        refuse("sharing", "the conditions of the recipe", repr(given["sharing"]), "train a recipe of your own with another plan")
+        refuse(
+            "sharing",
+            "the conditions of the recipe",
+            repr(given["sharing"]),
+            "train a recipe of your own with another plan",
+        )
     recipes = {name: with_overrides(recipe, given) for name, recipe in emergence().items()}
     if arguments.dry_run:
         for name, recipe in recipes.items():
@@ -114,13 +151,26 @@ def _emergence(given: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     say("reading the text")
     out = arguments.out or "runs/emergence"
-    folder = run_emergence(recipes, emergence_text(text), out, resume=arguments.resume, device=arguments.device, asked=asked)
+    folder = run_emergence(
+        recipes,
+        emergence_text(text),
+        out,
+        resume=arguments.resume,
+        device=arguments.device,
+        asked=asked,
+    )
     report_path = write_report(folder)
     if arguments.json:
         _print_json(folder)
         return
     rows, words = summary(folder)
-    print(format_table(what_is_shared(folder)), format_table(rows), words, f"Report: {report_path}", sep="\n")
+    print(
+        format_table(what_is_shared(folder)),
+        format_table(rows),
+        words,
+        f"Report: {report_path}",
+        sep="\n",
+    )
 
 
 def _print_estimate(recipe: Any) -> None:
@@ -132,19 +182,34 @@ def _print_estimate(recipe: Any) -> None:
 
 
 def report(arguments: argparse.Namespace) -> None:
-    """Draw the report of a finished study or probe run again, that of a training, finished or not, or one page for several probe runs."""
+    """Draw the report of a finished study or probe run again, that of a training, finished or not,
+    or one page for several probe runs."""
     from crosslens.report.pages.page import run_kind, write_comparison, write_report
 
     runs, out = [Path(run) for run in arguments.runs], arguments.out
-    if out is not None and (Path(out).suffix.lower() not in (".html", ".htm") or Path(out).is_dir()):
-        refuse("--out", "a file name that ends in .html", repr(out), "name the page so, as in --out probes.html")
+    if out is not None and (
+        Path(out).suffix.lower() not in (".html", ".htm") or Path(out).is_dir()
+    ):
+        refuse(
+            "--out",
+            "a file name that ends in .html",
+            repr(out),
+            "name the page so, as in --out probes.html",
+        )
     if len(runs) > 1:
         if out is None:
-            refuse("--out", f"a file for the page of {len(runs)} runs", "none", "add --out FILE.html")
+            refuse(
+                "--out", f"a file for the page of {len(runs)} runs", "none", "add --out FILE.html"
+            )
         print(f"Report: {write_comparison(runs, out)}")
         return
     if run_kind(runs[0]) == "study" and not (runs[0] / "scores.jsonl").exists():
-        refuse(str(runs[0]), "the folder of a finished study", "one without scores.jsonl", "finish the study first")
+        refuse(
+            str(runs[0]),
+            "the folder of a finished study",
+            "one without scores.jsonl",
+            "finish the study first",
+        )
     print(f"Report: {write_report(runs[0], out)}")
 
 
@@ -152,8 +217,11 @@ def _setting(text: str) -> tuple[str, Any]:
     """key=value with the value in TOML's words; a bare word is a string."""
     name, equals, value = text.partition("=")
     if not equals:
-        refuse("settings", "key=value, such as steps=2000", repr(text), "put = between name and value")
+        refuse(
+            "settings", "key=value, such as steps=2000", repr(text), "put = between name and value"
+        )
     try:
         return name, tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):  # no TOML, more digits than Python reads, or brackets without end
+    # no TOML, more digits than Python reads, or brackets without end
+    except (ValueError, RecursionError):
         return name, value

@@ -1,4 +1,5 @@
-"""Runs: texts, encoders and a folder to measurements that are kept, as the command line makes them."""
+"""Runs: texts, encoders and a folder to measurements that are kept, as the command line makes
+them."""
 
 import dataclasses
 import os
@@ -22,19 +23,23 @@ def study(
     device: str = "cpu",
     trust_remote_code: bool = False,
 ) -> Run:
-    """Study parallel texts layer by layer: retrieval, similarity and language identification, each beside its controls.
+    """Study parallel texts layer by layer: retrieval, similarity and language identification, each
+    beside its controls.
 
-    For every layer and pair of languages: is the nearest sentence of the other language the translation, before and after a rotation
-    (orthogonal Procrustes) that was fitted on other sentences? How alike are the representations (linear CKA)? And can the language
-    be read off? The same encoder with random weights is measured beside it.
+    For every layer and pair of languages: is the nearest sentence of the other language the
+    translation, before and after a rotation (orthogonal Procrustes) that was fitted on other
+    sentences? How alike are the representations (linear CKA)? And can the language be read off? The
+    same encoder with random weights is measured beside it.
 
     Parameters
     ----------
     encoder: a folder or hub name; for monolingual encoders a dictionary, language to encoder.
-    texts: language (ISO 639-3) to a UTF-8 file with a sentence per line; line i is the same sentence in all. Two languages or more,
-        20 sentences or more.
-    out: the run's folder. The same call goes on with a run that was stopped, and opens one that is finished.
-    train_fraction: share of the sentences that mappings and probes are fitted on; the others are held out.
+    texts: language (ISO 639-3) to a UTF-8 file with a sentence per line; line i is the same
+        sentence in all. Two languages or more, 20 sentences or more.
+    out: the run's folder. The same call goes on with a run that was stopped, and opens one that is
+        finished.
+    train_fraction: share of the sentences that mappings and probes are fitted on; the others are
+        held out.
     seed: of the split, of the random encoder and of the shuffled labels.
     device: where encoders run: "cpu", "cuda", "cuda:1" or "mps".
     trust_remote_code: run the Python code that an encoder's folder brings.
@@ -45,7 +50,8 @@ def study(
 
     Raises
     ------
-    InputError: texts or encoders do not fit. OutputError: the folder holds something else, or cannot be written to.
+    InputError: texts or encoders do not fit. OutputError: the folder holds something else, or
+        cannot be written to.
 
     >>> import tempfile
     >>> import crosslens as cl
@@ -59,33 +65,52 @@ def study(
     from crosslens.run.study import Study, run_study
 
     given = encoder if isinstance(encoder, Mapping) else {"*": encoder}
-    encoders = {who: _path(name, "encoder", "a folder or a hub name") for who, name in given.items()}
-    files = {language: _path(path, f"texts[{language!r}]", "a file of text") for language, path in texts.items()}
-    told: dict[str, Any] = {"train_fraction": train_fraction, "seed": seed, "device": device, "trust_remote_code": trust_remote_code}
+    encoders = {
+        who: _path(name, "encoder", "a folder or a hub name") for who, name in given.items()
+    }
+    files = {
+        language: _path(path, f"texts[{language!r}]", "a file of text")
+        for language, path in texts.items()
+    }
+    told: dict[str, Any] = {
+        "train_fraction": train_fraction,
+        "seed": seed,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+    }
     return Run(run_study(Study(encoders=encoders, texts=files, **told), out))
 
 
 def _path(value: Any, name: str, expected: str) -> str:
     if not isinstance(value, (str, os.PathLike)):
-        refuse(name, expected, type(value).__name__, "give its name: the run loads it, and knows it again by its content")
+        refuse(
+            name,
+            expected,
+            type(value).__name__,
+            "give its name: the run loads it, and knows it again by its content",
+        )
     return str(value)
 
 
 def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **settings: Any) -> Run:
-    """Probe what the layers of an encoder know, on a battery of tasks or on your own, beside every control.
+    """Probe what the layers of an encoder know, on a battery of tasks or on your own, beside every
+    control.
 
     Parameters
     ----------
     encoder: a folder or hub name; several are compared on the same items.
-    out: the run's folder. The same call goes on with a run that was stopped, and opens one that is finished.
+    out: the run's folder. The same call goes on with a run that was stopped, and opens one that is
+        finished.
     settings: as for ``crosslens probe``.
-        ``battery="semantic"``, "syntactic", "language" or "all", and ``only``, some tasks of the catalogue, with ``data``, the folder that
-        holds the data sets. ``train`` and ``test``: the language that probes are trained on, and further ones that they are tested on:
+        ``battery="semantic"``, "syntactic", "language" or "all", and ``only``, some tasks of the
+        catalogue, with ``data``, the folder that holds the data sets. ``train`` and ``test``: the
+        language that probes are trained on, and further ones that they are tested on:
         ``only=["upos"], train="eng", test=["fra", "hin"]``.
-        ``labels``: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``, or a list of three, to train,
+        ``labels``: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB
+            text``, or a list of three, to train,
         choose and test on; ``numbers`` likewise, for numbers.
-        ``limit``, most items of each part of a task; ``seed``; ``seeds``, how many; ``device``; and what else
-        :class:`crosslens.run.battery.Battery` has.
+        ``limit``, most items of each part of a task; ``seed``; ``seeds``, how many; ``device``; and
+        what else :class:`crosslens.run.battery.Battery` has.
 
     Returns
     -------
@@ -93,7 +118,8 @@ def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **setting
 
     Raises
     ------
-    InputError: data or encoders are not what is needed, or there is no such setting. OutputError: the folder holds something else.
+    InputError: data or encoders are not what is needed, or there is no such setting. OutputError:
+        the folder holds something else.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -128,19 +154,24 @@ def _files(files: str | Path | Sequence[str | Path]) -> list[str]:
 
 
 def train(
-    recipe: str | Path | Any, out: str | Path, *, resume: bool = False, device: str = "auto", settings: Mapping[str, Any] | None = None
+    recipe: str | Path | Any,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
     """Train an encoder by masked language modelling, on one language or several.
 
     Parameters
     ----------
-    recipe: a TOML file, as the README shows one; "tiny-encoder" or "emergence", which are recipes by name; or a
-        :class:`crosslens.models.training.settings.TrainRecipe`.
+    recipe: a TOML file, as the README shows one; "tiny-encoder" or "emergence", which are recipes
+        by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
     out: the run's folder: the model, its log, and a checkpoint to go on from.
     resume: go on with a run that was stopped, to the same weights bit for bit.
     device: "auto" (a GPU where there is one), "cpu" or "cuda".
-    settings: what to change in the recipe, by name: ``{"steps": 2000, "masking.rate": 0.3}``. Of a recipe by name, ``"data"`` says
-        where its texts are.
+    settings: what to change in the recipe, by name: ``{"steps": 2000, "masking.rate": 0.3}``. Of a
+        recipe by name, ``"data"`` says where its texts are.
 
     Returns
     -------
@@ -148,8 +179,8 @@ def train(
 
     Raises
     ------
-    InputError: the recipe or its texts are not what is needed. OutputError: the folder holds another run. TrainingError: the loss is
-        not a number.
+    InputError: the recipe or its texts are not what is needed. OutputError: the folder holds
+        another run. TrainingError: the loss is not a number.
 
     >>> import tempfile
     >>> import crosslens as cl
@@ -171,7 +202,9 @@ def train(
         return _train_emergence(given, out, resume, device)
     if not isinstance(recipe, TrainRecipe):
         recipe = load_recipe(str(recipe), given.pop("data", None))
-    return Run(run_training(with_overrides(recipe, given), out, resume=resume, device=device).parent)
+    return Run(
+        run_training(with_overrides(recipe, given), out, resume=resume, device=device).parent
+    )
 
 
 def _train_emergence(given: dict[str, Any], out: str | Path, resume: bool, device: str) -> Run:

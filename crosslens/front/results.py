@@ -17,7 +17,8 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Score) if field.name 
 
 
 class Scores(Sequence[Score]):
-    """Measurements: a sequence of :class:`crosslens.Score`, which can be narrowed down, tabulated and drawn.
+    """Measurements: a sequence of :class:`crosslens.Score`, which can be narrowed down, tabulated
+    and drawn.
 
     Parameters
     ----------
@@ -56,7 +57,10 @@ class Scores(Sequence[Score]):
         more = f" and {len(quantities) - 4} more" if len(quantities) > 4 else ""
         layers = sorted({score.layer for score in self._scores if score.layer is not None})
         span = (
-            f", layer{'s' if len(layers) > 1 else ''} {'–'.join(str(end) for end in dict.fromkeys((layers[0], layers[-1])))}"
+            (
+                f", layer{'s' if len(layers) > 1 else ''} "
+                f"{'–'.join(str(end) for end in dict.fromkeys((layers[0], layers[-1])))}"
+            )
             if layers
             else ""
         )
@@ -64,23 +68,34 @@ class Scores(Sequence[Score]):
         return f"Scores({len(self):,}{of}{span})"
 
     def where(self, **equal: Any) -> "Scores":
-        """Those whose fields, or entries of ``details``, equal the values; a list stands for any of its values.
+        """Those whose fields, or entries of ``details``, equal the values; a list stands for any of
+        its values.
 
-        ``scores.where(task="sentence_retrieval", condition="procrustes", part="held_out")`` is retrieval after a rotation;
-        ``condition=None`` is the encoder itself, where controls have a condition.
+        ``scores.where(task="sentence_retrieval", condition="procrustes", part="held_out")`` is
+        retrieval after a rotation; ``condition=None`` is the encoder itself, where controls have a
+        condition.
 
         Raises
         ------
         InputError: no score has such a field; the message says which there are.
         """
-        names = dict.fromkeys([*_FIELDS, *(name for score in self._scores for name in score.details or {})])
+        names = dict.fromkeys(
+            [*_FIELDS, *(name for score in self._scores for name in score.details or {})]
+        )
         for name in equal:
             if name not in names and self._scores:
-                refuse("where", f"fields among {', '.join(names)}", quote(name), "choose among these")
-        return Scores(score for score in self._scores if all(_is(_value(score, name), wanted) for name, wanted in equal.items()))
+                refuse(
+                    "where", f"fields among {', '.join(names)}", quote(name), "choose among these"
+                )
+        return Scores(
+            score
+            for score in self._scores
+            if all(_is(_value(score, name), wanted) for name, wanted in equal.items())
+        )
 
     def to_pandas(self) -> Any:
-        """A pandas data frame, a row for each: the fields of a score, then a column for each entry of ``details`` that one has.
+        """A pandas data frame, a row for each: the fields of a score, then a column for each entry
+        of ``details`` that one has.
 
         An entry that is called like a field is called ``details_NAME``.
 
@@ -90,7 +105,10 @@ class Scores(Sequence[Score]):
         """
         rows = []
         for score in self._scores:
-            told = {f"details_{name}" if name in _FIELDS else name: value for name, value in (score.details or {}).items()}
+            told = {
+                f"details_{name}" if name in _FIELDS else name: value
+                for name, value in (score.details or {}).items()
+            }
             rows.append({name: getattr(score, name) for name in _FIELDS} | told)
         columns = dict.fromkeys([*_FIELDS, *(name for row in rows for name in row)])
         frame = need_pandas().DataFrame(rows, columns=list(columns))
@@ -98,11 +116,13 @@ class Scores(Sequence[Score]):
         return frame.astype(whole)
 
     def figure(self, *tasks: str) -> Any:
-        """A figure of matplotlib: a panel for each task by layer, with 95 % bands and controls. ``.savefig("x.pdf")`` keeps it.
+        """A figure of matplotlib: a panel for each task by layer, with 95 % bands and controls.
+        ``.savefig("x.pdf")`` keeps it.
 
         Parameters
         ----------
-        tasks: "sentence_retrieval", "similarity", "language_id", "upos", …; all that were measured by layer where none is named.
+        tasks: "sentence_retrieval", "similarity", "language_id", "upos", …; all that were measured
+            by layer where none is named.
 
         Raises
         ------
@@ -122,7 +142,11 @@ def _value(score: Score, name: str) -> Any:
 
 
 def _is(value: Any, wanted: Any) -> bool:
-    return value in wanted if isinstance(wanted, (list, tuple, set, frozenset, range)) else value == wanted
+    return (
+        value in wanted
+        if isinstance(wanted, (list, tuple, set, frozenset, range))
+        else value == wanted
+    )
 
 
 class Run:
@@ -158,10 +182,19 @@ class Run:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not (self.folder / "config.json").is_file():
-            refuse("folder", "a folder of a run, with config.json", f"{folder} without it", "name a folder that a run has written")
+            refuse(
+                "folder",
+                "a folder of a run, with config.json",
+                f"{folder} without it",
+                "name a folder that a run has written",
+            )
 
     def __repr__(self) -> str:
-        scores = f"{len(self.scores):,} scores" if (self.folder / "scores.jsonl").is_file() else "no scores"
+        scores = (
+            f"{len(self.scores):,} scores"
+            if (self.folder / "scores.jsonl").is_file()
+            else "no scores"
+        )
         return f"Run({self.kind}, {self.folder}, {scores})"
 
     @property
@@ -181,12 +214,19 @@ class Run:
 
         Raises
         ------
-        StoreError: the run is not finished, measures nothing (a training has a log), or the file is damaged.
+        StoreError: the run is not finished, measures nothing (a training has a log), or the file is
+            damaged.
         """
         if not (self.folder / "scores.jsonl").is_file():
-            remedy = "finish it, which the same call does; the curves of a training are in its report"
+            remedy = (
+                "finish it, which the same call does; the curves of a training are in its report"
+            )
             refuse(
-                "scores", "a finished run that measures something", f"one of kind {self.kind!r} without scores.jsonl", remedy, StoreError
+                "scores",
+                "a finished run that measures something",
+                f"one of kind {self.kind!r} without scores.jsonl",
+                remedy,
+                StoreError,
             )
         return Scores(read_scores(self.folder / "scores.jsonl"))
 
@@ -200,11 +240,17 @@ class Run:
         """
         found = self.folder / "model"
         if not found.is_dir():
-            refuse("model", "a finished training of one model", f"{self!r}, which has none", "name the folder of a training")
+            refuse(
+                "model",
+                "a finished training of one model",
+                f"{self!r}, which has none",
+                "name the folder of a training",
+            )
         return found
 
     def outcomes(self, **wanted: Any) -> list[Outcomes]:
-        """What came of each test item of probes: :func:`crosslens.outcomes.read_outcomes`. Each has ``to_pandas()``.
+        """What came of each test item of probes: :func:`crosslens.outcomes.read_outcomes`. Each has
+        ``to_pandas()``.
 
         Parameters
         ----------
@@ -212,7 +258,8 @@ class Run:
 
         Raises
         ------
-        InputError: the run has no outcomes, or there is no such field. StoreError: the file is damaged.
+        InputError: the run has no outcomes, or there is no such field. StoreError: the file is
+            damaged.
         """
         return read_outcomes(self.folder, **wanted)
 

@@ -1,7 +1,9 @@
-"""Texts with a label each: what sentence probes and language identification are trained and tested on.
+"""Texts with a label each: what sentence probes and language identification are trained and tested
+on.
 
-Read from ``label TAB text`` files, from the folder of WiLI-2018 (Thoma 2018), or from a table whose first line names its columns, as
-that of SIB-200 does. Nothing is guessed and nothing dropped: what cannot be read is refused with its line.
+Read from ``label TAB text`` files, from the folder of WiLI-2018 (Thoma 2018), or from a table whose
+first line names its columns, as that of SIB-200 does. Nothing is guessed and nothing dropped: what
+cannot be read is refused with its line.
 """
 
 import collections
@@ -17,7 +19,8 @@ __all__ = ["LabelledText", "first_two_sentences", "read_labelled_text", "read_ta
 
 _PARTS = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
 _SENTEVAL = {"tr": "train", "va": "dev", "te": "test"}
-# A full stop and its like end a sentence where white space follows; those of writing without spaces end it anywhere.
+# A full stop and its like end a sentence where white space follows; those of writing without spaces
+# end it anywhere.
 _SENTENCE = re.compile(r"(?<=[.!?؟।॥։።])[\"'»”’)\]]*\s+|(?<=[。！？])(?=[^。！？」』”])")
 
 
@@ -30,12 +33,15 @@ class LabelledText:
     labels, texts: one per item.
     places: ``file:line`` of each item, for messages.
     name: where the texts are from, for reports.
-    parts: "train", "dev" or "test" for each item; None where the source has no parts, and they have to be drawn.
-    groups: what each item says: translations of one sentence have one name. None where that is not known.
+    parts: "train", "dev" or "test" for each item; None where the source has no parts, and they have
+        to be drawn.
+    groups: what each item says: translations of one sentence have one name. None where that is not
+        known.
 
     Raises
     ------
-    InputError: counts differ, no items, a label or a text that is blank, white space around a label, or another part.
+    InputError: counts differ, no items, a label or a text that is blank, white space around a
+        label, or another part.
 
     >>> texts = LabelledText(["eng", "fra"], ["a dog", "un chien"], ["x:1", "x:2"], "x")
     >>> len(texts), texts.counts()
@@ -50,8 +56,16 @@ class LabelledText:
     groups: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        parts, groups = (self.labels if given is None else given for given in (self.parts, self.groups))
-        columns = {"labels": self.labels, "texts": self.texts, "places": self.places, "parts": parts, "groups": groups}
+        parts, groups = (
+            self.labels if given is None else given for given in (self.parts, self.groups)
+        )
+        columns = {
+            "labels": self.labels,
+            "texts": self.texts,
+            "places": self.places,
+            "parts": parts,
+            "groups": groups,
+        }
         if len({len(column) for column in columns.values()}) > 1:
             told = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
             refuse(self.name, "one of everything for every item", told, "give as many of each")
@@ -61,7 +75,9 @@ class LabelledText:
             if not text.strip():
                 refuse(place, "a text", "a blank one", "remove the item, or give its text")
             if not label or label != label.strip():
-                refuse(place, "a label without white space around it", repr(label), "repair the label")
+                refuse(
+                    place, "a label without white space around it", repr(label), "repair the label"
+                )
         for part, place in zip(self.parts or (), self.places, strict=False):
             if part not in ("train", "dev", "test"):
                 refuse(place, "one of the parts train, dev, test", repr(part), "call the parts so")
@@ -78,29 +94,35 @@ class LabelledText:
         return dict(sorted(collections.Counter(self.labels).items()))
 
     def corpus(self, language: str, rows: Iterable[int] | None = None) -> Corpus:
-        """The texts of some rows (all of them without ``rows``), to be extracted; the ids are the numbers of the items.
+        """The texts of some rows (all of them without ``rows``), to be extracted; the ids are the
+        numbers of the items.
 
         Parameters
         ----------
-        language: the language that is noted, and whose parts an encoder uses where languages have parts of their own.
+        language: the language that is noted, and whose parts an encoder uses where languages have
+            parts of their own.
         rows: numbers of items, from 0; the corpus has them in this order.
 
         >>> LabelledText(["eng", "fra"], ["a dog", "un chien"], ["x:1", "x:2"], "x").corpus("fra", [1]).sentences
         ['un chien']
         """
         chosen = range(len(self)) if rows is None else [int(row) for row in rows]
-        return Corpus(language, [self.texts[row] for row in chosen], [str(row) for row in chosen], self.name)
+        return Corpus(
+            language, [self.texts[row] for row in chosen], [str(row) for row in chosen], self.name
+        )
 
 
 def read_labelled_text(path: str | Path) -> LabelledText:
-    """Read ``label TAB text``, one item a line (or a file with ``.gz`` behind its name). Such a file has no parts.
+    """Read ``label TAB text``, one item a line (or a file with ``.gz`` behind its name). Such a
+    file has no parts.
 
-    A file whose lines are ``tr``, ``va`` or ``te``, label and text is read with its parts: those of SentEval's probing tasks (Conneau
-    et al. 2018, What you can cram into a single vector) are such.
+    A file whose lines are ``tr``, ``va`` or ``te``, label and text is read with its parts: those of
+    SentEval's probing tasks (Conneau et al. 2018, What you can cram into a single vector) are such.
 
     Raises
     ------
-    InputError: no such file, not UTF-8, a NUL byte, a line that is not two columns, or a blank label or text; with file and line.
+    InputError: no such file, not UTF-8, a NUL byte, a line that is not two columns, or a blank
+        label or text; with file and line.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "texts.tsv"
@@ -116,7 +138,12 @@ def read_labelled_text(path: str | Path) -> LabelledText:
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
         if len(cells) != 2:
-            refuse(f"{path}:{number}", "2 tab-separated columns (label and text)", str(len(cells)), "repair the line")
+            refuse(
+                f"{path}:{number}",
+                "2 tab-separated columns (label and text)",
+                str(len(cells)),
+                "repair the line",
+            )
         labels.append(cells[0])
         texts.append(cells[1])
         places.append(f"{path}:{number}")
@@ -136,13 +163,15 @@ def _read_senteval(path: str | Path, lines: Sequence[str]) -> LabelledText:
 
 
 def read_wili(folder: str | Path) -> LabelledText:
-    """Read WiLI-2018: the texts of ``x_train.txt`` and ``x_test.txt``; line by line, their labels in ``y_train.txt`` and ``y_test.txt``.
+    """Read WiLI-2018: the texts of ``x_train.txt`` and ``x_test.txt``; line by line, their labels
+    in ``y_train.txt`` and ``y_test.txt``.
 
     There is no development part: hold a share of the training part out.
 
     Raises
     ------
-    InputError: one of the four files is not there or is no text; texts and labels differ in number; a blank text or label.
+    InputError: one of the four files is not there or is no text; texts and labels differ in number;
+        a blank text or label.
 
     References
     ----------
@@ -153,10 +182,20 @@ def read_wili(folder: str | Path) -> LabelledText:
         of_texts, of_labels = (Path(folder) / f"{kind}_{part}.txt" for kind in "xy")
         some, named = read_lines(of_texts), read_lines(of_labels)
         if len(some) != len(named):
-            refuse(str(of_labels), f"{len(some)} labels, one per line of {of_texts.name}", str(len(named)), "fetch both files again")
+            refuse(
+                str(of_labels),
+                f"{len(some)} labels, one per line of {of_texts.name}",
+                str(len(named)),
+                "fetch both files again",
+            )
         for number, label in enumerate(named, 1):
             if not label or label != label.strip():  # here the line is one of the labels' file
-                refuse(f"{of_labels}:{number}", "a label without white space around it", repr(label), "repair the label")
+                refuse(
+                    f"{of_labels}:{number}",
+                    "a label without white space around it",
+                    repr(label),
+                    "repair the label",
+                )
         texts += some
         labels += named
         places += [f"{of_texts}:{number}" for number in range(1, len(some) + 1)]
@@ -173,23 +212,27 @@ def read_table(
     group: str | None = None,
     only: Mapping[str, str] | None = None,
 ) -> LabelledText:
-    """Read a tab-separated table (or one with ``.gz`` behind its name) whose first line names its columns.
+    """Read a tab-separated table (or one with ``.gz`` behind its name) whose first line names its
+    columns.
 
-    SIB-200's is split, language, index_id, topic, text: ``label="language"`` with ``group="index_id"``, which translations share, for
-    language identification, and ``label="topic"`` with ``only={"language": "fra_Latn"}`` for the topics of one language.
+    SIB-200's is split, language, index_id, topic, text: ``label="language"`` with
+    ``group="index_id"``, which translations share, for language identification, and
+    ``label="topic"`` with ``only={"language": "fra_Latn"}`` for the topics of one language.
 
     Parameters
     ----------
     path: the table. Quotation marks are characters like any other.
     label, text: names of the columns with labels and with texts.
-    part: name of the column that says "train", "dev" (or "validation") or "test"; None for a table without parts.
+    part: name of the column that says "train", "dev" (or "validation") or "test"; None for a table
+        without parts.
     group: name of the column that says which items say the same; None for a table without.
     only: column -> value: lines with other values are left out.
 
     Raises
     ------
-    InputError: no such file, not UTF-8, a NUL byte, no such column or a column named twice, a line with more or fewer cells than the
-        first, another part, a blank label or text, or no line left.
+    InputError: no such file, not UTF-8, a NUL byte, no such column or a column named twice, a line
+        with more or fewer cells than the first, another part, a blank label or text, or no line
+        left.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "table.tsv"
@@ -200,13 +243,24 @@ def read_table(
     lines = read_lines(path)
     names = lines[0].split("\t")
     wanted = {
-        name: _column(names, name, path) for name in (label, text, *(name for name in (part, group) if name is not None), *(only or {}))
+        name: _column(names, name, path)
+        for name in (
+            label,
+            text,
+            *(name for name in (part, group) if name is not None),
+            *(only or {}),
+        )
     }
     labels, texts, places, parts, groups = [], [], [], [], []
     for number, line in enumerate(lines[1:], 2):
         cells, place = line.split("\t"), f"{path}:{number}"
         if len(cells) != len(names):
-            refuse(place, f"{len(names)} tab-separated columns, as line 1 names", str(len(cells)), "repair the line")
+            refuse(
+                place,
+                f"{len(names)} tab-separated columns, as line 1 names",
+                str(len(cells)),
+                "repair the line",
+            )
         if any(cells[wanted[name]] != value for name, value in (only or {}).items()):
             continue
         labels.append(cells[wanted[label]])
@@ -217,9 +271,24 @@ def read_table(
         if group is not None:
             groups.append(cells[wanted[group]])
     if not labels:
-        told = ", ".join(f"{name}={value}" for name, value in (only or {}).items()) or "the names of the columns alone"
-        refuse(str(path), "at least one line of items", f"none ({told})", "check the file and what is asked of it")
-    return LabelledText(labels, texts, places, file_name(path), None if part is None else parts, None if group is None else groups)
+        told = (
+            ", ".join(f"{name}={value}" for name, value in (only or {}).items())
+            or "the names of the columns alone"
+        )
+        refuse(
+            str(path),
+            "at least one line of items",
+            f"none ({told})",
+            "check the file and what is asked of it",
+        )
+    return LabelledText(
+        labels,
+        texts,
+        places,
+        file_name(path),
+        None if part is None else parts,
+        None if group is None else groups,
+    )
 
 
 def _column(names: Sequence[str], name: str, path: str | Path) -> int:
@@ -232,16 +301,22 @@ def _column(names: Sequence[str], name: str, path: str | Path) -> int:
 
 def _part(value: str, place: str) -> str:
     if value not in _PARTS:
-        refuse(place, "one of the parts train, dev (or validation), test", repr(value), "call the parts so")
+        refuse(
+            place,
+            "one of the parts train, dev (or validation), test",
+            repr(value),
+            "call the parts so",
+        )
     return _PARTS[value]
 
 
 def first_two_sentences(text: str) -> tuple[str, str | None]:
     """The first two sentences of a text, the second None if there is only one.
 
-    Wu & Dredze 2019 give an encoder the first two sentences as a pair (they cut with NLTK's punkt). Here a sentence ends after ``.``,
-    ``!``, ``?`` and their like in Arabic, Devanagari, Armenian and Ethiopic writing, closing quotes included, where white space
-    follows, and after ``。``, ``！`` and ``？`` anywhere: abbreviations are not known.
+    Wu & Dredze 2019 give an encoder the first two sentences as a pair (they cut with NLTK's punkt).
+    Here a sentence ends after ``.``, ``!``, ``?`` and their like in Arabic, Devanagari, Armenian
+    and Ethiopic writing, closing quotes included, where white space follows, and after ``。``, ``！``
+    and ``？`` anywhere: abbreviations are not known.
 
     >>> first_two_sentences("One is here. Two too! Three.")
     ('One is here.', 'Two too!')

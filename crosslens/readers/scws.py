@@ -1,10 +1,14 @@
-"""Stanford's Contextual Word Similarity: two words, each in a context, and how similar people find them there.
+"""Stanford's Contextual Word Similarity: two words, each in a context, and how similar people find
+them there.
 
-``ratings.txt`` has 18 columns: number, word 1, part of speech 1, word 2, part of speech 2, context 1, context 2, mean rating and the
-ten ratings, from 0 to 10. The word that is meant stands between ``<b>`` and ``</b>`` in its context. The markers are taken out, with
-the spaces beside the word that belong to them, and the word becomes a span of characters of the text that is left.
+``ratings.txt`` has 18 columns: number, word 1, part of speech 1, word 2, part of speech 2, context
+    1, context 2, mean rating and the
+ten ratings, from 0 to 10. The word that is meant stands between ``<b>`` and ``</b>`` in its
+context. The markers are taken out, with the spaces beside the word that belong to them, and the
+word becomes a span of characters of the text that is left.
 
-Source: Huang, Socher, Manning & Ng 2012, Improving word representations via global context and multiple word prototypes.
+Source: Huang, Socher, Manning & Ng 2012, Improving word representations via global context and
+    multiple word prototypes.
 """
 
 import dataclasses
@@ -74,15 +78,18 @@ class Scws:
 
     @property
     def ratings(self) -> Float[np.ndarray, " n"]:
-        """Shape (n,): the mean rating of each item, from 0 to 10, more for words that are more similar."""
+        """Shape (n,): the mean rating of each item, from 0 to 10, more for words that are more
+        similar."""
         return np.array([item.rating for item in self.items])
 
     def corpora(self) -> tuple[Corpus, Corpus]:
-        """The first and the second contexts as two corpora with one word per text, the one that was marked.
+        """The first and the second contexts as two corpora with one word per text, the one that was
+        marked.
 
         Row i of both is item i. Extracted with ``unit="word"`` they give the vectors that
         :func:`crosslens.probes.methods.scws.scws` compares.
-        Contexts are some 50 words before and after the word: an encoder of short inputs reads them through windows.
+        Contexts are some 50 words before and after the word: an encoder of short inputs reads them
+        through windows.
         """
         first, second = (
             Corpus(
@@ -100,13 +107,13 @@ class Scws:
 def read_scws(path: str | Path, language: str = "eng") -> Scws:
     """Read the official ``ratings.txt`` (or ``.gz``).
 
-    An item whose context has no marker, or several, or nothing between them, is left out, counted and named in ``left_out``; so much is
-    also said on the terminal.
+    An item whose context has no marker, or several, or nothing between them, is left out, counted
+    and named in ``left_out``; so much is also said on the terminal.
 
     Raises
     ------
-    InputError: the file cannot be read; a line has not 18 columns, ratings that are no numbers from 0 to 10, or the number of an earlier
-        line; or no item is left.
+    InputError: the file cannot be read; a line has not 18 columns, ratings that are no numbers from
+        0 to 10, or the number of an earlier line; or no item is left.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "ratings.txt"
@@ -125,18 +132,35 @@ def read_scws(path: str | Path, language: str = "eng") -> Scws:
         if len(cells) != _COLUMNS:
             refuse(where, f"{_COLUMNS} tab-separated columns", str(len(cells)), "repair the line")
         if seen.setdefault(cells[0], number) != number:
-            refuse(where, "a number of its own", f"{cells[0]!r}, the number at line {seen[cells[0]]} too", "number every item once")
+            refuse(
+                where,
+                "a number of its own",
+                f"{cells[0]!r}, the number at line {seen[cells[0]]} too",
+                "number every item once",
+            )
         rating, *ratings = (_rating(cell, where) for cell in cells[7:])
         try:
-            (first, span1), (second, span2) = (_locate(cells[5 + side], side + 1) for side in (0, 1))
+            (first, span1), (second, span2) = (
+                _locate(cells[5 + side], side + 1) for side in (0, 1)
+            )
         except ValueError as error:
             left_out.append(f"line {number}: {error}")
             continue
         words, pos = (cells[1], cells[3]), (cells[2], cells[4])
-        items.append(ScwsItem(cells[0], words, pos, (first, second), (span1, span2), rating, tuple(ratings)))
-    told = f"{len(left_out)} item(s) left out ({'; '.join(left_out[:5])}{'; …' if len(left_out) > 5 else ''})"
+        items.append(
+            ScwsItem(cells[0], words, pos, (first, second), (span1, span2), rating, tuple(ratings))
+        )
+    told = (
+        f"{len(left_out)} item(s) left out "
+        f"({'; '.join(left_out[:5])}{'; …' if len(left_out) > 5 else ''})"
+    )
     if not items:
-        refuse(str(path), "an item whose words are marked with <b> and </b>", told, "give the file as it is published")
+        refuse(
+            str(path),
+            "an item whose words are marked with <b> and </b>",
+            told,
+            "give the file as it is published",
+        )
     if left_out:
         say(f"{path}: {told}")
     return Scws(items, language, file_name(path), tuple(left_out))

@@ -1,10 +1,11 @@
-"""One vector per word, and the text files they are kept in: .vec and .txt of word2vec, fastText and GloVe.
+"""One vector per word, and the text files they are kept in: .vec and .txt of word2vec, fastText and
+GloVe.
 
 A file has a line per word, ``word number number …``, and may begin with a line of two
 whole numbers, how many words and how many numbers each (GloVe's files do not). Lines end
-with a line feed, as in every file of these tools; other marks that Unicode calls line ends may be part of a word.
-A word may hold spaces (GloVe has ``. . .``): the last d pieces of a line are its numbers.
-:mod:`crosslens.readers.fasttext` reads fastText's own .bin and trains vectors.
+with a line feed, as in every file of these tools; other marks that Unicode calls line ends may be
+part of a word. A word may hold spaces (GloVe has ``. . .``): the last d pieces of a line are its
+numbers. :mod:`crosslens.readers.fasttext` reads fastText's own .bin and trains vectors.
 """
 
 import codecs
@@ -42,7 +43,8 @@ class StaticVectors:
 
     Attributes
     ----------
-    words: n different words, in the order of the file (the most frequent first, in files of fastText and word2vec).
+    words: n different words, in the order of the file (the most frequent first, in files of
+        fastText and word2vec).
     vectors: shape (n, d), float32 (other numbers are converted).
     duplicates: how many lines the reader left out because their word stood on an earlier line.
 
@@ -64,16 +66,29 @@ class StaticVectors:
     _rows: dict[str, int] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        with np.errstate(over="ignore"):  # what does not fit float32 becomes infinite and is refused
-            vectors = check_matrix(check_matrix(self.vectors, "vectors").astype(np.float32, copy=False), "vectors")
+        # what does not fit float32 becomes infinite and is refused
+        with np.errstate(over="ignore"):
+            vectors = check_matrix(
+                check_matrix(self.vectors, "vectors").astype(np.float32, copy=False), "vectors"
+            )
         if len(self.words) != len(vectors):
-            refuse("words", f"{len(vectors)} words, one per row of vectors", str(len(self.words)), "give every row its word")
+            refuse(
+                "words",
+                f"{len(vectors)} words, one per row of vectors",
+                str(len(self.words)),
+                "give every row its word",
+            )
         rows: dict[str, int] = {}
         for row, word in enumerate(self.words):
             if not isinstance(word, str) or not word:
                 refuse(f"words[{row}]", "a word", repr(word), "leave out what is no word")
             if rows.setdefault(word, row) != row:
-                refuse(f"words[{row}]", "a word of its own", f"{word!r}, the word of row {rows[word]} too", "give each word one vector")
+                refuse(
+                    f"words[{row}]",
+                    "a word of its own",
+                    f"{word!r}, the word of row {rows[word]} too",
+                    "give each word one vector",
+                )
         object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "_rows", rows)
 
@@ -92,7 +107,12 @@ class StaticVectors:
         """
         row = self._rows.get(word)
         if row is None:
-            refuse("word", f"one of the {len(self)} words that have a vector", repr(word), "ask `word in vectors` first; case matters")
+            refuse(
+                "word",
+                f"one of the {len(self)} words that have a vector",
+                repr(word),
+                "ask `word in vectors` first; case matters",
+            )
         return row
 
     def rows(self, words: Iterable[str]) -> Int[np.ndarray, " k"]:
@@ -108,22 +128,24 @@ class StaticVectors:
 def read_vec(path: str | Path, most: int | None = None, *, errors: str = "refuse") -> StaticVectors:
     """Read vectors from a .vec or .txt file (or one with ``.gz`` behind it).
 
-    Memory grows with the vectors kept, not with the file. Where a word stands on several lines the first is kept; the
-    others are counted in ``duplicates``, and that is said.
+    Memory grows with the vectors kept, not with the file. Where a word stands on several lines the
+    first is kept; the others are counted in ``duplicates``, and that is said.
 
     Parameters
     ----------
     path: the file. Its first line is a header if it is two whole numbers, and else a word.
     most: keep the first ``most`` words and read no further.
-    errors: what to do with bytes that are not UTF-8, as in some files of fastText. "refuse" names the line; "replace" puts U+FFFD in
-        their place (words that become equal thereby are duplicates).
+    errors: what to do with bytes that are not UTF-8, as in some files of fastText. "refuse" names
+        the line; "replace" puts U+FFFD in their place (words that become equal thereby are
+        duplicates).
 
     Raises
     ------
-    InputError: no such file, no words, bytes that are not UTF-8; a line with too few or too many numbers, with something that is no
-        finite float32, or without a word; or, where there is a header, other counts of words or numbers than it says. A file that is read
-        only in part (``most``) may go on as it likes. A word with a space before a number, as in ``route 66``, cannot be told
-        from a number too many and is refused.
+    InputError: no such file, no words, bytes that are not UTF-8; a line with too few or too many
+        numbers, with something that is no finite float32, or without a word; or, where there is a
+        header, other counts of words or numbers than it says. A file that is read only in part
+        (``most``) may go on as it likes. A word with a space before a number, as in ``route 66``,
+        cannot be told from a number too many and is refused.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "glove.txt"
@@ -139,7 +161,10 @@ def read_vec(path: str | Path, most: int | None = None, *, errors: str = "refuse
     if errors not in _ERRORS:
         refuse("errors", f"one of {', '.join(_ERRORS)}", repr(errors), "choose one of them")
     reader = _Reader(path, most, errors)
-    with _reading(path) as (raw, file), Progress(os.path.getsize(path) >> 20, f"reading {file_name(path)}", "MB") as progress:
+    with (
+        _reading(path) as (raw, file),
+        Progress(os.path.getsize(path) >> 20, f"reading {file_name(path)}", "MB") as progress,
+    ):
         for block in _blocks(file, path):
             reader.take(block)
             progress.add((raw.tell() >> 20) - progress.done)
@@ -156,7 +181,12 @@ def _reading(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, io.BufferedI
             yield raw, gzip.GzipFile(fileobj=raw) if str(path).endswith(".gz") else raw
     except (OSError, EOFError, zlib.error) as error:
         told = getattr(error, "strerror", None) or " ".join(str(error).split())
-        refuse(str(path), "a file of word vectors that can be read", told, "check the path, or fetch the file again")
+        refuse(
+            str(path),
+            "a file of word vectors that can be read",
+            told,
+            "check the path, or fetch the file again",
+        )
 
 
 def _blocks(file: io.BufferedIOBase, path: str | Path) -> Iterator[bytes]:
@@ -165,7 +195,12 @@ def _blocks(file: io.BufferedIOBase, path: str | Path) -> Iterator[bytes]:
     while chunk := file.read(_BLOCK):
         cut = chunk.rfind(b"\n") + 1
         if not cut and len(rest) + len(chunk) > _BLOCK:
-            refuse(f"{path}:{lines + 1}", f"a line of at most {_BLOCK >> 20} MB", "a longer one", "give a text file with a line per word")
+            refuse(
+                f"{path}:{lines + 1}",
+                f"a line of at most {_BLOCK >> 20} MB",
+                "a longer one",
+                "give a text file with a line per word",
+            )
         block, rest = (rest + chunk[:cut], chunk[cut:]) if cut else (b"", rest + chunk)
         if block:
             lines += block.count(b"\n")
@@ -195,7 +230,11 @@ class _Reader:
         if not self.d:
             block = self._begin(block.removeprefix(codecs.BOM_UTF8))
         while block and not self.full:
-            part, block = (block, b"") if self.most is None else _first_lines(block, self.most - len(self.rows))
+            part, block = (
+                (block, b"")
+                if self.most is None
+                else _first_lines(block, self.most - len(self.rows))
+            )
             words, vectors = self._quick(part) or self._slow(part)
             self.line += len(words)
             self.words_seen += len(words)
@@ -208,19 +247,31 @@ class _Reader:
         if len(pieces) == 2 and all(piece.isdigit() and len(piece) < _DIGITS for piece in pieces):
             self.promised, self.d, self.line = int(pieces[0]), int(pieces[1]), 1
             if not self.promised or not self.d:
-                refuse(f"{self.path}:1", "how many words and how many numbers each", _shown(first), "repair the header")
+                refuse(
+                    f"{self.path}:1",
+                    "how many words and how many numbers each",
+                    _shown(first),
+                    "repair the header",
+                )
             if rest:
-                self._line(rest.partition(b"\n")[0], f"{self.path}:2")  # what a header says is believed once a line has shown it
+                # what a header says is believed once a line has shown it
+                self._line(rest.partition(b"\n")[0], f"{self.path}:2")
             return rest
         pieces = first.rstrip(b"\r ").split(b" ")
         while self.d < len(pieces) - 1 and _numbers([pieces[-1 - self.d]]) is not None:
             self.d += 1
         if not self.d:
-            refuse(f"{self.path}:1", "a header, or a word and its numbers", _shown(first), "give a file of word vectors in text form")
+            refuse(
+                f"{self.path}:1",
+                "a header, or a word and its numbers",
+                _shown(first),
+                "give a file of word vectors in text form",
+            )
         return block
 
     def _quick(self, part: bytes) -> tuple[list[str], np.ndarray] | None:
-        """Words and vectors of lines in good order; None where one of them needs to be looked at by itself."""
+        """Words and vectors of lines in good order; None where one of them needs to be looked at by
+        itself."""
         if b"\r" in part:
             part = part.replace(b"\r\n", b"\n")
         if part[: part.find(b"\n")].endswith(b" "):
@@ -232,7 +283,10 @@ class _Reader:
                 pa.BufferReader(part),
                 csv.ReadOptions(column_names=names, block_size=1 << 22),
                 csv.ParseOptions(delimiter=" ", quote_char=False, ignore_empty_lines=False),
-                csv.ConvertOptions(column_types={"word": pa.string()} | dict.fromkeys(names[1:], pa.float32()), null_values=[]),
+                csv.ConvertOptions(
+                    column_types={"word": pa.string()} | dict.fromkeys(names[1:], pa.float32()),
+                    null_values=[],
+                ),
             )
         except pa.ArrowInvalid:
             return None
@@ -251,14 +305,22 @@ class _Reader:
         for i, line in enumerate(lines):
             where = f"{self.path}:{self.line + i + 1}"
             if self.promised is not None and self.words_seen + i >= self.promised:
-                refuse(where, f"the end after {self.promised} words, as the header says", "another line", "repair the header, or remove it")
+                refuse(
+                    where,
+                    f"the end after {self.promised} words, as the header says",
+                    "another line",
+                    "repair the header, or remove it",
+                )
             word, vectors[i] = self._line(line, where)
             words.append(word)
         return words, vectors
 
     def _line(self, line: bytes, where: str) -> tuple[str, np.ndarray]:
         says = " as the header says" if self.promised is not None else " as on line 1"
-        wanted, remedy = f"a word and {self.d} numbers,{says}", "repair or remove the line (the file may be cut off)"
+        wanted, remedy = (
+            f"a word and {self.d} numbers,{says}",
+            "repair or remove the line (the file may be cut off)",
+        )
         word, *pieces = line.rstrip(b"\r ").rsplit(b" ", self.d)
         if len(pieces) < self.d:
             refuse(where, wanted, f"{len(pieces)} numbers" if word else "a blank line", remedy)
@@ -268,7 +330,11 @@ class _Reader:
             refuse(where, wanted, f"a number more, {_shown(word.rpartition(b' ')[2])}", remedy)
         numbers = _numbers(pieces)
         if numbers is None or not np.isfinite(numbers).all():
-            wrong = next(piece for piece in pieces if (number := _numbers([piece])) is None or not np.isfinite(number).all())
+            wrong = next(
+                piece
+                for piece in pieces
+                if (number := _numbers([piece])) is None or not np.isfinite(number).all()
+            )
             refuse(where, f"{self.d} finite numbers that float32 can hold", _shown(wrong), remedy)
         try:
             return word.decode(errors="replace" if self.errors == "replace" else "strict"), numbers
@@ -285,17 +351,31 @@ class _Reader:
         if len(new) < len(words):
             self.duplicates += len(words) - len(new)
             vectors = vectors[new]
-        self.matrix.resize((len(self.rows), self.d), refcheck=False)  # grows where it lies, so that there are never two of it
+        # grows where it lies, so that there are never two of it
+        self.matrix.resize((len(self.rows), self.d), refcheck=False)
         self.matrix[len(self.rows) - len(new) :] = vectors
 
     def result(self) -> StaticVectors:
         if not self.rows:
-            refuse(str(self.path), "word vectors", "an empty file" if not self.line else "a header alone", "check the path")
+            refuse(
+                str(self.path),
+                "word vectors",
+                "an empty file" if not self.line else "a header alone",
+                "check the path",
+            )
         if self.promised is not None and not self.full and self.words_seen < self.promised:
             wanted = f"{self.promised} words, as the header says"
-            refuse(f"{self.path}:{self.line}", wanted, f"the end after {self.words_seen}", "fetch the file again, or repair the header")
+            refuse(
+                f"{self.path}:{self.line}",
+                wanted,
+                f"the end after {self.words_seen}",
+                "fetch the file again, or repair the header",
+            )
         if self.duplicates:
-            say(f"{self.path}: {self.duplicates} line(s) left out, whose words stand on earlier lines")
+            say(
+                f"{self.path}: {self.duplicates} line(s) left out, whose words stand on "
+                f"earlier lines"
+            )
         return StaticVectors(list(self.rows), self.matrix, self.duplicates)
 
 
@@ -325,32 +405,47 @@ def write_vec(path: str | Path, vectors: StaticVectors) -> None:
     Parameters
     ----------
     path: the file, without compression.
-    vectors: what to write. Each number has as many digits as it takes (9 at most) for :func:`read_vec` to give the very same float32.
+    vectors: what to write. Each number has as many digits as it takes (9 at most) for
+        :func:`read_vec` to give the very same float32.
 
     Raises
     ------
-    InputError: a word could not be read back: it holds a line feed or no UTF-8 text, or is ``route 66`` (see :func:`read_vec`).
+    InputError: a word could not be read back: it holds a line feed or no UTF-8 text, or is ``route
+        66`` (see :func:`read_vec`).
     OutputError: the file cannot be written.
     """
     for row, word in enumerate(vectors.words):
         last = word.rpartition(" ")[2]
         if "\n" in word or (last != word and _numbers([last.encode(errors="replace")]) is not None):
-            refuse(f"words[{row}]", "a word that a .vec file can hold", repr(word), "leave the word out")
+            refuse(
+                f"words[{row}]",
+                "a word that a .vec file can hold",
+                repr(word),
+                "leave the word out",
+            )
         check_sentence(word, f"words[{row}]")
     n, d = vectors.vectors.shape
-    with _writing(path) as file, Progress(len(vectors), f"writing {file_name(path)}", "words") as progress:
+    with (
+        _writing(path) as file,
+        Progress(len(vectors), f"writing {file_name(path)}", "words") as progress,
+    ):
         file.write(f"{n} {d}\n".encode())
         for start in range(0, n, _WRITTEN):
             words = vectors.words[start : start + _WRITTEN]
             numbers = pa.array(vectors.vectors[start : start + _WRITTEN].ravel()).cast(pa.string())
-            rows = compute.binary_join(pa.ListArray.from_arrays(range(0, d * len(words) + 1, d), numbers), " ").to_pylist()
-            file.write("".join(f"{word} {row}\n" for word, row in zip(words, rows, strict=True)).encode())
+            rows = compute.binary_join(
+                pa.ListArray.from_arrays(range(0, d * len(words) + 1, d), numbers), " "
+            ).to_pylist()
+            file.write(
+                "".join(f"{word} {row}\n" for word, row in zip(words, rows, strict=True)).encode()
+            )
             progress.add(len(words))
 
 
 @contextlib.contextmanager
 def _writing(path: str | Path) -> Iterator[BinaryIO]:
-    """A file that takes its name when it is whole, as in :func:`crosslens.files.write_whole`, but is never whole in memory."""
+    """A file that takes its name when it is whole, as in :func:`crosslens.files.write_whole`, but
+    is never whole in memory."""
     path = Path(path)
     aside = path.with_name(f".{path.name}.partial")
     try:
@@ -363,5 +458,11 @@ def _writing(path: str | Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             aside.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            refuse("path", "a file that can be written", f"{path} ({error.strerror})", "choose another place or make room", OutputError)
+            refuse(
+                "path",
+                "a file that can be written",
+                f"{path} ({error.strerror})",
+                "choose another place or make room",
+                OutputError,
+            )
         raise

@@ -1,10 +1,14 @@
-"""Word-in-Context: pairs of sentences with one word in both, and whether it has the same meaning there.
+"""Word-in-Context: pairs of sentences with one word in both, and whether it has the same meaning
+there.
 
-The official files are read as they are published: ``data.txt`` has ``word TAB part of speech TAB i-j TAB sentence 1 TAB sentence 2``,
-where i and j number the target among the tokens of each sentence, from 0, and a space stands between tokens; ``gold.txt`` has T (same
-meaning) or F on the same line. A target becomes a span of characters, so that nothing is ever searched for in a sentence.
+The official files are read as they are published: ``data.txt`` has ``word TAB part of speech TAB
+i-j TAB sentence 1 TAB sentence 2``, where i and j number the target among the tokens of each
+sentence, from 0, and a space stands between tokens; ``gold.txt`` has T (same meaning) or F on the
+same line. A target becomes a span of characters, so that nothing is ever searched for in a
+sentence.
 
-Source: Pilehvar & Camacho-Collados 2019, WiC: the Word-in-Context dataset for evaluating context-sensitive meaning representations.
+Source: Pilehvar & Camacho-Collados 2019, WiC: the Word-in-Context dataset for evaluating
+    context-sensitive meaning representations.
 """
 
 import dataclasses
@@ -85,15 +89,20 @@ class Wic:
         unknown = [number for number, item in enumerate(self.items, 1) if item.same is None]
         if unknown:
             told = f"none for {len(unknown)} of {len(self)}, the first is item {unknown[0]}"
-            refuse(self.name, "an answer for every item", told, "read the file together with its answers")
+            refuse(
+                self.name,
+                "an answer for every item",
+                told,
+                "read the file together with its answers",
+            )
         return np.array([item.same for item in self.items], bool)
 
     def corpora(self) -> tuple[Corpus, Corpus]:
         """The first and the second sentences as two corpora with one word per sentence, the target.
 
-        Row i of both is item i, whose number from 0 is the id. Extracted with ``unit="word"`` each gives the targets' vectors; extracted
-        together (``corpus=first, second=second, unit="pair", pool="first", special_tokens=True``) they give the vector of [CLS] in
-        front of each pair.
+        Row i of both is item i, whose number from 0 is the id. Extracted with ``unit="word"`` each
+        gives the targets' vectors; extracted together (``corpus=first, second=second, unit="pair",
+        pool="first", special_tokens=True``) they give the vector of [CLS] in front of each pair.
         """
         ids = [str(i) for i in range(len(self))]
         first, second = (
@@ -120,29 +129,45 @@ def read_wic(data: str | Path, gold: str | Path | None = None, language: str = "
 
     Raises
     ------
-    InputError: a file cannot be read, the two have not as many lines, or lines are wrong: not five columns, no target at the place that
-        the third names, an answer that is neither T nor F. All wrong lines of a file are counted, and the first ones named.
+    InputError: a file cannot be read, the two have not as many lines, or lines are wrong: not five
+        columns, no target at the place that the third names, an answer that is neither T nor F. All
+        wrong lines of a file are counted, and the first ones named.
     """
     lines = read_lines(data)
     answers: list[bool | None] = (
-        [None] * len(lines) if gold is None else [*_read_all(gold, read_lines(gold), _answer, "T or F on each line")]
+        [None] * len(lines)
+        if gold is None
+        else [*_read_all(gold, read_lines(gold), _answer, "T or F on each line")]
     )
     if len(answers) != len(lines):
-        refuse(str(gold), f"{len(lines)} lines, one for each of {data}", str(len(answers)), "give the two files of one part")
-    items = _read_all(data, lines, _official, "word TAB part of speech TAB i-j TAB sentence 1 TAB sentence 2")
-    return Wic([dataclasses.replace(item, same=same) for item, same in zip(items, answers, strict=True)], language, file_name(data))
+        refuse(
+            str(gold),
+            f"{len(lines)} lines, one for each of {data}",
+            str(len(answers)),
+            "give the two files of one part",
+        )
+    items = _read_all(
+        data, lines, _official, "word TAB part of speech TAB i-j TAB sentence 1 TAB sentence 2"
+    )
+    return Wic(
+        [dataclasses.replace(item, same=same) for item, same in zip(items, answers, strict=True)],
+        language,
+        file_name(data),
+    )
 
 
 def read_wic_spans(path: str | Path, language: str) -> Wic:
-    """Read nine columns in which targets are given by characters, which languages written without spaces need.
+    """Read nine columns in which targets are given by characters, which languages written without
+    spaces need.
 
-    A line is ``word TAB part of speech TAB start 1 TAB end 1 TAB start 2 TAB end 2 TAB sentence 1 TAB sentence 2 TAB answer``: characters
-    from 0, the end excluded; T or 1 for the same meaning, F or 0 for another. Without the ninth column an item has no answer.
+    A line is ``word TAB part of speech TAB start 1 TAB end 1 TAB start 2 TAB end 2 TAB sentence 1
+    TAB sentence 2 TAB answer``: characters from 0, the end excluded; T or 1 for the same meaning, F
+    or 0 for another. Without the ninth column an item has no answer.
 
     Raises
     ------
-    InputError: the file cannot be read, or lines are wrong: another number of columns, a span outside its sentence, another answer. All
-        wrong lines are counted, and the first ones named.
+    InputError: the file cannot be read, or lines are wrong: another number of columns, a span
+        outside its sentence, another answer. All wrong lines are counted, and the first ones named.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "zho.tsv"
@@ -150,12 +175,20 @@ def read_wic_spans(path: str | Path, language: str) -> Wic:
     >>> read_wic_spans(path, "zho").items[0].spans
     ((2, 3), (1, 2))
     """
-    expected = "word, part of speech, start 1, end 1, start 2, end 2, sentence 1, sentence 2 and answer between tabs"
-    return Wic(_read_all(path, read_lines(path), _by_characters, expected), language, file_name(path))
+    expected = (
+        "word, part of speech, start 1, end 1, start 2, end 2, sentence 1, sentence 2 and answer "
+        "between tabs"
+    )
+    return Wic(
+        _read_all(path, read_lines(path), _by_characters, expected), language, file_name(path)
+    )
 
 
-def _read_all(path: str | Path, lines: Sequence[str], read: Callable[[str], _T], expected: str) -> list[_T]:
-    """What ``read`` makes of every line, or one refusal that counts the lines that it cannot read (it raises ValueError)."""
+def _read_all(
+    path: str | Path, lines: Sequence[str], read: Callable[[str], _T], expected: str
+) -> list[_T]:
+    """What ``read`` makes of every line, or one refusal that counts the lines that it cannot read
+    (it raises ValueError)."""
     found, wrong = [], []
     for number, line in enumerate(lines, 1):
         try:
@@ -164,7 +197,12 @@ def _read_all(path: str | Path, lines: Sequence[str], read: Callable[[str], _T],
             wrong.append(f"line {number} has {error}")
     if wrong:
         told = "; ".join(wrong[:_NAMED]) + ("; …" if len(wrong) > _NAMED else "")
-        refuse(str(path), expected, f"{len(wrong)} wrong line(s): {told}", "repair or remove these lines")
+        refuse(
+            str(path),
+            expected,
+            f"{len(wrong)} wrong line(s): {told}",
+            "repair or remove these lines",
+        )
     return found
 
 
@@ -174,7 +212,9 @@ def _official(line: str) -> WicItem:
     if places is None:
         raise ValueError(f"{quote(cells[2])} for i-j")
     spans = []
-    for side, (place, sentence) in enumerate(zip(map(int, places.groups()), cells[3:], strict=True), 1):
+    for side, (place, sentence) in enumerate(
+        zip(map(int, places.groups()), cells[3:], strict=True), 1
+    ):
         tokens = [found.span() for found in _TOKEN.finditer(sentence)]
         if place >= len(tokens):
             raise ValueError(f"target {place} in sentence {side} of {len(tokens)} token(s)")
@@ -192,8 +232,16 @@ def _by_characters(line: str) -> WicItem:
         try:
             check_spans(sentence, [span], "")
         except InputError:
-            raise ValueError(f"the span {span} in sentence {side} of {len(sentence)} character(s)") from None
-    return WicItem(cells[0], cells[1], (cells[6], cells[7]), spans, _answer(cells[8]) if len(cells) == 9 else None)
+            raise ValueError(
+                f"the span {span} in sentence {side} of {len(sentence)} character(s)"
+            ) from None
+    return WicItem(
+        cells[0],
+        cells[1],
+        (cells[6], cells[7]),
+        spans,
+        _answer(cells[8]) if len(cells) == 9 else None,
+    )
 
 
 def _cells(line: str, *counts: int) -> list[str]:

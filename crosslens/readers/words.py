@@ -18,7 +18,15 @@ from crosslens.corpus import Corpus, Lazy, check_sentence, check_spans, file_nam
 from crosslens.errors import InputError, cut, quote, refuse
 from crosslens.files import parse_json
 
-__all__ = ["SEGMENTERS", "locate_words", "read_conllu", "read_words", "segment", "split_words", "whitespace_spans"]
+__all__ = [
+    "SEGMENTERS",
+    "locate_words",
+    "read_conllu",
+    "read_words",
+    "segment",
+    "split_words",
+    "whitespace_spans",
+]
 
 Span = tuple[int, int]
 Segmenter = Callable[[str], Iterable[str] | Iterable[Span]]
@@ -31,7 +39,8 @@ _COLUMNS = {"form": 1, "lemma": 2, "upos": 3, "xpos": 4, "feats": 5, "head": 6, 
 def whitespace_spans(text: str) -> list[Span]:
     """Spans of the longest runs without white space: the words of ``text.split()``.
 
-    No-break and ideographic spaces separate words; zero-width characters are no white space and stay in their word.
+    No-break and ideographic spaces separate words; zero-width characters are no white space and
+    stay in their word.
 
     >>> whitespace_spans("a  word ")
     [(0, 1), (3, 7)]
@@ -57,23 +66,33 @@ def locate_words(text: str, words: Sequence[str], where: str) -> list[Span]:
 
 
 def _locate(text: str, words: Sequence[Any], where: Callable[[int], str]) -> list[Span]:
-    """:func:`locate_words`, where every word has its own place (the last word's is that of what is left over)."""
+    """:func:`locate_words`, where every word has its own place (the last word's is that of what is
+    left over)."""
     spans: list[Span] = []
     at, length = 0, len(text)
     for number, word in enumerate(words):
         if not isinstance(word, str) or not word:
-            refuse(where(number), f"text as word {number + 1}", repr(word), "leave out what is no word")
+            refuse(
+                where(number), f"text as word {number + 1}", repr(word), "leave out what is no word"
+            )
         while not text.startswith(word, at):  # first of all here: a word may begin with white space
             if at >= length or not text[at].isspace():
                 expected = f"word {number + 1}, {word!r}, at character {at}"
-                refuse(where(number), expected, _there(text, at), "list the words as the text has them")
+                refuse(
+                    where(number), expected, _there(text, at), "list the words as the text has them"
+                )
             at += 1
         spans.append((at, at + len(word)))
         at += len(word)
     if rest := text[at:].lstrip():
         at = text.index(rest, at)
         told = f"{_there(text, at)} at character {at}"
-        refuse(where(max(len(words) - 1, 0)), f"the end of the text after word {len(words)}", told, "list all words of the text")
+        refuse(
+            where(max(len(words) - 1, 0)),
+            f"the end of the text after word {len(words)}",
+            told,
+            "list all words of the text",
+        )
     return spans
 
 
@@ -101,7 +120,8 @@ class _Sentence:
     """A sentence of a CoNLL-U file while it is read."""
 
     comments: dict[str, str] = dataclasses.field(default_factory=dict)
-    tokens: list[tuple[str, int, bool]] = dataclasses.field(default_factory=list)  # form, line number, does a space follow
+    # form, line number, does a space follow
+    tokens: list[tuple[str, int, bool]] = dataclasses.field(default_factory=list)
     owners: list[int] = dataclasses.field(default_factory=list)  # word -> its token
     rows: list[list[str]] = dataclasses.field(default_factory=list)  # word -> its ten columns
     until: int = 0  # the last word of the multiword token that is being read
@@ -111,13 +131,25 @@ class _Sentence:
         found = _WORD_ID.fullmatch(cells[0])
         following = len(self.rows) + 1
         if found is None:
-            refuse(f"{path}:{number}", "a word's number, or 3-4, or 3.1, in the first column", quote(cells[0]), "repair the line")
+            refuse(
+                f"{path}:{number}",
+                "a word's number, or 3-4, or 3.1, in the first column",
+                quote(cells[0]),
+                "repair the line",
+            )
         first, kind, second = found.groups()
         if kind == ".":
             return  # an empty node of the enhanced dependencies stands for nothing in the text
         spaced = "SpaceAfter=No" not in cells[9].split("|")
-        if int(first) != following or (kind == "-" and (int(second) < following or following <= self.until)):
-            refuse(f"{path}:{number}", f"word {following}", cells[0], "number the words of a sentence from 1, none twice")
+        if int(first) != following or (
+            kind == "-" and (int(second) < following or following <= self.until)
+        ):
+            refuse(
+                f"{path}:{number}",
+                f"word {following}",
+                cells[0],
+                "number the words of a sentence from 1, none twice",
+            )
         if kind == "-":
             self.tokens.append((cells[1], number, spaced))
             self.until = int(second)
@@ -132,24 +164,30 @@ class _Sentence:
         text = self.comments.get("text")
         if text is None:
             text = "".join(form + " " * spaced for form, _, spaced in self.tokens).removesuffix(" ")
-        spans = _locate(text, [form for form, _, _ in self.tokens], lambda token: f"{path}:{self.tokens[token][1]}")
+        spans = _locate(
+            text,
+            [form for form, _, _ in self.tokens],
+            lambda token: f"{path}:{self.tokens[token][1]}",
+        )
         return text, [spans[token] for token in self.owners]
 
 
 def read_conllu(path: str | Path, language: str) -> Corpus:
     """Read the words of a CoNLL-U file (or ``.conllu.gz``), with their annotations.
 
-    The words are the syntactic ones (lines with a whole number); those of a multiword token share its span, and empty nodes are
-    left out. The text is that of ``# text``, in which the tokens are found one after the other, whatever white space stands between
-    them; without it the text is made of the tokens and ``SpaceAfter=No``. The id is ``sent_id``, or else the sentence's number, from 0.
-    ``annotations`` has form, lemma, upos, xpos, feats, head and deprel, as the file writes them.
+    The words are the syntactic ones (lines with a whole number); those of a multiword token share
+    its span, and empty nodes are left out. The text is that of ``# text``, in which the tokens are
+    found one after the other, whatever white space stands between them; without it the text is made
+    of the tokens and ``SpaceAfter=No``. The id is ``sent_id``, or else the sentence's number, from
+    0. ``annotations`` has form, lemma, upos, xpos, feats, head and deprel, as the file writes them.
 
     Source: https://universaldependencies.org/format.html
 
     Raises
     ------
-    InputError: as for :func:`crosslens.corpus.read_text` but for blank lines; or a line has not ten columns, words are not numbered from
-        1, a token is not in the text, a sentence has no words, or two have one id.
+    InputError: as for :func:`crosslens.corpus.read_text` but for blank lines; or a line has not ten
+        columns, words are not numbered from 1, a token is not in the text, a sentence has no words,
+        or two have one id.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "en.conllu"
@@ -169,7 +207,8 @@ def read_conllu(path: str | Path, language: str) -> Corpus:
         sentences.append(text)
         words.append(spans)
         for column, cell in _COLUMNS.items():
-            annotations[column].append([sys.intern(cells[cell]) for cells in sentence.rows])  # few differ: each is kept once
+            # few differ: each is kept once
+            annotations[column].append([sys.intern(cells[cell]) for cells in sentence.rows])
     return Corpus(language, sentences, list(ids), file_name(path), words, annotations)
 
 
@@ -186,35 +225,57 @@ def _conllu_sentences(path: str | Path) -> Iterator[tuple[int, _Sentence]]:
                 continue
             cells = line.split("\t")
             if len(cells) != 10:
-                refuse(f"{path}:{number}", "10 tab-separated columns", str(len(cells)), "repair the line")
+                refuse(
+                    f"{path}:{number}",
+                    "10 tab-separated columns",
+                    str(len(cells)),
+                    "repair the line",
+                )
             sentence.add(cells, path, number)
         elif begun:
             if not sentence.rows:
-                refuse(f"{path}:{begun}", "a sentence with words", "none", "remove the sentence, or give its words")
+                refuse(
+                    f"{path}:{begun}",
+                    "a sentence with words",
+                    "none",
+                    "remove the sentence, or give its words",
+                )
             if sentence.until > len(sentence.rows):
                 told = f"the end of the sentence after word {len(sentence.rows)}"
-                refuse(f"{path}:{number - 1}", f"word {sentence.until} of the multiword token", told, "repair the sentence")
+                refuse(
+                    f"{path}:{number - 1}",
+                    f"word {sentence.until} of the multiword token",
+                    told,
+                    "repair the sentence",
+                )
             yield begun, sentence
             sentence, begun = _Sentence(), 0
 
 
 def _new_id(ids: dict[str, int], name: str, path: str | Path, number: int) -> None:
     if name in ids:
-        refuse(f"{path}:{number}", "an id of its own", f"{name!r}, the id at line {ids[name]} too", "give every sentence another id")
+        refuse(
+            f"{path}:{number}",
+            "an id of its own",
+            f"{name!r}, the id at line {ids[name]} too",
+            "give every sentence another id",
+        )
     ids[name] = number
 
 
 def read_words(path: str | Path, language: str) -> Corpus:
     """Read JSON lines (or ``.jsonl.gz``), each with a sentence and its words.
 
-    A line is ``{"text": "Don't go", "words": ["Do", "n't", "go"]}``, or has ``"spans": [[0, 2], [2, 5], [6, 8]]`` in place of the
-    words: characters, the end excluded. ``"id"``, text or a whole number, is the sentence's id; without it that is the number of the
+    A line is ``{"text": "Don't go", "words": ["Do", "n't", "go"]}``, or has ``"spans": [[0, 2], [2,
+    5], [6, 8]]`` in place of the
+    words: characters, the end excluded. ``"id"``, text or a whole number, is the sentence's id;
+        without it that is the number of the
     line, from 0. Other keys are not read.
 
     Raises
     ------
-    InputError: as for :func:`crosslens.corpus.read_text`; or a line is not such an object, its words are not those of its text, or two
-        lines have one id.
+    InputError: as for :func:`crosslens.corpus.read_text`; or a line is not such an object, its
+        words are not those of its text, or two lines have one id.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "en.jsonl"
@@ -230,7 +291,12 @@ def read_words(path: str | Path, language: str) -> Corpus:
         record = parse_json(line, where, dict, "repair the line", InputError)
         if not isinstance(record.get("text"), str) or ("words" in record) == ("spans" in record):
             told = f"the keys {cut(', '.join(map(repr, record)))}"
-            refuse(where, 'an object {"text": …, "words": […]}, or with "spans" for "words"', told, "repair the line")
+            refuse(
+                where,
+                'an object {"text": …, "words": […]}, or with "spans" for "words"',
+                told,
+                "repair the line",
+            )
         if not record["text"].strip():
             refuse(where, "a sentence", "a blank text", "remove the line, or fill it")
         name = record.get("id", number - 1)
@@ -251,7 +317,8 @@ def _listed(record: dict[str, Any], where: str) -> list[Span]:
     if key == "words":
         return _locate(record["text"], listed, lambda _: where)
     check_spans(record["text"], listed, where)
-    return [(int(start), int(end)) for start, end in listed]  # JSON's pairs are lists, and true is a number to Python
+    # JSON's pairs are lists, and true is a number to Python
+    return [(int(start), int(end)) for start, end in listed]
 
 
 def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
@@ -260,12 +327,14 @@ def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
     Parameters
     ----------
     corpus: sentences, in a script without spaces say.
-    segmenter: a name of :data:`SEGMENTERS` (extra ``segment``), or a function text -> its words, one after the other, or text -> spans
-        (start, end). White space around words is left out; it may be a word of its own, which is dropped, or be missing.
+    segmenter: a name of :data:`SEGMENTERS` (extra ``segment``), or a function text -> its words,
+        one after the other, or text -> spans (start, end). White space around words is left out; it
+        may be a word of its own, which is dropped, or be missing.
 
     Raises
     ------
-    InputError: no segmenter of this name, or its package is not installed; or, when words are read, they do not make up the sentence.
+    InputError: no segmenter of this name, or its package is not installed; or, when words are read,
+        they do not make up the sentence.
 
     >>> corpus = segment(Corpus("jpn", ["ねこ です"], ["0"], "cats"), lambda text: [text[:2], text[2:3], text[3:]])
     >>> corpus.words[0]
@@ -273,11 +342,21 @@ def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
     """
     if isinstance(segmenter, str):
         if segmenter not in SEGMENTERS:
-            refuse("segmenter", f"one of {', '.join(SEGMENTERS)}", repr(segmenter), "choose one of them, or give a function")
+            refuse(
+                "segmenter",
+                f"one of {', '.join(SEGMENTERS)}",
+                repr(segmenter),
+                "choose one of them, or give a function",
+            )
         try:
             cut = SEGMENTERS[segmenter]()
         except ImportError as error:
-            refuse("segmenter", f"the package of {segmenter}", f"none installed ({error})", "type: pip install 'crosslens[segment]'")
+            refuse(
+                "segmenter",
+                f"the package of {segmenter}",
+                f"none installed ({error})",
+                "type: pip install 'crosslens[segment]'",
+            )
     else:
         cut = segmenter
     sentences, name = corpus.sentences, corpus.name
@@ -287,11 +366,17 @@ def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
         text = check_sentence(sentences[i], where)
         try:
             pieces: list[Any] = list(cut(text))
-        except Exception as error:  # each package has its own kinds: a sentence may be too long for it, say
+        # each package has its own kinds: a sentence may be too long for it, say
+        except Exception as error:
             if cut is segmenter:
                 raise  # a mistake in the caller's own function is shown whole
             told = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            refuse(where, f"a sentence that {segmenter} can cut", told, "divide the sentence, or read its words from a file")
+            refuse(
+                where,
+                f"a sentence that {segmenter} can cut",
+                told,
+                "divide the sentence, or read its words from a file",
+            )
         if any(isinstance(piece, str) for piece in pieces):
             stripped = (piece.strip() if isinstance(piece, str) else piece for piece in pieces)
             return _locate(text, [piece for piece in stripped if piece != ""], lambda _: where)
@@ -321,5 +406,10 @@ def _sudachipy() -> Segmenter:
     return lambda text: [morpheme.surface() for morpheme in tokenizer.tokenize(text)]
 
 
-SEGMENTERS: Mapping[str, Callable[[], Segmenter]] = {"rjieba": _rjieba, "pythainlp": _pythainlp, "sudachipy": _sudachipy}
-"""Name -> what loads it. rjieba: Chinese (jieba's words); pythainlp: Thai (newmm); sudachipy: Japanese (short units, mode A)."""
+SEGMENTERS: Mapping[str, Callable[[], Segmenter]] = {
+    "rjieba": _rjieba,
+    "pythainlp": _pythainlp,
+    "sudachipy": _sudachipy,
+}
+"""Name -> what loads it. rjieba: Chinese (jieba's words); pythainlp: Thai (newmm); sudachipy:
+Japanese (short units, mode A)."""

@@ -18,12 +18,16 @@ SOFTWARE = f"""@software{{crosslens,
 
 _PAPERS = Path(__file__).parents[1] / "data" / "papers.bib"
 
-# What a run says of itself -> the papers of it. A fact is "kind of fact:value", and a pattern fits all of it.
+# What a run says of itself -> the papers of it. A fact is "kind of fact:value", and a pattern fits
+# all of it.
 _CITED = (
     (r"task:(mean_)?sentence_retrieval|kind:emergence|sharing:sep.*", ("conneau2020emerging",)),
     (r"condition:.*procrustes|method:procrustes", ("schonemann1966procrustes",)),
     (r"condition:random_encoder.*|condition:random", ("zhang2018language",)),
-    (r"quantity:(linear|debiased_linear|uncentred|rbf|minibatch)_cka", ("kornblith2019similarity",)),
+    (
+        r"quantity:(linear|debiased_linear|uncentred|rbf|minibatch)_cka",
+        ("kornblith2019similarity",),
+    ),
     (r"quantity:(debiased_linear|minibatch)_cka", ("song2012feature",)),
     (r"quantity:minibatch_cka", ("nguyen2021wide",)),
     (r"quantity:mean_cca", ("hardoon2004canonical",)),
@@ -55,12 +59,16 @@ _CITED = (
 )
 
 
-def citations(config: Mapping[str, Any], scores: Iterable[Score], cards: Mapping[str, Mapping[str, Any]] = {}) -> list[str]:
-    """BibTeX entries of the library, of the methods that a run's settings and measurements name, and of its tasks; each once.
+def citations(
+    config: Mapping[str, Any], scores: Iterable[Score], cards: Mapping[str, Mapping[str, Any]] = {}
+) -> list[str]:
+    """BibTeX entries of the library, of the methods that a run's settings and measurements name,
+    and of its tasks; each once.
 
     Parameters
     ----------
-    config: the run's ``config.json``; its ``cards`` are those of its tasks. scores: its measurements.
+    config: the run's ``config.json``; its ``cards`` are those of its tasks. scores: its
+        measurements.
     cards: of tasks, for a run that keeps none.
 
     >>> run = {"kind": "align", "settings": {"by": "csls"}}
@@ -70,10 +78,20 @@ def citations(config: Mapping[str, Any], scores: Iterable[Score], cards: Mapping
     """
     facts = set(_facts(config, scores))
     papers = {_key(entry): entry for entry in entries(_PAPERS.read_text(encoding="utf-8"))}
-    keys = [key for pattern, names in _CITED if any(re.fullmatch(pattern, fact) for fact in facts) for key in names]
+    keys = [
+        key
+        for pattern, names in _CITED
+        if any(re.fullmatch(pattern, fact) for fact in facts)
+        for key in names
+    ]
     own = config.get("cards")
     told = own if isinstance(own, dict) else cards
-    data = [entry for card in told.values() if isinstance(card, Mapping) for entry in entries(str(card.get("citation") or ""))]
+    data = [
+        entry
+        for card in told.values()
+        if isinstance(card, Mapping)
+        for entry in entries(str(card.get("citation") or ""))
+    ]
     found: dict[str, str] = {}
     for entry in [SOFTWARE, *(papers[key] for key in keys), *data]:
         found.setdefault(_key(entry), entry)
@@ -87,7 +105,8 @@ def _facts(config: Mapping[str, Any], scores: Iterable[Score]) -> Iterator[str]:
     yield f"kind:{config.get('kind')}"
     for name in ("by", "method", "start", "probe", "sharing"):
         given = settings.get(name)
-        for value in given.values() if isinstance(given, dict) else [given]:  # of an emergence: one for each condition
+        # of an emergence: one for each condition
+        for value in given.values() if isinstance(given, dict) else [given]:
             yield f"{name}:{value}"
     share = settings.get("tlm_share")
     yield f"tlm:{isinstance(share, int | float) and share > 0}"
@@ -100,7 +119,9 @@ def _facts(config: Mapping[str, Any], scores: Iterable[Score]) -> Iterator[str]:
         yield f"quantity:{score.quantity}"
         yield f"condition:{score.condition}"
         yield f"task:{score.task}"
-        yield from (f"detail:{value}" for value in (score.details or {}).values() if isinstance(value, str))
+        yield from (
+            f"detail:{value}" for value in (score.details or {}).values() if isinstance(value, str)
+        )
 
 
 def entries(text: str) -> list[str]:
@@ -109,7 +130,9 @@ def entries(text: str) -> list[str]:
     >>> entries("@misc{a, year = {1}}" + chr(10) + "@misc{b, year = {2}}")
     ['@misc{a, year = {1}}', '@misc{b, year = {2}}']
     """
-    return [entry.strip() for entry in re.split(r"(?m)^(?=@)", text) if entry.strip().startswith("@")]
+    return [
+        entry.strip() for entry in re.split(r"(?m)^(?=@)", text) if entry.strip().startswith("@")
+    ]
 
 
 def _key(entry: str) -> str:

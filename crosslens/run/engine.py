@@ -124,7 +124,9 @@ class Run:
             write_scores(compute(), path)
         return list(read_scores(path))
 
-    def measured_part(self, name: str, compute: Callable[[], tuple[list[Score], list[Outcomes]]]) -> list[Score]:
+    def measured_part(
+        self, name: str, compute: Callable[[], tuple[list[Score], list[Outcomes]]]
+    ) -> list[Score]:
         """The scores of a part whose outcomes per item are kept, too (:meth:`finish_outcomes`)."""
         beside = self._file(name, ".parquet")
 

@@ -1,4 +1,5 @@
-"""The data of a run of probes: tasks of the catalogue and of one's own, in the languages that are wanted."""
+"""The data of a run of probes: tasks of the catalogue and of one's own, in the languages that are
+wanted."""
 
 import dataclasses
 import re
@@ -24,7 +25,8 @@ __all__ = ["Found", "Sources", "choose_tasks", "read_tasks"]
 
 _ENGLISH = "eng"
 _TREEBANK = "en_ewt"
-_TRAINED = ("classify", "classify_pair", "tag", "span", "parse")  # other kinds of tasks train nothing
+# other kinds of tasks train nothing
+_TRAINED = ("classify", "classify_pair", "tag", "span", "parse")
 _OF_TREEBANKS = ("tag", "span", "parse")
 _PAIRS = (".jsonl", ".tab")
 _TREEBANK_NAME = re.compile(r"[a-z]+_[a-z]\w*")  # fr_pud; a script is written with a capital
@@ -38,12 +40,15 @@ class Sources:
     ----------
     folder: with the official files; None where all tasks are the user's own.
     tasks: names of tasks of the catalogue.
-    labels: name of a task of the user's own (or of one that it replaces) -> one file, or three for train, dev and test.
+    labels: name of a task of the user's own (or of one that it replaces) -> one file, or three for
+        train, dev and test.
     numbers: the same for tasks whose labels are numbers to be told, not classes.
     treebank: what the treebank's files begin with; None for the language's own.
     train: the language that probes are trained on; English without it.
-    test: further languages that they are tested on. A task that trains nothing is measured in these alone.
-    limit: most items of each part (sentences of a treebank, pairs of a category), drawn with the seed; None for all.
+    test: further languages that they are tested on. A task that trains nothing is measured in these
+        alone.
+    limit: most items of each part (sentences of a treebank, pairs of a category), drawn with the
+        seed; None for all.
     seed: of what is drawn.
     pll: how sentences of minimal pairs are scored by masked models: "pll" or "pll_word_l2r".
     """
@@ -62,7 +67,8 @@ class Sources:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """Tasks by name, why others cannot be measured, the files that were read, with their SHA-256, and cards of the catalogue's tasks."""
+    """Tasks by name, why others cannot be measured, the files that were read, with their SHA-256,
+    and cards of the catalogue's tasks."""
 
     tasks: Mapping[str, Task]
     not_measured: Mapping[str, str]
@@ -79,10 +85,16 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
 
     Raises
     ------
-    InputError: a file that is there cannot be read, with its place; or nothing is left to measure, with what was looked for.
+    InputError: a file that is there cannot be read, with its place; or nothing is left to measure,
+        with what was looked for.
     """
     if sources.folder is not None and not sources.folder.is_dir():
-        refuse("--data", "a folder with data sets", str(sources.folder), "name the folder that holds the data sets")
+        refuse(
+            "--data",
+            "a folder with data sets",
+            str(sources.folder),
+            "name the folder that holds the data sets",
+        )
     if sources.limit is not None and sources.limit < 1:
         refuse("--limit", "1 or more items", str(sources.limit), "leave it out to take all")
     reader = _Reader(sources)
@@ -90,16 +102,32 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
     not_measured: dict[str, str] = {}
     for name in dict.fromkeys([*sources.tasks, *sources.labels, *sources.numbers]):
         try:
-            tasks[name] = reader.own(name) if name in {**sources.labels, **sources.numbers} else reader.official(name)
+            tasks[name] = (
+                reader.own(name)
+                if name in {**sources.labels, **sources.numbers}
+                else reader.official(name)
+            )
         except Absent as absent:
             if name in required:
-                refuse(f"task {name}", "its data", str(absent), "leave the task out, or add the files")
+                refuse(
+                    f"task {name}", "its data", str(absent), "leave the task out, or add the files"
+                )
             not_measured[name] = str(absent)
     if not tasks:
         told = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items()) or "no task"
-        refuse("--data", "the files of at least one task", told, "name the folder that holds them, or choose other tasks")
+        refuse(
+            "--data",
+            "the files of at least one task",
+            told,
+            "name the folder that holds them, or choose other tasks",
+        )
     cards = {name: task.told() for name in tasks if (task := find_task(name)) is not None}
-    return Found(share_texts(tasks) if sources.limit is None else tasks, not_measured, reader.data.files, cards)
+    return Found(
+        share_texts(tasks) if sources.limit is None else tasks,
+        not_measured,
+        reader.data.files,
+        cards,
+    )
 
 
 class _Reader:
@@ -125,7 +153,8 @@ class _Reader:
             raise
 
     def _languages(self, task: Declared) -> list[str]:
-        """That of training, and then those of the test; of tasks that train nothing the latter, or all that there are."""
+        """That of training, and then those of the test; of tasks that train nothing the latter, or
+        all that there are."""
         sources, there = self.sources, list(task.languages(self.data))
         if there == [SEVERAL]:
             if sources.train or sources.test:
@@ -140,29 +169,41 @@ class _Reader:
         else:
             wanted = there or [train]
         found = _each_once(wanted)
-        missing = [language for language in found if not any(same_language(language, other) for other in there)]
+        missing = [
+            language
+            for language in found
+            if not any(same_language(language, other) for other in there)
+        ]
         if missing and there and (sources.train or sources.test):
             many = f"{len(there)} languages" if len(there) > 8 else ", ".join(there)
             raise Absent(f"no items in {', '.join(missing)} (there are some in {many})")
         return found
 
     def _check_splits(self, task: Declared, items: Sequence[Items]) -> None:
-        """Pass if the first language has items to train on (where it is named), and the others to test on."""
+        """Pass if the first language has items to train on (where it is named), and the others to
+        test on."""
         words = [one for one in items if isinstance(one, Words)]
         if words and self.sources.train and list(words[0].splits) == ["test"]:
-            refuse("--train", f"a treebank with a train or dev file for {task.name}", f"{words[0].name}, which has a test file only",
-                   "give it to --test, and another language to --train")  # fmt: skip
+            refuse(
+                "--train",
+                f"a treebank with a train or dev file for {task.name}",
+                f"{words[0].name}, which has a test file only",
+                "give it to --test, and another language to --train",
+            )
         for one in words[1:]:
             if "test" not in one.splits:
                 raise Absent(f"no ud/{one.name}-ud-test.conllu (nor .gz) in the data folder")
 
-    # -- one's own ------------------------------------------------------------------------------------------------------------
+    # -- one's own
+    # ------------------------------------------------------------------------------------------------------------
 
     def own(self, name: str) -> Task:
         """A task of the user's own files."""
         if name in self.sources.numbers:
             paths = self._own_paths("--numbers", name, self.sources.numbers[name])
-            return numbers(name, _joined([read_labelled_text(path) for path in paths], name), self.drawing)
+            return numbers(
+                name, _joined([read_labelled_text(path) for path in paths], name), self.drawing
+            )
         paths = self._own_paths("--labels", name, self.sources.labels[name])
         task, names = find_task(name), [Path(path).name.removesuffix(".gz") for path in paths]
         if all(one.endswith(_PAIRS) for one in names):
@@ -170,40 +211,79 @@ class _Reader:
             items = PairsOfSentences(pairs, ", ".join(Path(path).name for path in paths))
             return build(_own_task(name, "minimal_pairs"), items, (), self.drawing)
         if any(one.endswith(".conllu") for one in names):
-            if not all(one.endswith(".conllu") for one in names) or task is None or task.kind not in _OF_TREEBANKS:
-                known = [name for name, one in zip(task_names(), TASKS, strict=True) if one.kind in _OF_TREEBANKS]
+            if (
+                not all(one.endswith(".conllu") for one in names)
+                or task is None
+                or task.kind not in _OF_TREEBANKS
+            ):
+                known = [
+                    name
+                    for name, one in zip(task_names(), TASKS, strict=True)
+                    if one.kind in _OF_TREEBANKS
+                ]
                 told = f"{', '.join(known)}, which say what to predict for the words of a treebank"
                 refuse("--labels", told, repr(name), f"write {known[0]}={','.join(paths)}, say")
-            splits = dict(zip(PARTS if len(paths) > 1 else ("test",), map(Path, paths), strict=True))
+            splits = dict(
+                zip(PARTS if len(paths) > 1 else ("test",), map(Path, paths), strict=True)
+            )
             return build(task, read_files(splits, Path(paths[0]).name), (), self.drawing)
         if task is not None and task.kind != "classify":
             told = f"{Path(paths[0]).name}, whose labels are of whole texts"
-            wanted = {"minimal_pairs": "pairs (.jsonl)"}.get(task.kind, "the official files in --data")
-            wanted = "a treebank (.conllu), whose words have labels" if task.kind in _OF_TREEBANKS else wanted
-            refuse("--labels", f"{wanted} for {name}", told, f"call the task otherwise, as in my_{name}={paths[0]}")
+            wanted = {"minimal_pairs": "pairs (.jsonl)"}.get(
+                task.kind, "the official files in --data"
+            )
+            wanted = (
+                "a treebank (.conllu), whose words have labels"
+                if task.kind in _OF_TREEBANKS
+                else wanted
+            )
+            refuse(
+                "--labels",
+                f"{wanted} for {name}",
+                told,
+                f"call the task otherwise, as in my_{name}={paths[0]}",
+            )
         texts = _joined([read_labelled_text(path) for path in paths], name)
         surface = task is not None and list(task.languages(self.data)) == [SEVERAL]
-        return build(_own_task(name, "classify"), Texts(texts, SEVERAL, surface=surface), (), self.drawing)
+        return build(
+            _own_task(name, "classify"), Texts(texts, SEVERAL, surface=surface), (), self.drawing
+        )
 
     def _own_paths(self, option: str, name: str, paths: Sequence[str]) -> Sequence[str]:
         for path in paths:
             if not Path(path).is_file():
-                refuse(option, f"{name}=FILE, or {name}=TRAIN,DEV,TEST", f"{path!r}, which is no file", "check the path")
+                refuse(
+                    option,
+                    f"{name}=FILE, or {name}=TRAIN,DEV,TEST",
+                    f"{path!r}, which is no file",
+                    "check the path",
+                )
         if len(paths) not in (1, 3):
-            refuse(option, "one file, or three (train, dev, test)", f"{len(paths)} for {name}", "give one or three")
+            refuse(
+                option,
+                "one file, or three (train, dev, test)",
+                f"{len(paths)} for {name}",
+                "give one or three",
+            )
         self.data.note(paths)
         return paths
 
 
 def _each_once(languages: Sequence[str]) -> list[str]:
-    """Languages without those that stand there already, under whatever code; another treebank of one of them is refused."""
+    """Languages without those that stand there already, under whatever code; another treebank of
+    one of them is refused."""
     found: list[str] = []
     for language in languages:
         same = next((other for other in found if same_language(language, other)), None)
         if same is None:
             found.append(language)
         elif language != same and _TREEBANK_NAME.fullmatch(language):
-            refuse("--test", "each language once", f"{language} beside {same}", "test a language's other treebank in a run of its own")
+            refuse(
+                "--test",
+                "each language once",
+                f"{language} beside {same}",
+                "test a language's other treebank in a run of its own",
+            )
     return found
 
 
@@ -214,12 +294,29 @@ def _own_task(name: str, kind: str) -> Declared:
         raise Absent("the files of one's own tasks are given")
 
     card = Card(title=name, says="", data="", languages="", chance="", citation="", licence="")
-    return Declared(name=name, kind=kind, group="semantic", metrics=("accuracy",), read=read, languages=lambda data: (), card=card)
+    return Declared(
+        name=name,
+        kind=kind,
+        group="semantic",
+        metrics=("accuracy",),
+        read=read,
+        languages=lambda data: (),
+        card=card,
+    )
 
 
 def _joined(texts: Sequence[LabelledText], name: str) -> LabelledText:
     """One text, or three as the parts of one."""
     if len(texts) == 1:
         return texts[0]
-    labels, sentences, places = ([v for some in texts for v in getattr(some, column)] for column in ("labels", "texts", "places"))
-    return LabelledText(labels, sentences, places, name, [part for part, some in zip(PARTS, texts, strict=True) for _ in some.texts])
+    labels, sentences, places = (
+        [v for some in texts for v in getattr(some, column)]
+        for column in ("labels", "texts", "places")
+    )
+    return LabelledText(
+        labels,
+        sentences,
+        places,
+        name,
+        [part for part, some in zip(PARTS, texts, strict=True) for _ in some.texts],
+    )

@@ -1,6 +1,8 @@
-"""A Sphinx extension: the project's docstrings as reStructuredText, signatures as they are written, and names that are linked.
+"""A Sphinx extension: the project's docstrings as reStructuredText, signatures as they are written,
+and names that are linked.
 
-A section of a docstring (``Parameters`` over a line of hyphens) holds entries ``name: text``, continued on indented lines.
+A section of a docstring (``Parameters`` over a line of hyphens) holds entries ``name: text``,
+continued on indented lines.
 """
 
 import ast
@@ -71,12 +73,16 @@ def _section(title: str, text: list[str]) -> list[str]:
             kind = f" ({found[2]})" if found[2] else ""
             first = f"{names}{kind} – {first[found.end() :]}"
         rest = textwrap.dedent("\n".join(rest)).split("\n") if rest else []
-        made += [f"    - {line}" if place == 0 else f"      {line}".rstrip() for place, line in enumerate(_escaped([first, *rest]))]
+        made += [
+            f"    - {line}" if place == 0 else f"      {line}".rstrip()
+            for place, line in enumerate(_escaped([first, *rest]))
+        ]
     return [*made, ""]
 
 
 def _entries(text: list[str]) -> list[list[str]]:
-    """Lines of a section, cut before each entry: a line that is not indented and has a name, or is the first."""
+    """Lines of a section, cut before each entry: a line that is not indented and has a name, or is
+    the first."""
     entries: list[list[str]] = []
     for line in text:
         if line and not line[0].isspace() and (not entries or _ENTRY.match(line)):
@@ -96,7 +102,8 @@ def _name(name: str, title: str) -> str:
 
 
 def _escaped(lines: list[str]) -> list[str]:
-    """Plain text as reStructuredText: examples stay, indented tables become lists, and what would be markup is text."""
+    """Plain text as reStructuredText: examples stay, indented tables become lists, and what would
+    be markup is text."""
     made: list[str] = []
     for block in _blocks(lines):
         indent = min((len(line) - len(line.lstrip()) for line in block if line.strip()), default=0)
@@ -110,7 +117,8 @@ def _escaped(lines: list[str]) -> list[str]:
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
-    """Lines cut into paragraphs and the blank lines between them; indented paragraphs that follow one another are one."""
+    """Lines cut into paragraphs and the blank lines between them; indented paragraphs that follow
+    one another are one."""
     blocks: list[list[str]] = []
     for line in lines:
         if blocks and bool(line.strip()) == bool(blocks[-1][-1].strip()):
@@ -124,7 +132,8 @@ def _blocks(lines: list[str]) -> list[list[str]]:
 
 
 def _tabular(lines: list[str]) -> list[str]:
-    """A table of names and what they are, set with spaces, as a list; anything else that is indented, as it stands."""
+    """A table of names and what they are, set with spaces, as a list; anything else that is
+    indented, as it stands."""
     if not any(_COLUMNS.match(line) for line in lines):
         return ["::", "", *(f"    {line}" for line in lines)]
     made = []
@@ -140,19 +149,32 @@ def _tabular(lines: list[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text in which only literals and roles are markup; a trailing underscore, as in ``rotation_``, makes no link."""
+    """Text in which only literals and roles are markup; a trailing underscore, as in ``rotation_``,
+    makes no link."""
     parts = _LITERAL.split(text)
     for place in range(0, len(parts), 2):
         part = _UNDERSCORE.sub(r"\\_", _MARKS.sub(r"\\\g<0>", parts[place]))
         before = r"\ " if place and part and not part[0].isspace() and part[0] not in _AFTER else ""
-        after = r"\ " if place + 1 < len(parts) and part and not part[-1].isspace() and part[-1] not in _BEFORE else ""
+        after = (
+            r"\ "
+            if place + 1 < len(parts)
+            and part
+            and not part[-1].isspace()
+            and part[-1] not in _BEFORE
+            else ""
+        )
         parts[place] = before + part + after
     return "".join(parts)
 
 
 def _signature(obj: Any) -> tuple[str, str] | None:
-    """Arguments and result as they are written, which is how people read ``ArrayLike`` and ``Float[np.ndarray, "n d"]``."""
-    if dataclasses.is_dataclass(obj) and isinstance(obj, type) and "__init__" not in (_parsed(obj) or {}):
+    """Arguments and result as they are written, which is how people read ``ArrayLike`` and
+    ``Float[np.ndarray, "n d"]``."""
+    if (
+        dataclasses.is_dataclass(obj)
+        and isinstance(obj, type)
+        and "__init__" not in (_parsed(obj) or {})
+    ):
         return _fields(obj), ""
     node: Any = (_parsed(obj) or {}).get("__init__") if isinstance(obj, type) else _node(obj)
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -163,7 +185,9 @@ def _signature(obj: Any) -> tuple[str, str] | None:
         both.pop(0)
     given = node.returns if node.name != "__init__" else None
     quoted = isinstance(given, ast.Constant) and isinstance(given.value, str)
-    return f"({ast.unparse(arguments)})", "" if given is None else str(given.value) if quoted else ast.unparse(given)  # type: ignore[attr-defined]
+    return f"({ast.unparse(arguments)})", "" if given is None else str(
+        given.value
+    ) if quoted else ast.unparse(given)  # type: ignore[attr-defined]
 
 
 def _node(obj: Any) -> ast.stmt | None:
@@ -201,28 +225,41 @@ def _fields(cls: type) -> str:
 def _default(value: ast.expr | None) -> str:
     if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("field"):
         given = {word.arg: word.value for word in value.keywords}
-        value = given.get("default") or (ast.Call(given["default_factory"], [], []) if "default_factory" in given else None)
+        value = given.get("default") or (
+            ast.Call(given["default_factory"], [], []) if "default_factory" in given else None
+        )
     return "" if value is None else f" = {ast.unparse(value)}"
 
 
 def _process_signature(
-    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, result: str | None
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    signature: str | None,
+    result: str | None,
 ) -> tuple[str, str] | None:
     return _signature(obj) if what in ("class", "exception", "function", "method") else None
 
 
-def _process_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def _process_docstring(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     lines[:] = rewritten(lines)
 
 
-def _skip_member(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+def _skip_member(
+    app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
     """What is inherited from other libraries is described by them."""
     owner = getattr(obj, "fget", None) or getattr(obj, "func", None) or obj
     return None if str(getattr(owner, "__module__", "crosslens")).startswith("crosslens") else True
 
 
 def _name_targets(app: Sphinx, doctree: nodes.document) -> None:
-    """Names in a signature are those of its module, where another module has a class of that name, too."""
+    """Names in a signature are those of its module, where another module has a class of that name,
+    too."""
     for signature in doctree.findall(desc_signature):
         for link in list(signature.findall(pending_xref)):
             if target := home(_found(str(signature.get("module")), str(link["reftarget"]))):
@@ -239,21 +276,36 @@ def _found(module: str, name: str) -> Any:
     return value
 
 
-def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element) -> nodes.Element | None:
-    """A name is looked up as Python does it, in the module that mentions it; then among all public names.
+def _resolve(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.Element
+) -> nodes.Element | None:
+    """A name is looked up as Python does it, in the module that mentions it; then among all public
+    names.
 
-    What instances alone have (``rotation_``, say) is described with its class; what other libraries have is not linked.
+    What instances alone have (``rotation_``, say) is described with its class; what other libraries
+    have is not linked.
     """
     module, target, page = str(node.get("py:module")), str(node["reftarget"]), str(node["refdoc"])
     owner = target.rpartition(".")[0] or str(node.get("py:class"))
-    for where in (home(_found(module, target)), _exported().get(target), home(_found(module, owner)), _exported().get(owner)):
+    for where in (
+        home(_found(module, target)),
+        _exported().get(target),
+        home(_found(module, owner)),
+        _exported().get(owner),
+    ):
         if made := _linked(app, page, where, content):
             return made
     other = target.partition(".")[0]
-    return nodes.inline("", "", content) if other != "crosslens" and other != target and other in sys.modules else None
+    return (
+        nodes.inline("", "", content)
+        if other != "crosslens" and other != target and other in sys.modules
+        else None
+    )
 
 
-def _linked(app: Sphinx, page: str, target: str | None, content: nodes.Element) -> nodes.Element | None:
+def _linked(
+    app: Sphinx, page: str, target: str | None, content: nodes.Element
+) -> nodes.Element | None:
     domain = app.env.domains.python_domain
     entry = domain.objects.get(target or "")
     if entry is None:
@@ -265,7 +317,8 @@ def _linked(app: Sphinx, page: str, target: str | None, content: nodes.Element) 
 
 @functools.cache
 def _exported() -> dict[str, str]:
-    """Public names -> where they are written: in full; and alone, where one thing has the name or a package passes it on."""
+    """Public names -> where they are written: in full; and alone, where one thing has the name or a
+    package passes it on."""
     found, alone, passed = {}, collections.defaultdict(set), {}
     for name in modules():
         module = importlib.import_module(name)
@@ -280,7 +333,8 @@ def _exported() -> dict[str, str]:
 
 
 def _link_literals(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Names in the guides' code type are linked with the reference, so that the guides need no markup of their own."""
+    """Names in the guides' code type are linked with the reference, so that the guides need no
+    markup of their own."""
     if page.startswith("reference/"):
         return
     for literal in list(doctree.findall(nodes.literal)):

@@ -1,7 +1,8 @@
 """What extraction, probing and scoring need of an encoder, whoever has made it.
 
 :class:`crosslens.models.saved.loading.PretrainedEncoder` is what transformers loads,
-:class:`crosslens.models.saved.native_encoder.NativeEncoder` a model of ours with modules of its own for each language.
+:class:`crosslens.models.saved.native_encoder.NativeEncoder` a model of ours with modules of its own
+for each language.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ class Encoder(Protocol):
     pad_id: token id to fill a batch up with on the right.
     device: where it computes.
     precision: of the matrix products, "float32" or "bfloat16".
-    fingerprint: 16 hexadecimal digits over everything that was loaded (and the seed of a random copy).
+    fingerprint: 16 hexadecimal digits over everything that was loaded (and the seed of a random
+        copy).
     revision: the hub's commit; "" where there is none.
     causal: whether a token changes no state before it.
     padding_free: whether only inputs of equal length may share a batch.
@@ -50,9 +52,15 @@ class Encoder(Protocol):
     tokenizer: Any
 
     def states(
-        self, ids: Tensor, mask: Tensor | None, outputs: Sequence[str] = ("hidden",), *, segments: Tensor | None = None
+        self,
+        ids: Tensor,
+        mask: Tensor | None,
+        outputs: Sequence[str] = ("hidden",),
+        *,
+        segments: Tensor | None = None,
     ) -> dict[str, list[Tensor]]:
-        """By name of the output one float32 tensor a layer, each (batch, length, d), of (batch, length) token ids."""
+        """By name of the output one float32 tensor a layer, each (batch, length, d), of (batch,
+        length) token ids."""
 
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
         """Names of the arrays that :meth:`states` gives, in order."""

@@ -1,8 +1,10 @@
-"""One vector per word of the vocabulary: the average of all its occurrences, or its row of the embedding matrix.
+"""One vector per word of the vocabulary: the average of all its occurrences, or its row of the
+embedding matrix.
 
-Conneau et al. 2020 (§ 5.1.1) take the mean over occurrences of the mean over pieces. Sums are kept as whole numbers, multiples
-of 2^-30: they are the same in whatever order occurrences come, so that several processes, or a run that was stopped, end with the
-same bits. Memory holds a sum for each type and layer, and no occurrence.
+Conneau et al. 2020 (§ 5.1.1) take the mean over occurrences of the mean over pieces. Sums are kept
+as whole numbers, multiples of 2^-30: they are the same in whatever order occurrences come, so that
+several processes, or a run that was stopped, end with the same bits. Memory holds a sum for each
+type and layer, and no occurrence.
 """
 
 import contextlib
@@ -42,10 +44,17 @@ Vectors = Callable[[Iterable[range]], Generator[Encoded, None, None]]
 
 
 def plan_types(
-    encoder: Encoder, corpus: Corpus, reading: Reading, ranges: Iterable[range], writer: ActivationsWriter, *,
-    lowercase: bool, min_count: int,
-) -> None:  # fmt: skip
-    """Count the words of a text and lay out a store with a row for each type, the most frequent first.
+    encoder: Encoder,
+    corpus: Corpus,
+    reading: Reading,
+    ranges: Iterable[range],
+    writer: ActivationsWriter,
+    *,
+    lowercase: bool,
+    min_count: int,
+) -> None:
+    """Count the words of a text and lay out a store with a row for each type, the most frequent
+    first.
 
     Raises
     ------
@@ -57,19 +66,38 @@ def plan_types(
         for rows in ranges:
             found = locate(encoder, corpus, rows, reading)
             there = found.pieces > 0
-            counts.update(word for word, has in zip(_keys(found, lowercase), there.tolist(), strict=True) if has)
+            counts.update(
+                word
+                for word, has in zip(_keys(found, lowercase), there.tolist(), strict=True)
+                if has
+            )
             cut, without = cut + found.cut, without + int((~there).sum())
             progress.add(len(rows))
-    types = sorted((word for word, count in counts.items() if count >= min_count), key=lambda word: (-counts[word], word))
-    facts: dict[str, Any] = {"cut": cut, "without_pieces": without, "rare": len(counts) - len(types)}
+    types = sorted(
+        (word for word, count in counts.items() if count >= min_count),
+        key=lambda word: (-counts[word], word),
+    )
+    facts: dict[str, Any] = {
+        "cut": cut,
+        "without_pieces": without,
+        "rare": len(counts) - len(types),
+    }
     columns: dict[str, Any] = {}
     if reading.unit == "embedding":
         single = _single_pieces(encoder, types)
         facts["of_several_pieces"] = len(types) - len(single)
         types, columns = list(single), {"piece": np.array(list(single.values()), np.int64)}
     if not types:
-        refuse("TEXT", "a word to make a vector for", "none", "give more text, or a smaller min_count")
-    columns = {"id": types, "language": [corpus.language] * len(types), "word": types, "count": [counts[word] for word in types], **columns}
+        refuse(
+            "TEXT", "a word to make a vector for", "none", "give more text, or a smaller min_count"
+        )
+    columns = {
+        "id": types,
+        "language": [corpus.language] * len(types),
+        "word": types,
+        "count": [counts[word] for word in types],
+        **columns,
+    }
     with writer.plan() as plan:
         for start in range(0, len(types), _ROWS):
             plan.add({name: values[start : start + _ROWS] for name, values in columns.items()})
@@ -77,7 +105,14 @@ def plan_types(
 
 
 def average_types(
-    vectors: Vectors, ranges: Sequence[range], writer: ActivationsWriter, world: World, dtype: str, *, lowercase: bool, label: str
+    vectors: Vectors,
+    ranges: Sequence[range],
+    writer: ActivationsWriter,
+    world: World,
+    dtype: str,
+    *,
+    lowercase: bool,
+    label: str,
 ) -> None:
     """Encode the text and write the average of each type.
 
@@ -101,7 +136,10 @@ def average_types(
         sums = _Sums(writer, len(types), ranges, world.rank)
         left = [number for number in range(len(ranges)) if number not in sums.done_by_all()]
     total = sum(map(len, ranges))
-    mine, there = left[world.rank :: world.size], total - sum(len(ranges[number]) for number in left)
+    mine, there = (
+        left[world.rank :: world.size],
+        total - sum(len(ranges[number]) for number in left),
+    )
     encoded = contextlib.closing(vectors(ranges[number] for number in mine))
     with world.together(), Progress(total, label, "sentences", there) as progress, encoded as parts:
         numbers, largest = iter(mine), int(counts.max())
@@ -109,7 +147,9 @@ def average_types(
             if not part.inputs[0]:
                 number, found = next(numbers), part.found
                 keys = zip(_keys(found, lowercase), (found.pieces > 0).tolist(), strict=True)
-                known = np.array([types.get(word, -1) if has else -1 for word, has in keys], np.int64)
+                known = np.array(
+                    [types.get(word, -1) if has else -1 for word, has in keys], np.int64
+                )
             sums.add(known[part.items], part.vectors, largest)
             if part.last:
                 sums.end(number)
@@ -120,7 +160,13 @@ def average_types(
             totals = sums.of_all()
             for block in writer.left:
                 rows = slice(block.start, block.stop)
-                writer.write(block, {name: stored(_mean(sum_[rows], counts[rows]), dtype, name) for name, sum_ in totals.items()})
+                writer.write(
+                    block,
+                    {
+                        name: stored(_mean(sum_[rows], counts[rows]), dtype, name)
+                        for name, sum_ in totals.items()
+                    },
+                )
             sums.remove_all()
 
 
@@ -129,31 +175,51 @@ def _mean(sums: Tensor, counts: Tensor) -> Tensor:
 
 
 class _Sums:
-    """The sums of one process, on disk every few minutes: what is on disk is whole, and says which blocks are in it."""
+    """The sums of one process, on disk every few minutes: what is on disk is whole, and says which
+    blocks are in it."""
 
-    def __init__(self, writer: ActivationsWriter, types: int, ranges: Sequence[range], rank: int) -> None:
-        self._folder, self._arrays = writer.scratch, list(writer.arrays)  # without a folder nothing is kept on disk
-        cuts = hashlib.sha256(np.array([rows.stop for rows in ranges], np.int64).tobytes()).hexdigest()[:8]
-        self._name = f"sums-{cuts}-{{}}.safetensors"  # sums over other blocks, of a run on another device, are of no use
+    def __init__(
+        self, writer: ActivationsWriter, types: int, ranges: Sequence[range], rank: int
+    ) -> None:
+        # without a folder nothing is kept on disk
+        self._folder, self._arrays = writer.scratch, list(writer.arrays)
+        cuts = hashlib.sha256(
+            np.array([rows.stop for rows in ranges], np.int64).tobytes()
+        ).hexdigest()[:8]
+        # sums over other blocks, of a run on another device, are of no use
+        self._name = f"sums-{cuts}-{{}}.safetensors"
         self._path = None if self._folder is None else self._folder / self._name.format(rank)
         what = f"sums of {types:,} types × {len(self._arrays)} arrays × {writer.d}"
-        need_memory(types * len(self._arrays) * writer.d * 8, "min_count", what, "raise min_count, or choose fewer layers")
+        need_memory(
+            types * len(self._arrays) * writer.d * 8,
+            "min_count",
+            what,
+            "raise min_count, or choose fewer layers",
+        )
         if self._path is not None and self._path.exists():
             self.sums = load_tensors(self._path)
         else:
-            self.sums = {name: torch.zeros((types, writer.d), dtype=torch.int64) for name in self._arrays}
+            self.sums = {
+                name: torch.zeros((types, writer.d), dtype=torch.int64) for name in self._arrays
+            }
             self.sums["done"] = torch.zeros(len(ranges), dtype=torch.bool)
         self._saved = time.monotonic()
 
     def add(self, rows: np.ndarray, states: dict[str, Tensor], largest: int) -> None:
-        """Add vectors to the sums of their types, -1 for none. They count once the block that they are of is at its end."""
+        """Add vectors to the sums of their types, -1 for none. They count once the block that they
+        are of is at its end."""
         mine = torch.from_numpy(np.flatnonzero(rows >= 0))
         target = torch.from_numpy(rows)[mine]
         for name in self._arrays:
             state = states[name][mine]
             if len(mine) and float(state.abs().max()) * largest >= _MOST:
                 got = f"{float(state.abs().max()):g} in {name}, {largest} occurrences"
-                refuse("unit", "activations whose sum stays below 2^33", got, 'extract words (unit="word") and average them yourself')
+                refuse(
+                    "unit",
+                    "activations whose sum stays below 2^33",
+                    got,
+                    'extract words (unit="word") and average them yourself',
+                )
             self.sums[name].index_add_(0, target, (state.double() * _SCALE).round_().long())
 
     def end(self, number: int) -> None:
@@ -198,10 +264,16 @@ class _Sums:
 
 
 def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> None:
-    """Write the rows of the embedding matrix for the words of the store's index (of the first kind of token embedding the model has)."""
+    """Write the rows of the embedding matrix for the words of the store's index (of the first kind
+    of token embedding the model has)."""
     table = encoder.token_embeddings().float().cpu()
     if table.shape[1] != writer.d:
-        refuse("unit", f"token embeddings of width {writer.d}, as the layers have", str(table.shape[1]), "take layer 0 of unit type")
+        refuse(
+            "unit",
+            f"token embeddings of width {writer.d}, as the layers have",
+            str(table.shape[1]),
+            "take layer 0 of unit type",
+        )
     pieces = torch.tensor(writer.index(["piece"])["piece"])
     for block in writer.left:
         (name,) = writer.arrays
@@ -209,7 +281,8 @@ def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> N
 
 
 def _single_pieces(encoder: Encoder, types: Sequence[str]) -> dict[str, int]:
-    """The words that the tokeniser writes as one piece (beside a marker of a space), and that piece; unknown words are not among them."""
+    """The words that the tokeniser writes as one piece (beside a marker of a space), and that
+    piece; unknown words are not among them."""
     markers = set(space_markers(encoder).tolist())
     found: dict[str, int] = {}
     for start in range(0, len(types), 10_000):

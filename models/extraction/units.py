@@ -1,18 +1,23 @@
 """Where the items of a text are: which pieces of which input make up each token, word or sentence.
 
     text --tokeniser--> pieces --windows--> inputs of the encoder
-                          \\--spans----> items (token, word, sentence): the places of their pieces in the inputs
+                          \\--spans----> items (token, word, sentence): the places of their pieces
+                          in the inputs
 
-Words are found by the character offsets that the tokeniser itself gives for its pieces, never by tokenising them again and
-searching: a piece belongs to every word whose characters it covers. A piece that is only a marker of a space ("▁", "Ġ") is left
+Words are found by the character offsets that the tokeniser itself gives for its pieces, never by
+tokenising them again and
+searching: a piece belongs to every word whose characters it covers. A piece that is only a marker
+    of a space ("▁", "Ġ") is left
 out of a word that has others.
 
-Text longer than the encoder's longest input is read through windows that overlap by half, and each piece is taken from the window
-with the most context that the encoder can see: the one in which the piece stands farthest from an edge that cuts the text (Wu & Dredze
-2019, § 3, shift windows by half, too), or, in an encoder that sees nothing behind a piece, the one in which it stands farthest from the
-left edge. So a causal encoder's pieces have all the text before them in the first window, and at least half a window in the others.
-Where attention slides, and a layer sees w pieces to the left, more context never takes any away, so the same window is the right one;
-beyond w for each layer it changes nothing. Or the text is cut, and counted.
+Text longer than the encoder's longest input is read through windows that overlap by half, and each
+piece is taken from the window with the most context that the encoder can see: the one in which the
+piece stands farthest from an edge that cuts the text (Wu & Dredze 2019, § 3, shift windows by half,
+too), or, in an encoder that sees nothing behind a piece, the one in which it stands farthest from
+the left edge. So a causal encoder's pieces have all the text before them in the first window, and
+at least half a window in the others. Where attention slides, and a layer sees w pieces to the left,
+more context never takes any away, so the same window is the right one; beyond w for each layer it
+changes nothing. Or the text is cut, and counted.
 """
 
 import dataclasses
@@ -33,7 +38,8 @@ UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
 POOLS = ("mean", "max", "first", "last")
 LONG_INPUTS = ("window", "truncate")
 _MARKERS = "▁Ġ "  # how SentencePiece and byte-level vocabularies write a space
-_BARE = {"return_attention_mask": False, "return_token_type_ids": False}  # encodings say all; lists of it would only burden Python's memory
+# encodings say all; lists of it would only burden Python's memory
+_BARE = {"return_attention_mask": False, "return_token_type_ids": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +48,11 @@ class Reading:
 
     Attributes
     ----------
-    unit: "sentence", "pair" (two sentences in one input), "word" or "token". ("type" and "embedding" are read as words.)
+    unit: "sentence", "pair" (two sentences in one input), "word" or "token". ("type" and
+        "embedding" are read as words.)
     pool: which pieces stand for an item: their "mean" or "max", the "first" or the "last".
-    special_tokens: whether special tokens ([CLS], </s>) count as pieces of a sentence or pair, and as tokens.
+    special_tokens: whether special tokens ([CLS], </s>) count as pieces of a sentence or pair, and
+        as tokens.
     long_input: "window", or "truncate" to the longest input.
     """
 
@@ -54,11 +62,20 @@ class Reading:
     long_input: str = "window"
 
     def __post_init__(self) -> None:
-        for name, value, known in (("unit", self.unit, UNITS), ("pool", self.pool, POOLS), ("long_input", self.long_input, LONG_INPUTS)):
+        for name, value, known in (
+            ("unit", self.unit, UNITS),
+            ("pool", self.pool, POOLS),
+            ("long_input", self.long_input, LONG_INPUTS),
+        ):
             if value not in known:
                 refuse(name, f"one of {', '.join(known)}", repr(value), "choose one of these")
         if self.special_tokens and self.unit not in ("sentence", "pair", "token"):
-            refuse("special_tokens", "False for words (no special token is part of one)", "True", "leave it out, or take another unit")
+            refuse(
+                "special_tokens",
+                "False for words (no special token is part of one)",
+                "True",
+                "leave it out, or take another unit",
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,11 +87,13 @@ class Located:
     ids: (p,) token ids of all sentences on end, special tokens among them.
     segments: (p,) segment of each token: 1 for the second sentence of a pair.
     inputs: for each input of the encoder the tokens in it, at least one, as places in ``ids``.
-    owner, column: (p,) the input from which a token's vector is taken and its place in that; -1 where it was cut off.
+    owner, column: (p,) the input from which a token's vector is taken and its place in that; -1
+        where it was cut off.
     entry_token, entry_item: (e,) which tokens make up which item, sorted by item.
     items: number of items.
     columns: the items' rows of the index.
-    pieces: (items,) number of tokens of each item; 0 where the encoder has none, or they were cut off.
+    pieces: (items,) number of tokens of each item; 0 where the encoder has none, or they were cut
+        off.
     cut: number of sentences that were truncated.
     """
 
@@ -93,7 +112,8 @@ class Located:
 
 @dataclasses.dataclass(frozen=True)
 class _Tokens:
-    """Tokens of some sentences on end: ids, segments, whether special, character spans, where each sentence begins, which were cut."""
+    """Tokens of some sentences on end: ids, segments, whether special, character spans, where each
+    sentence begins, which were cut."""
 
     ids: np.ndarray
     segments: np.ndarray
@@ -104,7 +124,9 @@ class _Tokens:
     cut: np.ndarray
 
 
-def locate(encoder: Encoder, corpus: Corpus, rows: range, reading: Reading, second: Corpus | None = None) -> Located:
+def locate(
+    encoder: Encoder, corpus: Corpus, rows: range, reading: Reading, second: Corpus | None = None
+) -> Located:
     """Tokenise some sentences of a text and say where their items are.
 
     Parameters
@@ -113,7 +135,8 @@ def locate(encoder: Encoder, corpus: Corpus, rows: range, reading: Reading, seco
     corpus: the text; its words, where it has them, else what stands between white space.
     rows: which sentences.
     reading: unit, pooling, special tokens, long input.
-    second: for pairs, the text of the second sentences; where one is empty, the first is an input by itself.
+    second: for pairs, the text of the second sentences; where one is empty, the first is an input
+        by itself.
 
     Raises
     ------
@@ -139,33 +162,66 @@ def locate(encoder: Encoder, corpus: Corpus, rows: range, reading: Reading, seco
         columns["truncated"] = truncated
         empty = np.flatnonzero(pieces == 0)
         if len(empty):
-            where, got = f"{corpus.name}:{rows.start + int(empty[0]) + 1}", repr(corpus.sentences[rows.start + int(empty[0])])
-            refuse(where, "a sentence with at least one token", got, "remove or replace the sentence")
+            where, got = (
+                f"{corpus.name}:{rows.start + int(empty[0]) + 1}",
+                repr(corpus.sentences[rows.start + int(empty[0])]),
+            )
+            refuse(
+                where, "a sentence with at least one token", got, "remove or replace the sentence"
+            )
     if reading.pool in ("first", "last"):
-        keep = np.flatnonzero(np.diff(item, prepend=-1) if reading.pool == "first" else np.diff(item, append=items))
+        keep = np.flatnonzero(
+            np.diff(item, prepend=-1) if reading.pool == "first" else np.diff(item, append=items)
+        )
         token, item = token[keep], item[keep]
-    return Located(tokens.ids, tokens.segments, inputs, owner, column, token, item, items, columns, pieces, int(truncated.sum()))
+    return Located(
+        tokens.ids,
+        tokens.segments,
+        inputs,
+        owner,
+        column,
+        token,
+        item,
+        items,
+        columns,
+        pieces,
+        int(truncated.sum()),
+    )
 
 
-def _tokenise(encoder: Encoder, corpus: Corpus, rows: range, second: Corpus | None, *, cut_pairs: bool) -> _Tokens:
+def _tokenise(
+    encoder: Encoder, corpus: Corpus, rows: range, second: Corpus | None, *, cut_pairs: bool
+) -> _Tokens:
     texts = list(corpus.sentences[rows.start : rows.stop])
     if second is None:
         encodings = tokenised(encoder.name, encoder.tokenizer, texts, **_BARE)
     else:
-        encodings = _encode_pairs(encoder, texts, list(second.sentences[rows.start : rows.stop]), cut_pairs)
-    ids, kinds = [encoding.ids for encoding in encodings], [encoding.type_ids for encoding in encodings] if second is not None else []
+        encodings = _encode_pairs(
+            encoder, texts, list(second.sentences[rows.start : rows.stop]), cut_pairs
+        )
+    ids, kinds = (
+        [encoding.ids for encoding in encodings],
+        [encoding.type_ids for encoding in encodings] if second is not None else [],
+    )
     counts = [len(one) for one in ids]
     if second is not None and not cut_pairs and max(counts) > encoder.max_length:
         place = int(np.argmax(counts))
-        got, remedy = f"{counts[place]} at {corpus.name}:{rows.start + place + 1}", 'shorten it, or set long_input="truncate"'
+        got, remedy = (
+            f"{counts[place]} at {corpus.name}:{rows.start + place + 1}",
+            'shorten it, or set long_input="truncate"',
+        )
         refuse("pair", f"at most {encoder.max_length} tokens", got, remedy)
     total, chain = sum(counts), itertools.chain.from_iterable
     numbers = np.fromiter(chain(ids), np.int64, total)
     encoder.check_ids(numbers)
-    offsets = np.fromiter(chain(chain(encoding.offsets for encoding in encodings)), np.int64, 2 * total).reshape(-1, 2)
+    offsets = np.fromiter(
+        chain(chain(encoding.offsets for encoding in encodings)), np.int64, 2 * total
+    ).reshape(-1, 2)
     return _Tokens(
         numbers,
-        np.fromiter(chain(kinds), np.int64, total) if second is not None else np.zeros(total, np.int64),
+        np.fromiter(chain(kinds), np.int64, total)
+        if second is not None
+        else np.zeros(total, np.int64),
         np.fromiter(chain(encoding.special_tokens_mask for encoding in encodings), bool, total),
         offsets[:, 0],
         offsets[:, 1],
@@ -182,14 +238,27 @@ def _encode_pairs(encoder: Encoder, firsts: list[str], seconds: list[str], cut: 
         mine = [i for i, sentence in enumerate(seconds) if (not sentence) == alone]
         if mine:
             sides = (firsts,) if alone else (firsts, seconds)
-            some = tokenised(encoder.name, encoder.tokenizer, *([side[i] for i in mine] for side in sides), **_BARE, **settings)
+            some = tokenised(
+                encoder.name,
+                encoder.tokenizer,
+                *([side[i] for i in mine] for side in sides),
+                **_BARE,
+                **settings,
+            )
             encodings |= dict(zip(mine, some, strict=True))
     return [encodings[i] for i in range(len(firsts))]
 
 
-def _windows(tokens: _Tokens, encoder: Encoder, long_input: str) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """The inputs of the encoder, from which of them each token's vector is taken, and where it stands there."""
-    owner, column, longest = np.full(len(tokens.ids), -1), np.full(len(tokens.ids), -1), encoder.max_length
+def _windows(
+    tokens: _Tokens, encoder: Encoder, long_input: str
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """The inputs of the encoder, from which of them each token's vector is taken, and where it
+    stands there."""
+    owner, column, longest = (
+        np.full(len(tokens.ids), -1),
+        np.full(len(tokens.ids), -1),
+        encoder.max_length,
+    )
     inputs: list[np.ndarray] = []
     for begin, end in zip(tokens.base[:-1].tolist(), tokens.base[1:].tolist(), strict=True):
         if begin == end:  # a blank line, of a tokeniser without special tokens
@@ -201,41 +270,79 @@ def _windows(tokens: _Tokens, encoder: Encoder, long_input: str) -> tuple[list[n
             continue
         plain = np.flatnonzero(~tokens.special[begin:end])
         front, back = np.arange(begin, begin + plain[0]), np.arange(begin + plain[-1] + 1, end)
-        body, room = np.arange(begin + plain[0], begin + plain[-1] + 1), longest - len(front) - len(back)
+        body, room = (
+            np.arange(begin + plain[0], begin + plain[-1] + 1),
+            longest - len(front) - len(back),
+        )
         if room < 2:
-            refuse("encoder", "room for two tokens beside the special ones", f"{longest} in all", "choose another encoder")
+            refuse(
+                "encoder",
+                "room for two tokens beside the special ones",
+                f"{longest} in all",
+                "choose another encoder",
+            )
         if long_input == "truncate":
             windows = whose = [body[:room]]
         else:
             windows, whose = _overlapping(body, room, causal=encoder.causal)
         for number, (window, mine) in enumerate(zip(windows, whose, strict=True)):
             taken = np.r_[front, window, back]
-            mine = np.r_[front if number == 0 else front[:0], mine, back if number == len(windows) - 1 else back[:0]]
+            mine = np.r_[
+                front if number == 0 else front[:0],
+                mine,
+                back if number == len(windows) - 1 else back[:0],
+            ]
             owner[mine] = len(inputs)
             column[mine] = np.searchsorted(taken, mine)
             inputs.append(taken)
     return inputs, owner, column
 
 
-def _overlapping(body: np.ndarray, room: int, *, causal: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Windows of ``room`` tokens, each half a window after the one before, the last one full; and the tokens each is asked for."""
+def _overlapping(
+    body: np.ndarray, room: int, *, causal: bool
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Windows of ``room`` tokens, each half a window after the one before, the last one full; and
+    the tokens each is asked for."""
     starts = [*range(0, len(body) - room, room - room // 2), len(body) - room]
     if causal:  # only the left edge cuts something off
         edges = [0, *(start + room for start in starts)]
     else:
-        edges = [0, *((before + room + after) // 2 for before, after in zip(starts[:-1], starts[1:], strict=True)), len(body)]
-    return [body[start : start + room] for start in starts], [body[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        edges = [
+            0,
+            *(
+                (before + room + after) // 2
+                for before, after in zip(starts[:-1], starts[1:], strict=True)
+            ),
+            len(body),
+        ]
+    return [body[start : start + room] for start in starts], [
+        body[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)
+    ]
 
 
 def _sentences(
-    encoder: Encoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray, reading: Reading
+    encoder: Encoder,
+    corpus: Corpus,
+    rows: range,
+    tokens: _Tokens,
+    rows_of: np.ndarray,
+    reading: Reading,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     kept = np.arange(len(tokens.ids)) if reading.special_tokens else np.flatnonzero(~tokens.special)
-    return kept, rows_of[kept], {"id": corpus.ids[rows.start : rows.stop], "language": [corpus.language] * len(rows)}
+    return (
+        kept,
+        rows_of[kept],
+        {"id": corpus.ids[rows.start : rows.stop], "language": [corpus.language] * len(rows)},
+    )
 
 
 def _tokens(
-    encoder: Encoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray, reading: Reading
+    encoder: Encoder,
+    corpus: Corpus,
+    rows: range,
+    tokens: _Tokens,
+    rows_of: np.ndarray,
+    reading: Reading,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     kept = np.arange(len(tokens.ids)) if reading.special_tokens else np.flatnonzero(~tokens.special)
     row = rows_of[kept]
@@ -260,11 +367,16 @@ def _words(
     encoder: Encoder, corpus: Corpus, rows: range, tokens: _Tokens, rows_of: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     sentences = corpus.sentences[rows.start : rows.stop]
-    spans = list(corpus.words[rows.start : rows.stop]) if corpus.words is not None else [whitespace_spans(text) for text in sentences]
+    spans = (
+        list(corpus.words[rows.start : rows.stop])
+        if corpus.words is not None
+        else [whitespace_spans(text) for text in sentences]
+    )
     counts = np.array([len(some) for some in spans], np.int64)
     row = np.repeat(np.arange(len(rows)), counts)
     span = np.array([pair for some in spans for pair in some], np.int64).reshape(-1, 2)
-    begin = np.r_[0, np.cumsum([len(text) + 1 for text in sentences])]  # each sentence's first character on one long line
+    # each sentence's first character on one long line
+    begin = np.r_[0, np.cumsum([len(text) + 1 for text in sentences])]
     token, item = _overlaps(tokens, rows_of, span + begin[row][:, None], begin)
     token, item = _without_markers(encoder, tokens, token, item)
     ids = corpus.ids[rows.start : rows.stop]
@@ -274,7 +386,10 @@ def _words(
         "language": [corpus.language] * len(span),
         "text": row + rows.start,
         "position": position,
-        "word": [sentences[i][start:end] for i, (start, end) in zip(row.tolist(), span.tolist(), strict=True)],
+        "word": [
+            sentences[i][start:end]
+            for i, (start, end) in zip(row.tolist(), span.tolist(), strict=True)
+        ],
         "start": span[:, 0],
         "end": span[:, 1],
     }
@@ -283,12 +398,22 @@ def _words(
     return token, item, columns
 
 
-def _overlaps(tokens: _Tokens, rows_of: np.ndarray, spans: np.ndarray, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (token, word) that share a character, sorted by word. ``spans`` and ``begin`` count along one line of all sentences."""
+def _overlaps(
+    tokens: _Tokens, rows_of: np.ndarray, spans: np.ndarray, begin: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (token, word) that share a character, sorted by word. ``spans`` and ``begin`` count
+    along one line of all sentences."""
     plain = np.flatnonzero(~tokens.special & (tokens.ends > tokens.starts))
-    starts, ends = tokens.starts[plain] + begin[rows_of[plain]], tokens.ends[plain] + begin[rows_of[plain]]
-    furthest = np.maximum.accumulate(spans[:, 1]) if len(spans) else spans[:, 1]  # words of a multiword token may repeat its span
-    first, behind = np.searchsorted(furthest, starts, "right"), np.searchsorted(spans[:, 0], ends, "left")
+    starts, ends = (
+        tokens.starts[plain] + begin[rows_of[plain]],
+        tokens.ends[plain] + begin[rows_of[plain]],
+    )
+    # words of a multiword token may repeat its span
+    furthest = np.maximum.accumulate(spans[:, 1]) if len(spans) else spans[:, 1]
+    first, behind = (
+        np.searchsorted(furthest, starts, "right"),
+        np.searchsorted(spans[:, 0], ends, "left"),
+    )
     many = np.maximum(behind - first, 0)
     token = np.repeat(plain, many)
     item = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
@@ -299,8 +424,11 @@ def _overlaps(tokens: _Tokens, rows_of: np.ndarray, spans: np.ndarray, begin: np
     return token[order], item[order]
 
 
-def _without_markers(encoder: Encoder, tokens: _Tokens, token: np.ndarray, item: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Leave out pieces that are only the marker of a space, but for words that have nothing else."""
+def _without_markers(
+    encoder: Encoder, tokens: _Tokens, token: np.ndarray, item: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out pieces that are only the marker of a space, but for words that have nothing
+    else."""
     lone = np.isin(tokens.ids[token], space_markers(encoder))
     if not lone.any():
         return token, item
@@ -313,6 +441,8 @@ def space_markers(encoder: Encoder) -> np.ndarray:
     """Ids of the tokens that are nothing but the marker of a space."""
     if "space_markers" not in vars(encoder):  # the whole vocabulary is looked through once
         vocabulary = encoder.tokenizer.get_vocab()
-        found = sorted(number for token, number in vocabulary.items() if token and not token.strip(_MARKERS))
+        found = sorted(
+            number for token, number in vocabulary.items() if token and not token.strip(_MARKERS)
+        )
         vars(encoder)["space_markers"] = np.array(found, np.int64)
     return np.asarray(vars(encoder)["space_markers"])

@@ -1,11 +1,14 @@
-"""One training on several processes: who I am, how the model is spread, and tensors made whole again.
+"""One training on several processes: who I am, how the model is spread, and tensors made whole
+again.
 
-``torchrun`` starts the processes and torch.distributed does the work. Every process makes the whole batch of a step and computes its
-share of the rows; gradients are averaged over processes and the loss is scaled so that the update is that of one process with the
-same batch. Files are written by the first process.
+``torchrun`` starts the processes and torch.distributed does the work. Every process makes the whole
+batch of a step and computes its share of the rows; gradients are averaged over processes and the
+loss is scaled so that the update is that of one process with the same batch. Files are written by
+the first process.
 
-DistributedDataParallel keeps a whole model on each device. Fully sharded data parallel (FSDP2) divides weights and optimiser state
-over the devices, for models that do not fit; it needs every process to use the same parts in a step.
+DistributedDataParallel keeps a whole model on each device. Fully sharded data parallel (FSDP2)
+divides weights and optimiser state over the devices, for models that do not fit; it needs every
+process to use the same parts in a step.
 """
 
 import contextlib
@@ -29,8 +32,11 @@ from crosslens.progress import be_quiet, is_quiet
 
 __all__ = ["World", "gathered", "join_world", "like", "spread", "whole"]
 
-_PATIENCE = datetime.timedelta(days=7)  # the first process may learn vocabularies and tokenise for long while the others wait
-_AFTER_YOU = 0.5  # seconds in which the first process says what is wrong: torchrun ends it when it sees that another has failed
+# the first process may learn vocabularies and tokenise for long while the others wait
+_PATIENCE = datetime.timedelta(days=7)
+# seconds in which the first process says what is wrong: torchrun ends it when it sees that another
+# has failed
+_AFTER_YOU = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +48,8 @@ class World:
     rank, size: number of this process, and of all.
     device: where the model is.
     parallel: "ddp" or "fsdp"; without meaning for one process.
-    talk: the group in which processes wait for each other and exchange errors; it is patient, since one may prepare files for hours.
+    talk: the group in which processes wait for each other and exchange errors; it is patient, since
+        one may prepare files for hours.
     """
 
     rank: int
@@ -58,9 +65,11 @@ class World:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Do something that may fail; what one process raises in here, all raise when they leave, so that none waits for one that is gone.
+        """Do something that may fail; what one process raises in here, all raise when they leave,
+        so that none waits for one that is gone.
 
-        All processes must enter, and nothing in here may wait for the others. Leaving waits for all.
+        All processes must enter, and nothing in here may wait for the others. Leaving waits for
+        all.
         """
         if self.size == 1:
             yield
@@ -104,7 +113,8 @@ def _in_words(error: Exception | None) -> CrosslensError | None:
 
 @contextlib.contextmanager
 def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
-    """Join the processes that torchrun started (or a group of torch.distributed that the caller has joined already), or stand alone.
+    """Join the processes that torchrun started (or a group of torch.distributed that the caller has
+    joined already), or stand alone.
 
     All processes but the first are quiet in here.
 
@@ -121,7 +131,9 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
     if device not in ("auto", "cpu", "cuda"):
         refuse("device", "auto, cpu or cuda", repr(device), "choose one of these")
     if device == "cuda" and not torch.cuda.is_available():
-        refuse("device", "a GPU that torch can use", "none", "choose cpu, or see `crosslens doctor`")
+        refuse(
+            "device", "a GPU that torch can use", "none", "choose cpu, or see `crosslens doctor`"
+        )
     kind = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     joined = dist.is_initialized()
     size = dist.get_world_size() if joined else int(os.environ.get("WORLD_SIZE", "1"))
@@ -148,16 +160,23 @@ def _my_gpu() -> int:
     """Which of the machine's GPUs is this process's."""
     here, there = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
     if here > there:
-        refuse("--nproc-per-node", f"at most one process for each GPU ({there})", str(here), "start fewer processes, or use device=cpu")
+        refuse(
+            "--nproc-per-node",
+            f"at most one process for each GPU ({there})",
+            str(here),
+            "start fewer processes, or use device=cpu",
+        )
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def spread(model: nn.Module, world: World) -> nn.Module:
-    """The model as its processes call it. What is divided is called by all of them in every step."""
+    """The model as its processes call it. What is divided is called by all of them in every
+    step."""
     if world.size == 1:
         return model
     if world.parallel == "ddp":
-        # Where languages own parts, some of them are in no batch of a process: these gradients must be looked for.
+        # Where languages own parts, some of them are in no batch of a process: these gradients must
+        # be looked for.
         owned = any(module.owned for module in model.modules() if isinstance(module, Bank))
         return DistributedDataParallel(model, find_unused_parameters=owned)
     for layer in [module for module in model.modules() if isinstance(module, Layer)]:
@@ -168,7 +187,8 @@ def spread(model: nn.Module, world: World) -> nn.Module:
 
 @contextlib.contextmanager
 def gathered(model: nn.Module) -> Iterator[None]:
-    """Hold a divided model's embeddings and head whole, for parts of it that are called by themselves; layers see to themselves."""
+    """Hold a divided model's embeddings and head whole, for parts of it that are called by
+    themselves; layers see to themselves."""
     if not isinstance(model, FSDPModule):
         yield
         return
@@ -188,5 +208,7 @@ def like(tensor: Tensor, example: Tensor) -> Tensor:
     """A whole tensor, on the device of another and divided as that is."""
     if isinstance(example, DTensor) and tensor.shape == example.shape:
         # No source: every process has read the whole, and takes its share.
-        return distribute_tensor(tensor.to(example.device), example.device_mesh, example.placements, src_data_rank=None)
+        return distribute_tensor(
+            tensor.to(example.device), example.device_mesh, example.placements, src_data_rank=None
+        )
     return tensor.to(example.device) if tensor.ndim else tensor

@@ -1,4 +1,5 @@
-"""Batches on several threads of a CPU: two small matrix products side by side are faster than one that is cut in two."""
+"""Batches on several threads of a CPU: two small matrix products side by side are faster than one
+that is cut in two."""
 
 import collections
 import concurrent.futures
@@ -12,12 +13,15 @@ from torch import nn
 
 __all__ = ["in_order", "same_weights"]
 
-_MOST_WORKERS = 8  # beyond, Python's own share of a forward pass, which one thread at a time can do, would hold them up
+# beyond, Python's own share of a forward pass, which one thread at a time can do, would hold them
+# up
+_MOST_WORKERS = 8
 
 
 @runtime_checkable
 class Model(Protocol):
-    """What a thread computes with: on a device, and able to make another of itself for another thread."""
+    """What a thread computes with: on a device, and able to make another of itself for another
+    thread."""
 
     @property
     def device(self) -> torch.device: ...
@@ -30,21 +34,29 @@ Result = TypeVar("Result")
 N = TypeVar("N", bound=nn.Module)
 
 
-def in_order(work: Callable[[M, Task], Result], model: M, tasks: Iterable[Task]) -> Generator[tuple[Task, Result], None, None]:
+def in_order(
+    work: Callable[[M, Task], Result], model: M, tasks: Iterable[Task]
+) -> Generator[tuple[Task, Result], None, None]:
     """Tasks with their results, in the order in which they come.
 
-    On a CPU torch's threads are shared among workers, each with a task and a twin of the model; elsewhere, and with a single thread,
-    each task is done when it is asked for. Close the generator where it may not be exhausted: that puts the number of threads back.
+    On a CPU torch's threads are shared among workers, each with a task and a twin of the model;
+    elsewhere, and with a single thread, each task is done when it is asked for. Close the generator
+    where it may not be exhausted: that puts the number of threads back.
 
     Parameters
     ----------
-    work: (model, task) -> result; called in a worker's thread, so under ``torch.inference_mode()`` only if it sets that itself.
+    work: (model, task) -> result; called in a worker's thread, so under ``torch.inference_mode()``
+        only if it sets that itself.
     model: has a ``device`` and makes twins, models on the same weights.
-    tasks: taken up one after another in the caller's thread, at most two for each worker before their results are asked for.
+    tasks: taken up one after another in the caller's thread, at most two for each worker before
+        their results are asked for.
     """
     threads = torch.get_num_threads() if model.device.type == "cpu" else 1
     most = min(threads, _MOST_WORKERS)
-    workers = max(range((most + 1) // 2, most + 1), key=lambda number: (threads // number * number, number))  # that leave few idle
+    # that leave few idle
+    workers = max(
+        range((most + 1) // 2, most + 1), key=lambda number: (threads // number * number, number)
+    )
     if workers == 1:
         for task in tasks:
             yield task, work(model, task)
@@ -78,6 +90,7 @@ def in_order(work: Callable[[M, Task], Result], model: M, tasks: Iterable[Task])
 
 
 def same_weights(module: N) -> N:
-    """The module once more on the same weights: another thread may run it, and hooks set on one do not touch the other."""
+    """The module once more on the same weights: another thread may run it, and hooks set on one do
+    not touch the other."""
     weights = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
     return copy.deepcopy(module, weights)

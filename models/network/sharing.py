@@ -3,13 +3,14 @@
 A plan is a short text:
 
     ""  or  "sep=none"     everything is shared
-    "sep=emb"              each language has its own embeddings (tokens, positions, segments) and output softmax
+    "sep=emb"              each language has its own embeddings (tokens, positions, segments) and
+                           output softmax
     "sep=1-3"              each has its own layers 1 to 3
     "sep=emb,1-6"          both
     "sep=all"              nothing is shared: one monolingual model per language
 
-Parts are named as in :data:`PARTS`; layers are numbered from 1. :data:`SYSTEMS` holds the systems of Conneau et al. 2020, Table 1:
-a plan with the vocabulary that goes with it.
+Parts are named as in :data:`PARTS`; layers are numbered from 1. :data:`SYSTEMS` holds the systems
+of Conneau et al. 2020, Table 1: a plan with the vocabulary that goes with it.
 """
 
 import dataclasses
@@ -20,7 +21,8 @@ from crosslens.errors import refuse
 
 __all__ = ["PARTS", "SYSTEMS", "SharingPlan", "System", "resolve_system"]
 
-PARTS = ("token", "position", "segment", "norm", "transform", "softmax", "bias")  # and the layers, "1", "2", ...
+# and the layers, "1", "2", ...
+PARTS = ("token", "position", "segment", "norm", "transform", "softmax", "bias")
 _EMBEDDINGS = ("token", "position", "segment", "softmax", "bias")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -53,7 +55,8 @@ class SharingPlan:
 
         Raises
         ------
-        InputError: an unknown part, a layer that does not exist, or tied parts that are pulled apart.
+        InputError: an unknown part, a layer that does not exist, or tied parts that are pulled
+            apart.
         """
         plan = SYSTEMS[text].plan if text in SYSTEMS else text
         body = plan.removeprefix("sep=")
@@ -66,7 +69,10 @@ class SharingPlan:
         if tied and ("token" in separate) != ("softmax" in separate):
             if "softmax" in separate:
                 refuse(
-                    "sharing", "a softmax that goes with the token embeddings (they are tied)", text, "add token, or set encoder.tied=false"
+                    "sharing",
+                    "a softmax that goes with the token embeddings (they are tied)",
+                    text,
+                    "add token, or set encoder.tied=false",
                 )
             separate |= {"softmax", "bias"}
         return cls(frozenset(separate), layers)
@@ -100,10 +106,20 @@ def _named(name: str, layers: int) -> Iterable[str]:
         return (name,)
     match = _RANGE.fullmatch(name)
     if not match:
-        refuse("sharing", f"emb, all, none, {', '.join(PARTS)}, a layer or a range of layers", repr(name), "check the spelling")
+        refuse(
+            "sharing",
+            f"emb, all, none, {', '.join(PARTS)}, a layer or a range of layers",
+            repr(name),
+            "check the spelling",
+        )
     first, last = int(match[1]), int(match[2] or match[1])
     if not 1 <= first <= last <= layers:
-        refuse("sharing", f"layers from 1 to {layers}", name, "name layers that exist, the lower one first")
+        refuse(
+            "sharing",
+            f"layers from 1 to {layers}",
+            name,
+            "name layers that exist, the lower one first",
+        )
     return tuple(map(str, range(first, last + 1)))
 
 
@@ -148,7 +164,8 @@ SYSTEMS: Mapping[str, System] = {
 
 
 def resolve_system(sharing: str, vocabulary: str, scope: str) -> tuple[str, str, str]:
-    """Plan, vocabulary mode and masking scope that a recipe's ``sharing`` stands for; a named system brings its own.
+    """Plan, vocabulary mode and masking scope that a recipe's ``sharing`` stands for; a named
+    system brings its own.
 
     >>> resolve_system("no-anchors", "joint", "all")
     ('', 'disjoint', 'all')

@@ -28,7 +28,8 @@ def save_tensors(tensors: Mapping[str, Tensor], path: str | Path) -> None:
     """
     try:
         save_file(dict(tensors), path)
-    except SafetensorError as error:  # of another library, which would be shown as a fault of this one
+    # of another library, which would be shown as a fault of this one
+    except SafetensorError as error:
         remedy = "free some space and go on with the same run; what is finished is kept"
         refuse(str(path), "a file that can be written", f"an error ({error})", remedy, OutputError)
 
@@ -40,16 +41,28 @@ def stored(state: Tensor, dtype: str, name: str) -> np.ndarray:
     ------
     InputError: a number is too large for the type.
     """
-    if dtype != "float32" and not all(math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(state)):
+    if dtype != "float32" and not all(
+        math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(state)
+    ):
         finite = state[torch.isfinite(state)]  # rows of NaN and the like are stored as they are
         if not all(math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(finite)):
-            refuse("dtype", f"numbers that {dtype} holds", f"{float(finite.abs().max()):g} in {name}", "choose bfloat16 or float32")
+            refuse(
+                "dtype",
+                f"numbers that {dtype} holds",
+                f"{float(finite.abs().max()):g} in {name}",
+                "choose bfloat16 or float32",
+            )
     narrow = state.to(DTYPES[dtype])
-    return narrow.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if dtype == "bfloat16" else narrow.numpy()
+    return (
+        narrow.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        if dtype == "bfloat16"
+        else narrow.numpy()
+    )
 
 
 def extremes(state: Tensor) -> tuple[float, float]:
-    """The least and the greatest number, NaN where there is one: one quick pass, where isfinite takes as long as 2 % of an encoder.
+    """The least and the greatest number, NaN where there is one: one quick pass, where isfinite
+    takes as long as 2 % of an encoder.
 
     >>> extremes(torch.tensor([[1.0, -2.0], [3.0, 0.0]]))
     (-2.0, 3.0)

@@ -1,6 +1,8 @@
-"""A model of ours as an encoder: each text is read with its own language's modules and tokeniser, with no folder between.
+"""A model of ours as an encoder: each text is read with its own language's modules and tokeniser,
+with no folder between.
 
-The states are those of the transformers folder that :func:`crosslens.models.saved.native.export_view` writes for the language.
+The states are those of the transformers folder that
+:func:`crosslens.models.saved.native.export_view` writes for the language.
 """
 
 import copy
@@ -22,13 +24,15 @@ __all__ = ["NativeEncoder"]
 
 
 class NativeEncoder:
-    """An :class:`crosslens.models.extraction.encoder.Encoder` on a :class:`crosslens.models.network.encoder.MaskedLM`.
+    """An :class:`crosslens.models.extraction.encoder.Encoder` on a
+    :class:`crosslens.models.network.encoder.MaskedLM`.
 
     Attributes
     ----------
     model: the model, in evaluation mode.
     tokenizer: the language's own; None until it is told the language.
-    language: whose modules and tokeniser are used; None until it is told, and where all languages share everything.
+    language: whose modules and tokeniser are used; None until it is told, and where all languages
+        share everything.
     languages: those of the model; None where they share everything.
     random_seed: of a copy with random weights; otherwise None.
 
@@ -49,26 +53,56 @@ class NativeEncoder:
         random_seed: int | None = None,
     ) -> None:
         self.name, self.fingerprint, self.random_seed = name, fingerprint, random_seed
-        self.model, self.precision, self.device = model.to(device).eval(), precision, torch.device(device)
-        self.layers, self.d, self.max_length = model.config.layers + 1, model.config.hidden_size, model.config.max_positions
+        self.model, self.precision, self.device = (
+            model.to(device).eval(),
+            precision,
+            torch.device(device),
+        )
+        self.layers, self.d, self.max_length = (
+            model.config.layers + 1,
+            model.config.hidden_size,
+            model.config.max_positions,
+        )
         self.pad_id = SPECIAL_TOKENS.index("[PAD]")  # whatever the language
         self.separate = bool(model.plan.separate) or vocabularies.mode != "joint"
-        self.languages = model.languages if self.separate or model.config.language_embeddings else None
+        self.languages = (
+            model.languages if self.separate or model.config.language_embeddings else None
+        )
         self.language: str | None = None
         self._asked_for = False
         for one in model.languages:
-            there = int(vocabularies.tables[one].max(initial=0)) + 1 if one in vocabularies.languages else 0
+            there = (
+                int(vocabularies.tables[one].max(initial=0)) + 1
+                if one in vocabularies.languages
+                else 0
+            )
             if not 0 < there <= model.sizes[one]:
                 got = f"one of {there}" if there else "none"
-                refuse(f"encoder {name}", f"a vocabulary of {one} of at most {model.sizes[one]} pieces", got, "restore the folder")
-        self._tokenizers = {one: with_special_tokens(vocabularies.tokenizers[one]) for one in model.languages}
+                refuse(
+                    f"encoder {name}",
+                    f"a vocabulary of {one} of at most {model.sizes[one]} pieces",
+                    got,
+                    "restore the folder",
+                )
+        self._tokenizers = {
+            one: with_special_tokens(vocabularies.tokenizers[one]) for one in model.languages
+        }
         self.tokenizer: Any = None if self.languages else self._tokenizers[model.languages[0]]
-        self._tables = {one: torch.from_numpy(vocabularies.tables[one]).to(self.device) for one in model.languages}
+        self._tables = {
+            one: torch.from_numpy(vocabularies.tables[one]).to(self.device)
+            for one in model.languages
+        }
 
     def __repr__(self) -> str:
-        told = [self.name] + ([] if self.random_seed is None else [f"random weights of seed {self.random_seed}"])
+        told = [self.name] + (
+            [] if self.random_seed is None else [f"random weights of seed {self.random_seed}"]
+        )
         told += [f"layers 0–{self.layers - 1} × {self.d}", f"up to {self.max_length} tokens"]
-        told += [] if self.languages is None else [f"modules of {self.language or ', '.join(self.languages)}"]
+        told += (
+            []
+            if self.languages is None
+            else [f"modules of {self.language or ', '.join(self.languages)}"]
+        )
         return f"Encoder({', '.join(told)})"
 
     def whose(self) -> str:
@@ -81,13 +115,25 @@ class NativeEncoder:
         if self.language is not None or self.languages is None:
             return self.language or self.model.languages[0]
         remedy = "name one of them (--language, language=)"
-        refuse(f"encoder {self.name}", f"the language of its input, one of {', '.join(self.languages)}", "none", remedy)
+        refuse(
+            f"encoder {self.name}",
+            f"the language of its input, one of {', '.join(self.languages)}",
+            "none",
+            remedy,
+        )
 
     def states(
-        self, ids: Tensor, mask: Tensor | None, outputs: Sequence[str] = ("hidden",), *, segments: Tensor | None = None
+        self,
+        ids: Tensor,
+        mask: Tensor | None,
+        outputs: Sequence[str] = ("hidden",),
+        *,
+        segments: Tensor | None = None,
     ) -> dict[str, list[Tensor]]:
         """As :meth:`crosslens.models.saved.loading.PretrainedEncoder.states`."""
-        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
+        autocast = torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"
+        )
         with captured(self.model.encoder, outputs, self.layers) as collected, autocast:
             hidden = self._run(ids, mask, segments)
         found: dict[str, list[Tensor]] = {**collected, "hidden": hidden}
@@ -102,12 +148,19 @@ class NativeEncoder:
         numbers = self._tables[self.whose()][ids.to(self.device)]
         positions = torch.arange(ids.shape[1], device=self.device).expand_as(numbers)
         lengths = None if mask is None else mask.to(self.device).sum(1)
-        kinds = segments.to(self.device) if segments is not None and network.config.segments > 1 else None
-        states: list[Tensor] = network(numbers, positions, lengths, (Group(self.whose(), len(ids), 0),), kinds)
+        kinds = (
+            segments.to(self.device)
+            if segments is not None and network.config.segments > 1
+            else None
+        )
+        states: list[Tensor] = network(
+            numbers, positions, lengths, (Group(self.whose(), len(ids), 0),), kinds
+        )
         return states
 
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
-        """As :meth:`crosslens.models.saved.loading.PretrainedEncoder.output_names`; there is no "residual"."""
+        """As :meth:`crosslens.models.saved.loading.PretrainedEncoder.output_names`; there is no
+        "residual"."""
         if "residual" in outputs:
             check_final_norm(f"encoder {self.name}", None)
         return output_names(outputs, self.layers)
@@ -126,10 +179,16 @@ class NativeEncoder:
         """
         there = len(self._tables[self.whose()])
         if len(ids) and ids.max() >= there:
-            refuse(f"encoder {self.name}", f"token ids below {there}", str(ids.max()), "give the model its own tokenisers")
+            refuse(
+                f"encoder {self.name}",
+                f"token ids below {there}",
+                str(ids.max()),
+                "give the model its own tokenisers",
+            )
 
     def for_text(self, language: str, second: str | None = None) -> "NativeEncoder":
-        """The encoder with a language's modules; itself where there are none, or one was asked for by name.
+        """The encoder with a language's modules; itself where there are none, or one was asked for
+        by name.
 
         Raises
         ------
@@ -139,7 +198,12 @@ class NativeEncoder:
             return self
         if second not in (None, language):
             remedy = "name one of them (--language, language=)"
-            refuse("second", f"text of {language}, whose modules read the pair", f"text of {second}", remedy)
+            refuse(
+                "second",
+                f"text of {language}, whose modules read the pair",
+                f"text of {second}",
+                remedy,
+            )
         return self if language == self.language else self._telling(language)
 
     def in_language(self, language: str) -> "NativeEncoder":
@@ -150,7 +214,12 @@ class NativeEncoder:
         InputError: it does not have the language, or takes none.
         """
         if self.languages is None:
-            refuse("language", f"none, since all languages share encoder {self.name}", quote(language), "leave it out")
+            refuse(
+                "language",
+                f"none, since all languages share encoder {self.name}",
+                quote(language),
+                "leave it out",
+            )
         other = self._telling(language)
         other._asked_for = True
         return other
@@ -158,7 +227,12 @@ class NativeEncoder:
     def _telling(self, language: str) -> "NativeEncoder":
         if language not in (self.languages or ()):
             remedy = "call the text by one of them, or name one (--language, language=)"
-            refuse("language", f"one that encoder {self.name} has ({', '.join(self.languages or ())})", quote(language), remedy)
+            refuse(
+                "language",
+                f"one that encoder {self.name} has ({', '.join(self.languages or ())})",
+                quote(language),
+                remedy,
+            )
         other = copy.copy(self)
         other.language, other.tokenizer = language, self._tokenizers[language]
         vars(other).pop("space_markers", None)  # of another language's tokeniser
@@ -168,7 +242,10 @@ class NativeEncoder:
         """Whose modules and tokeniser are used, and which language is embedded."""
         if self.languages is None or self.language is None:
             return {}
-        used = {"language_embedding": self.model.config.language_embeddings, "language_modules": self.separate}
+        used = {
+            "language_embedding": self.model.config.language_embeddings,
+            "language_modules": self.separate,
+        }
         return {name: self.language for name, so in used.items() if so}
 
     def twin(self) -> "NativeEncoder":

@@ -1,11 +1,13 @@
 """XLM's own tokeniser, with the characters that each piece stands for.
 
-transformers has it in Python only: Moses' rules for the language of the text (by sacremoses; Chinese, Thai and Japanese have
-segmenters of their own), lowercase letters without accents, then BPE (Conneau & Lample 2019, § 5.1). It gives pieces, and not where
-they stand in the text. They are its pieces to the last one here, too, and are found in the text afterwards: both are folded (case,
+transformers has it in Python only: Moses' rules for the language of the text (by sacremoses;
+Chinese, Thai and Japanese have segmenters of their own), lowercase letters without accents, then
+BPE (Conneau & Lample 2019, § 5.1). It gives pieces, and not where they stand in the text. They are
+its pieces to the last one here, too, and are found in the text afterwards: both are folded (case,
 width, accents, quotation marks), and what then still differs lies between stretches that agree.
 
-``tokenize`` of transformers 5 takes a language and does not hand it on: every text is split by English rules. Here it is split by its own.
+``tokenize`` of transformers 5 takes a language and does not hand it on: every text is split by
+English rules. Here it is split by its own.
 """
 
 import copy
@@ -26,12 +28,22 @@ __all__ = ["XlmTokeniser", "check_segmenter", "with_offsets"]
 _END = "</w>"  # of a word's last piece
 _MOST_WORDS = 1 << 18  # whose pieces the tokeniser remembers; it would remember all
 _QUOTES = dict.fromkeys("„“”«»《》「」", '"') | dict.fromkeys("‘’‚`´", "'")
-_SIGNS = _QUOTES | dict.fromkeys("–—━", "-") | {"、": ",", "。": ".", "〈": "<", "〉": ">", "【": "[", "】": "]", "∶": ":"}
+_SIGNS = (
+    _QUOTES
+    | dict.fromkeys("–—━", "-")
+    | {"、": ",", "。": ".", "〈": "<", "〉": ">", "【": "[", "】": "]", "∶": ":"}
+)
 _NEAR, _SURE = 12, 4  # keys that may differ on end; keys that must agree behind them
 _SEGMENTERS = {
     "zh": ("rjieba", "pip install 'crosslens[segment]'"),
     "th": ("pythainlp", "pip install 'crosslens[segment]'"),
-    "ja": ("Mykytea", "build KyTea (https://github.com/neubig/kytea) with --prefix=$HOME/local, and pip install kytea"),
+    "ja": (
+        "Mykytea",
+        (
+            "build KyTea (https://github.com/neubig/kytea) with --prefix=$HOME/local, and pip "
+            "install kytea"
+        ),
+    ),
 }
 _KYTEA = "local/share/kytea/model.bin"  # below the home folder: where transformers has it read from
 
@@ -62,12 +74,14 @@ class _Pieces:
 
 
 class XlmTokeniser:
-    """transformers' ``XLMTokenizer`` for texts of one language, called as a fast tokeniser is; what else it has is asked of it.
+    """transformers' ``XLMTokenizer`` for texts of one language, called as a fast tokeniser is; what
+    else it has is asked of it.
 
     Parameters
     ----------
     slow: the tokeniser.
-    languages: of the text, and of the second text of a pair, as XLM has them ("en"); they choose the rules.
+    languages: of the text, and of the second text of a pair, as XLM has them ("en"); they choose
+        the rules.
     """
 
     def __init__(self, slow: Any, languages: tuple[str, str] = ("en", "en")) -> None:
@@ -93,13 +107,20 @@ class XlmTokeniser:
         max_length: int | None = None,
         **_: Any,
     ) -> Any:
-        """Texts, or pairs of them, as a ``BatchEncoding``; those too long are cut at the end of the longer one with ``truncation``."""
+        """Texts, or pairs of them, as a ``BatchEncoding``; those too long are cut at the end of the
+        longer one with ``truncation``."""
         from transformers import BatchEncoding
 
         most = max_length if truncation else None
         pairs = zip(texts, [None] * len(texts) if seconds is None else seconds, strict=True)
-        found: list[Any] = [self._encode(text, second, add_special_tokens, most) for text, second in pairs]
-        return BatchEncoding({"input_ids": [one.ids for one in found]}, found, n_sequences=1 if seconds is None else 2)
+        found: list[Any] = [
+            self._encode(text, second, add_special_tokens, most) for text, second in pairs
+        ]
+        return BatchEncoding(
+            {"input_ids": [one.ids for one in found]},
+            found,
+            n_sequences=1 if seconds is None else 2,
+        )
 
     def in_languages(self, first: str, second: str) -> "XlmTokeniser":
         """The same for texts of other languages."""
@@ -107,13 +128,18 @@ class XlmTokeniser:
 
     def packages(self) -> dict[str, str]:
         """The versions of the packages that split text."""
-        named = ["sacremoses", *(_SEGMENTERS[one][0] for one in dict.fromkeys(self.languages) if one in _SEGMENTERS)]
+        named = [
+            "sacremoses",
+            *(_SEGMENTERS[one][0] for one in dict.fromkeys(self.languages) if one in _SEGMENTERS),
+        ]
         return {name: _version("kytea" if name == "Mykytea" else name) for name in named}
 
     def _encode(self, text: str, second: str | None, special: bool, most: int | None) -> _Encoding:
         sides = [self._split(text, 0)] + ([] if second is None else [self._split(second, 1)])
         given = [side.ids for side in sides]
-        mask: list[int] = self.slow.get_special_tokens_mask(*given) if special else [0] * sum(map(len, given))
+        mask: list[int] = (
+            self.slow.get_special_tokens_mask(*given) if special else [0] * sum(map(len, given))
+        )
         over = max(0, len(mask) - (most or len(mask)))
         for _ in range(over):  # as transformers cuts the longest first
             sides[0 if len(sides) == 1 or len(sides[0].ids) > len(sides[1].ids) else 1].drop_last()
@@ -142,7 +168,9 @@ class XlmTokeniser:
         ids: list[int | None] = slow.convert_tokens_to_ids(pieces)
         known = [one for one in ids if one is not None]
         if len(known) < len(ids):
-            raise ValueError(f"no id for {slow.unk_token!r}, which stands for what it does not know")
+            raise ValueError(
+                f"no id for {slow.unk_token!r}, which stands for what it does not know"
+            )
         words: list[int | None] = []
         number, inside = -1, False
         for piece in pieces:
@@ -150,7 +178,9 @@ class XlmTokeniser:
                 number += 1
             words.append(number)
             inside = not piece.endswith(_END) and piece not in self._added
-        return _Pieces(known, _spans(text, pieces, marks=not slow.do_lowercase_and_remove_accent), words)
+        return _Pieces(
+            known, _spans(text, pieces, marks=not slow.do_lowercase_and_remove_accent), words
+        )
 
 
 def with_offsets(name: str, tokenizer: Any) -> Any:
@@ -169,9 +199,19 @@ def with_offsets(name: str, tokenizer: Any) -> Any:
     from transformers import XLMTokenizer
 
     if type(tokenizer) is not XLMTokenizer:
-        refuse(f"encoder {name}", "a fast tokeniser, or XLM's", type(tokenizer).__name__, "save it with tokenizer.json")
+        refuse(
+            f"encoder {name}",
+            "a fast tokeniser, or XLM's",
+            type(tokenizer).__name__,
+            "save it with tokenizer.json",
+        )
     if not all(type(number) is int and number >= 0 for number in tokenizer.encoder.values()):
-        refuse(f"encoder {name}", "pieces and their numbers (vocab.json)", "something else", "restore the folder")
+        refuse(
+            f"encoder {name}",
+            "pieces and their numbers (vocab.json)",
+            "something else",
+            "restore the folder",
+        )
     return XlmTokeniser(tokenizer)
 
 
@@ -219,7 +259,9 @@ def _spans(text: str, pieces: Sequence[str], *, marks: bool) -> list[tuple[int, 
     """
     owners = [(place, key) for place, char in enumerate(text) for key in _folded(char, marks)]
     places, keys = [place for place, _ in owners], "".join(key for _, key in owners)
-    folded = ["".join(_folded(char, marks) for char in piece.removesuffix(_END)) for piece in pieces]
+    folded = [
+        "".join(_folded(char, marks) for char in piece.removesuffix(_END)) for piece in pieces
+    ]
     links = _links(keys, "".join(folded))
     spans, at, last = list[tuple[int, int]](), 0, 0
     for piece in folded:
@@ -229,7 +271,9 @@ def _spans(text: str, pieces: Sequence[str], *, marks: bool) -> list[tuple[int, 
         if low < high:
             spans.append((places[low], places[high - 1] + 1))
         elif mine:  # written where the text has only a space: the comma of 1,000
-            spans.append((places[low - 1] + 1 if low else 0, places[low] if low < len(places) else len(text)))
+            spans.append(
+                (places[low - 1] + 1 if low else 0, places[low] if low < len(places) else len(text))
+            )
         else:
             spans.append((last, last))
         last = spans[-1][1]
@@ -238,13 +282,19 @@ def _spans(text: str, pieces: Sequence[str], *, marks: bool) -> list[tuple[int, 
 
 @functools.lru_cache(1 << 16)
 def _folded(char: str, marks: bool) -> str:
-    """What a character is compared by: nothing for spaces, control characters and, unless they are kept, accents."""
+    """What a character is compared by: nothing for spaces, control characters and, unless they are
+    kept, accents."""
     kind = unicodedata.category(char)
     if kind[0] in "CZ" or (kind == "Mn" and not marks):
         return ""
-    found = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", _SIGNS.get(char, char)).casefold())
+    found = unicodedata.normalize(
+        "NFKD", unicodedata.normalize("NFKD", _SIGNS.get(char, char)).casefold()
+    )
     kinds = [(one, unicodedata.category(one)) for one in found]
-    return "".join(one for one, kind in kinds if kind[0] not in "CZ" and (marks or kind != "Mn")) or char
+    return (
+        "".join(one for one, kind in kinds if kind[0] not in "CZ" and (marks or kind != "Mn"))
+        or char
+    )
 
 
 def _links(text: str, pieces: str) -> list[tuple[int, int]]:
@@ -270,7 +320,8 @@ def _links(text: str, pieces: str) -> list[tuple[int, int]]:
 
 
 def _gap(text: str, pieces: str, i: int, j: int) -> tuple[int, int]:
-    """How many keys of each side to pass over until they agree; one of each where they do not within reach."""
+    """How many keys of each side to pass over until they agree; one of each where they do not
+    within reach."""
     for turned in range(2, _NEAR + 1):  # ," is written for ",
         if sorted(text[i : i + turned]) == sorted(pieces[j : j + turned]):
             return turned, turned

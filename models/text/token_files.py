@@ -59,9 +59,15 @@ class TokenFile:
 
 
 def encode_text(
-    tokenizer: Tokenizer, table: np.ndarray, size: int, sentences: Sequence[str], folder: str | Path, key: dict[str, Any]
+    tokenizer: Tokenizer,
+    table: np.ndarray,
+    size: int,
+    sentences: Sequence[str],
+    folder: str | Path,
+    key: dict[str, Any],
 ) -> TokenFile:
-    """Tokenise sentences into a token file, or open the one that is there when its ``key`` is the same.
+    """Tokenise sentences into a token file, or open the one that is there when its ``key`` is the
+    same.
 
     Parameters
     ----------
@@ -83,13 +89,20 @@ def encode_text(
         remove_folder(old, _FILES)
     aside.mkdir(parents=True)
     lengths = [np.zeros(1, np.int64)]  # the first sentence begins at 0
-    with Progress(len(sentences), f"tokenising {folder.name}", "sentences") as progress, open(aside / "ids.npy", "wb") as out:
+    with (
+        Progress(len(sentences), f"tokenising {folder.name}", "sentences") as progress,
+        open(aside / "ids.npy", "wb") as out,
+    ):
         out.write(_npy_header(dtype, 0))
         for start in range(0, len(sentences), _CHUNK):
             with panics_as_errors():
-                encoded = tokenizer.encode_batch(list(sentences[start : start + _CHUNK]), add_special_tokens=False)
+                encoded = tokenizer.encode_batch(
+                    list(sentences[start : start + _CHUNK]), add_special_tokens=False
+                )
             lengths.append(np.array([len(e.ids) for e in encoded], np.int64))
-            local = np.fromiter((i for e in encoded for i in e.ids), np.int64, int(lengths[-1].sum()))
+            local = np.fromiter(
+                (i for e in encoded for i in e.ids), np.int64, int(lengths[-1].sum())
+            )
             out.write(table[local].astype(dtype).tobytes())
             progress.add(len(encoded))
         offsets = np.cumsum(np.concatenate(lengths))
@@ -98,9 +111,14 @@ def encode_text(
         out.write(_npy_header(dtype, tokens))
     if not tokens:
         remove_folder(aside, _FILES)
-        refuse(folder.name, "a text with at least one piece", "none", "give a text with words in it")
+        refuse(
+            folder.name, "a text with at least one piece", "none", "give a text with words in it"
+        )
     np.save(aside / "offsets.npy", offsets)
-    write_json(aside / "manifest.json", {"key": key, "sentences": len(sentences), "tokens": tokens, "dtype": str(dtype)})
+    write_json(
+        aside / "manifest.json",
+        {"key": key, "sentences": len(sentences), "tokens": tokens, "dtype": str(dtype)},
+    )
     os.replace(aside, folder)
     return open_tokens(folder)
 
@@ -109,11 +127,17 @@ def _token_type(size: int) -> np.dtype:
     for dtype in (np.uint16, np.uint32):
         if size <= np.iinfo(dtype).max + 1:
             return np.dtype(dtype)
-    refuse("vocabulary.size", f"at most {np.iinfo(np.uint32).max + 1} ids, what a token of 32 bits can be", str(size), "lower it")
+    refuse(
+        "vocabulary.size",
+        f"at most {np.iinfo(np.uint32).max + 1} ids, what a token of 32 bits can be",
+        str(size),
+        "lower it",
+    )
 
 
 def _npy_header(dtype: np.dtype, n: int) -> bytes:
-    """The first 128 bytes of an npy file of n numbers: always as many, so that n can be filled in when it is known."""
+    """The first 128 bytes of an npy file of n numbers: always as many, so that n can be filled in
+    when it is known."""
     told = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({n},), }}"
     return np.lib.format.magic(1, 0) + struct.pack("<H", 118) + told.ljust(117).encode() + b"\n"
 
@@ -127,12 +151,27 @@ def open_tokens(folder: str | Path) -> TokenFile:
     """
     folder = Path(folder)
     manifest = _manifest(folder)
-    ids, offsets = _mapped(folder / "ids.npy", ("uint16", "uint32")), np.array(_mapped(folder / "offsets.npy", ("int64",)))
+    ids, offsets = (
+        _mapped(folder / "ids.npy", ("uint16", "uint32")),
+        np.array(_mapped(folder / "offsets.npy", ("int64",))),
+    )
     if len(ids) != manifest["tokens"] or len(offsets) != manifest["sentences"] + 1:
         got = f"{len(ids)} of {len(offsets) - 1}"
-        refuse(str(folder), f"{manifest['tokens']} tokens of {manifest['sentences']} sentences", got, _AGAIN, StoreError)
+        refuse(
+            str(folder),
+            f"{manifest['tokens']} tokens of {manifest['sentences']} sentences",
+            got,
+            _AGAIN,
+            StoreError,
+        )
     if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
-        refuse(str(folder / "offsets.npy"), "where each sentence begins", "numbers that are no such places", _AGAIN, StoreError)
+        refuse(
+            str(folder / "offsets.npy"),
+            "where each sentence begins",
+            "numbers that are no such places",
+            _AGAIN,
+            StoreError,
+        )
     return TokenFile(ids, offsets)
 
 
@@ -142,12 +181,24 @@ def _manifest(folder: Path) -> _Manifest:
 
 
 def _mapped(path: Path, types: tuple[str, ...]) -> np.ndarray:
-    """An array of one dimension, mapped: a header that promises more numbers than the file holds takes no memory."""
+    """An array of one dimension, mapped: a header that promises more numbers than the file holds
+    takes no memory."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy reads the header as if it were Python, and whatever that raises comes through
-        refuse(str(path), "an array of numbers", f"something else ({cut(str(error), 160)})", _AGAIN, StoreError)
+    # numpy reads the header as if it were Python, and whatever that raises comes through
+    except Exception as error:
+        refuse(
+            str(path),
+            "an array of numbers",
+            f"something else ({cut(str(error), 160)})",
+            _AGAIN,
+            StoreError,
+        )
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.name not in types:
-        told = f"one of {array.dtype}, of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+        told = (
+            f"one of {array.dtype}, of shape {array.shape}"
+            if isinstance(array, np.ndarray)
+            else "an archive"
+        )
         refuse(str(path), f"a list of {' or '.join(types)}", told, _AGAIN, StoreError)
     return array

@@ -16,9 +16,21 @@ from tokenizers import Tokenizer, pre_tokenizers
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import check_name, make_folder, read_json, sha256_file, write_json
-from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary, load_tokenizer, save_tokenizer, train_tokenizer
+from crosslens.models.text.tokenisation import (
+    SPECIAL_TOKENS,
+    Vocabulary,
+    load_tokenizer,
+    save_tokenizer,
+    train_tokenizer,
+)
 
-__all__ = ["Overlap", "Vocabularies", "learn_vocabularies", "load_vocabularies", "save_vocabularies"]
+__all__ = [
+    "Overlap",
+    "Vocabularies",
+    "learn_vocabularies",
+    "load_vocabularies",
+    "save_vocabularies",
+]
 
 _SPECIAL = len(SPECIAL_TOKENS)
 _INDEX = "vocabulary.json"
@@ -43,7 +55,8 @@ class Overlap:
     ----------
     first, second: number of pieces of each.
     identical: pieces that stand in both, letter by letter.
-    shared: pieces of both that are one model id: all identical ones in "joint" and "union", none in "disjoint" and "separate".
+    shared: pieces of both that are one model id: all identical ones in "joint" and "union", none in
+        "disjoint" and "separate".
     """
 
     first: int
@@ -74,11 +87,13 @@ class Vocabularies:
 
     Attributes
     ----------
-    mode: "joint", "union", "disjoint" or "separate"; see :class:`crosslens.models.text.tokenisation.Vocabulary`.
+    mode: "joint", "union", "disjoint" or "separate"; see
+        :class:`crosslens.models.text.tokenisation.Vocabulary`.
     tokenizers: language to its tokeniser; in "joint" one object for all.
-    tables: language to an int64 array, one entry for each id of its tokeniser: the id in the model. Special tokens are 0 to 4 in all.
-    sizes: language to the number of model ids, which is the number of rows of the embedding that they index; where ids are shared, it
-        is the same for all languages.
+    tables: language to an int64 array, one entry for each id of its tokeniser: the id in the model.
+        Special tokens are 0 to 4 in all.
+    sizes: language to the number of model ids, which is the number of rows of the embedding that
+        they index; where ids are shared, it is the same for all languages.
 
     >>> toy = {"eng": ["a cat and a dog"] * 9, "nld": ["a kat and a hond"] * 9}
     >>> both = learn_vocabularies(toy, Vocabulary(size=30, kind="bpe", sentences=9, mode="union"), seed=0)
@@ -105,7 +120,8 @@ class Vocabularies:
         return self.mode != "separate"
 
     def pieces(self, language: str) -> list[str]:
-        """The piece of each of the ``sizes[language]`` model ids; where ids are shared, those of the other languages too.
+        """The piece of each of the ``sizes[language]`` model ids; where ids are shared, those of
+        the other languages too.
 
         Raises
         ------
@@ -114,30 +130,39 @@ class Vocabularies:
         self._check(language)
         names = [""] * self.sizes[language]
         for other in self.languages if self.shared_ids else (language,):
-            for i, piece in zip(self.tables[other].tolist(), _names(self.tokenizers[other]), strict=True):
+            for i, piece in zip(
+                self.tables[other].tolist(), _names(self.tokenizers[other]), strict=True
+            ):
                 names[i] = piece
         return names
 
     def starts(self, language: str) -> np.ndarray:
         """Which model ids begin a word: (``sizes[language]``,) bool.
 
-        A piece begins a word if it begins with the sign for a space, "▁", or with a punctuation mark, which the tokeniser cuts off
-        from what stands before it. So "cat," is two words and "(cat" two as well: "▁", and "(" with "cat", for the piece "cat" does
-        not tell that it follows a mark. Scripts without spaces have words of whole clauses here. Special tokens begin none.
+        A piece begins a word if it begins with the sign for a space, "▁", or with a punctuation
+        mark, which the tokeniser cuts off from what stands before it. So "cat," is two words and
+        "(cat" two as well: "▁", and "(" with "cat", for the piece "cat" does not tell that it
+        follows a mark. Scripts without spaces have words of whole clauses here. Special tokens
+        begin none.
 
         Raises
         ------
         InputError: there is no such language.
         """
-        cut = pre_tokenizers.Punctuation()  # the library's own notion of a mark: it parts "x" from one
-        begins = [piece.startswith("▁") or len(cut.pre_tokenize_str("x" + piece[:1])) > 1 for piece in self.pieces(language)]
+        # the library's own notion of a mark: it parts "x" from one
+        cut = pre_tokenizers.Punctuation()
+        begins = [
+            piece.startswith("▁") or len(cut.pre_tokenize_str("x" + piece[:1])) > 1
+            for piece in self.pieces(language)
+        ]
         begins[:_SPECIAL] = [False] * _SPECIAL
         return np.array(begins, bool)
 
     def overlap(self, a: str, b: str) -> Overlap:
         """How many pieces the vocabularies of two languages have in common.
 
-        In "joint" both have the same vocabulary; how much of it occurs in both languages' text is a question to the text.
+        In "joint" both have the same vocabulary; how much of it occurs in both languages' text is a
+        question to the text.
 
         Raises
         ------
@@ -146,30 +171,46 @@ class Vocabularies:
         for language in (a, b):
             self._check(language)
         first, second = (set(_names(self.tokenizers[language])[_SPECIAL:]) for language in (a, b))
-        shared = len(np.intersect1d(self.tables[a][_SPECIAL:], self.tables[b][_SPECIAL:])) if self.shared_ids or a == b else 0
-        return Overlap(first=len(first), second=len(second), identical=len(first & second), shared=shared)
+        shared = (
+            len(np.intersect1d(self.tables[a][_SPECIAL:], self.tables[b][_SPECIAL:]))
+            if self.shared_ids or a == b
+            else 0
+        )
+        return Overlap(
+            first=len(first), second=len(second), identical=len(first & second), shared=shared
+        )
 
     def _check(self, language: str) -> None:
         if language not in self.tokenizers:
-            refuse("language", f"one of {', '.join(self.languages)}", repr(language), "choose one that has a vocabulary")
+            refuse(
+                "language",
+                f"one of {', '.join(self.languages)}",
+                repr(language),
+                "choose one that has a vocabulary",
+            )
 
 
-def learn_vocabularies(texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, seed: int) -> Vocabularies:
+def learn_vocabularies(
+    texts: Mapping[str, Sequence[str]], vocabulary: Vocabulary, seed: int
+) -> Vocabularies:
     """Learn the vocabularies of all languages.
 
-    In "union" and "disjoint" the model ids are: the special tokens, the first language's pieces in their own order, then those of the
-    next language that are not there yet (in "disjoint": all of them), and so on. A language's tokeniser does not depend on the other
-    languages, except in "joint".
+    In "union" and "disjoint" the model ids are: the special tokens, the first language's pieces in
+    their own order, then those of the next language that are not there yet (in "disjoint": all of
+    them), and so on. A language's tokeniser does not depend on the other languages, except in
+    "joint".
 
     Parameters
     ----------
     texts: language to its sentences.
     vocabulary: how they are learnt; ``sample_exponent`` matters to "joint" only.
-    seed: seed of the samples. The vocabularies are a function of (texts, vocabulary, seed), whatever the number of threads.
+    seed: seed of the samples. The vocabularies are a function of (texts, vocabulary, seed),
+        whatever the number of threads.
 
     Raises
     ------
-    InputError: there are no languages, one has no sentences, or a vocabulary is too small for its characters.
+    InputError: there are no languages, one has no sentences, or a vocabulary is too small for its
+        characters.
 
     >>> toy = {"eng": ["a cat and a dog"] * 9, "nld": ["a kat and a hond"] * 9}
     >>> settings = Vocabulary(size=30, kind="bpe", sentences=9, mode="union")
@@ -183,15 +224,28 @@ def learn_vocabularies(texts: Mapping[str, Sequence[str]], vocabulary: Vocabular
     for copy, original in vocabulary.copies.items():
         if copy not in texts or original not in texts or original in vocabulary.copies:
             known = ", ".join(name for name in texts if name not in vocabulary.copies)
-            refuse("vocabulary.copies", f"languages of the texts, copies of {known}", f"{copy} of {original}", "check the codes")
-    learnt = {name: train_tokenizer({name: lines}, vocabulary, seed) for name, lines in texts.items() if name not in vocabulary.copies}
-    return _number(vocabulary.mode, {name: learnt[vocabulary.copies.get(name, name)] for name in texts})
+            refuse(
+                "vocabulary.copies",
+                f"languages of the texts, copies of {known}",
+                f"{copy} of {original}",
+                "check the codes",
+            )
+    learnt = {
+        name: train_tokenizer({name: lines}, vocabulary, seed)
+        for name, lines in texts.items()
+        if name not in vocabulary.copies
+    }
+    return _number(
+        vocabulary.mode, {name: learnt[vocabulary.copies.get(name, name)] for name in texts}
+    )
 
 
 def save_vocabularies(vocabularies: Vocabularies, folder: str | Path, max_length: int) -> None:
-    """Write tokeniser folders that transformers reads: ``folder`` itself in "joint", otherwise a folder in it for each language.
+    """Write tokeniser folders that transformers reads: ``folder`` itself in "joint", otherwise a
+    folder in it for each language.
 
-    ``vocabulary.json`` (mode, languages, and what their tokenisers were) is written last: where it stands, everything does.
+    ``vocabulary.json`` (mode, languages, and what their tokenisers were) is written last: where it
+        stands, everything does.
 
     Parameters
     ----------
@@ -208,14 +262,18 @@ def save_vocabularies(vocabularies: Vocabularies, folder: str | Path, max_length
     for language in vocabularies.languages:
         check_name(language, "language")
     make_folder(folder, "folder")
-    (folder / _INDEX).unlink(missing_ok=True)  # an older one would vouch for what is being written over
+    # an older one would vouch for what is being written over
+    (folder / _INDEX).unlink(missing_ok=True)
     index: dict[str, Any] = {"mode": vocabularies.mode, "languages": {}}
     for number, language in enumerate(vocabularies.languages):
         where = folder if joint else make_folder(folder / language, "folder")
         if not joint or number == 0:
             save_tokenizer(vocabularies.tokenizers[language], where, max_length)
         size = vocabularies.tokenizers[language].get_vocab_size()
-        index["languages"][language] = {"size": size, "sha256": sha256_file(where / "tokenizer.json")}
+        index["languages"][language] = {
+            "size": size,
+            "sha256": sha256_file(where / "tokenizer.json"),
+        }
     write_json(folder / _INDEX, index)
 
 
@@ -230,12 +288,19 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
     folder = Path(folder)
     path = folder / _INDEX
     if not path.exists():
-        refuse(str(folder), f"a folder with {_INDEX}", "none there", "give a folder of saved vocabularies, or learn them again")
+        refuse(
+            str(folder),
+            f"a folder with {_INDEX}",
+            "none there",
+            "give a folder of saved vocabularies, or learn them again",
+        )
     remedy = "restore it, or learn the vocabularies again"
     index: _Index = read_json(path, _Index, remedy)
     mode, sums = index["mode"], {name: told["sha256"] for name, told in index["languages"].items()}
     if not sums:
-        refuse(f"{path}, key languages", "languages, each with a folder", "none", remedy, StoreError)
+        refuse(
+            f"{path}, key languages", "languages, each with a folder", "none", remedy, StoreError
+        )
     for language in sums:
         check_name(language, f"{path}, key languages", StoreError)
     loaded: dict[str, Tokenizer] = {}
@@ -246,7 +311,13 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
             continue
         loaded[language] = load_tokenizer(where)
         if sha256_file(where / "tokenizer.json") != expected:
-            refuse(str(where / "tokenizer.json"), "the tokeniser that was saved", "another", remedy, StoreError)
+            refuse(
+                str(where / "tokenizer.json"),
+                "the tokeniser that was saved",
+                "another",
+                remedy,
+                StoreError,
+            )
     return _number(mode, loaded)
 
 
@@ -260,7 +331,9 @@ def _number(mode: str, tokenizers: Mapping[str, Tokenizer]) -> Vocabularies:
     """Give the pieces of all tokenisers their model ids."""
     if mode in ("joint", "separate"):
         sizes = {language: tokenizer.get_vocab_size() for language, tokenizer in tokenizers.items()}
-        return Vocabularies(mode, tokenizers, {language: np.arange(size) for language, size in sizes.items()}, sizes)
+        return Vocabularies(
+            mode, tokenizers, {language: np.arange(size) for language, size in sizes.items()}, sizes
+        )
     ids: dict[str, int] = {}
     tables, size = {}, _SPECIAL
     for language, tokenizer in tokenizers.items():

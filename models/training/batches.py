@@ -19,7 +19,16 @@ from crosslens.errors import refuse
 from crosslens.models.text.token_files import TokenFile
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS, sampling_weights
 
-__all__ = ["Batch", "Stream", "lay_out", "plan_epoch", "ranges", "sampling_probabilities", "schedule", "take"]
+__all__ = [
+    "Batch",
+    "Stream",
+    "lay_out",
+    "plan_epoch",
+    "ranges",
+    "sampling_probabilities",
+    "schedule",
+    "take",
+]
 
 _POOL = 256  # batches' worth of sentences that are sorted by length together
 _PAD, _CLS, _SEP = (SPECIAL_TOKENS.index(name) for name in ("[PAD]", "[CLS]", "[SEP]"))
@@ -27,18 +36,22 @@ _PAD, _CLS, _SEP = (SPECIAL_TOKENS.index(name) for name in ("[PAD]", "[CLS]", "[
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Token ids of ``b`` rows of up to ``l`` tokens, padded on the right, and what is known of each.
+    """Token ids of ``b`` rows of up to ``l`` tokens, padded on the right, and what is known of
+    each.
 
     Attributes
     ----------
     ids: (b, l) int64, padding is [PAD], 0.
     positions: (b, l) int64; 0 for padding.
     lengths: (b,) int64, real tokens of each row.
-    languages: (b, l) int64, number of each token's language in ``recipe.languages``; padding has that of its row's last token. Rows are
-        sorted by the language of their first token. Rows of two languages are never among rows of one.
-    segments: (b, l) int64, 0 in the first segment and 1 in the second (0 for padding); None where rows have no segments.
-    following: (b,) int64, 1 where the second segment follows the first in the text and 0 where it is from another place; None likewise.
-        (Devlin et al. 2019 number the two the other way round.)
+    languages: (b, l) int64, number of each token's language in ``recipe.languages``; padding has
+        that of its row's last token. Rows are sorted by the language of their first token. Rows of
+        two languages are never among rows of one.
+    segments: (b, l) int64, 0 in the first segment and 1 in the second (0 for padding); None where
+        rows have no segments.
+    following: (b,) int64, 1 where the second segment follows the first in the text and 0 where it
+        is from another place; None likewise. (Devlin et al. 2019 number the two the other way
+        round.)
     """
 
     ids: np.ndarray
@@ -90,11 +103,21 @@ class Stream:
     def lengths(self) -> np.ndarray:
         """(n,) tokens of each item with [CLS] and [SEP] on every side."""
         rows = self.rows
-        return sum((side.offsets[rows + 1] - side.offsets[rows] + 2 for side in self.sides), np.zeros(len(rows), np.int64))
+        return sum(
+            (side.offsets[rows + 1] - side.offsets[rows] + 2 for side in self.sides),
+            np.zeros(len(rows), np.int64),
+        )
 
     def side(self, which: int) -> "Stream":
         """One side of pairs alone, the same rows in the same order."""
-        return Stream(self.name, (self.sides[which],), self.rows, (self.languages[which],), (self.numbers[which],), self.batch_tokens)
+        return Stream(
+            self.name,
+            (self.sides[which],),
+            self.rows,
+            (self.languages[which],),
+            (self.numbers[which],),
+            self.batch_tokens,
+        )
 
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
         """The batches of one epoch, as item numbers; see :func:`plan_epoch`."""
@@ -103,12 +126,15 @@ class Stream:
     def collate(self, items: np.ndarray) -> Batch:
         """Put items into one padded array.
 
-        A pair is two whole sentences, ``[CLS] a [SEP] [CLS] b [SEP]``, with the positions of each counted from 0 (XLM's reset
-        positions): each side looks exactly as it will when it is encoded alone.
+        A pair is two whole sentences, ``[CLS] a [SEP] [CLS] b [SEP]``, with the positions of each
+        counted from 0 (XLM's reset positions): each side looks exactly as it will when it is
+        encoded alone.
         """
         rows = self.rows[items]
         starts = [side.offsets[rows] for side in self.sides]
-        counts = [side.offsets[rows + 1] - start for side, start in zip(self.sides, starts, strict=True)]
+        counts = [
+            side.offsets[rows + 1] - start for side, start in zip(self.sides, starts, strict=True)
+        ]
         lengths = np.sum(counts, axis=0) + 2 * len(counts)
         ids, positions = lay_out(lengths)
         languages = np.full_like(ids, self.numbers[0])
@@ -127,13 +153,16 @@ class Stream:
 
 
 def lay_out(lengths: np.ndarray, width: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Empty rows for ``lengths`` tokens each: ids (all padding) and positions, (b, width) each; the longest row's width if it is 0.
+    """Empty rows for ``lengths`` tokens each: ids (all padding) and positions, (b, width) each; the
+    longest row's width if it is 0.
 
     >>> lay_out(np.array([2, 3]))[1].tolist()
     [[0, 1, 0], [0, 1, 2]]
     """
     column = np.arange(width or lengths.max(initial=0))
-    return np.full((len(lengths), len(column)), _PAD, np.int64), np.where(column < lengths[:, None], column, 0)
+    return np.full((len(lengths), len(column)), _PAD, np.int64), np.where(
+        column < lengths[:, None], column, 0
+    )
 
 
 def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -147,7 +176,8 @@ def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def take(files: Sequence[TokenFile], which: np.ndarray | None, places: np.ndarray) -> np.ndarray:
-    """(m,) the ids at m places, place i in the ``which[i]``-th file; with one file ``which`` is not looked at."""
+    """(m,) the ids at m places, place i in the ``which[i]``-th file; with one file ``which`` is not
+    looked at."""
     if len(files) == 1 or which is None:
         return np.asarray(files[0].ids)[places]
     ids = np.empty(len(places), np.int64)
@@ -158,7 +188,8 @@ def take(files: Sequence[TokenFile], which: np.ndarray | None, places: np.ndarra
 
 
 def sampling_probabilities(counts: Sequence[int], exponent: float | int) -> np.ndarray:
-    """Probability of each language or stream, in proportion to its share ** exponent (Conneau & Lample 2019, eq. 1); -1: all the same.
+    """Probability of each language or stream, in proportion to its share ** exponent (Conneau &
+    Lample 2019, eq. 1); -1: all the same.
 
     >>> sampling_probabilities([900, 100], 0.7).round(4).tolist(), sampling_probabilities([900, 100], -1).tolist()
     ([0.8232, 0.1768], [0.5, 0.5])
@@ -168,7 +199,8 @@ def sampling_probabilities(counts: Sequence[int], exponent: float | int) -> np.n
 
 
 def schedule(probabilities: np.ndarray, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """For every step the stream it belongs to, and how many earlier steps belonged to the same stream.
+    """For every step the stream it belongs to, and how many earlier steps belonged to the same
+    stream.
 
     More steps with the same seed continue the same sequence.
 
@@ -202,7 +234,12 @@ def plan_epoch(lengths: np.ndarray, batch_tokens: int, seed: Sequence[int]) -> l
     [1, 3]
     """
     if len(lengths) == 0 or lengths.max() > batch_tokens:
-        refuse("batch_tokens", f"room for the longest item ({lengths.max(initial=0)} tokens)", str(batch_tokens), "raise it")
+        refuse(
+            "batch_tokens",
+            f"room for the longest item ({lengths.max(initial=0)} tokens)",
+            str(batch_tokens),
+            "raise it",
+        )
     rng = np.random.default_rng(list(seed))
     order = rng.permutation(len(lengths))
     pool = max(1, int(_POOL * batch_tokens / lengths.mean()))

@@ -1,4 +1,5 @@
-"""What a recipe would make and cost, before anything is read or trained: `crosslens train RECIPE --dry-run`."""
+"""What a recipe would make and cost, before anything is read or trained: `crosslens train RECIPE
+--dry-run`."""
 
 import dataclasses
 import time
@@ -44,12 +45,25 @@ class Estimate:
         """The sums in words."""
         total = self.flops_per_token * self.tokens
         gpu = total / (_H100 * _UTILISATION)
-        left_open = ["held out: a tenth of each source, at most 300 sentences (validation=N sets another number)"]
+        left_open = [
+            (
+                "held out: a tenth of each source, at most 300 sentences (validation=N sets "
+                "another number)"
+            )
+        ]
         return [
-            f"parameters: {self.parameters:,} at most (a learnt vocabulary may be smaller than asked for)",
-            f"operations: {self.flops_per_token / 1e6:,.1f} MFLOP per token; {total:.2e} in all, for {self.tokens:,} tokens",
-            f"time: about {_duration(total / self.here)} of pure products on this machine's CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
-            f"expect up to twice as long), about {_duration(gpu)} on one H100 at {100 * _UTILISATION:.0f} % of its bfloat16 peak",
+            (
+                f"parameters: {self.parameters:,} at most (a learnt vocabulary may be smaller "
+                f"than asked for)"
+            ),
+            (
+                f"operations: {self.flops_per_token / 1e6:,.1f} MFLOP per token; {total:.2e} in "
+                f"all, for {self.tokens:,} tokens"
+            ),
+            f"time: about {_duration(total / self.here)} of pure products on this machine's "
+            f"CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
+            f"expect up to twice as long), about {_duration(gpu)} on one H100 at "
+            f"{100 * _UTILISATION:.0f} % of its bfloat16 peak",
             *(left_open if self.recipe.validation is None else []),
         ]
 
@@ -65,7 +79,8 @@ def estimate(recipe: TrainRecipe) -> Estimate:
     check_exportable(recipe.encoder)
     vocabulary, languages = recipe.vocabulary, recipe.languages
     united = vocabulary.mode in ("union", "disjoint")
-    size = 5 + (vocabulary.size - 5) * len(languages) if united else vocabulary.size  # the special tokens are shared
+    # the special tokens are shared
+    size = 5 + (vocabulary.size - 5) * len(languages) if united else vocabulary.size
     shape = dataclasses.replace(recipe.encoder, vocab_size=size)
     plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
     with torch.device("meta"):  # shapes without memory
@@ -76,12 +91,14 @@ def estimate(recipe: TrainRecipe) -> Estimate:
         sum(parameter.numel() for parameter in model.parameters()),
         flops_per_token(shape, recipe.max_length, recipe.masking.rate),
         recipe.steps * recipe.batch_tokens,
-        _product_rate(min(shape.hidden_size, 1024), min(shape.ffn_size, 1024)),  # the rate of larger products is the same
+        # the rate of larger products is the same
+        _product_rate(min(shape.hidden_size, 1024), min(shape.ffn_size, 1024)),
     )
 
 
 def _product_rate(d: int, wide: int, rows: int = 512) -> float:
-    """Operations per second of (rows, d) x (d, wide) here: the best of some, as other work on the machine only makes it slower."""
+    """Operations per second of (rows, d) x (d, wide) here: the best of some, as other work on the
+    machine only makes it slower."""
     a, b = torch.rand(rows, d), torch.rand(d, wide)
     times = []
     for _ in range(20):

@@ -1,4 +1,5 @@
-"""What a training run writes down as it goes: log.jsonl always, TensorBoard events where they are asked for."""
+"""What a training run writes down as it goes: log.jsonl always, TensorBoard events where they are
+asked for."""
 
 import json
 import os
@@ -25,7 +26,8 @@ class Events:
     Parameters
     ----------
     folder: the run's folder; it gets ``log.jsonl`` and, with ``tensorboard``, ``tensorboard/``.
-    done: updates that were made before; later lines are dropped, for the resumed run writes them again.
+    done: updates that were made before; later lines are dropped, for the resumed run writes them
+        again.
     tensorboard: also write TensorBoard events.
     silent: write nothing (all processes but the first).
 
@@ -34,7 +36,9 @@ class Events:
     InputError: TensorBoard is asked for and not installed.
     """
 
-    def __init__(self, folder: Path, done: int, *, tensorboard: bool = False, silent: bool = False) -> None:
+    def __init__(
+        self, folder: Path, done: int, *, tensorboard: bool = False, silent: bool = False
+    ) -> None:
         self.path, self.silent, self.writer = folder / "log.jsonl", silent, None
         if silent:
             return
@@ -84,7 +88,9 @@ def _numbers(prefix: str, line: Mapping[str, Any]) -> Iterator[tuple[str, float]
         if isinstance(value, Mapping):
             yield from _numbers(f"{prefix}{name}/", value)
         elif isinstance(value, list):
-            yield from _numbers(f"{prefix}{name}/", {f"layer_{i}": item for i, item in enumerate(value)})
+            yield from _numbers(
+                f"{prefix}{name}/", {f"layer_{i}": item for i, item in enumerate(value)}
+            )
         elif isinstance(value, int | float) and name != "step":
             yield f"{prefix}{name}", float(value)
 
@@ -94,6 +100,14 @@ def cut_log(path: Path, step: int) -> None:
     if path.is_dir():
         refuse(str(path), "a log", "a folder", "move it away", StoreError)
     if path.exists():
-        lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-        told = (parse_json(line, f"{path}:{number}", _Line, "delete the line") for number, line in enumerate(lines, 1))
-        write_whole(path, b"".join(line for line, row in zip(lines, told, strict=True) if row["step"] <= step))
+        lines = [
+            line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")
+        ]
+        told = (
+            parse_json(line, f"{path}:{number}", _Line, "delete the line")
+            for number, line in enumerate(lines, 1)
+        )
+        write_whole(
+            path,
+            b"".join(line for line, row in zip(lines, told, strict=True) if row["step"] <= step),
+        )

@@ -1,7 +1,8 @@
-"""What every number of a recipe may be: one table, so that none is forgotten and each is refused by its own name.
+"""What every number of a recipe may be: one table, so that none is forgotten and each is refused by
+its own name.
 
-The bounds are wide. They keep out what no training survives (NaN, infinity, a negative rate), what would need more memory than there
-is before the first step, and what no float32 can hold.
+The bounds are wide. They keep out what no training survives (NaN, infinity, a negative rate), what
+would need more memory than there is before the first step, and what no float32 can hold.
 """
 
 import dataclasses
@@ -40,9 +41,14 @@ class Limits:
     remedy: str = _ANY
 
     def __str__(self) -> str:
-        low, high = (f"{end:,}" if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high))
+        low, high = (
+            f"{end:,}" if isinstance(end, int) else f"{end:g}" for end in (self.low, self.high)
+        )
         also = "" if self.also is None else f"{self.also} or "
-        begins, ends = "above" if self.above else "from", ("and below" if self.above else "to below") if self.below else "to"
+        begins, ends = (
+            "above" if self.above else "from",
+            ("and below" if self.above else "to below") if self.below else "to",
+        )
         return f"{also}a {'whole ' if self.whole else ''}number {begins} {low} {ends} {high}"
 
     def hold(self, value: Any) -> bool:
@@ -59,12 +65,19 @@ class Limits:
 _MANY = 10**9
 _COUNT, _STEPS = Limits(1, _MANY, whole=True), Limits(1, 10**8, whole=True)
 _SHARE, _NONE_UP = Limits(0, 1), Limits(0, _MANY, whole=True)
-_EXPONENT = Limits(0, 5, also=-1, remedy="0.7 lifts what is rare, 1 keeps the text as it is, 0 or -1 draws evenly")
+_EXPONENT = Limits(
+    0, 5, also=-1, remedy="0.7 lifts what is rare, 1 keeps the text as it is, 0 or -1 draws evenly"
+)
 _MOMENT = Limits(0, 1, below=True)
 
 _LOOP = {
     "steps": _STEPS,
-    "seed": Limits(0, 2**32 - 1, whole=True, remedy="choose any such number: the same one gives the same result"),
+    "seed": Limits(
+        0,
+        2**32 - 1,
+        whole=True,
+        remedy="choose any such number: the same one gives the same result",
+    ),
     "patience": Limits(0, _MANY, whole=True, remedy="0 never stops early"),
     "log_every": _COUNT,
     "validate_every": _COUNT,
@@ -123,7 +136,8 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "pad_id": _NONE_UP,
     },
 }
-"""By the name of a settings class, the range of each of its numbers. A test compares it with the classes' fields."""
+"""By the name of a settings class, the range of each of its numbers. A test compares it with the
+classes' fields."""
 
 
 def check_numbers(record: Any, prefix: str = "") -> None:
@@ -150,7 +164,11 @@ def check_numbers(record: Any, prefix: str = "") -> None:
         value = getattr(record, name)
         if value is None and name in optional:
             continue
-        values = {f".{key}": item for key, item in value.items()} if isinstance(value, Mapping) else {"": value}
+        values = (
+            {f".{key}": item for key, item in value.items()}
+            if isinstance(value, Mapping)
+            else {"": value}
+        )
         for key, item in values.items():
             if not limits.hold(item):
                 refuse(f"{prefix}{name}{key}", str(limits), shown(item), limits.remedy)

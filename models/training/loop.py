@@ -1,4 +1,5 @@
-"""The one loop that all trainings go through: steps of an objective, from its model's first weights to the last.
+"""The one loop that all trainings go through: steps of an objective, from its model's first weights
+to the last.
 
     log.jsonl       a line per log interval and per validation
     checkpoints/    the last whole checkpoint, and the best one
@@ -18,7 +19,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from crosslens.files import check_shape
 from crosslens.models.machine.distributed import World, gathered, spread, whole
-from crosslens.models.training.checkpoint import latest_checkpoint, load_best, load_checkpoint, save_best, save_checkpoint
+from crosslens.models.training.checkpoint import (
+    latest_checkpoint,
+    load_best,
+    load_checkpoint,
+    save_best,
+    save_checkpoint,
+)
 from crosslens.models.training.costs import peak_flops
 from crosslens.models.training.events import Events
 from crosslens.models.training.objective import Objective, Step, moved, need_number
@@ -30,12 +37,19 @@ from crosslens.selection import improves
 __all__ = ["run_loop"]
 
 
-def run_loop(objective: Objective[Any], settings: LoopSettings, folder: Path, depends: dict[str, Any], world: World) -> dict[str, Tensor]:
+def run_loop(
+    objective: Objective[Any],
+    settings: LoopSettings,
+    folder: Path,
+    depends: dict[str, Any],
+    world: World,
+) -> dict[str, Tensor]:
     """Train an objective's model; returns the finished weights, whole, by name.
 
     Parameters
     ----------
-    folder: gets the log and the checkpoints. What it holds of a training that was stopped is resumed.
+    folder: gets the log and the checkpoints. What it holds of a training that was stopped is
+        resumed.
     depends: everything that the weights depend on; a checkpoint of a run with others is refused.
 
     Raises
@@ -47,16 +61,29 @@ def run_loop(objective: Objective[Any], settings: LoopSettings, folder: Path, de
     runner = spread(model, world)
     optimiser = build_optimiser(model, settings.optimisation)
     done = 0
-    memory: dict[str, Any] = {"tokens": 0, "seconds": 0.0, "best": math.inf, "worse": 0, "stopped": False, "loss": 0.0, "predicted": 0}
+    memory: dict[str, Any] = {
+        "tokens": 0,
+        "seconds": 0.0,
+        "best": math.inf,
+        "worse": 0,
+        "stopped": False,
+        "loss": 0.0,
+        "predicted": 0,
+    }
     checkpoint = latest_checkpoint(checkpoints)
     if checkpoint is not None:
         done, found = load_checkpoint(checkpoint, model, optimiser, depends)
-        check_shape(found, f"{checkpoint / 'state.json'}, extra", _Memory, "delete this checkpoint folder")
+        check_shape(
+            found, f"{checkpoint / 'state.json'}, extra", _Memory, "delete this checkpoint folder"
+        )
         memory |= found
     with world.together():
         events = Events(folder, done, tensorboard=settings.tensorboard, silent=not world.first)
     if not memory["stopped"]:
-        _loop(_Run(objective, settings, folder, depends, world, runner, optimiser, events, memory), done)
+        _loop(
+            _Run(objective, settings, folder, depends, world, runner, optimiser, events, memory),
+            done,
+        )
     events.close()
     if settings.select != "last":
         load_best(checkpoints, model)
@@ -105,7 +132,8 @@ def _loop(run: _Run, done: int) -> None:
                 group["lr"] = learning_rate(step, settings.optimisation, steps)
             meter.add(step, loss, norm, batch)
             optimiser.step()
-            optimiser.zero_grad(set_to_none=True)  # None, not zero: languages that are absent stay untouched
+            # None, not zero: languages that are absent stay untouched
+            optimiser.zero_grad(set_to_none=True)
             progress.add(1, meter.note)
             now = step + 1
             if now % settings.log_every == 0 or now == steps:
@@ -116,7 +144,15 @@ def _loop(run: _Run, done: int) -> None:
                 meter.restart()
             if now % settings.save_every == 0 or now == steps or memory["stopped"]:
                 meter.check()  # weights that are spoilt are not saved
-                save_checkpoint(run.folder / "checkpoints", now, model, optimiser, run.depends, memory, run.world)
+                save_checkpoint(
+                    run.folder / "checkpoints",
+                    now,
+                    model,
+                    optimiser,
+                    run.depends,
+                    memory,
+                    run.world,
+                )
             if memory["stopped"]:
                 say(f"stopped at step {now}: no better validation in {settings.patience}")
                 return
@@ -130,8 +166,9 @@ def _dropout_seed(run: _Run, step: int) -> int:
 def _settle(run: _Run, done: int) -> None:
     """Let DistributedDataParallel see one backward pass that trains nothing.
 
-    After its first one it puts gradients together in another way, and sums over three processes and more are taken in another order.
-    So every start, the first and a resumed one, has that behind it, and a resumed run is the same to the last bit.
+    After its first one it puts gradients together in another way, and sums over three processes and
+    more are taken in another order. So every start, the first and a resumed one, has that behind
+    it, and a resumed run is the same to the last bit.
     """
     if isinstance(run.runner, DistributedDataParallel) and done < run.settings.steps:
         batch = run.objective.batch(done)
@@ -140,13 +177,17 @@ def _settle(run: _Run, done: int) -> None:
 
 
 def _backward(run: _Run, batch: Step, part: int) -> Tensor:
-    """Gradients of one part of a batch; returns its share of the batch's mean loss (summed over processes by the meter)."""
+    """Gradients of one part of a batch; returns its share of the batch's mean loss (summed over
+    processes by the meter)."""
     world = run.world
     _synchronise(run.runner, world, part == len(batch.parts) - 1)
     inputs = moved(batch.parts[part], world.device)
-    with torch.autocast(world.device.type, torch.bfloat16, enabled=run.settings.precision == "bfloat16"):
+    with torch.autocast(
+        world.device.type, torch.bfloat16, enabled=run.settings.precision == "bfloat16"
+    ):
         loss = run.objective.loss(run.runner, inputs, batch)
-    (loss * world.size).backward()  # gradients are averaged over processes, and each has but its own share of the sum
+    # gradients are averaged over processes, and each has but its own share of the sum
+    (loss * world.size).backward()
     return loss.detach()
 
 
@@ -166,11 +207,14 @@ def _clip(model: nn.Module, most: float) -> Tensor:
 
 
 def _validate(run: _Run, now: int) -> None:
-    """Measure on held-out data, keep the best weights, and notice when nothing improves any more."""
+    """Measure on held-out data, keep the best weights, and notice when nothing improves any
+    more."""
     objective, settings, memory = run.objective, run.settings, run.memory
     with gathered(objective.model):
         found = objective.validate(run.world.device)
-    run.events.write({"step": now, "tokens": memory["tokens"], "seconds": round(memory["seconds"], 3), **found})
+    run.events.write(
+        {"step": now, "tokens": memory["tokens"], "seconds": round(memory["seconds"], 3), **found}
+    )
     if settings.select == "last" and not settings.patience:
         return
     measure = run.world.agreed(objective.measure(found))
@@ -183,9 +227,11 @@ def _validate(run: _Run, now: int) -> None:
 
 
 class _Meter:
-    """Adds up losses between log lines; on a GPU it looks at them only then, so that the queue of work never runs dry.
+    """Adds up losses between log lines; on a GPU it looks at them only then, so that the queue of
+    work never runs dry.
 
-    What has been added up since the last line is remembered with the checkpoint: a resumed run logs the mean of the whole interval.
+    What has been added up since the last line is remembered with the checkpoint: a resumed run logs
+    the mean of the whole interval.
     """
 
     def __init__(self, run: _Run) -> None:
@@ -208,11 +254,19 @@ class _Meter:
             self.check()
 
     def check(self) -> None:
-        """Look at the losses so far; a step without a number would spoil the weights, and the next checkpoint."""
+        """Look at the losses so far; a step without a number would spoil the weights, and the next
+        checkpoint."""
         if not self.pending:
             return
-        values = torch.stack([torch.stack([loss.double(), norm.double() / self.run.world.size]) for _, loss, norm, _ in self.pending])
-        for (step, _, _, predicted), (loss, norm) in zip(self.pending, self.run.world.total(values).tolist(), strict=True):
+        values = torch.stack(
+            [
+                torch.stack([loss.double(), norm.double() / self.run.world.size])
+                for _, loss, norm, _ in self.pending
+            ]
+        )
+        for (step, _, _, predicted), (loss, norm) in zip(
+            self.pending, self.run.world.total(values).tolist(), strict=True
+        ):
             need_number(f"loss at step {step}", loss)
             need_number(f"gradient norm at step {step}", norm)
             self.run.memory["loss"] += loss * predicted
@@ -225,7 +279,12 @@ class _Meter:
         passed = time.monotonic() - self.started
         memory, rate = self.run.memory, self.tokens / passed
         memory["seconds"] += passed
-        line = {"step": now, "tokens": memory["tokens"], "loss": memory["loss"] / memory["predicted"], "tokens_per_second": round(rate)}
+        line = {
+            "step": now,
+            "tokens": memory["tokens"],
+            "loss": memory["loss"] / memory["predicted"],
+            "tokens_per_second": round(rate),
+        }
         line["seconds"] = round(memory["seconds"], 3)
         if self.peak is not None:
             line["utilisation"] = round(self.work / passed / (self.peak * self.run.world.size), 4)

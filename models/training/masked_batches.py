@@ -1,6 +1,7 @@
 """Batches by step, masked, as tensors, cut into the parts that a process computes.
 
-Everything is a function of (recipe, data, step): nothing is remembered but the plan of the epoch that a stream is in.
+Everything is a function of (recipe, data, step): nothing is remembered but the plan of the epoch
+that a stream is in.
 """
 
 import dataclasses
@@ -44,32 +45,59 @@ class MaskedBatches:
 
     Parameters
     ----------
-    rank, size: which share of every batch's rows this process computes: every ``size``-th row from ``rank`` on.
+    rank, size: which share of every batch's rows this process computes: every ``size``-th row from
+        ``rank`` on.
     """
 
-    def __init__(self, recipe: TrainRecipe, data: TrainingData, vocabularies: Vocabularies, rank: int = 0, size: int = 1) -> None:
-        self.recipe, self.data, self.vocabularies, self.rank, self.size = recipe, data, vocabularies, rank, size
+    def __init__(
+        self,
+        recipe: TrainRecipe,
+        data: TrainingData,
+        vocabularies: Vocabularies,
+        rank: int = 0,
+        size: int = 1,
+    ) -> None:
+        self.recipe, self.data, self.vocabularies, self.rank, self.size = (
+            recipe,
+            data,
+            vocabularies,
+            rank,
+            size,
+        )
         self.masker = make_masker(recipe, data, vocabularies)
         self.which, self.turn = schedule(data.probabilities, recipe.steps, recipe.seed)
-        self._plans: dict[int, tuple[int, int, list[np.ndarray]]] = {}  # stream -> epoch, first turn of it, its batches
+        # stream -> epoch, first turn of it, its batches
+        self._plans: dict[int, tuple[int, int, list[np.ndarray]]] = {}
 
     def __getitem__(self, step: int) -> MaskedStep:
         which, turn = int(self.which[step]), int(self.turn[step])
         batch = self.data.streams[which].collate(self._items(which, turn))
-        masked = self.masker(batch.ids, batch.languages, np.random.default_rng([self.recipe.seed, 1, step]))
+        masked = self.masker(
+            batch.ids, batch.languages, np.random.default_rng([self.recipe.seed, 1, step])
+        )
         all_parts = self.size * self.recipe.accumulate
         mine = [
-            tensors_of(batch, *masked, self.recipe, part=number * self.size + self.rank, parts=all_parts)
+            tensors_of(
+                batch, *masked, self.recipe, part=number * self.size + self.rank, parts=all_parts
+            )
             for number in range(self.recipe.accumulate)
         ]
-        return MaskedStep(mine, len(masked[2]), int(batch.lengths.sum()), len(batch.ids), self._loads(batch, masked[1]))
+        return MaskedStep(
+            mine,
+            len(masked[2]),
+            int(batch.lengths.sum()),
+            len(batch.ids),
+            self._loads(batch, masked[1]),
+        )
 
     def _loads(self, batch: Batch, masked: np.ndarray) -> dict[str, Load]:
         """Language to the load of the rows that begin in it: these use its parts."""
         predicted = np.bincount(masked // batch.ids.shape[1], minlength=len(batch.ids))
         numbers = batch.languages[:, 0]
         return {
-            self.recipe.languages[number]: Load.of(batch.lengths[numbers == number], predicted[numbers == number])
+            self.recipe.languages[number]: Load.of(
+                batch.lengths[numbers == number], predicted[numbers == number]
+            )
             for number in np.unique(numbers).tolist()
         }
 
@@ -77,7 +105,8 @@ class MaskedBatches:
         epoch, first, plan = self._plans.get(which, (-1, 0, []))
         if turn < first:  # in an epoch that is over: walk from the beginning
             epoch, first, plan = -1, 0, []
-        while turn >= first + len(plan):  # after a resume this walks through the epochs that are over
+        # after a resume this walks through the epochs that are over
+        while turn >= first + len(plan):
             first, epoch = first + len(plan), epoch + 1
             plan = self.data.streams[which].plan([self.recipe.seed, 2, which, epoch])
         self._plans[which] = (epoch, first, plan)
@@ -89,7 +118,9 @@ def make_masker(recipe: TrainRecipe, data: TrainingData, vocabularies: Vocabular
     special = len(SPECIAL_TOKENS)
     pieces = [
         Pieces(
-            special=np.arange(vocabularies.sizes[language]) < special, counts=data.counts[language], starts=vocabularies.starts(language)
+            special=np.arange(vocabularies.sizes[language]) < special,
+            counts=data.counts[language],
+            starts=vocabularies.starts(language),
         )
         for language in recipe.languages
     ]
@@ -97,11 +128,20 @@ def make_masker(recipe: TrainRecipe, data: TrainingData, vocabularies: Vocabular
 
 
 def tensors_of(
-    batch: Batch, inputs: np.ndarray, masked: np.ndarray, labels: np.ndarray, recipe: TrainRecipe, *, part: int = 0, parts: int = 1
+    batch: Batch,
+    inputs: np.ndarray,
+    masked: np.ndarray,
+    labels: np.ndarray,
+    recipe: TrainRecipe,
+    *,
+    part: int = 0,
+    parts: int = 1,
 ) -> dict[str, Any]:
-    """One part of a masked batch as the arguments of the model: every ``parts``-th row from ``part`` on.
+    """One part of a masked batch as the arguments of the model: every ``parts``-th row from
+    ``part`` on.
 
-    A batch with fewer rows than parts gives some parts its first row with nothing to predict: all processes then do the same work.
+    A batch with fewer rows than parts gives some parts its first row with nothing to predict: all
+    processes then do the same work.
     """
     rows = np.arange(part, len(inputs), parts)
     length = inputs.shape[1]
@@ -110,11 +150,20 @@ def tensors_of(
     if empty:
         rows, mine = np.array([0]), np.zeros(len(masked), bool)
     if parts > 1:
-        masked, labels, at = at[mine] // parts * length + masked[mine] % length, labels[mine], at[mine]
+        masked, labels, at = (
+            at[mine] // parts * length + masked[mine] % length,
+            labels[mine],
+            at[mine],
+        )
     numbers = batch.languages[rows, 0]
     groups = _groups(numbers, masked // length, recipe.languages)
     lengths = batch.lengths[rows]
-    arrays = {"ids": inputs[rows], "positions": batch.positions[rows], "masked": masked, "labels": labels}
+    arrays = {
+        "ids": inputs[rows],
+        "positions": batch.positions[rows],
+        "masked": masked,
+        "labels": labels,
+    }
     if (lengths < length).any():
         arrays["lengths"] = lengths
     if batch.segments is not None:
@@ -125,12 +174,16 @@ def tensors_of(
         arrays["places"] = _places(masked, len(rows), length)
     if recipe.encoder.language_embeddings:
         arrays["languages"] = batch.languages[rows]
-    tensors: dict[str, Any] = {name: torch.from_numpy(np.ascontiguousarray(array, np.int64)) for name, array in arrays.items()}
+    tensors: dict[str, Any] = {
+        name: torch.from_numpy(np.ascontiguousarray(array, np.int64))
+        for name, array in arrays.items()
+    }
     return {"lengths": None, **tensors, "groups": groups}
 
 
 def _places(masked: np.ndarray, rows: int, length: int) -> np.ndarray:
-    """(rows, q) columns of the masked tokens of each row, filled up with -1; q is the most that a row has."""
+    """(rows, q) columns of the masked tokens of each row, filled up with -1; q is the most that a
+    row has."""
     at, column = masked // length, masked % length
     counts = np.bincount(at, minlength=rows)
     places = np.full((rows, counts.max()), -1)
@@ -138,11 +191,18 @@ def _places(masked: np.ndarray, rows: int, length: int) -> np.ndarray:
     return places
 
 
-def _groups(numbers: np.ndarray, masked_rows: np.ndarray, languages: Sequence[str]) -> tuple[Group, ...]:
-    """Consecutive rows of one language, from the rows' language numbers (sorted) and the rows of the masked tokens."""
+def _groups(
+    numbers: np.ndarray, masked_rows: np.ndarray, languages: Sequence[str]
+) -> tuple[Group, ...]:
+    """Consecutive rows of one language, from the rows' language numbers (sorted) and the rows of
+    the masked tokens."""
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     ends = np.append(starts[1:], len(numbers))
     return tuple(
-        Group(languages[int(numbers[a])], int(b - a), int(((masked_rows >= a) & (masked_rows < b)).sum()))
+        Group(
+            languages[int(numbers[a])],
+            int(b - a),
+            int(((masked_rows >= a) & (masked_rows < b)).sum()),
+        )
         for a, b in zip(starts, ends, strict=True)
     )

@@ -1,7 +1,7 @@
 """Masked language modelling: from the texts of a recipe to the folder of a finished model.
 
-With sentence pairs it is translation language modelling (Conneau & Lample 2019), and with pairs of segments next-sentence prediction
-is learnt beside it (Devlin et al. 2019). The folder of a run:
+With sentence pairs it is translation language modelling (Conneau & Lample 2019), and with pairs of
+segments next-sentence prediction is learnt beside it (Devlin et al. 2019). The folder of a run:
 
     config.json     the recipe
     tokenizer/      the vocabularies that were learnt
@@ -10,7 +10,8 @@ is learnt beside it (Devlin et al. 2019). The folder of a run:
     sharing.json    part to its owners' numbers of parameters; "" owns what all languages share
     log.jsonl       a line per log interval and per validation
     checkpoints/    the last whole checkpoint, and the best one
-    model/          the finished model: for transformers and `crosslens study` where all is shared, else for load_model
+    model/          the finished model: for transformers and `crosslens study` where all is shared,
+                    else for load_model
     views/LANGUAGE/ each language's view for transformers, where something is not shared
 """
 
@@ -36,10 +37,22 @@ from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.network.surgery import parameter_counts
 from crosslens.models.saved.interop import check_exportable
 from crosslens.models.saved.native import export_run
-from crosslens.models.text.vocabularies import Vocabularies, learn_vocabularies, load_vocabularies, save_vocabularies
+from crosslens.models.text.vocabularies import (
+    Vocabularies,
+    learn_vocabularies,
+    load_vocabularies,
+    save_vocabularies,
+)
 from crosslens.models.training.checkpoint import latest_checkpoint
 from crosslens.models.training.costs import step_flops
-from crosslens.models.training.data import TrainingData, build_streams, fit_to_text, held_out_size, read_source, split_rows
+from crosslens.models.training.data import (
+    TrainingData,
+    build_streams,
+    fit_to_text,
+    held_out_size,
+    read_source,
+    split_rows,
+)
 from crosslens.models.training.events import need_tensorboard
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep
@@ -49,7 +62,8 @@ from crosslens.progress import say
 
 __all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "train"]
 
-_WHEN_ONLY = {"log_every", "validate_every", "save_every", "tensorboard", "recompute"}  # settings that no weight depends on (see _settings)
+# settings that no weight depends on (see _settings)
+_WHEN_ONLY = {"log_every", "validate_every", "save_every", "tensorboard", "recompute"}
 
 
 class MaskedLanguageModelling:
@@ -63,7 +77,8 @@ class MaskedLanguageModelling:
         return self.batches[step]
 
     def loss(self, runner: nn.Module, inputs: Mapping[str, Any], batch: MaskedStep) -> Tensor:
-        """A part's share of the mean loss; next-sentence decisions count as much as all masked tokens together."""
+        """A part's share of the mean loss; next-sentence decisions count as much as all masked
+        tokens together."""
         sums = runner(**inputs)
         masked, following = sums if isinstance(sums, tuple) else (sums, None)
         loss = masked / batch.predicted
@@ -74,7 +89,8 @@ class MaskedLanguageModelling:
         return step_flops(self.model, batch.loads)
 
     def validate(self, device: torch.device) -> dict[str, Any]:
-        """Perplexity, retrieval, alignment of token embeddings: see :func:`crosslens.models.training.validation.validate`."""
+        """Perplexity, retrieval, alignment of token embeddings: see
+        :func:`crosslens.models.training.validation.validate`."""
         return validate(self.model, self.batches, device, self.recipe.vocabulary.copies)
 
     def measure(self, found: Mapping[str, Any]) -> float:
@@ -82,14 +98,22 @@ class MaskedLanguageModelling:
         return choice_measure(found, self.recipe.select)
 
 
-def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, device: str = "auto", parallel: str = "ddp") -> Path:
+def train(
+    recipe: TrainRecipe,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    parallel: str = "ddp",
+) -> Path:
     """Run a recipe; returns the folder of the finished model.
 
     Under ``torchrun`` the processes share the work (:mod:`crosslens.models.machine.distributed`).
 
     Parameters
     ----------
-    folder: the run's folder. A run that was stopped goes on with ``resume``, to the same weights as if it had never stopped.
+    folder: the run's folder. A run that was stopped goes on with ``resume``, to the same weights as
+        if it had never stopped.
     device: "auto" (a GPU where there is one), "cpu" or "cuda".
     parallel: how several processes share the model, "ddp" or "fsdp".
 
@@ -113,17 +137,28 @@ def train(recipe: TrainRecipe, folder: str | Path, *, resume: bool = False, devi
         with world.together():
             if world.first:  # it prepares the files that all read
                 if check_folder(folder, "train", settings) and not resume:
-                    refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
+                    refuse(
+                        str(folder),
+                        "a new folder",
+                        "a run of this recipe",
+                        "add --resume to go on with it",
+                        OutputError,
+                    )
                 held.enter_context(_given_back(folder, new=not folder.exists()))
                 make_folder(folder, str(folder))
                 held.enter_context(lock_folder(folder))
                 claim_folder(folder, "train", settings, asked)
-                prepared = None if (folder / "model" / "config.json").exists() else _prepare(recipe, corpora, folder)
+                prepared = (
+                    None
+                    if (folder / "model" / "config.json").exists()
+                    else _prepare(recipe, corpora, folder)
+                )
         if (folder / "model" / "config.json").exists():
             say(f"{folder / 'model'} is finished already")
             return folder / "model"
         with world.together():
-            vocabularies, data = prepared or _prepare(recipe, corpora, folder)  # the others find it done
+            # the others find it done
+            vocabularies, data = prepared or _prepare(recipe, corpora, folder)
         return _train(recipe, vocabularies, data, folder, settings, world)
 
 
@@ -136,9 +171,11 @@ def _asked(recipe: TrainRecipe) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
-    """Free a run's folder when its recipe is refused before the first checkpoint: what was made would refuse the corrected recipe.
+    """Free a run's folder when its recipe is refused before the first checkpoint: what was made
+    would refuse the corrected recipe.
 
-    Some refusals need the vocabulary: a sentence that is too long for a batch is known by its pieces alone.
+    Some refusals need the vocabulary: a sentence that is too long for a batch is known by its
+        pieces alone.
     """
     try:
         yield
@@ -158,11 +195,23 @@ def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
 def _check_parallel(recipe: TrainRecipe, world: World) -> None:
     """Refuse to divide a model over processes that do not all use the same parts in a step."""
     plan = SharingPlan.parse(recipe.sharing, recipe.encoder.layers, tied=recipe.encoder.tied)
-    if world.size > 1 and world.parallel == "fsdp" and plan.separate and recipe.batch_languages != "one":
-        refuse("parallel", "ddp where batches mix languages that own parts", "fsdp", 'use ddp, or batch_languages="one"')
+    if (
+        world.size > 1
+        and world.parallel == "fsdp"
+        and plan.separate
+        and recipe.batch_languages != "one"
+    ):
+        refuse(
+            "parallel",
+            "ddp where batches mix languages that own parts",
+            "fsdp",
+            'use ddp, or batch_languages="one"',
+        )
 
 
-def _prepare(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path) -> tuple[Vocabularies, TrainingData]:
+def _prepare(
+    recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path
+) -> tuple[Vocabularies, TrainingData]:
     """Learn the vocabularies and tokenise, or find both done."""
     vocabularies = _vocabularies(recipe, corpora, folder / "tokenizer")
     data = build_streams(recipe, corpora, vocabularies, folder / "tokens")
@@ -175,7 +224,9 @@ def build_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
     """The untrained model of a recipe."""
     shape = dataclasses.replace(recipe.encoder, vocab_size=max(vocabularies.sizes.values()))
     plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
-    model = MaskedLM(shape, recipe.seed, languages=recipe.languages, plan=plan, sizes=vocabularies.sizes)
+    model = MaskedLM(
+        shape, recipe.seed, languages=recipe.languages, plan=plan, sizes=vocabularies.sizes
+    )
     model.encoder.recompute = recipe.recompute
     if recipe.compile:
         for bank in model.encoder.banks:
@@ -185,13 +236,20 @@ def build_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
 
 
 def _train(
-    recipe: TrainRecipe, vocabularies: Vocabularies, data: TrainingData, folder: Path, settings: dict[str, Any], world: World
+    recipe: TrainRecipe,
+    vocabularies: Vocabularies,
+    data: TrainingData,
+    folder: Path,
+    settings: dict[str, Any],
+    world: World,
 ) -> Path:
     with world.together():
         model = build_model(recipe, vocabularies).to(world.device)
         if world.first:
             write_json(folder / "sharing.json", parameter_counts(model))
-        objective = MaskedLanguageModelling(model, MaskedBatches(recipe, data, vocabularies, world.rank, world.size))
+        objective = MaskedLanguageModelling(
+            model, MaskedBatches(recipe, data, vocabularies, world.rank, world.size)
+        )
     weights = run_loop(objective, recipe, folder, settings, world)
     with world.together():
         if world.first:
@@ -208,36 +266,67 @@ def describe_data(data: TrainingData, vocabularies: Vocabularies) -> dict[str, A
         for stream, p in zip(data.streams, data.probabilities, strict=True)
     }
     languages = vocabularies.languages
-    overlap = {f"{a}-{b}": dataclasses.asdict(vocabularies.overlap(a, b)) for i, a in enumerate(languages) for b in languages[i + 1 :]}
+    overlap = {
+        f"{a}-{b}": dataclasses.asdict(vocabularies.overlap(a, b))
+        for i, a in enumerate(languages)
+        for b in languages[i + 1 :]
+    }
     return {
         "streams": streams,
         "held_out": {name: stream.n for name, stream in data.held_out.items()},
         "left_out": data.left_out,
-        "vocabulary": {"mode": vocabularies.mode, "sizes": dict(vocabularies.sizes), "overlap": overlap},
+        "vocabulary": {
+            "mode": vocabularies.mode,
+            "sizes": dict(vocabularies.sizes),
+            "overlap": overlap,
+        },
     }
 
 
 def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Any]:
-    """What the weights depend on: the recipe, with the texts' contents in the place of their paths."""
-    free = _WHEN_ONLY if recipe.select == "last" and not recipe.patience else _WHEN_ONLY - {"validate_every"}
-    settings = {name: value for name, value in dataclasses.asdict(recipe).items() if name not in free}
+    """What the weights depend on: the recipe, with the texts' contents in the place of their
+    paths."""
+    free = (
+        _WHEN_ONLY
+        if recipe.select == "last" and not recipe.patience
+        else _WHEN_ONLY - {"validate_every"}
+    )
+    settings = {
+        name: value for name, value in dataclasses.asdict(recipe).items() if name not in free
+    }
     for source in settings["sources"]:
-        source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in corpora[source["name"]].items()}
+        source["texts"] = {
+            language: corpus.fingerprint[:16]
+            for language, corpus in corpora[source["name"]].items()
+        }
     if recipe.validation is None:  # what was chosen
-        settings["validation"] = {name: held_out_size(recipe, len(next(iter(texts.values())))) for name, texts in corpora.items()}
+        settings["validation"] = {
+            name: held_out_size(recipe, len(next(iter(texts.values()))))
+            for name, texts in corpora.items()
+        }
     settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
     return json.loads(json.dumps(settings))
 
 
-def _vocabularies(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], where: Path) -> Vocabularies:
+def _vocabularies(
+    recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], where: Path
+) -> Vocabularies:
     """The run's vocabularies: learnt once, from all sources' sentences per language."""
     if not (where / "vocabulary.json").exists():
         texts: dict[str, list[str]] = {}
-        for name, rows in split_rows(recipe, corpora).items():  # neither held-out nor excluded sentences shape the vocabulary
+        # neither held-out nor excluded sentences shape the vocabulary
+        for name, rows in split_rows(recipe, corpora).items():
             for language, corpus in corpora[name].items():
-                texts.setdefault(language, []).extend(corpus.sentences[i] for i in np.flatnonzero(rows.train).tolist())
-        say(f"learning {recipe.vocabulary.size} {recipe.vocabulary.kind} pieces ({recipe.vocabulary.mode})")
-        learnt = learn_vocabularies({k: list(dict.fromkeys(v)) for k, v in texts.items()}, recipe.vocabulary, recipe.seed)
+                texts.setdefault(language, []).extend(
+                    corpus.sentences[i] for i in np.flatnonzero(rows.train).tolist()
+                )
+        say(
+            f"learning {recipe.vocabulary.size} {recipe.vocabulary.kind} pieces "
+            f"({recipe.vocabulary.mode})"
+        )
+        learnt = learn_vocabularies(
+            {k: list(dict.fromkeys(v)) for k, v in texts.items()}, recipe.vocabulary, recipe.seed
+        )
         where.mkdir(parents=True, exist_ok=True)
         save_vocabularies(learnt, where, recipe.encoder.max_positions)
     return load_vocabularies(where)

@@ -1,7 +1,7 @@
 """Learning-rate schedules and optimisers.
 
-A parameter without a gradient is left alone, and so is what the optimiser remembers of it: languages that are not in a batch stay
-as they are (gradients must be None, not zero).
+A parameter without a gradient is left alone, and so is what the optimiser remembers of it:
+languages that are not in a batch stay as they are (gradients must be None, not zero).
 """
 
 import math
@@ -19,7 +19,8 @@ __all__ = ["Lamb", "build_optimiser", "learning_rate"]
 def learning_rate(step: int, settings: Optimisation, steps: int) -> float:
     """Learning rate of update ``step`` (counted from 0) out of ``steps``.
 
-    With ``first_rate`` 0 the first update has the first rate above it; otherwise it has ``first_rate`` itself, as in XLM.
+    With ``first_rate`` 0 the first update has the first rate above it; otherwise it has
+    ``first_rate`` itself, as in XLM.
 
     >>> rates = [learning_rate(s, Optimisation(peak_rate=1.0, warmup=10), 110) for s in (0, 9, 10, 60, 109)]
     >>> [round(rate, 2) for rate in rates]
@@ -39,10 +40,12 @@ def learning_rate(step: int, settings: Optimisation, steps: int) -> float:
 
 
 class Lamb(torch.optim.Optimizer):
-    """LAMB (You et al. 2020, algorithm 2): Adam's step, rescaled for each tensor by ‖weights‖ / ‖step‖.
+    """LAMB (You et al. 2020, algorithm 2): Adam's step, rescaled for each tensor by ‖weights‖ /
+    ‖step‖.
 
-    Moments are corrected for their start; the decay is added to the step before its norm is taken. Groups with ``rescale`` False are
-    not rescaled (biases and norms, as in the authors' program), and neither are tensors of zeros.
+    Moments are corrected for their start; the decay is added to the step before its norm is taken.
+    Groups with ``rescale`` False are not rescaled (biases and norms, as in the authors' program),
+    and neither are tensors of zeros.
     """
 
     def __init__(
@@ -54,7 +57,16 @@ class Lamb(torch.optim.Optimizer):
         weight_decay: float = 0.0,
         rescale: bool = True,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "rescale": rescale})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "rescale": rescale,
+            },
+        )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -71,7 +83,11 @@ class Lamb(torch.optim.Optimizer):
         (beta1, beta2), state, gradient = group["betas"], self.state[parameter], parameter.grad
         assert gradient is not None
         if not state:
-            state.update(step=torch.tensor(0.0), exp_avg=torch.zeros_like(parameter), exp_avg_sq=torch.zeros_like(parameter))
+            state.update(
+                step=torch.tensor(0.0),
+                exp_avg=torch.zeros_like(parameter),
+                exp_avg_sq=torch.zeros_like(parameter),
+            )
         state["step"] += 1
         state["exp_avg"].lerp_(gradient, 1 - beta1)
         state["exp_avg_sq"].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
@@ -87,7 +103,8 @@ class Lamb(torch.optim.Optimizer):
 
 
 def build_optimiser(model: nn.Module, settings: Optimisation) -> torch.optim.Optimizer:
-    """The optimiser over all trainable parameters; only matrices decay, and are rescaled by LAMB."""
+    """The optimiser over all trainable parameters; only matrices decay, and are rescaled by
+    LAMB."""
     trained = [p for p in model.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},

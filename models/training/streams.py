@@ -1,9 +1,10 @@
 """Streams whose rows are not single sentences, and those whose batches mix languages.
 
-Each kind has the methods of :class:`crosslens.models.training.batches.Stream`. A stream of texts of one language has batches of that
-language; one of several has batches of all of them, every row of every language in a uniformly random order (as in
-Deshpande et al. 2022), and in each batch the rows sorted by language. Which rows make up an epoch is a pure function of the seed
-that ``plan`` is given.
+Each kind has the methods of :class:`crosslens.models.training.batches.Stream`. A stream of texts of
+one language has batches of that language; one of several has batches of all of them, every row of
+every language in a uniformly random order (as in Deshpande et al. 2022), and in each batch the rows
+sorted by language. Which rows make up an epoch is a pure function of the seed that ``plan`` is
+given.
 """
 
 import dataclasses
@@ -17,7 +18,16 @@ from crosslens.models.text.token_files import TokenFile
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.training.batches import Batch, lay_out, plan_epoch, ranges, take
 
-__all__ = ["ContinuousStream", "MixedSentences", "PackedStream", "SegmentStream", "Sentences", "Text", "by_language", "shuffled_batches"]
+__all__ = [
+    "ContinuousStream",
+    "MixedSentences",
+    "PackedStream",
+    "SegmentStream",
+    "Sentences",
+    "Text",
+    "by_language",
+    "shuffled_batches",
+]
 
 _CLS, _SEP = SPECIAL_TOKENS.index("[CLS]"), SPECIAL_TOKENS.index("[SEP]")
 
@@ -65,7 +75,8 @@ class Sentences:
 
 
 def by_language(texts: Sequence[Text]) -> list[Sentences]:
-    """The sentences of texts, of one language after the other in the order of their numbers; texts of a language in the given order.
+    """The sentences of texts, of one language after the other in the order of their numbers; texts
+    of a language in the given order.
 
     >>> file = TokenFile(np.array([10, 11, 12], np.uint16), np.array([0, 2, 2, 3]))
     >>> by_language([Text("eng", 0, file, np.arange(3))])[0].counts.tolist()
@@ -80,15 +91,25 @@ def by_language(texts: Sequence[Text]) -> list[Sentences]:
             rows = text.rows[counts > 0]
             follows = np.diff(rows, prepend=-2) == 1  # -2: the first one follows none
             for column, values in zip(
-                columns, (np.full(len(rows), part), text.file.offsets[rows], counts[counts > 0], follows), strict=True
+                columns,
+                (np.full(len(rows), part), text.file.offsets[rows], counts[counts > 0], follows),
+                strict=True,
             ):
                 column.append(values)
-        found.append(Sentences(mine[0].language, number, tuple(t.file for t in mine), *(np.concatenate(column) for column in columns)))
+        found.append(
+            Sentences(
+                mine[0].language,
+                number,
+                tuple(t.file for t in mine),
+                *(np.concatenate(column) for column in columns),
+            )
+        )
     return found
 
 
 def shuffled_batches(n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """All numbers below ``n`` in a random order, cut into batches of ``size`` (the last may be smaller), ascending in each.
+    """All numbers below ``n`` in a random order, cut into batches of ``size`` (the last may be
+    smaller), ascending in each.
 
     >>> sorted(len(batch) for batch in shuffled_batches(7, 3, np.random.default_rng(0)))
     [1, 3, 3]
@@ -98,7 +119,8 @@ def shuffled_batches(n: int, size: int, rng: np.random.Generator) -> list[np.nda
 
 
 class MixedSentences:
-    """Single sentences of several languages in the same batches, ``[CLS] … [SEP]`` each; sentences of similar length together.
+    """Single sentences of several languages in the same batches, ``[CLS] … [SEP]`` each; sentences
+    of similar length together.
 
     Parameters
     ----------
@@ -110,7 +132,9 @@ class MixedSentences:
         self.name, self.batch_tokens, self._groups = name, batch_tokens, by_language(texts)
         self.languages = tuple(group.language for group in self._groups)
         self.files, self._part, self._starts, self._counts = _joined(self._groups)
-        self._numbers = np.repeat([group.number for group in self._groups], [len(group) for group in self._groups])
+        self._numbers = np.repeat(
+            [group.number for group in self._groups], [len(group) for group in self._groups]
+        )
         self.n, self.tokens = len(self._counts), int(self._counts.sum() + 2 * len(self._counts))
 
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
@@ -123,18 +147,22 @@ class MixedSentences:
         ids, positions = lay_out(counts + 2)
         flat, begin = ids.reshape(-1), np.arange(len(ids)) * ids.shape[1]
         flat[begin], flat[begin + counts + 1] = _CLS, _SEP
-        flat[ranges(begin + 1, counts)] = take(self.files, np.repeat(self._part[items], counts), ranges(starts, counts))
+        flat[ranges(begin + 1, counts)] = take(
+            self.files, np.repeat(self._part[items], counts), ranges(starts, counts)
+        )
         return Batch(ids, positions, counts + 2, _spread(self._numbers[items], ids.shape[1]))
 
 
 class ContinuousStream:
     """Stretches of continuous text: XLM's ``StreamDataset`` (Conneau & Lample 2019).
 
-    All sentences of a language, each followed by [SEP], are one text. [SEP]s are put in front of it, so that it can be written into
-    ``rows`` columns of equal height, a whole number of times ``length``. Above them stands a line of [SEP]. Batch i is lines
-    ``i * length`` to ``(i + 1) * length`` of this, a column a row. So a row goes on in the next batch, only the first batch begins
-    with [SEP], and the last line is never served. An epoch is all batches in a random order; with several languages, all rows of
-    all of them. Nothing is copied: a place in the text is looked up in the token files when it is needed.
+    All sentences of a language, each followed by [SEP], are one text. [SEP]s are put in front of
+    it, so that it can be written into ``rows`` columns of equal height, a whole number of times
+    ``length``. Above them stands a line of [SEP]. Batch i is lines ``i * length`` to ``(i + 1) *
+    length`` of this, a column a row. So a row goes on in the next batch, only the first batch
+    begins with [SEP], and the last line is never served. An epoch is all batches in a random order;
+    with several languages, all rows of all of them. Nothing is copied: a place in the text is
+    looked up in the token files when it is needed.
 
     Parameters
     ----------
@@ -159,14 +187,19 @@ class ContinuousStream:
         self._ends = [np.concatenate([[0], np.cumsum(group.counts + 1)]) for group in self._groups]
         self.tokens = sum(int(ends[-1]) for ends in self._ends)
         self._batches = [-(-int(ends[-1]) // (rows * length)) for ends in self._ends]
-        self._first = np.concatenate([[0], np.cumsum(self._batches)]) * rows  # number of each language's first row
+        # number of each language's first row
+        self._first = np.concatenate([[0], np.cumsum(self._batches)]) * rows
         self.n = int(self._first[-1])
 
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
-        """The batches of one epoch, as numbers of rows: ``batch * rows + column``, language by language."""
+        """The batches of one epoch, as numbers of rows: ``batch * rows + column``, language by
+        language."""
         rng = np.random.default_rng(list(seed))
         if len(self._groups) == 1:
-            return [np.arange(i * self.rows, (i + 1) * self.rows) for i in rng.permutation(self._batches[0]).tolist()]
+            return [
+                np.arange(i * self.rows, (i + 1) * self.rows)
+                for i in rng.permutation(self._batches[0]).tolist()
+            ]
         return shuffled_batches(self.n, self.rows, rng)
 
     def collate(self, items: np.ndarray) -> Batch:
@@ -176,7 +209,12 @@ class ContinuousStream:
         group = np.searchsorted(self._first, items, side="right") - 1
         for which in np.unique(group).tolist():
             ids[group == which] = self._look_up(which, items[group == which] - self._first[which])
-        return Batch(ids, positions, lengths, _spread(np.array([g.number for g in self._groups])[group], self.length))
+        return Batch(
+            ids,
+            positions,
+            lengths,
+            _spread(np.array([g.number for g in self._groups])[group], self.length),
+        )
 
     def _look_up(self, which: int, rows: np.ndarray) -> np.ndarray:
         """(b, length) rows of one language, numbered from 0."""
@@ -184,14 +222,18 @@ class ContinuousStream:
         batch, column = np.divmod(rows, self.rows)
         height = self._batches[which] * self.length
         padding = height * self.rows - int(ends[-1])
-        first = column * height + batch * self.length - 1 - padding  # place of a row's first token; the line of [SEP] is the -1
+        # place of a row's first token; the line of [SEP] is the -1
+        first = column * height + batch * self.length - 1 - padding
         low = np.maximum(first + (batch == 0), 0)  # the text's places in a row: low <= place < high
         high = np.maximum(first + self.length, low)
         begin, end = (np.searchsorted(ends, place, side="right") - 1 for place in (low, high - 1))
         pieces = np.where(high > low, end - begin + 1, 0)  # sentences of which a row has something
         sentence, row = ranges(begin, pieces), np.repeat(np.arange(len(rows)), pieces)
         start = np.maximum(ends[sentence], low[row])
-        words = np.maximum(np.minimum(ends[sentence] + group.counts[sentence], high[row]) - start, 0)  # none if only its [SEP] is there
+        # none if only its [SEP] is there
+        words = np.maximum(
+            np.minimum(ends[sentence] + group.counts[sentence], high[row]) - start, 0
+        )
         ids = np.full((len(rows), self.length), _SEP, np.int64)
         places = ranges(group.starts[sentence] + start - ends[sentence], words)
         ids.reshape(-1)[ranges(row * self.length + start - first[row], words)] = take(
@@ -201,11 +243,13 @@ class ContinuousStream:
 
 
 class PackedStream:
-    """Rows of whole sentences, each ``[CLS] … [SEP]``, as many as fit (FULL-SENTENCES of Liu et al. 2019, over all documents).
+    """Rows of whole sentences, each ``[CLS] … [SEP]``, as many as fit (FULL-SENTENCES of Liu et al.
+    2019, over all documents).
 
-    Every epoch takes a language's sentences in another random order and fills row after row; a sentence that does not fit begins
-    the next one. A sentence longer than a row is cut into pieces that fill a row, and the rest; each has its marks. Positions run on
-    through a row, which is of one language. With several languages rows are filled for each, then all rows are shuffled.
+    Every epoch takes a language's sentences in another random order and fills row after row; a
+    sentence that does not fit begins the next one. A sentence longer than a row is cut into pieces
+    that fill a row, and the rest; each has its marks. Positions run on through a row, which is of
+    one language. With several languages rows are filled for each, then all rows are shuffled.
 
     Parameters
     ----------
@@ -233,12 +277,17 @@ class PackedStream:
         pieces = -(-counts // (length - 2))  # of each sentence
         sentence = np.repeat(np.arange(len(counts)), pieces)
         offset = ranges(np.zeros_like(pieces), pieces) * (length - 2)
-        self._part, self._number, self._starts = part[sentence], number[sentence], starts[sentence] + offset
+        self._part, self._number, self._starts = (
+            part[sentence],
+            number[sentence],
+            starts[sentence] + offset,
+        )
         self._counts = np.minimum(counts[sentence] - offset, length - 2)
         self.n, self.tokens = len(sentence), int(self._counts.sum() + 2 * len(sentence))
 
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
-        """The batches of one epoch: (k, 2) numbers of sentences (or of pieces of them), and the row in the batch that each is in."""
+        """The batches of one epoch: (k, 2) numbers of sentences (or of pieces of them), and the row
+        in the batch that each is in."""
         rng = np.random.default_rng(list(seed))
         orders, firsts, at = [], [], 0
         for number in np.unique(self._number).tolist():
@@ -249,12 +298,21 @@ class PackedStream:
         order, first = np.concatenate(orders), np.concatenate([*firsts, [at]])
         n = len(first) - 1
         if len(orders) == 1:  # in a random order already
-            batches = [np.arange(start, min(start + self.rows, n)) for start in range(0, n, self.rows)]
+            batches = [
+                np.arange(start, min(start + self.rows, n)) for start in range(0, n, self.rows)
+            ]
         else:
             batches = shuffled_batches(n, self.rows, rng)
         counts = np.diff(first)
         return [
-            np.stack([order[ranges(first[rows], counts[rows])], np.repeat(np.arange(len(rows)), counts[rows])], axis=1) for rows in batches
+            np.stack(
+                [
+                    order[ranges(first[rows], counts[rows])],
+                    np.repeat(np.arange(len(rows)), counts[rows]),
+                ],
+                axis=1,
+            )
+            for rows in batches
         ]
 
     def collate(self, items: np.ndarray) -> Batch:
@@ -268,22 +326,28 @@ class PackedStream:
         flat = ids.reshape(-1)
         flat[begin], flat[begin + counts + 1] = _CLS, _SEP
         places = ranges(self._starts[sentence], counts)
-        flat[ranges(begin + 1, counts)] = take(self.files, np.repeat(self._part[sentence], counts), places)
+        flat[ranges(begin + 1, counts)] = take(
+            self.files, np.repeat(self._part[sentence], counts), places
+        )
         first = np.searchsorted(row, np.arange(len(lengths)))
         return Batch(ids, positions, lengths, _spread(self._number[sentence[first]], self.length))
 
 
 class SegmentStream:
-    """Pairs of segments for next-sentence prediction, ``[CLS] A [SEP] B [SEP]`` (Devlin et al. 2019, as their code draws them).
+    """Pairs of segments for next-sentence prediction, ``[CLS] A [SEP] B [SEP]`` (Devlin et al.
+    2019, as their code draws them).
 
-    From the first sentence that is not used yet, sentences that follow each other are taken until the target length is reached: that
-    of a row, or, with probability ``short``, one drawn uniformly from 2 up. (Their code draws that once a document; there are no
-    documents here, so it is once a pair.) A is a random number of them, at least one and not all. B is the others; or, with
-    probability .5 and always if there are none, text from a random other place of the language, and the others are left for the next
-    pair. So every sentence stands in A, or in a B that follows. What is too long is cut from the longer segment, each word from its
-    front or its end with equal probability. Pairs are shuffled.
+    From the first sentence that is not used yet, sentences that follow each other are taken until
+    the target length is reached: that of a row, or, with probability ``short``, one drawn uniformly
+    from 2 up. (Their code draws that once a document; there are no documents here, so it is once a
+    pair.) A is a random number of them, at least one and not all. B is the others; or, with
+    probability .5 and always if there are none, text from a random other place of the language, and
+    the others are left for the next pair. So every sentence stands in A, or in a B that follows.
+    What is too long is cut from the longer segment, each word from its front or its end with equal
+    probability. Pairs are shuffled.
 
-    Sentences follow each other where their rows do: what is held out, excluded or empty ends a text.
+    Sentences follow each other where their rows do: what is held out, excluded or empty ends a
+    text.
 
     Parameters
     ----------
@@ -294,7 +358,8 @@ class SegmentStream:
 
     Raises
     ------
-    InputError: a language has fewer than two sentences, or a row has no room for two words and their marks.
+    InputError: a language has fewer than two sentences, or a row has no room for two words and
+        their marks.
 
     >>> file = TokenFile(np.arange(10, 50, dtype=np.uint16), np.arange(0, 41, 4))
     >>> stream = SegmentStream("all eng", [Text("eng", 0, file, np.arange(10))], length=19, rows=2)
@@ -303,18 +368,35 @@ class SegmentStream:
     ((2, 19), [0, 1])
     """
 
-    def __init__(self, name: str, texts: Sequence[Text], length: int, rows: int, short: float = 0.1) -> None:
+    def __init__(
+        self, name: str, texts: Sequence[Text], length: int, rows: int, short: float = 0.1
+    ) -> None:
         _need_room(length, 5)
-        self.name, self.length, self.rows, self.short, self._groups = name, length, rows, short, by_language(texts)
+        self.name, self.length, self.rows, self.short, self._groups = (
+            name,
+            length,
+            rows,
+            short,
+            by_language(texts),
+        )
         self.languages = tuple(group.language for group in self._groups)
         for group in self._groups:
             if len(group) < 2:
-                refuse(f"text of {group.language}", "at least two sentences for pairs", str(len(group)), "give more text")
+                refuse(
+                    f"text of {group.language}",
+                    "at least two sentences for pairs",
+                    str(len(group)),
+                    "give more text",
+                )
         self.files = tuple(itertools.chain.from_iterable(group.files for group in self._groups))
-        self.n, self.tokens = sum(map(len, self._groups)), sum(int(group.counts.sum()) for group in self._groups)
+        self.n, self.tokens = (
+            sum(map(len, self._groups)),
+            sum(int(group.counts.sum()) for group in self._groups),
+        )
 
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
-        """The batches of one epoch, a row (language, file, place, tokens of A; file, place, tokens of B; following) for each pair."""
+        """The batches of one epoch, a row (language, file, place, tokens of A; file, place, tokens
+        of B; following) for each pair."""
         rng = np.random.default_rng(list(seed))
         pairs, files = [], 0
         for which, group in enumerate(self._groups):
@@ -326,14 +408,29 @@ class SegmentStream:
             b_from = group.starts[b] + rng.binomial(b_tokens - b_kept, 0.5)
             language = np.full(len(a), which)
             pairs.append(
-                np.stack([language, group.part[a] + files, a_from, a_kept, group.part[b] + files, b_from, b_kept, following], axis=1)
+                np.stack(
+                    [
+                        language,
+                        group.part[a] + files,
+                        a_from,
+                        a_kept,
+                        group.part[b] + files,
+                        b_from,
+                        b_kept,
+                        following,
+                    ],
+                    axis=1,
+                )
             )
             files += len(group.files)
         every = np.concatenate(pairs)
         return [every[rows] for rows in shuffled_batches(len(every), self.rows, rng)]
 
-    def _pairs(self, group: Sentences, rng: np.random.Generator) -> list[tuple[int, int, int, int, int]]:
-        """First sentence of A and of B, tokens of A and of B before they are cut, following; for every pair of an epoch."""
+    def _pairs(
+        self, group: Sentences, rng: np.random.Generator
+    ) -> list[tuple[int, int, int, int, int]]:
+        """First sentence of A and of B, tokens of A and of B before they are cut, following; for
+        every pair of an epoch."""
         n, room, pairs, at = len(group), self.length - 3, [], 0
         before = np.concatenate([[0], np.cumsum(group.counts)])  # tokens before each sentence
         texts = np.append(np.flatnonzero(~group.follows), n)
@@ -370,8 +467,12 @@ class SegmentStream:
         flat, begin = ids.reshape(-1), np.arange(len(ids)) * self.length
         middle = begin + a_count + 1  # the [SEP] between the two
         flat[begin], flat[middle], flat[middle + b_count + 1] = _CLS, _SEP, _SEP
-        flat[ranges(begin + 1, a_count)] = take(self.files, np.repeat(a_file, a_count), ranges(a_from, a_count))
-        flat[ranges(middle + 1, b_count)] = take(self.files, np.repeat(b_file, b_count), ranges(b_from, b_count))
+        flat[ranges(begin + 1, a_count)] = take(
+            self.files, np.repeat(a_file, a_count), ranges(a_from, a_count)
+        )
+        flat[ranges(middle + 1, b_count)] = take(
+            self.files, np.repeat(b_file, b_count), ranges(b_from, b_count)
+        )
         languages = _spread(np.array([group.number for group in self._groups])[which], self.length)
         segments = (positions > (a_count + 1)[:, None]).astype(np.int64)
         return Batch(ids, positions, a_count + b_count + 3, languages, segments, following)
@@ -380,15 +481,28 @@ class SegmentStream:
 def _need_room(length: int, least: int) -> None:
     """Refuse rows that are too short for what each must hold."""
     if length < least:
-        refuse("max_length", f"at least {least} tokens a row for these units", str(length), "raise it")
+        refuse(
+            "max_length", f"at least {least} tokens a row for these units", str(length), "raise it"
+        )
 
 
-def _joined(groups: Sequence[Sentences]) -> tuple[tuple[TokenFile, ...], np.ndarray, np.ndarray, np.ndarray]:
+def _joined(
+    groups: Sequence[Sentences],
+) -> tuple[tuple[TokenFile, ...], np.ndarray, np.ndarray, np.ndarray]:
     """Files, and part, starts and counts of the sentences of all languages, parts numbered anew."""
     before = np.cumsum([0, *(len(group.files) for group in groups)])
-    part = np.concatenate([group.part + shift for group, shift in zip(groups, before, strict=False)])
-    starts, counts = (np.concatenate([getattr(group, name) for group in groups]) for name in ("starts", "counts"))
-    return tuple(itertools.chain.from_iterable(group.files for group in groups)), part, starts, counts
+    part = np.concatenate(
+        [group.part + shift for group, shift in zip(groups, before, strict=False)]
+    )
+    starts, counts = (
+        np.concatenate([getattr(group, name) for group in groups]) for name in ("starts", "counts")
+    )
+    return (
+        tuple(itertools.chain.from_iterable(group.files for group in groups)),
+        part,
+        starts,
+        counts,
+    )
 
 
 def _spread(numbers: np.ndarray, width: int) -> np.ndarray:

@@ -33,7 +33,8 @@ class Accuracy:
     ----------
     value: the share, from 0 to 1; higher is better.
     n: number of items.
-    low, high: 95 % interval: Wilson's (1927) for independent items, and of items in groups :func:`crosslens.stats.share_interval`.
+    low, high: 95 % interval: Wilson's (1927) for independent items, and of items in groups
+        :func:`crosslens.stats.share_interval`.
     """
 
     value: float
@@ -42,12 +43,15 @@ class Accuracy:
     high: float
 
     @classmethod
-    def of(cls, correct: Bool[np.ndarray, " n"], groups: Shaped[np.ndarray, " n"] | None = None) -> "Accuracy":
+    def of(
+        cls, correct: Bool[np.ndarray, " n"], groups: Shaped[np.ndarray, " n"] | None = None
+    ) -> "Accuracy":
         """The accuracy that follows from the outcome of each item; n must be at least 1.
 
         Parameters
         ----------
-        groups: which items stand and fall together, the words of a sentence say. Of a single group the interval is from 0 to 1.
+        groups: which items stand and fall together, the words of a sentence say. Of a single group
+            the interval is from 0 to 1.
 
         >>> Accuracy.of(np.array([True, False, True, True])).value
         0.75
@@ -61,7 +65,9 @@ class Accuracy:
         return cls(hits / n, n, low, high)
 
 
-def majority_accuracy(y_train: ArrayLike, y_test: ArrayLike, groups: Shaped[np.ndarray, " m"] | None = None) -> Accuracy:
+def majority_accuracy(
+    y_train: ArrayLike, y_test: ArrayLike, groups: Shaped[np.ndarray, " m"] | None = None
+) -> Accuracy:
     """Accuracy of always answering the label that is most frequent in training.
 
     Of equally frequent labels the first in sorted order is taken. Test labels that
@@ -85,15 +91,19 @@ def majority_accuracy(y_train: ArrayLike, y_test: ArrayLike, groups: Shaped[np.n
 
 
 def type_majority(
-    train_types: Shaped[np.ndarray, " n"], y_train: Int[np.ndarray, " n"], types: Shaped[np.ndarray, " m"]
+    train_types: Shaped[np.ndarray, " n"],
+    y_train: Int[np.ndarray, " n"],
+    types: Shaped[np.ndarray, " m"],
 ) -> Int[np.ndarray, " m"]:
-    """What a table of words says: the most frequent label of each word type in training, of types that it lacks the most frequent of all.
+    """What a table of words says: the most frequent label of each word type in training, of types
+    that it lacks the most frequent of all.
 
     Of equally frequent labels the lowest number is taken.
 
     Parameters
     ----------
-    train_types, y_train: word type and number of the label of each training item. types: word type of each item that is asked about.
+    train_types, y_train: word type and number of the label of each training item. types: word type
+        of each item that is asked about.
 
     >>> type_majority(np.array(["the", "run", "run"]), np.array([0, 1, 1]), np.array(["the", "new"])).tolist()
     [0, 1]
@@ -102,7 +112,9 @@ def type_majority(
     counts = np.zeros((len(kinds), int(y_train.max()) + 1), np.int64)
     np.add.at(counts, (codes, y_train), 1)
     place = np.minimum(np.searchsorted(kinds, types), len(kinds) - 1)
-    return np.where(kinds[place] == types, counts.argmax(axis=1)[place], counts.sum(axis=0).argmax())
+    return np.where(
+        kinds[place] == types, counts.argmax(axis=1)[place], counts.sum(axis=0).argmax()
+    )
 
 
 def shuffled_labels(y: ArrayLike, seed: int) -> Shaped[np.ndarray, " n"]:
@@ -131,7 +143,9 @@ def shuffled_labels(y: ArrayLike, seed: int) -> Shaped[np.ndarray, " n"]:
     return np.random.default_rng(check_seed(seed)).permutation(check_classes(y, "y"))
 
 
-def confusion_counts(true: Int[np.ndarray, " n"], answers: Int[np.ndarray, " n"], classes: int) -> Int[np.ndarray, "c c"]:
+def confusion_counts(
+    true: Int[np.ndarray, " n"], answers: Int[np.ndarray, " n"], classes: int
+) -> Int[np.ndarray, "c c"]:
     """How often each class was answered for each: row is the true class, column the answer.
 
     Parameters
@@ -145,7 +159,8 @@ def confusion_counts(true: Int[np.ndarray, " n"], answers: Int[np.ndarray, " n"]
 
 
 def f1_per_class(confusion: Int[np.ndarray, "c c"]) -> Float[np.ndarray, " c"]:
-    """``2 TP / (2 TP + FP + FN)`` of each class, from 0 to 1; NaN for a class that is neither there nor answered.
+    """``2 TP / (2 TP + FP + FN)`` of each class, from 0 to 1; NaN for a class that is neither there
+    nor answered.
 
     Parameters
     ----------
@@ -155,11 +170,14 @@ def f1_per_class(confusion: Int[np.ndarray, "c c"]) -> Float[np.ndarray, " c"]:
     [0.667, 0.667, nan]
     """
     there = confusion.sum(axis=0) + confusion.sum(axis=1)
-    return np.divide(2 * confusion.diagonal(), there, out=np.full(len(confusion), np.nan), where=there > 0)
+    return np.divide(
+        2 * confusion.diagonal(), there, out=np.full(len(confusion), np.nan), where=there > 0
+    )
 
 
 def macro_f1(true: Int[np.ndarray, " n"], answers: Int[np.ndarray, " n"]) -> float:
-    """Mean F1 over the classes that are there or were answered (scikit-learn's macro average), from 0 to 1; higher is better.
+    """Mean F1 over the classes that are there or were answered (scikit-learn's macro average), from
+    0 to 1; higher is better.
 
     Parameters
     ----------
@@ -168,11 +186,18 @@ def macro_f1(true: Int[np.ndarray, " n"], answers: Int[np.ndarray, " n"]) -> flo
     >>> round(macro_f1(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 0])), 3)
     0.733
     """
-    return float(np.nanmean(f1_per_class(confusion_counts(true, answers, 1 + int(max(true.max(), answers.max()))))))
+    return float(
+        np.nanmean(
+            f1_per_class(confusion_counts(true, answers, 1 + int(max(true.max(), answers.max()))))
+        )
+    )
 
 
-def number_labels(train: Shaped[np.ndarray, " m"], y: Shaped[np.ndarray, " n"]) -> tuple[Shaped[np.ndarray, " c"], Int[np.ndarray, " n"]]:
-    """All labels, those of training first and each group sorted, and the number of each of ``y`` among them.
+def number_labels(
+    train: Shaped[np.ndarray, " m"], y: Shaped[np.ndarray, " n"]
+) -> tuple[Shaped[np.ndarray, " c"], Int[np.ndarray, " n"]]:
+    """All labels, those of training first and each group sorted, and the number of each of ``y``
+    among them.
 
     Parameters
     ----------
@@ -186,7 +211,11 @@ def number_labels(train: Shaped[np.ndarray, " m"], y: Shaped[np.ndarray, " n"]) 
     >>> labels.tolist(), codes.tolist()
     (['b', 'c', 'a'], [2, 1])
     """
-    kinds = {"words" if some.dtype.kind in "US" else "numbers" for some in (train, y) if some.dtype.kind in "USiufb"}
+    kinds = {
+        "words" if some.dtype.kind in "US" else "numbers"
+        for some in (train, y)
+        if some.dtype.kind in "USiufb"
+    }
     try:
         labels = np.concatenate([np.unique(train), np.setdiff1d(y, train)])
         sorter = np.argsort(labels)
@@ -198,8 +227,11 @@ def number_labels(train: Shaped[np.ndarray, " m"], y: Shaped[np.ndarray, " n"]) 
     return labels, codes
 
 
-def unseen_labels(labels: Shaped[np.ndarray, " c"], codes: Int[np.ndarray, " n"], trained: int) -> dict[Any, int]:
-    """How many items have each label that training does not have: those numbered from ``trained`` on.
+def unseen_labels(
+    labels: Shaped[np.ndarray, " c"], codes: Int[np.ndarray, " n"], trained: int
+) -> dict[Any, int]:
+    """How many items have each label that training does not have: those numbered from ``trained``
+    on.
 
     >>> unseen_labels(np.array(["b", "c", "a"]), np.array([2, 1, 2]), 2)
     {'a': 2}
@@ -222,9 +254,19 @@ def check_classes(value: ArrayLike, name: str, n: int | None = None) -> Shaped[n
     else:
         missing = np.array([label is None for label in labels])
     if missing.any():
-        refuse(name, "a label for every item", f"none for item {np.flatnonzero(missing)[0]}", "remove items without a label")
+        refuse(
+            name,
+            "a label for every item",
+            f"none for item {np.flatnonzero(missing)[0]}",
+            "remove items without a label",
+        )
     try:
         np.unique(labels)
     except TypeError:
-        refuse(name, "labels of one kind", "labels that cannot be sorted", "use all words or all numbers")
+        refuse(
+            name,
+            "labels of one kind",
+            "labels that cannot be sorted",
+            "use all words or all numbers",
+        )
     return labels

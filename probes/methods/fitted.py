@@ -1,4 +1,5 @@
-"""What fitted probes share: refusing to answer before they have learnt, or about other features; labels from scores."""
+"""What fitted probes share: refusing to answer before they have learnt, or about other features;
+labels from scores."""
 
 import abc
 from typing import Any
@@ -13,7 +14,15 @@ from crosslens.errors import InputError, refuse
 from crosslens.probes.methods.controls import check_classes
 from crosslens.probes.methods.rows import check_layers, check_same_layers
 
-__all__ = ["LabelProbe", "NotFitted", "check_fitted", "check_seen", "development_layers", "fitted_layers", "fitted_matrix"]
+__all__ = [
+    "LabelProbe",
+    "NotFitted",
+    "check_fitted",
+    "check_seen",
+    "development_layers",
+    "fitted_layers",
+    "fitted_matrix",
+]
 
 
 class NotFitted(InputError, NotFittedError):
@@ -21,7 +30,8 @@ class NotFitted(InputError, NotFittedError):
 
 
 class LabelProbe(abc.ABC):
-    """The answers of a probe with one label for each row, from ``_scores``: (n, c), higher is likelier."""
+    """The answers of a probe with one label for each row, from ``_scores``: (n, c), higher is
+    likelier."""
 
     classes_: np.ndarray
 
@@ -38,7 +48,8 @@ class LabelProbe(abc.ABC):
 
         Raises
         ------
-        InputError: not fitted, not finite, or of another width (or number of layers) than in ``fit``.
+        InputError: not fitted, not finite, or of another width (or number of layers) than in
+            ``fit``.
         """
         scores = self._scores(X)
         return self.classes_[scores.argmax(axis=1)]
@@ -52,7 +63,8 @@ class LabelProbe(abc.ABC):
 
         Raises
         ------
-        InputError: as for :meth:`predict`; not one label per row; or labels that training did not have, which no prediction could match.
+        InputError: as for :meth:`predict`; not one label per row; or labels that training did not
+            have, which no prediction could match.
         """
         predicted = self.predict(X)
         labels = check_classes(y, "y", len(predicted))
@@ -65,22 +77,36 @@ def check_fitted(probe: Any, learnt: str, told: str, call: str) -> None:
 
     Parameters
     ----------
-    learnt: an attribute that it has once it has. told: what that is, in words. call: what to call first.
+    learnt: an attribute that it has once it has. told: what that is, in words. call: what to call
+        first.
     """
     if not hasattr(probe, learnt):
-        refuse(type(probe).__name__, "a fitted probe", f"one without {told}", f"call {call} first", NotFitted)
+        refuse(
+            type(probe).__name__,
+            "a fitted probe",
+            f"one without {told}",
+            f"call {call} first",
+            NotFitted,
+        )
 
 
 def fitted_matrix(probe: Any, X: ArrayLike) -> np.ndarray:
-    """The rows that a fitted probe of one layer is asked about, if they are as wide as those that it has learnt from."""
+    """The rows that a fitted probe of one layer is asked about, if they are as wide as those that
+    it has learnt from."""
     X = check_matrix(X, "X")
     if X.shape[1] != probe.n_features_in_:
-        refuse("X", f"{probe.n_features_in_} columns, as in fit", f"{X.shape[1]} columns", "probe vectors of the same encoder and layer")
+        refuse(
+            "X",
+            f"{probe.n_features_in_} columns, as in fit",
+            f"{X.shape[1]} columns",
+            "probe vectors of the same encoder and layer",
+        )
     return X
 
 
 def fitted_layers(probe: Any, layers: Any, learnt: str = "coef_") -> list[Any]:
-    """The layers that a fitted probe is asked about, if they are as many and as wide as those that it has learnt from.
+    """The layers that a fitted probe is asked about, if they are as many and as wide as those that
+    it has learnt from.
 
     Parameters
     ----------
@@ -92,14 +118,27 @@ def fitted_layers(probe: Any, layers: Any, learnt: str = "coef_") -> list[Any]:
     return layers
 
 
-def development_layers(dev_layers: Any, dev_y: ArrayLike | None, layers: list[Any], needed: bool) -> list[Any] | None:
-    """The checked layers of the development part, or None where there is none and none is needed."""
+def development_layers(
+    dev_layers: Any, dev_y: ArrayLike | None, layers: list[Any], needed: bool
+) -> list[Any] | None:
+    """The checked layers of the development part, or None where there is none and none is
+    needed."""
     if (dev_layers is None) != (dev_y is None):
         missing = "dev_y" if dev_y is None else "dev_layers"
-        refuse(missing, "both dev_layers and dev_y, or neither", "None", "give vectors with what is to be learnt of them")
+        refuse(
+            missing,
+            "both dev_layers and dev_y, or neither",
+            "None",
+            "give vectors with what is to be learnt of them",
+        )
     if dev_layers is None:
         if needed:
-            refuse("dev_layers", "a development part to choose among several penalties by", "None", "give one, or a single penalty")
+            refuse(
+                "dev_layers",
+                "a development part to choose among several penalties by",
+                "None",
+                "give one, or a single penalty",
+            )
         return None
     dev_layers = check_layers(dev_layers, "dev_layers")
     check_same_layers(dev_layers, int(layers[0].shape[1]), len(layers), "dev_layers")
@@ -113,4 +152,9 @@ def check_seen(y: Shaped[np.ndarray, " n"], classes: Shaped[np.ndarray, " c"], n
     """
     unseen = {*np.unique(y).tolist()} - {*classes.tolist()}  # as Python compares: "1" is not 1
     if unseen:
-        refuse(name, "labels seen in fit", ", ".join(sorted(map(repr, unseen))), "train on these labels too, or leave their items out")
+        refuse(
+            name,
+            "labels seen in fit",
+            ", ".join(sorted(map(repr, unseen))),
+            "train on these labels too, or leave their items out",
+        )

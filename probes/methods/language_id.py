@@ -11,13 +11,25 @@ from numpy.typing import ArrayLike
 from crosslens.checks import check_matrix, check_seed
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
-from crosslens.probes.methods.controls import Accuracy, confusion_counts, f1_per_class, majority_accuracy, shuffled_labels
+from crosslens.probes.methods.controls import (
+    Accuracy,
+    confusion_counts,
+    f1_per_class,
+    majority_accuracy,
+    shuffled_labels,
+)
 from crosslens.probes.methods.evaluation import ProbeResult, probe_layers
 from crosslens.probes.methods.linear.linear import LinearProbe
 from crosslens.probes.methods.linear.softmax_by_adam import SoftmaxByAdam
 from crosslens.probes.methods.splits import Parts
 
-__all__ = ["LANGUAGE_ID_SETTINGS", "LanguageIdResult", "LanguageIdSettings", "identify_languages", "language_id"]
+__all__ = [
+    "LANGUAGE_ID_SETTINGS",
+    "LanguageIdResult",
+    "LanguageIdSettings",
+    "identify_languages",
+    "language_id",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +38,12 @@ class LanguageIdSettings:
 
     Attributes
     ----------
-    text: what of a text is encoded: "whole", or "first_two_sentences", as a pair (the first alone if there is one).
-    special_tokens: whether the mean over tokens counts [CLS] and [SEP]. Both are matters of extraction: see ``unit``.
-    training: "convergence" (L2-penalised, the penalty chosen on the development part), or "adam" (a number of epochs, no penalty).
+    text: what of a text is encoded: "whole", or "first_two_sentences", as a pair (the first alone
+        if there is one).
+    special_tokens: whether the mean over tokens counts [CLS] and [SEP]. Both are matters of
+        extraction: see ``unit``.
+    training: "convergence" (L2-penalised, the penalty chosen on the development part), or "adam" (a
+        number of epochs, no penalty).
     epochs, batch, learning_rate: of Adam.
     differs: what is known to differ from Wu & Dredze 2019, for the record.
 
@@ -65,13 +80,17 @@ LANGUAGE_ID_SETTINGS = {
         "whole",
         False,
         "convergence",
-        "whole texts, no special tokens, features standardised, trained to convergence with a penalty chosen on the development part",
+        (
+            "whole texts, no special tokens, features standardised, trained to convergence with a "
+            "penalty chosen on the development part"
+        ),
     ),
     "paper": LanguageIdSettings(
         "first_two_sentences",
         True,
         "adam",
-        "sentences are cut by punctuation, not by NLTK; no dropout on the vectors and no lowering of the learning rate, as the released "
+        "sentences are cut by punctuation, not by NLTK; no dropout on the vectors and no "
+        "lowering of the learning rate, as the released "
         "code has; weights begin at 0",
     ),
 }
@@ -86,14 +105,18 @@ def identify_languages(
     random_layers: Any | None = None,
     seeds: Sequence[int] = (0, 1, 2),
 ) -> ProbeResult:
-    """Which language is each sentence vector from? Every layer at once, with controls, F1 per language and confusion.
+    """Which language is each sentence vector from? Every layer at once, with controls, F1 per
+    language and confusion.
 
     Parameters
     ----------
-    layers: L layers of shape (n, d), extracted as ``settings.unit`` and ``settings.special_tokens`` say.
-    languages: shape (n,). parts: rows of train, dev and test; translations of each other belong in one part.
+    layers: L layers of shape (n, d), extracted as ``settings.unit`` and ``settings.special_tokens``
+        say.
+    languages: shape (n,). parts: rows of train, dev and test; translations of each other belong in
+        one part.
     settings: a value of ``LANGUAGE_ID_SETTINGS``, or others.
-    random_layers, seeds: as for :func:`crosslens.probes.methods.evaluation.probe_layers`; the first seed orders Adam's batches.
+    random_layers, seeds: as for :func:`crosslens.probes.methods.evaluation.probe_layers`; the first
+        seed orders Adam's batches.
 
     Raises
     ------
@@ -101,7 +124,8 @@ def identify_languages(
 
     References
     ----------
-    Wu & Dredze 2019, Beto, Bentz, Becas, section 5.3: about 96 % at every layer of multilingual BERT, 99 languages of WiLI-2018.
+    Wu & Dredze 2019, Beto, Bentz, Becas, section 5.3: about 96 % at every layer of multilingual
+    BERT, 99 languages of WiLI-2018.
 
     >>> rng, languages = np.random.default_rng(0), np.array(["deu", "eng", "swa"] * 100)
     >>> layers = [rng.normal(size=(300, 5)) + 5 * np.eye(5)[np.arange(300) % 3]]
@@ -110,7 +134,9 @@ def identify_languages(
     (True, ['deu', 'eng', 'swa'])
     """
     probe = settings.probe(seeds[0] if seeds else 0)
-    return probe_layers(layers, languages, parts, random_layers=random_layers, seeds=seeds, probe=probe)
+    return probe_layers(
+        layers, languages, parts, random_layers=random_layers, seeds=seeds, probe=probe
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,8 +167,11 @@ class LanguageIdResult:
     __repr__ = one_line
 
 
-def language_id(train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike], seed: int = 0) -> LanguageIdResult:
-    """Train a linear probe to name the language of a sentence vector, and test it beside its controls.
+def language_id(
+    train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike], seed: int = 0
+) -> LanguageIdResult:
+    """Train a linear probe to name the language of a sentence vector, and test it beside its
+    controls.
 
     The probe is :class:`crosslens.probes.LinearProbe` with its default settings, on the
     vectors of one layer (usually the mean over a sentence's tokens). Train and test should
@@ -177,11 +206,18 @@ def language_id(train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike], s
     x_train, y_train = _stack(train, languages, "train")
     x_test, y_test = _stack(test, languages, "test")
     if x_test.shape[1] != x_train.shape[1]:
-        refuse("test", f"{x_train.shape[1]} columns, as in train", f"{x_test.shape[1]} columns", "take both parts from the same layer")
+        refuse(
+            "test",
+            f"{x_train.shape[1]} columns, as in train",
+            f"{x_test.shape[1]} columns",
+            "take both parts from the same layer",
+        )
     predicted = LinearProbe().fit(x_train, y_train).predict(x_test)
     control = LinearProbe().fit(x_train, shuffled_labels(y_train, seed)).predict(x_test)
     reached = Accuracy.of(predicted == y_test)
-    confusion = confusion_counts(np.searchsorted(languages, y_test), np.searchsorted(languages, predicted), len(languages))
+    confusion = confusion_counts(
+        np.searchsorted(languages, y_test), np.searchsorted(languages, predicted), len(languages)
+    )
     return LanguageIdResult(
         languages=languages,
         accuracy=reached.value,
@@ -194,21 +230,40 @@ def language_id(train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike], s
     )
 
 
-def _check_languages(train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike]) -> tuple[str, ...]:
+def _check_languages(
+    train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike]
+) -> tuple[str, ...]:
     if len(train) < 2:
-        refuse("train", "at least two languages", ", ".join(train) or "none", "give vectors of another language to tell it from")
+        refuse(
+            "train",
+            "at least two languages",
+            ", ".join(train) or "none",
+            "give vectors of another language to tell it from",
+        )
     if train.keys() != test.keys():
         alone = ", ".join(sorted(train.keys() ^ test.keys()))
-        refuse("test", "the languages of train", f"{alone} in only one of the two", "give both parts of every language")
+        refuse(
+            "test",
+            "the languages of train",
+            f"{alone} in only one of the two",
+            "give both parts of every language",
+        )
     return tuple(sorted(train))
 
 
-def _stack(side: Mapping[str, ArrayLike], languages: tuple[str, ...], name: str) -> tuple[np.ndarray, np.ndarray]:
+def _stack(
+    side: Mapping[str, ArrayLike], languages: tuple[str, ...], name: str
+) -> tuple[np.ndarray, np.ndarray]:
     """All vectors under each other, in the order of the languages, and the language of each."""
     matrices = [check_matrix(side[language], f"{name}['{language}']") for language in languages]
     width = matrices[0].shape[1]
     for language, matrix in zip(languages, matrices, strict=True):
         if matrix.shape[1] != width:
             got = f"{matrix.shape[1]} columns"
-            refuse(f"{name}['{language}']", f"{width} columns, as {name}['{languages[0]}']", got, "take all languages from the same layer")
+            refuse(
+                f"{name}['{language}']",
+                f"{width} columns, as {name}['{languages[0]}']",
+                got,
+                "take all languages from the same layer",
+            )
     return np.concatenate(matrices), np.repeat(languages, [len(matrix) for matrix in matrices])

@@ -1,7 +1,8 @@
 """Layers read a block of rows at a time: from memory, from disk, or chosen rows of either.
 
-A layer is anything with ``shape`` (n, d), ``dtype`` and slices of rows: an array, an array mapped from disk in float16,
-bfloat16 or float32, or :class:`TakenRows` of one. It is never read as a whole, and no standardised copy of it is made.
+A layer is anything with ``shape`` (n, d), ``dtype`` and slices of rows: an array, an array mapped
+from disk in float16, bfloat16 or float32, or :class:`TakenRows` of one. It is never read as a
+whole, and no standardised copy of it is made.
 """
 
 import dataclasses
@@ -15,7 +16,16 @@ from numpy.typing import ArrayLike
 from crosslens.checks import as_array, check_matrix
 from crosslens.errors import refuse
 
-__all__ = ["BLOCK", "JoinedRows", "PairRows", "StandardisedLayer", "TakenRows", "check_layers", "check_same_layers", "is_layer"]
+__all__ = [
+    "BLOCK",
+    "JoinedRows",
+    "PairRows",
+    "StandardisedLayer",
+    "TakenRows",
+    "check_layers",
+    "check_same_layers",
+    "is_layer",
+]
 
 BLOCK = 512  # rows that are read at a time
 
@@ -23,8 +33,8 @@ BLOCK = 512  # rows that are read at a time
 class TakenRows:
     """Chosen rows of an array, copied when they are asked for and not before.
 
-    A split of stored activations into training, development and test rows costs no memory: whoever reads it slice by
-    slice copies a slice at a time. ``np.asarray`` copies all.
+    A split of stored activations into training, development and test rows costs no memory: whoever
+    reads it slice by slice copies a slice at a time. ``np.asarray`` copies all.
 
     Parameters
     ----------
@@ -43,14 +53,29 @@ class TakenRows:
 
     def __init__(self, array: Any, rows: ArrayLike) -> None:
         if not is_layer(array):
-            refuse("array", "an array of shape (n, d)", f"{type(array).__name__}", "pass an array, in memory or mapped from disk")
+            refuse(
+                "array",
+                "an array of shape (n, d)",
+                f"{type(array).__name__}",
+                "pass an array, in memory or mapped from disk",
+            )
         numbers = as_array(rows, "rows")
         if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
             got = f"{numbers.dtype} of shape {numbers.shape}"
-            refuse("rows", "row numbers of shape (m,)", got, "pass whole numbers, np.flatnonzero of a mask, say")
+            refuse(
+                "rows",
+                "row numbers of shape (m,)",
+                got,
+                "pass whole numbers, np.flatnonzero of a mask, say",
+            )
         outside = np.flatnonzero((numbers < 0) | (numbers >= len(array)))
         if len(outside):
-            refuse("rows", f"numbers from 0 to {len(array) - 1}", str(numbers[outside[0]]), "take rows that the array has")
+            refuse(
+                "rows",
+                f"numbers from 0 to {len(array) - 1}",
+                str(numbers[outside[0]]),
+                "take rows that the array has",
+            )
         self._array = array
         self._rows = numbers.astype(np.int64)
 
@@ -80,7 +105,8 @@ class TakenRows:
 
 
 class JoinedRows:
-    """Several arrays on end as one, copied when rows are asked for: the test items of several languages, each in a store of its own.
+    """Several arrays on end as one, copied when rows are asked for: the test items of several
+    languages, each in a store of its own.
 
     Parameters
     ----------
@@ -100,7 +126,12 @@ class JoinedRows:
     def __init__(self, arrays: Sequence[Any]) -> None:
         widths = sorted({int(array.shape[1]) for array in arrays})
         if len(widths) != 1:
-            refuse("arrays", "arrays of one width", f"widths {widths}", "join activations of one encoder")
+            refuse(
+                "arrays",
+                "arrays of one width",
+                f"widths {widths}",
+                "join activations of one encoder",
+            )
         self._arrays = list(arrays)
         self._ends = np.cumsum([int(array.shape[0]) for array in arrays])
         self.shape = int(self._ends[-1]), widths[0]
@@ -123,7 +154,8 @@ class JoinedRows:
 
 
 class PairRows:
-    """Two rows of an array each, with their product: ``[a; b; a * b]`` of shape (m, 3 d), made when they are asked for.
+    """Two rows of an array each, with their product: ``[a; b; a * b]`` of shape (m, 3 d), made when
+    they are asked for.
 
     Parameters
     ----------
@@ -131,7 +163,8 @@ class PairRows:
 
     References
     ----------
-    Liu et al. 2019, Linguistic knowledge and transferability of contextual representations, section 3.
+    Liu et al. 2019, Linguistic knowledge and transferability of contextual representations, section
+    3.
 
     >>> PairRows(np.array([[1.0, 2.0], [3.0, 4.0]]), [0], [1])[:].tolist()
     [[1.0, 2.0, 3.0, 4.0, 3.0, 8.0]]
@@ -142,7 +175,12 @@ class PairRows:
     def __init__(self, array: Any, first: ArrayLike, second: ArrayLike) -> None:
         self._sides = TakenRows(array, first), TakenRows(array, second)
         if len(self._sides[0]) != len(self._sides[1]):
-            refuse("second", f"{len(self._sides[0])} rows, as many as first", str(len(self._sides[1])), "give pairs")
+            refuse(
+                "second",
+                f"{len(self._sides[0])} rows, as many as first",
+                str(len(self._sides[1])),
+                "give pairs",
+            )
         self.shape = len(self._sides[0]), 3 * int(array.shape[1])
         self.dtype = np.dtype(_precision(array))
 
@@ -165,9 +203,10 @@ class StandardisedLayer:
     ----------
     name: what refusals call it.
     source: shape (n, d), sliced by rows.
-    mean: shape (d,), of the rows that training was given, in the precision of the arithmetic: float32, or float64 where
-        the source is float64.
-    scale: shape (d,), their standard deviation (dividing by n), and 1 for features that do not vary.
+    mean: shape (d,), of the rows that training was given, in the precision of the arithmetic:
+        float32, or float64 where the source is float64.
+    scale: shape (d,), their standard deviation (dividing by n), and 1 for features that do not
+        vary.
     varies: shape (d,), whether they vary by more than rounding.
     """
 
@@ -201,19 +240,37 @@ class StandardisedLayer:
         squares = np.zeros(d)
         with np.errstate(over="ignore"):
             for _, block in _blocks(source):
-                squares += np.square(block - mean.astype(precision), dtype=np.float64).sum(axis=0)  # centred before squaring
+                # centred before squaring
+                squares += np.square(block - mean.astype(precision), dtype=np.float64).sum(axis=0)
             scale = np.sqrt(squares / n)
         if not np.isfinite(scale.astype(precision)).all():
-            refuse(name, f"numbers whose squares fit in {precision}", "an overflow", "rescale the vectors")
-        rounding = 4 * np.finfo(precision).eps + n * np.finfo(np.float64).eps  # of the values, and of their mean
+            refuse(
+                name,
+                f"numbers whose squares fit in {precision}",
+                "an overflow",
+                "rescale the vectors",
+            )
+        # of the values, and of their mean
+        rounding = 4 * np.finfo(precision).eps + n * np.finfo(np.float64).eps
         varies = scale > np.maximum(rounding * np.abs(mean), np.finfo(precision).tiny)
-        return cls(name, source, mean.astype(precision), np.where(varies, scale, 1).astype(precision), varies)
+        return cls(
+            name,
+            source,
+            mean.astype(precision),
+            np.where(varies, scale, 1).astype(precision),
+            varies,
+        )
 
     @classmethod
-    def learnt(cls, source: Any, name: str, mean: np.ndarray, scale: np.ndarray) -> "StandardisedLayer":
-        """Other rows of a layer, with the means and scales of those that a probe has learnt from."""
+    def learnt(
+        cls, source: Any, name: str, mean: np.ndarray, scale: np.ndarray
+    ) -> "StandardisedLayer":
+        """Other rows of a layer, with the means and scales of those that a probe has learnt
+        from."""
         precision = _precision(source)
-        return cls(name, source, mean.astype(precision), scale.astype(precision), np.ones(len(mean), bool))
+        return cls(
+            name, source, mean.astype(precision), scale.astype(precision), np.ones(len(mean), bool)
+        )
 
     def held_out(self, source: Any, name: str) -> "StandardisedLayer":
         """Other rows of the layer, standardised as these are."""
@@ -224,18 +281,24 @@ class StandardisedLayer:
 
     @property
     def folded(self) -> Float[np.ndarray, " d"]:
-        """What centred features are multiplied by: 1 / scale, and 0 for features that did not vary in training."""
+        """What centred features are multiplied by: 1 / scale, and 0 for features that did not vary
+        in training."""
         return np.where(self.varies, 1 / self.scale, 0).astype(self.mean.dtype)
 
-    def centred(self, some: slice | None = None) -> Iterator[tuple[slice, Float[np.ndarray, "b d"]]]:
-        """Which rows, and these rows less the means, block after block in the same memory; of all rows, or of some."""
+    def centred(
+        self, some: slice | None = None
+    ) -> Iterator[tuple[slice, Float[np.ndarray, "b d"]]]:
+        """Which rows, and these rows less the means, block after block in the same memory; of all
+        rows, or of some."""
         room = np.empty((min(BLOCK, len(self)), len(self.mean)), self.mean.dtype)
         for rows, block in _blocks(self.source, some):
             out = room[: len(block)]
             np.subtract(block, self.mean, out=out, casting="same_kind")
             yield rows, out
 
-    def apply(self, coefficients: Float[np.ndarray, "k d"], intercept: Float[np.ndarray, " k"]) -> Float[np.ndarray, "n k"]:
+    def apply(
+        self, coefficients: Float[np.ndarray, "k d"], intercept: Float[np.ndarray, " k"]
+    ) -> Float[np.ndarray, "n k"]:
         """Linear functions of the standardised features, in their precision.
 
         Raises
@@ -258,8 +321,8 @@ def check_layers(layers: Any, name: str = "layers") -> list[Any]:
 
     Parameters
     ----------
-    layers: an array of shape (L, n, d), or a sequence of layers: arrays, arrays mapped from disk, :class:`TakenRows`, or
-        lists of rows.
+    layers: an array of shape (L, n, d), or a sequence of layers: arrays, arrays mapped from disk,
+        :class:`TakenRows`, or lists of rows.
     name: what refusals call them; layer 3 is ``layers[3]``.
 
     Raises
@@ -270,18 +333,41 @@ def check_layers(layers: Any, name: str = "layers") -> list[Any]:
     [(5, 2), (5, 2), (5, 2)]
     """
     if isinstance(layers, np.ndarray) and layers.ndim != 3:
-        refuse(name, "layers of shape (L, n, d)", f"an array of shape {layers.shape}", "put a single layer into a list")
+        refuse(
+            name,
+            "layers of shape (L, n, d)",
+            f"an array of shape {layers.shape}",
+            "put a single layer into a list",
+        )
     if not isinstance(layers, (np.ndarray, Sequence)) or isinstance(layers, (str, bytes)):
-        refuse(name, "a sequence of layers", f"{type(layers).__name__}", "pass a list of arrays of shape (n, d), or one array (L, n, d)")
+        refuse(
+            name,
+            "a sequence of layers",
+            f"{type(layers).__name__}",
+            "pass a list of arrays of shape (n, d), or one array (L, n, d)",
+        )
     if not len(layers):
         refuse(name, "at least one layer", "none", "pass a list of arrays of shape (n, d)")
-    checked = [layer if is_layer(layer) else check_matrix(layer, f"{name}[{i}]") for i, layer in enumerate(layers)]
+    checked = [
+        layer if is_layer(layer) else check_matrix(layer, f"{name}[{i}]")
+        for i, layer in enumerate(layers)
+    ]
     for i, layer in enumerate(checked):
         if 0 in layer.shape:
-            refuse(f"{name}[{i}]", "at least 1 row and 1 column", f"shape {tuple(layer.shape)}", "give more items")
+            refuse(
+                f"{name}[{i}]",
+                "at least 1 row and 1 column",
+                f"shape {tuple(layer.shape)}",
+                "give more items",
+            )
         if tuple(layer.shape) != tuple(checked[0].shape):
             expected = f"shape {tuple(checked[0].shape)}, as {name}[0]"
-            refuse(f"{name}[{i}]", expected, f"shape {tuple(layer.shape)}", "pass the layers of one encoder on the same items")
+            refuse(
+                f"{name}[{i}]",
+                expected,
+                f"shape {tuple(layer.shape)}",
+                "pass the layers of one encoder on the same items",
+            )
     return checked
 
 
@@ -291,9 +377,19 @@ def check_same_layers(layers: list[Any], d: int, count: int, name: str = "layers
     >>> check_same_layers([np.zeros((5, 2))], 2, 1)
     """
     if len(layers) != count:
-        refuse(name, f"{count} layers, as in fit", str(len(layers)), "pass the same layers of the same encoder")
+        refuse(
+            name,
+            f"{count} layers, as in fit",
+            str(len(layers)),
+            "pass the same layers of the same encoder",
+        )
     if layers[0].shape[1] != d:
-        refuse(name, f"{d} columns, as in fit", f"{layers[0].shape[1]} columns", "pass the same layers of the same encoder")
+        refuse(
+            name,
+            f"{d} columns, as in fit",
+            f"{layers[0].shape[1]} columns",
+            "pass the same layers of the same encoder",
+        )
 
 
 def is_layer(value: Any) -> bool:
@@ -303,7 +399,11 @@ def is_layer(value: Any) -> bool:
     (True, False, False)
     """
     parts = ("shape", "dtype", "__getitem__")
-    if isinstance(value, np.ma.MaskedArray) or not all(hasattr(value, part) for part in parts) or len(value.shape) != 2:
+    if (
+        isinstance(value, np.ma.MaskedArray)
+        or not all(hasattr(value, part) for part in parts)
+        or len(value.shape) != 2
+    ):
         return False
     try:
         dtype = np.dtype(value.dtype)
@@ -331,4 +431,9 @@ def _refuse_numbers(source: Any, name: str) -> None:
     if bad.any():
         got = f"NaN or infinity in {bad.sum()} row(s), the first is row {bad.argmax()}"
         refuse(name, "finite numbers", got, "remove or repair these rows")
-    refuse(name, f"numbers whose sums fit in {_precision(source)}", "an overflow", "rescale the vectors")
+    refuse(
+        name,
+        f"numbers whose sums fit in {_precision(source)}",
+        "an overflow",
+        "rescale the vectors",
+    )

@@ -28,8 +28,10 @@ class ScwsResult:
     spearman: shape (L,), from -1 to 1; higher is better. Papers print it × 100.
     low, high: shape (L,), 95 % intervals (:func:`crosslens.stats.spearman_interval`).
     n: shape (L,), pairs that the correlation is over.
-    not_found: pairs in which the encoder has no vector for a word (a row of NaN, as extraction marks words without pieces).
-    zero: shape (L,), pairs in which a vector is zero in that layer, which has no cosine. Neither kind is in ``n``.
+    not_found: pairs in which the encoder has no vector for a word (a row of NaN, as extraction
+        marks words without pieces).
+    zero: shape (L,), pairs in which a vector is zero in that layer, which has no cosine. Neither
+        kind is in ``n``.
     """
 
     spearman: Float[np.ndarray, " L"]
@@ -47,20 +49,23 @@ def scws(first: Any, second: Any, ratings: ArrayLike, *, centred: bool = False) 
 
     Parameters
     ----------
-    first, second: L layers each, of shape (n, d) (a sequence, or an array of shape (L, n, d)): row i has the vectors of the two words
-        of pair i. Layers mapped from disk are read a block at a time.
+    first, second: L layers each, of shape (n, d) (a sequence, or an array of shape (L, n, d)): row
+        i has the vectors of the two words of pair i. Layers mapped from disk are read a block at a
+        time.
     ratings: shape (n,), people's mean ratings; higher for more similar words.
-    centred: subtract from the vectors of a layer the mean of all of them, first and second, before cosines are taken. Vectors of
-        contextual encoders lie in a narrow cone, and their mean tells nothing of a word (Ethayarajh 2019).
+    centred: subtract from the vectors of a layer the mean of all of them, first and second, before
+        cosines are taken. Vectors of contextual encoders lie in a narrow cone, and their mean tells
+        nothing of a word (Ethayarajh 2019).
 
     Raises
     ------
-    InputError: other numbers of layers, rows or columns; a row that is infinite, or NaN in part; fewer than four pairs left; ratings or
-        cosines that are all equal.
+    InputError: other numbers of layers, rows or columns; a row that is infinite, or NaN in part;
+        fewer than four pairs left; ratings or cosines that are all equal.
 
     References
     ----------
-    Huang et al. 2012 (the data); Artetxe et al. 2020, appendix D (mean of a word's pieces; 45.9 × 10⁻² for their English encoder).
+    Huang et al. 2012 (the data); Artetxe et al. 2020, appendix D (mean of a word's pieces; 45.9 ×
+    10⁻² for their English encoder).
 
     >>> first = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
     >>> second = np.array([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [1.0, 0.0], [-1.0, 0.0]])
@@ -69,7 +74,10 @@ def scws(first: Any, second: Any, ratings: ArrayLike, *, centred: bool = False) 
     ([0.9], [5])
     """
     sides = {"first": first, "second": second}
-    first, second = ([layer if is_layer(layer) else as_array(layer, name) for layer in side] for name, side in sides.items())
+    first, second = (
+        [layer if is_layer(layer) else as_array(layer, name) for layer in side]
+        for name, side in sides.items()
+    )
     rated = _check(first, second, ratings)
     found = ~missing_rows(first[0], second[0])
     rows = []
@@ -77,14 +85,25 @@ def scws(first: Any, second: Any, ratings: ArrayLike, *, centred: bool = False) 
         values = cosines(u, v, centred=centred, rows=np.flatnonzero(found), name=f"layer {number}")
         there = ~np.isnan(values)
         _check_numbers(values[there], rated[found][there], number)
-        rows.append((*spearman_interval(values[there], rated[found][there]), int(there.sum()), int((~there).sum())))
+        rows.append(
+            (
+                *spearman_interval(values[there], rated[found][there]),
+                int(there.sum()),
+                int((~there).sum()),
+            )
+        )
     spearman, low, high, n, zero = (np.array(column) for column in zip(*rows, strict=True))
     return ScwsResult(spearman, low, high, n, int((~found).sum()), zero)
 
 
 def _check(first: list[Any], second: list[Any], ratings: ArrayLike) -> np.ndarray:
     if len(first) != len(second) or not len(first):
-        refuse("second", f"{len(first)} layers, as many as first, and at least one", str(len(second)), "give both words' layers")
+        refuse(
+            "second",
+            f"{len(first)} layers, as many as first, and at least one",
+            str(len(second)),
+            "give both words' layers",
+        )
     n = len(first[0])
     for name, layers in (("first", first), ("second", second)):
         for number, layer in enumerate(layers):
@@ -93,12 +112,18 @@ def _check(first: list[Any], second: list[Any], ratings: ArrayLike) -> np.ndarra
                 refuse(f"{name}[{number}]", expected, got, "row i of every layer must be pair i")
     rated = as_array(ratings, "ratings")
     if rated.shape != (n,) or rated.dtype.kind not in "fiu" or not np.isfinite(rated).all():
-        refuse("ratings", f"{n} finite numbers, one per pair", f"{rated.dtype} of shape {rated.shape}", "give one rating per row")
+        refuse(
+            "ratings",
+            f"{n} finite numbers, one per pair",
+            f"{rated.dtype} of shape {rated.shape}",
+            "give one rating per row",
+        )
     return rated.astype(np.float64)
 
 
 def missing_rows(*layers: Any) -> Bool[np.ndarray, " n"]:
-    """Which items have no vector in one of these layers: rows that are NaN from end to end, as extraction marks words without pieces.
+    """Which items have no vector in one of these layers: rows that are NaN from end to end, as
+    extraction marks words without pieces.
 
     Parameters
     ----------
@@ -115,8 +140,11 @@ def missing_rows(*layers: Any) -> Bool[np.ndarray, " n"]:
     return missing
 
 
-def cosines(u: Any, v: Any, *, centred: bool = False, rows: ArrayLike | None = None, name: str = "u, v") -> Float[np.ndarray, " n"]:
-    """The cosine of each row of u with the same row of v, from -1 to 1; NaN where one of them is zero.
+def cosines(
+    u: Any, v: Any, *, centred: bool = False, rows: ArrayLike | None = None, name: str = "u, v"
+) -> Float[np.ndarray, " n"]:
+    """The cosine of each row of u with the same row of v, from -1 to 1; NaN where one of them is
+    zero.
 
     Parameters
     ----------
@@ -133,11 +161,18 @@ def cosines(u: Any, v: Any, *, centred: bool = False, rows: ArrayLike | None = N
     [1.0, nan]
     """
     if np.shape(u) != np.shape(v) or len(np.shape(u)) != 2:
-        refuse(name, "two matrices of one shape (n, d)", f"shapes {np.shape(u)} and {np.shape(v)}", "take both from one layer")
+        refuse(
+            name,
+            "two matrices of one shape (n, d)",
+            f"shapes {np.shape(u)} and {np.shape(v)}",
+            "take both from one layer",
+        )
     chosen = np.arange(len(u)) if rows is None else np.asarray(rows)
     mean = np.zeros(np.shape(u)[1])
     if centred and len(chosen):
-        mean = sum(a.sum(axis=0) + b.sum(axis=0) for a, b in _blocks(u, v, chosen, name)) / (2 * len(chosen))
+        mean = sum(a.sum(axis=0) + b.sum(axis=0) for a, b in _blocks(u, v, chosen, name)) / (
+            2 * len(chosen)
+        )
     found = []
     for a, b in _blocks(u, v, chosen, name):
         a, b = a - mean, b - mean
@@ -158,13 +193,28 @@ def _blocks(u: Any, v: Any, rows: np.ndarray, name: str) -> Iterator[list[np.nda
         for block in pair:
             bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if len(bad):
-                refuse(name, "finite numbers", f"NaN or infinity in row {some[bad[0]]}", "remove or repair these rows")
+                refuse(
+                    name,
+                    "finite numbers",
+                    f"NaN or infinity in row {some[bad[0]]}",
+                    "remove or repair these rows",
+                )
         yield pair
 
 
 def _check_numbers(values: np.ndarray, ratings: np.ndarray, layer: int) -> None:
     if len(values) < 4:
-        refuse(f"layer {layer}", "at least four pairs with a cosine", str(len(values)), "give more pairs")
+        refuse(
+            f"layer {layer}",
+            "at least four pairs with a cosine",
+            str(len(values)),
+            "give more pairs",
+        )
     for what, some in (("ratings", ratings), (f"cosines of layer {layer}", values)):
         if np.ptp(some) == 0:
-            refuse(what, "numbers that vary", "equal ones", "a correlation with a constant is not defined")
+            refuse(
+                what,
+                "numbers that vary",
+                "equal ones",
+                "a correlation with a constant is not defined",
+            )

@@ -28,7 +28,8 @@ class Parts:
 
     Raises
     ------
-    InputError: numbers that are not whole or are negative, an item in two parts or twice in one, no items to train or to test.
+    InputError: numbers that are not whole or are negative, an item in two parts or twice in one, no
+        items to train or to test.
 
     >>> parts = Parts(train=[0, 1, 2], test=[4], dev=[3])
     >>> len(parts.train), parts.drawn
@@ -42,16 +43,25 @@ class Parts:
 
     __repr__ = one_line
 
-    def __init__(self, train: ArrayLike, test: ArrayLike, dev: ArrayLike = _NONE, drawn: str = "given") -> None:
+    def __init__(
+        self, train: ArrayLike, test: ArrayLike, dev: ArrayLike = _NONE, drawn: str = "given"
+    ) -> None:
         for name, rows in (("train", train), ("test", test), ("dev", dev)):
             object.__setattr__(self, name, _check_rows(rows, name))
         object.__setattr__(self, "drawn", drawn)
         for name in ("train", "test"):
             if not len(getattr(self, name)):
                 refuse(name, "at least one item", "none", "give items to train and to test on")
-        rows, counts = np.unique(np.concatenate([self.train, self.dev, self.test]), return_counts=True)
+        rows, counts = np.unique(
+            np.concatenate([self.train, self.dev, self.test]), return_counts=True
+        )
         if (counts > 1).any():
-            refuse("parts", "every item once", f"item {rows[counts > 1][0]} {counts.max()} times", "give parts that share no item")
+            refuse(
+                "parts",
+                "every item once",
+                f"item {rows[counts > 1][0]} {counts.max()} times",
+                "give parts that share no item",
+            )
 
     @classmethod
     def of_names(cls, names: ArrayLike) -> "Parts":
@@ -63,7 +73,12 @@ class Parts:
         said = as_array(names, "names")
         other = sorted({*said.tolist()} - {"train", "dev", "test"}, key=str)
         if said.ndim != 1 or other:
-            refuse("names", "train, dev or test for every item", repr(other[0]) if other else f"shape {said.shape}", "call the parts so")
+            refuse(
+                "names",
+                "train, dev or test for every item",
+                repr(other[0]) if other else f"shape {said.shape}",
+                "call the parts so",
+            )
         train, test, dev = (np.flatnonzero(said == part) for part in ("train", "test", "dev"))
         return cls(train, test, dev)
 
@@ -78,34 +93,55 @@ class Parts:
         """
         last = max(int(rows.max()) for rows in (self.train, self.dev, self.test) if len(rows))
         if last >= n:
-            refuse("parts", f"rows of {n} items, 0 to {n - 1}", f"row {last}", "give parts of these items")
+            refuse(
+                "parts",
+                f"rows of {n} items, 0 to {n - 1}",
+                f"row {last}",
+                "give parts of these items",
+            )
 
 
 def _check_rows(rows: ArrayLike, name: str) -> np.ndarray:
     array = as_array(rows, name)
-    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size) or (array.size and array.min() < 0):
-        refuse(name, "numbers of items, from 0", f"an array of {array.dtype} of shape {array.shape}", "give whole numbers, not a mask")
+    if (
+        array.ndim != 1
+        or (array.dtype.kind not in "iu" and array.size)
+        or (array.size and array.min() < 0)
+    ):
+        refuse(
+            name,
+            "numbers of items, from 0",
+            f"an array of {array.dtype} of shape {array.shape}",
+            "give whole numbers, not a mask",
+        )
     return array.astype(np.int64)
 
 
 def stratified_parts(
-    y: ArrayLike, fractions: tuple[float, float, float] = (0.7, 0.1, 0.2), seed: int = 0, *, groups: ArrayLike | None = None
+    y: ArrayLike,
+    fractions: tuple[float, float, float] = (0.7, 0.1, 0.2),
+    seed: int = 0,
+    *,
+    groups: ArrayLike | None = None,
 ) -> Parts:
     """Divide items at random into train, dev and test, each label by itself.
 
-    Of every label the same share goes to each part, rounded to whole items; a label with a single item is in train. Labels with
-    equally many items are divided alike: where the j-th item of every language says the same, its translations stay together.
+    Of every label the same share goes to each part, rounded to whole items; a label with a single
+    item is in train. Labels with equally many items are divided alike: where the j-th item of every
+    language says the same, its translations stay together.
 
     Parameters
     ----------
     y: shape (n,), labels.
     fractions: of train, dev and test; they sum to 1. dev may be 0.
     seed: the same seed gives the same parts, and a label's do not depend on the other labels.
-    groups: shape (n,), the text of each item, say: items of one group stay in one part. A group is drawn with the label of its first item.
+    groups: shape (n,), the text of each item, say: items of one group stay in one part. A group is
+        drawn with the label of its first item.
 
     Raises
     ------
-    InputError: labels that are missing or cannot be sorted, other fractions, or no item left to train or test on.
+    InputError: labels that are missing or cannot be sorted, other fractions, or no item left to
+        train or test on.
 
     >>> parts = stratified_parts(["de"] * 10 + ["fr"] * 20)
     >>> len(parts.train), len(parts.dev), len(parts.test), parts.drawn
@@ -114,20 +150,32 @@ def stratified_parts(
     labels, seed = check_classes(y, "y"), check_seed(seed)
     told = " / ".join(f"{100 * fraction:g}" for fraction in fractions)
     if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
-        refuse("fractions", "shares of train, dev and test that sum to 1", repr(fractions), "0.7, 0.1, 0.2 is a usual choice")
+        refuse(
+            "fractions",
+            "shares of train, dev and test that sum to 1",
+            repr(fractions),
+            "0.7, 0.1, 0.2 is a usual choice",
+        )
     train, dev, test = _draw_groups(labels, groups, np.cumsum(fractions)[:2], seed)
     return Parts(train, test, dev, f"a random {told} % of each label, seed {seed}")
 
 
-def _draw_groups(labels: np.ndarray, groups: ArrayLike | None, ends: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Rows of each part: whole groups, drawn by the labels of their first items; without repeats as if there were no groups."""
+def _draw_groups(
+    labels: np.ndarray, groups: ArrayLike | None, ends: np.ndarray, seed: int
+) -> list[np.ndarray]:
+    """Rows of each part: whole groups, drawn by the labels of their first items; without repeats as
+    if there were no groups."""
     if groups is None:
         return _draw(labels, ends, seed)
     names = check_labels(groups, "groups", len(labels))
     _, first, codes = np.unique(names, return_index=True, return_inverse=True)
-    order = np.argsort(first)  # groups as they are met, so that single items are drawn as if there were no groups
+    # groups as they are met, so that single items are drawn as if there were no groups
+    order = np.argsort(first)
     rank = np.argsort(order)
-    return [np.flatnonzero(np.isin(rank[codes], part)) for part in _draw(labels[first[order]], ends, seed)]
+    return [
+        np.flatnonzero(np.isin(rank[codes], part))
+        for part in _draw(labels[first[order]], ends, seed)
+    ]
 
 
 def _draw(labels: np.ndarray, ends: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -142,8 +190,16 @@ def _draw(labels: np.ndarray, ends: np.ndarray, seed: int) -> list[np.ndarray]:
     return [np.sort(np.concatenate(part)) for part in found]
 
 
-def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 0, *, groups: ArrayLike | None = None) -> Parts:
-    """Take a share of the training part, each label by itself, as the development part that it has none of.
+def hold_out_dev(
+    parts: Parts,
+    y: ArrayLike,
+    fraction: float = 0.1,
+    seed: int = 0,
+    *,
+    groups: ArrayLike | None = None,
+) -> Parts:
+    """Take a share of the training part, each label by itself, as the development part that it has
+    none of.
 
     Parameters
     ----------
@@ -161,11 +217,15 @@ def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 
     (18, 2)
     """
     if len(parts.dev):
-        refuse("parts", "parts without dev", f"{len(parts.dev)} items in dev", "use them as they are")
+        refuse(
+            "parts", "parts without dev", f"{len(parts.dev)} items in dev", "use them as they are"
+        )
     labels, fraction = check_classes(y, "y"), check_fraction(fraction, "fraction")
     parts.check(len(labels))
     names = None if groups is None else check_labels(groups, "groups", len(labels))[parts.train]
-    train, dev = _draw_groups(labels[parts.train], names, np.array([1 - fraction]), check_seed(seed))
+    train, dev = _draw_groups(
+        labels[parts.train], names, np.array([1 - fraction]), check_seed(seed)
+    )
     if not len(dev):
         refuse(
             "fraction",
@@ -173,5 +233,8 @@ def hold_out_dev(parts: Parts, y: ArrayLike, fraction: float = 0.1, seed: int = 
             f"{fraction} of {len(parts.train)} training item(s)",
             "give more items, or a larger share",
         )
-    drawn = f"{parts.drawn}; dev is a random {100 * fraction:g} % of train, each label by itself, seed {seed}"
+    drawn = (
+        f"{parts.drawn}; dev is a random {100 * fraction:g} % of train, each label by itself, "
+        f"seed {seed}"
+    )
     return Parts(parts.train[train], parts.test, parts.train[dev], drawn)

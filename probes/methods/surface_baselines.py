@@ -1,4 +1,5 @@
-"""What the letters alone say: classifiers of texts that a probe on an encoder's vectors should be compared with."""
+"""What the letters alone say: classifiers of texts that a probe on an encoder's vectors should be
+compared with."""
 
 import contextlib
 import dataclasses
@@ -20,7 +21,8 @@ from crosslens.progress import Progress
 __all__ = ["BaselineResult", "fasttext_baseline", "ngram_baseline"]
 
 _BLOCK = 1024  # texts that are vectorised at a time
-_SEPARATORS = str.maketrans({sign: " " for sign in "\n\r\t\v\f\0"})  # where fastText ends a token; \n would end the text
+# where fastText ends a token; \n would end the text
+_SEPARATORS = str.maketrans({sign: " " for sign in "\n\r\t\v\f\0"})
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,10 +32,11 @@ class BaselineResult:
     Attributes
     ----------
     name: what was trained.
-    answers: what it answered, as the single layer of :class:`crosslens.probes.methods.evaluation.Answers`: F1 per label,
-        macro F1, confusion,
-        and the outcome of each text for paired tests.
-    unseen: label -> how many test texts have it; training does not have these, and they count as wrong.
+    answers: what it answered, as the single layer of
+        :class:`crosslens.probes.methods.evaluation.Answers`: F1 per label, macro F1, confusion, and
+        the outcome of each text for paired tests.
+    unseen: label -> how many test texts have it; training does not have these, and they count as
+        wrong.
     """
 
     name: str
@@ -61,13 +64,15 @@ def ngram_baseline(
 ) -> BaselineResult:
     """Logistic regression on the character n-grams of texts, from 1 to ``longest`` characters.
 
-    Counts of n-grams are hashed to ``features`` columns and each text brought to length 1; one classifier per label against
-    all others is trained by averaged stochastic gradient descent, with a slight L2 penalty (1e-6). Case, spaces and punctuation are
-    characters too. Memory holds a block of texts and 16 bytes × features × labels.
+    Counts of n-grams are hashed to ``features`` columns and each text brought to length 1; one
+    classifier per label against all others is trained by averaged stochastic gradient descent, with
+    a slight L2 penalty (1e-6). Case, spaces and punctuation are characters too. Memory holds a
+    block of texts and 16 bytes × features × labels.
 
     Parameters
     ----------
-    train_texts, train_labels: n texts and their labels, at least two different ones. test_texts, test_labels: m of each.
+    train_texts, train_labels: n texts and their labels, at least two different ones. test_texts,
+        test_labels: m of each.
     longest: characters of the longest n-grams.
     features: columns that n-grams are hashed to.
     epochs: how often the training texts are read, each time in another order.
@@ -79,7 +84,8 @@ def ngram_baseline(
 
     References
     ----------
-    Cavnar & Trenkle 1994, N-gram-based text categorization; Weinberger et al. 2009, Feature hashing for large scale multitask learning.
+    Cavnar & Trenkle 1994, N-gram-based text categorization; Weinberger et al. 2009, Feature hashing
+    for large scale multitask learning.
 
     >>> train = ["the dog", "the cat", "a dog", "le chien", "le chat", "un chien"]
     >>> result = ngram_baseline(train, ["eng"] * 3 + ["fra"] * 3, ["the cats", "les chiens"], ["eng", "fra"], features=2**12)
@@ -93,20 +99,33 @@ def ngram_baseline(
     longest, features, epochs = (check_positive_int(value, name) for name, value in numbers.items())
     task = _Task.of(train_texts, train_labels, test_texts, test_labels)
     hashing = HashingVectorizer(
-        analyzer="char", ngram_range=(1, longest), n_features=features, alternate_sign=False, lowercase=False, dtype=np.float32
+        analyzer="char",
+        ngram_range=(1, longest),
+        n_features=features,
+        alternate_sign=False,
+        lowercase=False,
+        dtype=np.float32,
     )
-    model = SGDClassifier(loss="log_loss", alpha=1e-6, average=True, random_state=check_seed(seed) % 2**32)
+    model = SGDClassifier(
+        loss="log_loss", alpha=1e-6, average=True, random_state=check_seed(seed) % 2**32
+    )
     rng = np.random.default_rng([seed, 0x96A3])
     with Progress(epochs * len(task.train), "n-gram baseline", "texts") as progress:
         for _ in range(epochs):
             order = rng.permutation(len(task.train))
             for start in range(0, len(order), _BLOCK):
                 rows = order[start : start + _BLOCK]
-                model.partial_fit(hashing.transform([task.train[i] for i in rows]), task.codes[rows], classes=np.arange(task.trained))
+                model.partial_fit(
+                    hashing.transform([task.train[i] for i in rows]),
+                    task.codes[rows],
+                    classes=np.arange(task.trained),
+                )
                 progress.add(len(rows))
     given = np.empty(len(task.test), np.int64)
     for start in range(0, len(given), _BLOCK):
-        given[start : start + _BLOCK] = model.predict(hashing.transform(task.test[start : start + _BLOCK]))
+        given[start : start + _BLOCK] = model.predict(
+            hashing.transform(task.test[start : start + _BLOCK])
+        )
     return task.result(f"logistic regression on character n-grams, 1 to {longest}", given)
 
 
@@ -125,15 +144,17 @@ def fasttext_baseline(
 ) -> BaselineResult:
     """fastText's supervised classifier (Joulin et al. 2017) on words and their character n-grams.
 
-    Dimensions and n-grams are those of fastText's own language identifier, lid.176; the softmax is computed in full here. Texts are
-    read in a random order by one thread, so that the same texts and seed give the same answers. Characters that fastText takes for
-    the end of a word or a text become spaces, and the word ``</s>``, its end of a text, is left out. Texts are in a temporary
+    Dimensions and n-grams are those of fastText's own language identifier, lid.176; the softmax is
+    computed in full here. Texts are read in a random order by one thread, so that the same texts
+    and seed give the same answers. Characters that fastText takes for the end of a word or a text
+    become spaces, and the word ``</s>``, its end of a text, is left out. Texts are in a temporary
     file while it reads them.
 
     Parameters
     ----------
-    train_texts, train_labels: n texts and their labels, at least two different ones. test_texts, test_labels: m of each. Labels may be
-        anything; what looks like one of fastText's labels in a text is a word.
+    train_texts, train_labels: n texts and their labels, at least two different ones. test_texts,
+        test_labels: m of each. Labels may be anything; what looks like one of fastText's labels in
+        a text is a word.
     d: dimensions of a word's vector.
     subwords: shortest and longest character n-grams; (0, 0) for words alone.
     epochs: how often the texts are read.
@@ -143,8 +164,9 @@ def fasttext_baseline(
 
     Raises
     ------
-    InputError: not one label per text, no texts, what is no text, a single label in training, an argument out of range, or training
-        that runs off to infinity. OutputError: no room for the temporary file.
+    InputError: not one label per text, no texts, what is no text, a single label in training, an
+        argument out of range, or training that runs off to infinity. OutputError: no room for the
+        temporary file.
 
     >>> train = ["the dog", "the cat", "a dog", "le chien", "le chat", "un chien"] * 5
     >>> labels = (["British English"] * 3 + ["fra"] * 3) * 5
@@ -153,10 +175,17 @@ def fasttext_baseline(
     1.0
     """
     numbers = {"d": d, "epochs": epochs, "buckets": buckets}
-    d, epochs, buckets = (check_positive_int(value, name, most=2**31 - 1) for name, value in numbers.items())
+    d, epochs, buckets = (
+        check_positive_int(value, name, most=2**31 - 1) for name, value in numbers.items()
+    )
     shortest, longest = subwords
     if not (subwords == (0, 0) or 1 <= shortest <= longest):
-        refuse("subwords", "the lengths of the shortest and the longest n-gram, or (0, 0)", repr(subwords), "leave it out for (2, 4)")
+        refuse(
+            "subwords",
+            "the lengths of the shortest and the longest n-gram, or (0, 0)",
+            repr(subwords),
+            "leave it out for (2, 4)",
+        )
     if not learning_rate > 0:
         refuse("learning_rate", "a number above 0", repr(learning_rate), "leave it out for 0.5")
     check_seed(seed)
@@ -172,13 +201,31 @@ def fasttext_baseline(
     with _temporary_file(lines) as path:
         try:
             model = fasttext.train_supervised(
-                path, dim=d, epoch=epochs, lr=learning_rate, minn=shortest, maxn=longest, bucket=buckets if longest else 0,
-                loss="softmax", thread=1, verbose=0, label=mark, seed=seed,
-            )  # fmt: skip
+                path,
+                dim=d,
+                epoch=epochs,
+                lr=learning_rate,
+                minn=shortest,
+                maxn=longest,
+                bucket=buckets if longest else 0,
+                loss="softmax",
+                thread=1,
+                verbose=0,
+                label=mark,
+                seed=seed,
+            )
         except (ValueError, RuntimeError) as error:
-            refuse("train_texts", "texts that fastText can learn from", " ".join(str(error).split()), "lower learning_rate")
+            refuse(
+                "train_texts",
+                "texts that fastText can learn from",
+                " ".join(str(error).split()),
+                "lower learning_rate",
+            )
     found = model.predict(test)[0]  # never none: the end of a text is a word of every vocabulary
-    return task.result("fastText, supervised", np.array([int(labels[0].removeprefix(mark)) for labels in found], np.int64))
+    return task.result(
+        "fastText, supervised",
+        np.array([int(labels[0].removeprefix(mark)) for labels in found], np.int64),
+    )
 
 
 def _one_line(text: str) -> str:
@@ -199,13 +246,25 @@ def _temporary_file(lines: Iterator[str]) -> Iterator[str]:
     try:
         handle, path = tempfile.mkstemp(prefix="crosslens-", suffix=".txt")
     except OSError as error:
-        refuse("TMPDIR", "a folder that can be written to", error.strerror or str(error), "choose another folder", OutputError)
+        refuse(
+            "TMPDIR",
+            "a folder that can be written to",
+            error.strerror or str(error),
+            "choose another folder",
+            OutputError,
+        )
     try:
         try:
             with open(handle, "w", encoding="utf-8", newline="\n") as file:
                 file.writelines(lines)
         except OSError as error:
-            refuse("TMPDIR", "room for the training texts", error.strerror or str(error), "choose another folder", OutputError)
+            refuse(
+                "TMPDIR",
+                "room for the training texts",
+                error.strerror or str(error),
+                "choose another folder",
+                OutputError,
+            )
         yield path
     finally:
         os.unlink(path)
@@ -223,23 +282,46 @@ class _Task:
     trained: int
 
     @classmethod
-    def of(cls, train: Sequence[Any], train_labels: ArrayLike, test: Sequence[Any], test_labels: ArrayLike) -> "_Task":
+    def of(
+        cls,
+        train: Sequence[Any],
+        train_labels: ArrayLike,
+        test: Sequence[Any],
+        test_labels: ArrayLike,
+    ) -> "_Task":
         train, test = _check_texts(train, "train_texts"), _check_texts(test, "test_texts")
-        y, true = check_classes(train_labels, "train_labels", len(train)), check_classes(test_labels, "test_labels", len(test))
+        y, true = (
+            check_classes(train_labels, "train_labels", len(train)),
+            check_classes(test_labels, "test_labels", len(test)),
+        )
         trained = np.unique(y)
         if len(trained) < 2:
             told = f"only {trained[0]!s}"
-            refuse("train_labels", "at least two classes", told, "give texts of another class: there is nothing to tell apart")
+            refuse(
+                "train_labels",
+                "at least two classes",
+                told,
+                "give texts of another class: there is nothing to tell apart",
+            )
         labels, codes = number_labels(y, true)
         return cls(train, np.searchsorted(trained, y), test, codes, labels, len(trained))
 
     def result(self, name: str, given: np.ndarray) -> BaselineResult:
-        return BaselineResult(name, Answers(self.labels, self.true, given[None]), unseen_labels(self.labels, self.true, self.trained))
+        return BaselineResult(
+            name,
+            Answers(self.labels, self.true, given[None]),
+            unseen_labels(self.labels, self.true, self.trained),
+        )
 
 
 def _check_texts(texts: Sequence[Any], name: str) -> list[str]:
     if isinstance(texts, str) or not len(texts):
-        refuse(name, "a list of texts", "a text" if isinstance(texts, str) else "none", "give at least one text in a list")
+        refuse(
+            name,
+            "a list of texts",
+            "a text" if isinstance(texts, str) else "none",
+            "give at least one text in a list",
+        )
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             refuse(f"{name}[{i}]", "a text", type(text).__name__, "leave it out")

@@ -1,4 +1,5 @@
-"""Tasks: what is asked of an encoder, each in one file, listed in :mod:`crosslens.probes.tasks.catalogue`.
+"""Tasks: what is asked of an encoder, each in one file, listed in
+:mod:`crosslens.probes.tasks.catalogue`.
 
     task         what a task declares: name, kind, languages, files, items, metrics, card
     items        the items of each kind of task

@@ -26,7 +26,8 @@ TASK = Task(
     languages=lambda data: ("eng",),
     card=Card(
         title="Minimal pairs: BLiMP",
-        says="Two sentences differ in their grammar alone: the model is right when it finds the grammatical one more probable "
+        says="Two sentences differ in their grammar alone: the model is right when it finds the "
+        "grammatical one more probable "
         "(Warstadt et al. 2020). Nothing is trained; chance is 0.5.",
         data="blimp/*.jsonl",
         languages="English",

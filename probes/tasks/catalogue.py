@@ -62,7 +62,8 @@ def choose_tasks(group: str | None, only: Sequence[str] = ()) -> tuple[str, ...]
 
     Parameters
     ----------
-    group: one of :data:`crosslens.probes.tasks.task.GROUPS`, "all", or None for tasks of any group, which are then named.
+    group: one of :data:`crosslens.probes.tasks.task.GROUPS`, "all", or None for tasks of any group,
+        which are then named.
 
     Raises
     ------
@@ -77,13 +78,16 @@ def choose_tasks(group: str | None, only: Sequence[str] = ()) -> tuple[str, ...]
     for name in only:
         if not any(task.called(name) for task in there):
             of = "tasks" if group in (None, "all") else f"tasks of the battery {group}"
-            names = ", ".join(name for name, task in zip(task_names(), TASKS, strict=True) if task in there)
+            names = ", ".join(
+                name for name, task in zip(task_names(), TASKS, strict=True) if task in there
+            )
             refuse("--tasks", f"{of} ({names})", repr(name), "choose among these")
     return tuple(dict.fromkeys(only)) or tuple(name for task in there for name in task.in_group)
 
 
 def cards() -> dict[str, dict[str, Any]]:
-    """Name of each task -> its card as plain data: title, sentence, data, languages, chance, citation, licence, kind, group, metrics.
+    """Name of each task -> its card as plain data: title, sentence, data, languages, chance,
+    citation, licence, kind, group, metrics.
 
     >>> cards()["wic"]["languages"], cards()["feature_NAME"]["kind"]
     ('English', 'tag')

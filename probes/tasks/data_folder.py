@@ -14,12 +14,14 @@ class Absent(Exception):
 
 
 class DataFolder:
-    """Finds files below a folder, each with or without ``.gz`` behind its name, and remembers which were read.
+    """Finds files below a folder, each with or without ``.gz`` behind its name, and remembers which
+    were read.
 
     Parameters
     ----------
     path: of the folder; None where there is none, in which nothing is found.
-    treebank: what the names of the treebank's files begin with, where a language has several; None to take the language's first.
+    treebank: what the names of the treebank's files begin with, where a language has several; None
+        to take the language's first.
 
     Attributes
     ----------
@@ -56,10 +58,13 @@ class DataFolder:
         return self.note([path for path in found if path is not None])
 
     def glob(self, *patterns: str) -> list[Path]:
-        """The files whose names below the folder fit a pattern, or do so but for ``.gz``, sorted; they are not noted."""
+        """The files whose names below the folder fit a pattern, or do so but for ``.gz``, sorted;
+        they are not noted."""
         if self.folder is None:
             return []
-        every = (self.folder.glob(f"{pattern}{ending}") for pattern in patterns for ending in ("", ".gz"))
+        every = (
+            self.folder.glob(f"{pattern}{ending}") for pattern in patterns for ending in ("", ".gz")
+        )
         return sorted({path for some in every for path in some if path.is_file()})
 
     def note(self, paths: Iterable[str | Path]) -> list[Path]:
@@ -67,7 +72,11 @@ class DataFolder:
         found = [Path(path) for path in paths]
         for path in found:
             below = self.folder is not None and path.is_relative_to(self.folder)
-            name = path.relative_to(self.folder).as_posix() if below and self.folder is not None else path.name
+            name = (
+                path.relative_to(self.folder).as_posix()
+                if below and self.folder is not None
+                else path.name
+            )
             if name not in self.files:
                 self.files[name] = sha256_file(path)
         return found

@@ -1,4 +1,5 @@
-"""Edge probing of dependency arcs: given two words of a sentence, is there an arc, and which relation does it have?"""
+"""Edge probing of dependency arcs: given two words of a sentence, is there an arc, and which
+relation does it have?"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +8,13 @@ import numpy as np
 
 from crosslens.probes.tasks.items import Spans
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.probes.tasks.treebanks import CITATION, FILES, LICENCE, read_treebank, treebank_languages
+from crosslens.probes.tasks.treebanks import (
+    CITATION,
+    FILES,
+    LICENCE,
+    read_treebank,
+    treebank_languages,
+)
 from crosslens.readers.treebank import trees
 
 __all__ = ["NO_ARC", "TASK", "pick_arcs"]
@@ -17,10 +24,12 @@ NO_ARC = "no arc"
 
 
 def pick_arcs(columns: Mapping[str, Sequence[Any]], seed: int) -> Spans:
-    """Every word with its head, labelled by the relation without its subtype, and as often with a word that is not its head.
+    """Every word with its head, labelled by the relation without its subtype, and as often with a
+    word that is not its head.
 
-    For each arc one negative is sampled among the other words of the sentence, as Liu et al. (2019) do; Tenney et al. (2019) give arcs
-    alone. A dependent whose sentence has no other word has no negative. Relations of the root, which has no head, are left out.
+    For each arc one negative is sampled among the other words of the sentence, as Liu et al. (2019)
+    do; Tenney et al. (2019) give arcs alone. A dependent whose sentence has no other word has no
+    negative. Relations of the root, which has no head, are left out.
 
     Parameters
     ----------
@@ -63,7 +72,8 @@ TASK = Task(
     usual=(),
     card=Card(
         title="Dependency arcs (edge probing)",
-        says="A classifier is given the vectors of two words and their product, and says whether the second is the head of the first, and "
+        says="A classifier is given the vectors of two words and their product, and says whether "
+        "the second is the head of the first, and "
         "by which relation (Tenney et al. 2019). Half of the pairs have no arc.",
         data=FILES,
         languages="any that has a treebank",

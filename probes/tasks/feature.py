@@ -1,7 +1,14 @@
-"""Morphological features, each a task of its own: ``feature_Number``, ``feature_Tense``, whatever a treebank has."""
+"""Morphological features, each a task of its own: ``feature_Number``, ``feature_Tense``, whatever a
+treebank has."""
 
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.probes.tasks.treebanks import CITATION, FILES, LICENCE, read_treebank, treebank_languages
+from crosslens.probes.tasks.treebanks import (
+    CITATION,
+    FILES,
+    LICENCE,
+    read_treebank,
+    treebank_languages,
+)
 
 __all__ = ["TASK"]
 
@@ -16,7 +23,10 @@ TASK = Task(
     usual=("feature_Number",),
     card=Card(
         title="Feature",
-        says="A linear classifier is trained on the vectors of words to say the value of this feature.",
+        says=(
+            "A linear classifier is trained on the vectors of words to say the value of this "
+            "feature."
+        ),
         data=FILES,
         languages="any that has a treebank",
         chance="the most frequent value of training",

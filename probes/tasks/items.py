@@ -1,4 +1,5 @@
-"""The items of each kind of task, as its file reads them; how they are measured is a matter of the kind."""
+"""The items of each kind of task, as its file reads them; how they are measured is a matter of the
+kind."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,8 @@ class Texts:
 
     Attributes
     ----------
-    texts: with their labels and, where the files say them, splits. language: of all of them; "mul" for several.
+    texts: with their labels and, where the files say them, splits. language: of all of them; "mul"
+        for several.
     surface: whether classifiers of the characters themselves are measured beside it.
     settings: how a text is read and the probe trained, where that is not as usual.
     """
@@ -54,7 +56,8 @@ class Spans:
 
     Attributes
     ----------
-    first, second: shape (n,), numbers of words in the order of the treebank; both are of one sentence.
+    first, second: shape (n,), numbers of words in the order of the treebank; both are of one
+        sentence.
     labels: shape (n,).
     """
 
@@ -65,7 +68,8 @@ class Spans:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordPairs:
-    """A word in two sentences, which means the same in both or not (kind classify_pair); a word's items are a group.
+    """A word in two sentences, which means the same in both or not (kind classify_pair); a word's
+    items are a group.
 
     Attributes
     ----------
@@ -84,7 +88,8 @@ class RatedWords:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairsOfSentences:
-    """Minimal pairs (kind minimal_pairs); pairs of one sentence but for the words compared are a group.
+    """Minimal pairs (kind minimal_pairs); pairs of one sentence but for the words compared are a
+    group.
 
     Attributes
     ----------

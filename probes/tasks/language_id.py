@@ -1,4 +1,5 @@
-"""Which language is a sentence in? SIB-200's sentences, or WiLI-2018; and the same as Wu & Dredze 2019 read and train."""
+"""Which language is a sentence in? SIB-200's sentences, or WiLI-2018; and the same as Wu & Dredze
+2019 read and train."""
 
 import dataclasses
 from pathlib import Path
@@ -19,7 +20,9 @@ def _read(data: DataFolder, language: str) -> Texts:
     if (table := data.path(_TABLE)) is not None:
         data.note([table])
         return Texts(read_table(table, "language", group="index_id"), _SEVERAL, surface=True)
-    wili: Path | None = next((path.parent for path in data.glob("wili*/x_train.txt") if path.suffix == ".txt"), None)
+    wili: Path | None = next(
+        (path.parent for path in data.glob("wili*/x_train.txt") if path.suffix == ".txt"), None
+    )
     if wili is None:
         raise Absent("no sib200/sib200.tsv (nor .gz) and no wili*/x_train.txt in the data folder")
     data.note([wili / f"{kind}_{part}.txt" for kind in "xy" for part in ("train", "test")])
@@ -32,7 +35,9 @@ def _read_once(data: DataFolder, language: str) -> Texts:
 
 
 def _read_as_in_the_paper(data: DataFolder, language: str) -> Texts:
-    return dataclasses.replace(_read_once(data, language), surface=False, settings=LANGUAGE_ID_SETTINGS["paper"])
+    return dataclasses.replace(
+        _read_once(data, language), surface=False, settings=LANGUAGE_ID_SETTINGS["paper"]
+    )
 
 
 TASK = Task(
@@ -44,10 +49,16 @@ TASK = Task(
     languages=lambda data: (_SEVERAL,),
     card=Card(
         title="Language identification",
-        says="A linear classifier is trained on the vectors of one layer to say which language a sentence is in.",
+        says=(
+            "A linear classifier is trained on the vectors of one layer to say which language a "
+            "sentence is in."
+        ),
         data="sib200/sib200.tsv, or wili*/{x,y}_{train,test}.txt",
         languages="all of the data at once: they are the labels",
-        chance="one in the number of languages; the characters alone reach far more, and are measured beside it",
+        chance=(
+            "one in the number of languages; the characters alone reach far more, and are "
+            "measured beside it"
+        ),
         citation="""@inproceedings{adelani2024sib,
   author = {Adelani, David Ifeoluwa and Liu, Hannah and Shen, Xiaoyu and Vassilyev, Nikita and Alabi, Jesujoba O. and Mao, Yanke and
     Gao, Haonan and Lee, En-Shiun Annie},
@@ -70,7 +81,8 @@ PAPER = dataclasses.replace(
     card=dataclasses.replace(
         TASK.card,
         title="Language identification as in Wu & Dredze 2019",
-        says="A linear classifier is trained on the mean over all tokens, special ones included, of a text’s first two sentences: ten "
+        says="A linear classifier is trained on the mean over all tokens, special ones included, "
+        "of a text’s first two sentences: ten "
         "epochs of Adam, no penalty.",
         citation=f"""@inproceedings{{wu2019beto,
   author = {{Wu, Shijie and Dredze, Mark}},

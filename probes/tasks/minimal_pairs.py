@@ -1,4 +1,5 @@
-"""Marvin & Linzen's minimal pairs of agreement and reflexives, scored as Goldberg (2019) does: one mask for the words that differ."""
+"""Marvin & Linzen's minimal pairs of agreement and reflexives, scored as Goldberg (2019) does: one
+mask for the words that differ."""
 
 from crosslens.probes.methods.marvin_linzen import GROUPS, marvin_linzen_pairs
 from crosslens.probes.tasks.data_folder import DataFolder
@@ -13,7 +14,13 @@ _FILE = "marvin_linzen/pairs.tsv"
 
 def _read(data: DataFolder, language: str) -> PairsOfSentences:
     if (path := data.path(_FILE)) is None:
-        return PairsOfSentences(marvin_linzen_pairs(), "generated from the grammar's templates", "single_mask", GROUPS, "eng")
+        return PairsOfSentences(
+            marvin_linzen_pairs(),
+            "generated from the grammar's templates",
+            "single_mask",
+            GROUPS,
+            "eng",
+        )
     data.note([path])
     return PairsOfSentences(read_minimal_pairs(path), _FILE, "single_mask", GROUPS, "eng")
 
@@ -27,7 +34,8 @@ TASK = Task(
     languages=lambda data: ("eng",),
     card=Card(
         title="Minimal pairs",
-        says="Two sentences differ in their grammar alone: the model is right when it finds the grammatical one more probable. Nothing "
+        says="Two sentences differ in their grammar alone: the model is right when it finds the "
+        "grammatical one more probable. Nothing "
         "is trained; chance is 0.5.",
         data=f"{_FILE}; without it the pairs are generated",
         languages="English",

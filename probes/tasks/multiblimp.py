@@ -15,7 +15,8 @@ _FILES = ("multiblimp/*.tsv", "multiblimp/*.csv", "multiblimp/*/*.tsv", "multibl
 
 
 def _named(path: Path) -> str:
-    """The language that a file's folder names, or its own name: multiblimp/fra/data.tsv, multiblimp/fra.tsv."""
+    """The language that a file's folder names, or its own name: multiblimp/fra/data.tsv,
+    multiblimp/fra.tsv."""
     return path.name.split(".")[0] if path.parent.name == "multiblimp" else path.parent.name
 
 
@@ -26,14 +27,22 @@ def _pairs(data: DataFolder, path: Path) -> list[MinimalPair]:
 
 def _is_of_several(data: DataFolder, path: Path) -> bool:
     """Whether a file lies where no language is named: then a column has to."""
-    return path.parent.name == "multiblimp" and len(_named(path)) > 3 and any(pair.language for pair in _pairs(data, path)[:1])
+    return (
+        path.parent.name == "multiblimp"
+        and len(_named(path)) > 3
+        and any(pair.language for pair in _pairs(data, path)[:1])
+    )
 
 
 def _languages(data: DataFolder) -> Sequence[str]:
     named = set()
     for path in data.glob(*_FILES):
         several = _is_of_several(data, path)
-        named |= {code_of(pair.language) for pair in _pairs(data, path)} if several else {code_of(_named(path))}
+        named |= (
+            {code_of(pair.language) for pair in _pairs(data, path)}
+            if several
+            else {code_of(_named(path))}
+        )
     return sorted(named)
 
 
@@ -47,7 +56,9 @@ def _read(data: DataFolder, language: str) -> PairsOfSentences:
         pairs += found
         used += [path] if found else []
     if not pairs:
-        raise Absent(f"no multiblimp/{code_of(language)}/*.tsv (nor .csv, nor .gz) in the data folder")
+        raise Absent(
+            f"no multiblimp/{code_of(language)}/*.tsv (nor .csv, nor .gz) in the data folder"
+        )
     data.note(used)
     source = f"multiblimp, {len(used)} file{'s' if len(used) > 1 else ''}"
     return PairsOfSentences(pairs, source, language=code_of(language))
@@ -63,7 +74,8 @@ TASK = Task(
     usual=(),
     card=Card(
         title="Minimal pairs: MultiBLiMP",
-        says="Two sentences differ in the agreement of one word: the model is right when it finds the grammatical one more probable "
+        says="Two sentences differ in the agreement of one word: the model is right when it finds "
+        "the grammatical one more probable "
         "(Jumelet et al. 2025). Nothing is trained; chance is 0.5.",
         data="multiblimp/{language}/data.tsv",
         languages="101, those of the folder",

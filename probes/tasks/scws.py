@@ -22,7 +22,8 @@ TASK = Task(
     languages=lambda data: ("eng",),
     card=Card(
         title="Similarity in context (SCWS)",
-        says="The cosine of the vectors of two marked words, ranked against how alike people find them in their contexts "
+        says="The cosine of the vectors of two marked words, ranked against how alike people find "
+        "them in their contexts "
         "(Huang et al. 2012): Spearman’s correlation. Nothing is trained. Papers print it × 100.",
         data="scws/ratings.txt",
         languages="English",

@@ -35,5 +35,17 @@ def _task(shape: str, title: str, says: str, *metrics: str) -> Task:
     )
 
 
-DISTANCE = _task("distance", "Tree distance", "squared distances of word vectors are distances", "uuas", "distance_spearman")
-DEPTH = _task("depth", "Tree depth", "squared lengths of word vectors are depths", "root_accuracy", "depth_spearman")
+DISTANCE = _task(
+    "distance",
+    "Tree distance",
+    "squared distances of word vectors are distances",
+    "uuas",
+    "distance_spearman",
+)
+DEPTH = _task(
+    "depth",
+    "Tree depth",
+    "squared lengths of word vectors are depths",
+    "root_accuracy",
+    "depth_spearman",
+)

@@ -11,7 +11,8 @@ from crosslens.probes.tasks.items import Items, Pick
 __all__ = ["GROUPS", "KINDS", "Card", "Task"]
 
 KINDS = ("classify", "classify_pair", "tag", "span", "parse", "rank", "minimal_pairs")
-"""What is asked: a label of a text, of a pair of texts, of a word, of two words; a tree; an order; which of two sentences is right."""
+"""What is asked: a label of a text, of a pair of texts, of a word, of two words; a tree; an order;
+which of two sentences is right."""
 
 GROUPS = ("semantic", "syntactic", "language")
 """What tasks are about."""
@@ -48,7 +49,8 @@ class Task:
     metrics: quantities of :data:`crosslens.score.QUANTITIES`, the main one first.
     read: the items of a language; ``None`` where a task has no language of its own.
     languages: those that the folder has items in, (ISO 639-3); ("mul",) where labels are languages.
-    label: kind tag: what :func:`crosslens.readers.treebank.word_labels` predicts. pick: kind span: which pairs of words.
+    label: kind tag: what :func:`crosslens.readers.treebank.word_labels` predicts. pick: kind span:
+        which pairs of words.
     shape: kind parse: "distance" or "depth".
     usual: names that a group is measured with; () for tasks that have to be named.
     """
@@ -68,7 +70,12 @@ class Task:
     def __post_init__(self) -> None:
         for what, value, known in (("kind", self.kind, KINDS), ("group", self.group, GROUPS)):
             if value not in known:
-                refuse(f"{what} of task {self.name}", f"one of {', '.join(known)}", repr(value), "choose one of them")
+                refuse(
+                    f"{what} of task {self.name}",
+                    f"one of {', '.join(known)}",
+                    repr(value),
+                    "choose one of them",
+                )
 
     @property
     def in_group(self) -> tuple[str, ...]:
@@ -76,7 +83,8 @@ class Task:
         return (self.name,) if self.usual is None else self.usual
 
     def called(self, name: str) -> "Task | None":
-        """The task under this name: itself, or the one of a family of names; None if it is not called so."""
+        """The task under this name: itself, or the one of a family of names; None if it is not
+        called so."""
         if name == self.name and not name.endswith("_"):
             return self
         rest = name.removeprefix(self.name)
@@ -87,4 +95,9 @@ class Task:
 
     def told(self) -> dict[str, Any]:
         """The card as a run keeps it."""
-        return {**dataclasses.asdict(self.card), "kind": self.kind, "group": self.group, "metrics": list(self.metrics)}
+        return {
+            **dataclasses.asdict(self.card),
+            "kind": self.kind,
+            "group": self.group,
+            "metrics": list(self.metrics),
+        }

@@ -14,7 +14,11 @@ _FILE = "sib200/sib200.tsv"
 def _names(data: DataFolder) -> list[str]:
     """Languages as the table writes them: eng_Latn."""
     path = data.path(_FILE)
-    return [] if path is None else data.once((_FILE, "languages"), lambda: sorted({*read_table(path, "language").labels}))
+    return (
+        []
+        if path is None
+        else data.once((_FILE, "languages"), lambda: sorted({*read_table(path, "language").labels}))
+    )
 
 
 def _read(data: DataFolder, language: str) -> Texts:
@@ -35,7 +39,10 @@ TASK = Task(
     languages=lambda data: sorted({code_of(name) for name in _names(data)}),
     card=Card(
         title="Topic",
-        says="A linear classifier is trained on the vectors of one layer to say what a sentence is about.",
+        says=(
+            "A linear classifier is trained on the vectors of one layer to say what a sentence is "
+            "about."
+        ),
         data=_FILE,
         languages="those of the table, up to 205",
         chance="the most frequent topic of training, about 0.25",

@@ -1,4 +1,5 @@
-"""Treebanks of Universal Dependencies, found by their language: ``ud/{language}_{name}-ud-{train,dev,test}.conllu``."""
+"""Treebanks of Universal Dependencies, found by their language:
+``ud/{language}_{name}-ud-{train,dev,test}.conllu``."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +10,15 @@ from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Words
 from crosslens.readers.words import read_conllu
 
-__all__ = ["CITATION", "FILES", "LICENCE", "SPLITS", "read_files", "read_treebank", "treebank_languages"]
+__all__ = [
+    "CITATION",
+    "FILES",
+    "LICENCE",
+    "SPLITS",
+    "read_files",
+    "read_treebank",
+    "treebank_languages",
+]
 
 SPLITS = ("train", "dev", "test")
 FILES = "ud/{language}_{treebank}-ud-{train,dev,test}.conllu"
@@ -38,7 +47,8 @@ def treebank_languages(data: DataFolder) -> Sequence[str]:
 def read_treebank(data: DataFolder, language: str) -> Words:
     """The treebank of a language, each but once.
 
-    Of several that which ``data.treebank`` names, or else one with a file to train on, then one with more files, then the first by name.
+    Of several that which ``data.treebank`` names, or else one with a file to train on, then one
+    with more files, then the first by name.
 
     Parameters
     ----------
@@ -50,11 +60,17 @@ def read_treebank(data: DataFolder, language: str) -> Words:
     InputError: a file cannot be read.
     """
     there = _treebanks(data)
-    named = data.treebank if data.treebank is not None and same_language(data.treebank, language) else language
+    named = (
+        data.treebank
+        if data.treebank is not None and same_language(data.treebank, language)
+        else language
+    )
     found = {named: there[named]} if named in there else {} if named == data.treebank else there
     chosen = [name for name in found if name == named or same_language(name, language)]
     if not chosen:
-        wanted = [f"ud/{named if '_' in named else named + '_*'}-ud-{split}.conllu" for split in SPLITS]
+        wanted = [
+            f"ud/{named if '_' in named else named + '_*'}-ud-{split}.conllu" for split in SPLITS
+        ]
         raise Absent(f"no {', '.join(wanted)} (nor .gz) in the data folder")
     name = min(chosen, key=lambda name: ("train" not in there[name], -len(there[name]), name))
     paths = {split: there[name][split] for split in SPLITS if split in there[name]}
@@ -64,7 +80,10 @@ def read_treebank(data: DataFolder, language: str) -> Words:
 
 
 def read_files(paths: dict[str, Path], name: str) -> Words:
-    """A treebank from the files of some splits; the language is what its name begins with, if that is a code ("und" if not)."""
+    """A treebank from the files of some splits; the language is what its name begins with, if that
+    is a code ("und" if not)."""
     code = code_of(name.split(".")[0])
     language = code if len(code) == 3 and code.isalpha() else "und"
-    return Words({split: read_conllu(path, language) for split, path in paths.items()}, name, language)
+    return Words(
+        {split: read_conllu(path, language) for split, path in paths.items()}, name, language
+    )

@@ -1,7 +1,13 @@
 """Parts of speech that all languages share (UPOS)."""
 
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.probes.tasks.treebanks import CITATION, FILES, LICENCE, read_treebank, treebank_languages
+from crosslens.probes.tasks.treebanks import (
+    CITATION,
+    FILES,
+    LICENCE,
+    read_treebank,
+    treebank_languages,
+)
 
 __all__ = ["TASK"]
 
@@ -15,7 +21,10 @@ TASK = Task(
     label="upos",
     card=Card(
         title="Part of speech",
-        says="A linear classifier is trained on the vectors of words to say their part of speech (UPOS).",
+        says=(
+            "A linear classifier is trained on the vectors of words to say their part of speech "
+            "(UPOS)."
+        ),
         data=FILES,
         languages="any that has a treebank",
         chance="the most frequent tag of training",

@@ -11,8 +11,12 @@ _SPLITS = ("train", "dev", "test")
 
 
 def _read(data: DataFolder, language: str) -> WordPairs:
-    paths = data.find(*(f"wic/{split}.{kind}.txt" for split in _SPLITS for kind in ("data", "gold")))
-    return WordPairs({split: read_wic(paths[2 * i], paths[2 * i + 1]) for i, split in enumerate(_SPLITS)})
+    paths = data.find(
+        *(f"wic/{split}.{kind}.txt" for split in _SPLITS for kind in ("data", "gold"))
+    )
+    return WordPairs(
+        {split: read_wic(paths[2 * i], paths[2 * i + 1]) for i, split in enumerate(_SPLITS)}
+    )
 
 
 TASK = Task(
@@ -24,7 +28,8 @@ TASK = Task(
     languages=lambda data: ("eng",),
     card=Card(
         title="Word in context (WiC)",
-        says="Two sentences share a word: a classifier on the vectors of one layer says whether it has the same meaning in both "
+        says="Two sentences share a word: a classifier on the vectors of one layer says whether it "
+        "has the same meaning in both "
         "(Pilehvar & Camacho-Collados 2019).",
         data="wic/{train,dev,test}.{data,gold}.txt",
         languages="English",

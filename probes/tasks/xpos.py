@@ -1,7 +1,13 @@
 """A treebank's own tags (XPOS)."""
 
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.probes.tasks.treebanks import CITATION, FILES, LICENCE, read_treebank, treebank_languages
+from crosslens.probes.tasks.treebanks import (
+    CITATION,
+    FILES,
+    LICENCE,
+    read_treebank,
+    treebank_languages,
+)
 
 __all__ = ["TASK"]
 

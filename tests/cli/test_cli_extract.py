@@ -1,4 +1,5 @@
-"""``crosslens extract`` as a user types it: units, words, layers, several texts, and what is refused."""
+"""``crosslens extract`` as a user types it: units, words, layers, several texts, and what is
+refused."""
 
 import json
 import shutil
@@ -14,7 +15,8 @@ from crosslens.cli.main import main
 
 TEXT = "The cat sat.\nA dog ran home, and the cat ran.\n"
 TREE = "# sent_id = a\n# text = du pain\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n" + "".join(
-    f"{i}\t{form}\t{form}\t{tag}\t_\t_\t0\troot\t_\t_\n" for i, form, tag in ((1, "de", "ADP"), (2, "le", "DET"), (3, "pain", "NOUN"))
+    f"{i}\t{form}\t{form}\t{tag}\t_\t_\t0\troot\t_\t_\n"
+    for i, form, tag in ((1, "de", "ADP"), (2, "le", "DET"), (3, "pain", "NOUN"))
 )
 
 
@@ -25,8 +27,17 @@ def encoder(tmp_path_factory):
     from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
 
     folder = tmp_path_factory.mktemp("made") / "encoder"
-    tokenizer = train_tokenizer({"eng": TEXT.splitlines() * 20}, Vocabulary(size=60, kind="bpe", sentences=200))
-    config = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=8, layers=2, heads=2, ffn_size=8, max_positions=16)
+    tokenizer = train_tokenizer(
+        {"eng": TEXT.splitlines() * 20}, Vocabulary(size=60, kind="bpe", sentences=200)
+    )
+    config = EncoderConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=8,
+        layers=2,
+        heads=2,
+        ffn_size=8,
+        max_positions=16,
+    )
     export_model(MaskedLM(config), tokenizer, folder)
     return folder
 
@@ -38,28 +49,65 @@ def place(encoder, tmp_path, monkeypatch):
     shutil.copytree(encoder, tmp_path / "encoder")
     (tmp_path / "eng.txt").write_text(TEXT, encoding="utf-8")
     (tmp_path / "fra.conllu").write_text(TREE + "\n", encoding="utf-8")
-    (tmp_path / "words.jsonl").write_text(json.dumps({"text": "Don't go", "words": ["Do", "n't", "go"]}) + "\n", encoding="utf-8")
+    (tmp_path / "words.jsonl").write_text(
+        json.dumps({"text": "Don't go", "words": ["Do", "n't", "go"]}) + "\n", encoding="utf-8"
+    )
     (tmp_path / "pairs.txt").write_text("the cat\tthe dog\na\tb\n", encoding="utf-8")
     return tmp_path
 
 
 def extract(*arguments):
-    return main(["extract", "--encoder", "encoder", "--text", *arguments, "--out", "out", "--quiet"])
+    return main(
+        ["extract", "--encoder", "encoder", "--text", *arguments, "--out", "out", "--quiet"]
+    )
 
 
 def test_words_of_a_text_a_treebank_and_a_list(place, capsys):
-    assert extract("eng=eng.txt", "fra=fra.conllu", "deu=words.jsonl", "--unit", "word", "--dtype", "float16") == 0
+    assert (
+        extract(
+            "eng=eng.txt",
+            "fra=fra.conllu",
+            "deu=words.jsonl",
+            "--unit",
+            "word",
+            "--dtype",
+            "float16",
+        )
+        == 0
+    )
     assert Activations("out/eng").index()["word"] == TEXT.split()
     french = Activations("out/fra").index()
-    assert french["word"] == ["du", "du", "pain"] and french["form"] == ["de", "le", "pain"] and french["upos"] == ["ADP", "DET", "NOUN"]
+    assert (
+        french["word"] == ["du", "du", "pain"]
+        and french["form"] == ["de", "le", "pain"]
+        and french["upos"] == ["ADP", "DET", "NOUN"]
+    )
     assert Activations("out/deu").index()["word"] == ["Do", "n't", "go"]
-    assert capsys.readouterr().out.splitlines()[0] == "out/eng: 11 words, layers 0-2, d = 8, float16"
+    assert (
+        capsys.readouterr().out.splitlines()[0] == "out/eng: 11 words, layers 0-2, d = 8, float16"
+    )
 
 
 def test_layers_outputs_and_pooling(place, capsys):
-    assert extract("eng=eng.txt", "--unit", "word", "--layers", "0,1-2", "--outputs", "hidden,mlp", "--pool", "first") == 0
+    assert (
+        extract(
+            "eng=eng.txt",
+            "--unit",
+            "word",
+            "--layers",
+            "0,1-2",
+            "--outputs",
+            "hidden,mlp",
+            "--pool",
+            "first",
+        )
+        == 0
+    )
     store = Activations("out/eng")
-    assert store.arrays == ["layer_00", "layer_01", "layer_02", "mlp_01", "mlp_02"] and store.manifest["settings"]["pooling"] == "first"
+    assert (
+        store.arrays == ["layer_00", "layer_01", "layer_02", "mlp_01", "mlp_02"]
+        and store.manifest["settings"]["pooling"] == "first"
+    )
     assert "layer 00, layer 01, layer 02, mlp 01, mlp 02" in capsys.readouterr().out
 
 
@@ -86,47 +134,204 @@ def test_pairs_types_and_embeddings(place, capsys):
         )
         == 0
     )
-    assert sorted(Activations("types/eng").index()["word"]) == ["cat", "ran", "the"] or "rarer types" in capsys.readouterr().out
-    assert main(["extract", "--encoder", "encoder", "--text", "eng=eng.txt", "--unit", "embedding", "--out", "rows", "--quiet"]) == 0
+    assert (
+        sorted(Activations("types/eng").index()["word"]) == ["cat", "ran", "the"]
+        or "rarer types" in capsys.readouterr().out
+    )
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                "encoder",
+                "--text",
+                "eng=eng.txt",
+                "--unit",
+                "embedding",
+                "--out",
+                "rows",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     assert Activations("rows/eng").layers == 1
 
 
-RECORDS = [{"text": "The cat sat.\n\nA dog ran home.", "pair": {"fr": "du pain"}}, {"text": " ", "pair": {"fr": "le pain"}}]
+RECORDS = [
+    {"text": "The cat sat.\n\nA dog ran home.", "pair": {"fr": "du pain"}},
+    {"text": " ", "pair": {"fr": "le pain"}},
+]
 
 
 def test_a_data_set_is_read_as_training_reads_it(place, capsys, monkeypatch):
-    library = types.SimpleNamespace(load_dataset=lambda path, config, split, streaming: iter(RECORDS))
+    library = types.SimpleNamespace(
+        load_dataset=lambda path, config, split, streaming: iter(RECORDS)
+    )
     monkeypatch.setitem(sys.modules, "datasets", library)
     assert (
-        main(["extract", "--encoder", "encoder", "--text", "eng=hf:some/set", "fra=hf:some/set?field=pair.fr&limit=1", "--out", "out"]) == 0
+        main(
+            [
+                "extract",
+                "--encoder",
+                "encoder",
+                "--text",
+                "eng=hf:some/set",
+                "fra=hf:some/set?field=pair.fr&limit=1",
+                "--out",
+                "out",
+            ]
+        )
+        == 0
     )
     assert "some/set train: 2 blank lines left out" in capsys.readouterr().err
-    assert Activations("out/eng").index()["id"] == ["0", "2"] and Activations("out/eng").manifest["text"] == "some/set train"
+    assert (
+        Activations("out/eng").index()["id"] == ["0", "2"]
+        and Activations("out/eng").manifest["text"] == "some/set train"
+    )
     (place / "two.txt").write_text("The cat sat.\nA dog ran home.\n")
-    assert main(["extract", "--encoder", "encoder", "--text", "eng=two.txt", "--out", "plain", "--quiet"]) == 0
-    assert np.array_equal(Activations("out/eng").layer(2), Activations("plain/eng").layer(2)) and Activations("out/fra").n == 1
-    assert main(["extract", "--encoder", "encoder", "--text", "eng=hf:some/set", "--unit", "pair", "--out", "pairs", "--quiet"]) == 2
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                "encoder",
+                "--text",
+                "eng=two.txt",
+                "--out",
+                "plain",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
+    assert (
+        np.array_equal(Activations("out/eng").layer(2), Activations("plain/eng").layer(2))
+        and Activations("out/fra").n == 1
+    )
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                "encoder",
+                "--text",
+                "eng=hf:some/set",
+                "--unit",
+                "pair",
+                "--out",
+                "pairs",
+                "--quiet",
+            ]
+        )
+        == 2
+    )
     assert "--unit: expected another unit than pair for a data set" in capsys.readouterr().err
-    assert main(["extract", "--encoder", "encoder", "--text", "eng=hf:some/set?lines=3", "--out", "none", "--quiet"]) == 2
-    assert "expected hf:PATH?config=NAME" in capsys.readouterr().err and not (place / "none").exists()
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                "encoder",
+                "--text",
+                "eng=hf:some/set?lines=3",
+                "--out",
+                "none",
+                "--quiet",
+            ]
+        )
+        == 2
+    )
+    assert (
+        "expected hf:PATH?config=NAME" in capsys.readouterr().err and not (place / "none").exists()
+    )
 
 
-def test_a_revision_of_an_encoder_of_the_hub_is_asked_for_and_kept(place, encoder, capsys, monkeypatch):
+def test_a_revision_of_an_encoder_of_the_hub_is_asked_for_and_kept(
+    place, encoder, capsys, monkeypatch
+):
     snapshot_of, asked = place / "cache" / "snapshots" / ("0123abcd" * 5), []
     shutil.copytree(encoder, snapshot_of)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **given: asked.append(given["revision"]) or str(snapshot_of))
-    assert main(["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--revision", "v1.0", "--out", "hub", "--quiet"]) == 0
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download",
+        lambda name, **given: asked.append(given["revision"]) or str(snapshot_of),
+    )
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                "some/bert",
+                "--text",
+                "eng=eng.txt",
+                "--revision",
+                "v1.0",
+                "--out",
+                "hub",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     assert asked == ["v1.0"] and Activations("hub/eng").manifest["revision"] == "0123abcd" * 5
-    assert main(["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--out", "main", "--quiet"]) == 0 and asked == ["v1.0", None]
+    assert main(
+        ["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--out", "main", "--quiet"]
+    ) == 0 and asked == ["v1.0", None]
     assert extract("eng=eng.txt") == 0 and "revision" not in Activations("out/eng").manifest
     for name, revision, told in (
-        ("encoder", "v1.0", "revision: expected a hub name that it is a revision of, got the folder encoder; leave the revision out"),
-        ("some/bert", " ", "revision: expected a commit, tag or branch of the hub, got ' '; name one, or leave it out"),
+        (
+            "encoder",
+            "v1.0",
+            (
+                "revision: expected a hub name that it is a revision of, got the folder encoder; "
+                "leave the revision out"
+            ),
+        ),
+        (
+            "some/bert",
+            " ",
+            (
+                "revision: expected a commit, tag or branch of the hub, got ' '; name one, or "
+                "leave it out"
+            ),
+        ),
     ):
-        assert main(["extract", "--encoder", name, "--text", "eng=eng.txt", "--revision", revision, "--out", "none", "--quiet"]) == 2
+        assert (
+            main(
+                [
+                    "extract",
+                    "--encoder",
+                    name,
+                    "--text",
+                    "eng=eng.txt",
+                    "--revision",
+                    revision,
+                    "--out",
+                    "none",
+                    "--quiet",
+                ]
+            )
+            == 2
+        )
         assert told in capsys.readouterr().err and not (place / "none").exists()
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **given: 1 / 0)
-    assert main(["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--revision", "v2", "--out", "none", "--quiet"]) == 2
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                "some/bert",
+                "--text",
+                "eng=eng.txt",
+                "--revision",
+                "v2",
+                "--out",
+                "none",
+                "--quiet",
+            ]
+        )
+        == 2
+    )
     assert "got 'some/bert' at revision 'v2', which could not be had" in capsys.readouterr().err
 
 
@@ -134,15 +339,33 @@ def test_a_third_column_of_pairs_is_refused_with_its_line_and_not_dropped(place,
     (place / "three.txt").write_text("the cat\tthe dog\na\tb\t1\n", encoding="utf-8")
     assert extract("eng=three.txt", "--unit", "pair") == 2
     assert (
-        "three.txt:2: expected 2 tab-separated columns, got 3; repair the line, or cut the others off" in capsys.readouterr().err
-        and not (place / "out").exists()
-    )
+        "three.txt:2: expected 2 tab-separated columns, got 3; repair the line, or cut the "
+        "others off"
+    ) in capsys.readouterr().err and not (place / "out").exists()
 
 
 def test_a_random_copy_differs(place):
     assert extract("eng=eng.txt") == 0
-    assert main(["extract", "--encoder", "encoder", "--text", "eng=eng.txt", "--random-seed", "0", "--out", "random", "--quiet"]) == 0
-    assert not np.allclose(Activations("out/eng").layer(1), Activations("random/eng").layer(1), atol=0.01)
+    assert (
+        main(
+            [
+                "extract",
+                "--encoder",
+                "encoder",
+                "--text",
+                "eng=eng.txt",
+                "--random-seed",
+                "0",
+                "--out",
+                "random",
+                "--quiet",
+            ]
+        )
+        == 0
+    )
+    assert not np.allclose(
+        Activations("out/eng").layer(1), Activations("random/eng").layer(1), atol=0.01
+    )
 
 
 def test_the_same_command_does_nothing_and_another_is_refused(place, capsys):
@@ -150,7 +373,10 @@ def test_the_same_command_does_nothing_and_another_is_refused(place, capsys):
     before = snapshot(place)
     assert extract("eng=eng.txt") == 0 and snapshot(place) == before
     assert extract("eng=eng.txt", "--pool", "max") == 2
-    assert "(pooling: 'mean' there, 'max' here); choose another folder" in capsys.readouterr().err and snapshot(place) == before
+    assert (
+        "(pooling: 'mean' there, 'max' here); choose another folder" in capsys.readouterr().err
+        and snapshot(place) == before
+    )
 
 
 def stop_in_the_middle(monkeypatch):
@@ -166,25 +392,37 @@ def stop_in_the_middle(monkeypatch):
     monkeypatch.setattr(ActivationsWriter, "end", end)
 
 
-def test_what_a_stopped_run_has_written_is_not_deleted_by_another_command(place, capsys, monkeypatch):
+def test_what_a_stopped_run_has_written_is_not_deleted_by_another_command(
+    place, capsys, monkeypatch
+):
     assert extract("eng=eng.txt") == 0
     whole = snapshot(place / "out")
     shutil.rmtree(place / "out")
     stop_in_the_middle(monkeypatch)
     assert extract("eng=eng.txt") == 130 and not (place / "out" / "eng").exists()
     before = snapshot(place)
-    for texts in (["eng=eng.txt"], ["fra=fra.conllu", "eng=eng.txt"]):  # and nothing is done before it is refused
+    # and nothing is done before it is refused
+    for texts in (["eng=eng.txt"], ["fra=fra.conllu", "eng=eng.txt"]):
         assert extract(*texts, "--layers", "1") == 2
         told = capsys.readouterr().err
-        assert "out/eng.partial: expected the same settings, got other ones (arrays: ['layer_00', 'layer_01', 'layer_02'] there" in told
-        assert "['layer_01'] here" in told and "begin anew with --restart" in told and GRAMMAR.fullmatch(told.strip().partition(": ")[2])
+        assert (
+            "out/eng.partial: expected the same settings, got other ones (arrays: "
+            "['layer_00', 'layer_01', 'layer_02'] there"
+        ) in told
+        assert (
+            "['layer_01'] here" in told
+            and "begin anew with --restart" in told
+            and GRAMMAR.fullmatch(told.strip().partition(": ")[2])
+        )
         assert snapshot(place) == before
     assert extract("eng=eng.txt") == 0 and snapshot(place / "out") == whole  # it goes on
     shutil.rmtree(place / "out")
     stop_in_the_middle(monkeypatch)
     assert extract("eng=eng.txt") == 130
     assert extract("eng=eng.txt", "--layers", "1", "--restart") == 0
-    assert Activations("out/eng").arrays == ["layer_01"] and sorted(path.name for path in (place / "out").iterdir()) == [
+    assert Activations("out/eng").arrays == ["layer_01"] and sorted(
+        path.name for path in (place / "out").iterdir()
+    ) == [
         "config.json",
         "eng",
     ]
@@ -214,21 +452,45 @@ def test_two_calls_at_once_into_one_folder_lose_nothing(place, encoder):
         thread.start()
     for thread in threads:
         thread.join()
-    assert "written" in told and any("expected a folder that nobody else works in" in one or "same settings" in one for one in told), told
+    assert "written" in told and any(
+        "expected a folder that nobody else works in" in one or "same settings" in one
+        for one in told
+    ), told
     Activations("store").verify()
 
 
 BAD = {
-    "a layer that is not there": (["--layers", "0,7"], "layers: expected layers from 0 to 2, each once, got 7"),
-    "layers that are no numbers": (["--layers", "top"], "--layers: expected all, or numbers and ranges"),
+    "a layer that is not there": (
+        ["--layers", "0,7"],
+        "layers: expected layers from 0 to 2, each once, got 7",
+    ),
+    "layers that are no numbers": (
+        ["--layers", "top"],
+        "--layers: expected all, or numbers and ranges",
+    ),
     "layers backwards": (["--layers", "2-1"], "--layers: expected all, or numbers and ranges"),
     "an unknown output": (["--outputs", "gates"], "outputs: expected"),
-    "special tokens of words": (["--unit", "word", "--special-tokens"], "special_tokens: expected False for words"),
+    "special tokens of words": (
+        ["--unit", "word", "--special-tokens"],
+        "special_tokens: expected False for words",
+    ),
     "a device that is not there": (["--device", "cuda:77"], "device: expected"),
-    "a segmenter that does not exist": (["--unit", "word", "--words", "scissors"], "segmenter: expected"),
-    "lower case for words": (["--unit", "word", "--lowercase"], "lowercase, min_count: expected no such setting"),
-    "no occurrences": (["--unit", "type", "--min-count", "0"], "min_count: expected 1 or more, got 0"),
-    "pairs without a tab": (["--unit", "pair"], "eng.txt:1: expected 2 tab-separated columns, got 1"),
+    "a segmenter that does not exist": (
+        ["--unit", "word", "--words", "scissors"],
+        "segmenter: expected",
+    ),
+    "lower case for words": (
+        ["--unit", "word", "--lowercase"],
+        "lowercase, min_count: expected no such setting",
+    ),
+    "no occurrences": (
+        ["--unit", "type", "--min-count", "0"],
+        "min_count: expected 1 or more, got 0",
+    ),
+    "pairs without a tab": (
+        ["--unit", "pair"],
+        "eng.txt:1: expected 2 tab-separated columns, got 1",
+    ),
 }
 
 
@@ -238,8 +500,14 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_written(place, 
     before = snapshot(place)
     assert extract("eng=eng.txt", *arguments) == 2
     message = capsys.readouterr().err
-    assert told in message and GRAMMAR.fullmatch(message.removeprefix("crosslens: ").strip()), message
-    left = {name: what for name, what in snapshot(place).items() if name not in before and not name.startswith("out")}
+    assert told in message and GRAMMAR.fullmatch(message.removeprefix("crosslens: ").strip()), (
+        message
+    )
+    left = {
+        name: what
+        for name, what in snapshot(place).items()
+        if name not in before and not name.startswith("out")
+    }
     assert not left and not list((place / "out").glob("*") if (place / "out").exists() else [])
 
 
@@ -248,7 +516,11 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_written(place, 
     [
         ("eng.txt", b"a\0b\n", "eng.txt:1: expected text, got a NUL byte"),
         ("eng.txt", b"a\xed\xa0\x80b\n", "eng.txt:1: expected UTF-8 text"),  # a lone surrogate
-        ("words.jsonl", b'{"text": "a b", "words": ["a", "c"]}\n', "words.jsonl:1: expected word 2, 'c'"),
+        (
+            "words.jsonl",
+            b'{"text": "a b", "words": ["a", "c"]}\n',
+            "words.jsonl:1: expected word 2, 'c'",
+        ),
         ("words.jsonl", b'{"text": "a \\ud800 b", "words": ["a", "b"]}\n', "words.jsonl:1: "),
         ("words.jsonl", b'{"text": "a", "spans": [[0, 9]]}\n', "words.jsonl:1: "),
         ("fra.conllu", TREE.replace("# text = du pain", "# text = du vin").encode(), "fra.conllu:"),
@@ -258,7 +530,9 @@ def test_texts_that_cannot_be_right_are_refused_with_their_line(place, capsys, n
     (place / name).write_bytes(content)
     assert extract(f"eng={name}", "--unit", "word") == 2
     message = capsys.readouterr().err
-    assert told in message and GRAMMAR.fullmatch(message.removeprefix("crosslens: ").strip()), message
+    assert told in message and GRAMMAR.fullmatch(message.removeprefix("crosslens: ").strip()), (
+        message
+    )
     assert not (place / "out").exists()
 
 
@@ -266,17 +540,39 @@ def test_code_of_an_encoder_is_run_only_by_flag(place, capsys):
     config = json.loads((place / "encoder" / "config.json").read_text())
     config["auto_map"] = {"AutoModel": "mine.Mine", "AutoConfig": "mine.Config"}
     (place / "encoder" / "config.json").write_text(json.dumps(config))
-    # Classes of its own: transformers marks those that it takes from a folder, and models saved later would bring the code along.
+    # Classes of its own: transformers marks those that it takes from a folder, and models saved
+    # later would bring the code along.
     (place / "encoder" / "mine.py").write_text(
-        "import pathlib\nfrom transformers import BertConfig, BertModel\npathlib.Path('ran').touch()\n"
+        "import pathlib\nfrom transformers import BertConfig, "
+        "BertModel\npathlib.Path('ran').touch()\n"
         "class Config(BertConfig):\n    pass\nclass Mine(BertModel):\n    config_class = Config\n"
     )
     assert extract("eng=eng.txt") == 2
     assert "--trust-remote-code" in capsys.readouterr().err and not (place / "ran").exists()
     (place / "fra.txt").write_text(TEXT * 10, encoding="utf-8")
     (place / "deu.txt").write_text(TEXT * 10, encoding="utf-8")
-    assert main(["study", "--encoder", "encoder", "--text", "deu=deu.txt", "--text", "fra=fra.txt", "--out", "study", "--quiet"]) == 2
-    assert "--trust-remote-code" in capsys.readouterr().err and not (place / "ran").exists() and not (place / "study").exists()
+    assert (
+        main(
+            [
+                "study",
+                "--encoder",
+                "encoder",
+                "--text",
+                "deu=deu.txt",
+                "--text",
+                "fra=fra.txt",
+                "--out",
+                "study",
+                "--quiet",
+            ]
+        )
+        == 2
+    )
+    assert (
+        "--trust-remote-code" in capsys.readouterr().err
+        and not (place / "ran").exists()
+        and not (place / "study").exists()
+    )
     assert extract("eng=eng.txt", "--trust-remote-code") == 0 and (place / "ran").exists()
 
 
@@ -297,15 +593,43 @@ def change_a_bit(path, at=-1):
 
 
 DAMAGE = {
-    "a block that has changed": ("layer_01.safetensors", change_a_bit, "rows 0 to 1: expected sha256 "),
-    "a header that has changed": ("layer_01.safetensors", lambda path: change_a_bit(path, 20), "expected the header "),
-    "an array that is cut": ("layer_01.safetensors", lambda path: path.write_bytes(path.read_bytes()[:-7]), "expected a file of 320 bytes"),
-    "no array": ("layer_01.safetensors", lambda path: path.unlink(), "expected a file of 320 bytes, got 0 bytes"),
-    "an index that has changed": ("index.parquet", lambda path: change_a_bit(path, 30), "expected sha256 "),
+    "a block that has changed": (
+        "layer_01.safetensors",
+        change_a_bit,
+        "rows 0 to 1: expected sha256 ",
+    ),
+    "a header that has changed": (
+        "layer_01.safetensors",
+        lambda path: change_a_bit(path, 20),
+        "expected the header ",
+    ),
+    "an array that is cut": (
+        "layer_01.safetensors",
+        lambda path: path.write_bytes(path.read_bytes()[:-7]),
+        "expected a file of 320 bytes",
+    ),
+    "no array": (
+        "layer_01.safetensors",
+        lambda path: path.unlink(),
+        "expected a file of 320 bytes, got 0 bytes",
+    ),
+    "an index that has changed": (
+        "index.parquet",
+        lambda path: change_a_bit(path, 30),
+        "expected sha256 ",
+    ),
     "no index": ("index.parquet", lambda path: path.unlink(), "got no such file"),
-    "a folder for an index": ("index.parquet", lambda path: (path.unlink(), path.mkdir()), "expected sha256 "),
+    "a folder for an index": (
+        "index.parquet",
+        lambda path: (path.unlink(), path.mkdir()),
+        "expected sha256 ",
+    ),
     "checksums that have changed": ("checksums.bin", change_a_bit, "expected sha256 "),
-    "no checksums": ("checksums.bin", lambda path: path.unlink(), "expected the checksums of the blocks"),
+    "no checksums": (
+        "checksums.bin",
+        lambda path: path.unlink(),
+        "expected the checksums of the blocks",
+    ),
     "an empty manifest": ("manifest.json", lambda path: path.write_bytes(b""), "expected JSON"),
     "no manifest": (
         "",
@@ -326,6 +650,9 @@ def test_the_same_command_on_a_damaged_store_names_the_file_and_what_to_do(place
     assert extract("eng=eng.txt") == 2
     message = capsys.readouterr()
     assert f"out/eng/{name}".rstrip("/") in message.err and told in message.err and not message.out
-    assert GRAMMAR.fullmatch(message.err.removeprefix("crosslens: ").strip()) and snapshot(place) == before
+    assert (
+        GRAMMAR.fullmatch(message.err.removeprefix("crosslens: ").strip())
+        and snapshot(place) == before
+    )
     shutil.rmtree(place / "out" / "eng")
     assert extract("eng=eng.txt") == 0 and snapshot(place / "out") == whole

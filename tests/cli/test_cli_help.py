@@ -1,4 +1,5 @@
-"""What the command line says of itself: help, what may have been meant, lists, completion; and interrupts that Python would swallow."""
+"""What the command line says of itself: help, what may have been meant, lists, completion; and
+interrupts that Python would swallow."""
 
 import json
 import os
@@ -34,7 +35,9 @@ def test_what_was_mistyped_is_asked_after(capsys, line, meant):
     with pytest.raises(SystemExit) as ended:
         main(line)
     message = capsys.readouterr().err
-    assert ended.value.code == 2 and f"did you mean {meant}?" in message and message.count("\n") == 1
+    assert (
+        ended.value.code == 2 and f"did you mean {meant}?" in message and message.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("line", [["study", "--help"], ["study", "--enc", "x", "--he"]])
@@ -69,22 +72,36 @@ def test_lists_as_json_say_where_data_is(capsys, tmp_path):
     assert main(["list", "--json", "--data", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert list(found) == ["tasks", "recipes", "measures"]
-    assert found["tasks"]["multiblimp"]["there_in"] == ["abk"] and found["tasks"]["upos"]["there_in"] == []
+    assert (
+        found["tasks"]["multiblimp"]["there_in"] == ["abk"]
+        and found["tasks"]["upos"]["there_in"] == []
+    )
     assert "@" in found["tasks"]["wic"]["citation"] and found["measures"]["r2"]["low"] is None
     assert main(["list", "recipe"]) == 2 and "did you mean recipes?" in capsys.readouterr().err
 
 
 def test_the_doctor_names_absent_extras_with_the_command_that_brings_them(capsys, monkeypatch):
     monkeypatch.setattr(
-        metadata, "requires", lambda _: ["numpy>=2", "nowhere-a>=1; extra == 'far'", "numpy; extra == 'near'", "x; extra == 'test'"]
+        metadata,
+        "requires",
+        lambda _: [
+            "numpy>=2",
+            "nowhere-a>=1; extra == 'far'",
+            "numpy; extra == 'near'",
+            "x; extra == 'test'",
+        ],
     )
     monkeypatch.setattr(listing, "format_table", lambda rows: format_table(rows, 1000))
     assert main(["doctor"]) == 0
     rows = dict(
-        line.split(None, 1) if not line.lstrip().startswith("extra") else line.strip().split("  ", 1)
+        line.split(None, 1)
+        if not line.lstrip().startswith("extra")
+        else line.strip().split("  ", 1)
         for line in capsys.readouterr().out.splitlines()
     )
-    assert rows["extra far"] == "absent (nowhere-a); pip install -c constraints.txt '.[far]' brings it"
+    assert (
+        rows["extra far"] == "absent (nowhere-a); pip install -c constraints.txt '.[far]' brings it"
+    )
     assert rows["extra near"].startswith("numpy ") and "extra test" not in rows
 
 
@@ -92,13 +109,24 @@ def test_a_shell_is_told_what_could_come_next_without_torch(tmp_path):
     pytest.importorskip("argcomplete", reason="the extra completion")
     found = tmp_path / "found"
     line = "crosslens study --tr"
-    environment = {**os.environ, "_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"}
-    code = "import sys, os\nos._exit = lambda status: (print(status, 'torch' in sys.modules), sys.stdout.flush(), sys.exit(0))\n"
+    environment = {
+        **os.environ,
+        "_ARGCOMPLETE": "1",
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+        "COMP_TYPE": "9",
+    }
+    code = (
+        "import sys, os\nos._exit = lambda status: (print(status, 'torch' in sys.modules), "
+        "sys.stdout.flush(), sys.exit(0))\n"
+    )
     code += "from crosslens.cli.main import main; sys.argv[0] = 'crosslens'; main()"
     run = subprocess.run(
-        [sys.executable, "-c", code], env={**environment, "_ARGCOMPLETE_STDOUT_FILENAME": str(found), "_ARGCOMPLETE_IFS": "\n"},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        env={**environment, "_ARGCOMPLETE_STDOUT_FILENAME": str(found), "_ARGCOMPLETE_IFS": "\n"},
+        capture_output=True,
+        text=True,
+    )
     assert run.stdout == "0 False\n", run.stderr
     assert found.read_text().split() == ["--train-fraction", "--trust-remote-code"]
 
@@ -123,11 +151,15 @@ process.run()
 
 
 def test_an_interrupt_within_a_destructor_stops_the_command():
-    run = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60
+    )
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "crosslens: stopped\n")
 
 
 def test_other_exceptions_of_destructors_are_still_told():
-    code = SWALLOWED.replace("os.kill(os.getpid(), signal.SIGINT)", "raise ValueError('x')").replace("time.sleep(20)", "pass")
+    code = SWALLOWED.replace(
+        "os.kill(os.getpid(), signal.SIGINT)", "raise ValueError('x')"
+    ).replace("time.sleep(20)", "pass")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, "went on\n") and "ValueError: x" in run.stderr

@@ -25,7 +25,9 @@ run()
 
 
 def at_import(number: int, *arguments: str) -> tuple[int, str, str]:
-    done = subprocess.run([sys.executable, "-c", AT_IMPORT, str(number), *arguments], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", AT_IMPORT, str(number), *arguments], capture_output=True, text=True
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -35,28 +37,49 @@ def test_an_interrupt_while_it_is_imported_is_one_line(number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [*range(1, 100, 7), *range(100, 1000, 90), *range(1000, 20_000, 1500)])
+@pytest.mark.parametrize(
+    "number", [*range(1, 100, 7), *range(100, 1000, 90), *range(1000, 20_000, 1500)]
+)
 def test_an_interrupt_within_any_import_of_the_verbs_is_one_line(number, tmp_path):
     status, out, err = at_import(
-        number, "extract", "--encoder", "no/encoder", "--text", f"eng={tmp_path / 'none.txt'}", "--out", str(tmp_path / "out")
+        number,
+        "extract",
+        "--encoder",
+        "no/encoder",
+        "--text",
+        f"eng={tmp_path / 'none.txt'}",
+        "--out",
+        str(tmp_path / "out"),
     )
     assert out == "" and err.count("\n") == 1 and err.startswith("crosslens: ")
-    assert status == 130 and "stopped" in err or status == 2  # or it was done before so many imports
+    # or it was done before so many imports
+    assert status == 130 and "stopped" in err or status == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command", [["-m", "crosslens.cli.main"], ["-c", "from crosslens.cli.process import run; run()"]], ids=["module", "script"]
+    "command",
+    [["-m", "crosslens.cli.main"], ["-c", "from crosslens.cli.process import run; run()"]],
+    ids=["module", "script"],
 )
 def test_an_interrupt_at_any_time_is_one_line(command):
     answered = 0
     for milliseconds in [*range(0, 200, 5), *range(200, 3000, 100)]:
-        process = subprocess.Popen([sys.executable, *command, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, *command, "doctor"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         time.sleep(milliseconds / 1000)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
         mine = process.returncode == 130 and err == "crosslens: stopped\n"
-        python_s_own = process.returncode in (-signal.SIGINT, 1) and "argparse" not in err and "crosslens:" not in err
+        python_s_own = (
+            process.returncode in (-signal.SIGINT, 1)
+            and "argparse" not in err
+            and "crosslens:" not in err
+        )
         assert mine or python_s_own or process.returncode == 0, err
         answered += mine
     assert answered > 5

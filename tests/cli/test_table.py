@@ -16,7 +16,10 @@ def test_columns_line_up_and_no_line_ends_in_spaces():
 
 
 def test_a_narrow_terminal_gets_blocks_with_every_cell():
-    assert format_table(ROWS, width=20) == "layer: 0\ndirection: fra → eng\nP@1: 12.5\n\nlayer: 10\ndirection: eng → fra\nP@1: 9.0"
+    assert (
+        format_table(ROWS, width=20)
+        == "layer: 0\ndirection: fra → eng\nP@1: 12.5\n\nlayer: 10\ndirection: eng → fra\nP@1: 9.0"
+    )
 
 
 @pytest.mark.parametrize(("width", "lines"), [(22, 3), (21, 7)])

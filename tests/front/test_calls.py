@@ -1,4 +1,5 @@
-"""Runs from Python are those of the command line; what they do not know is refused before any work."""
+"""Runs from Python are those of the command line; what they do not know is refused before any
+work."""
 
 import os
 import subprocess
@@ -26,10 +27,18 @@ def texts(tmp_path_factory):
 def test_a_study_is_that_of_the_command_line_and_opens_again(texts, tmp_path, capsys):
     run = study(ENCODER, texts, tmp_path / "run")
     told = [f"--text={language}={path}" for language, path in texts.items()]
-    assert main(["study", "--encoder", str(ENCODER), *told, "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert (
+        main(["study", "--encoder", str(ENCODER), *told, "--out", str(tmp_path / "run"), "--quiet"])
+        == 0
+    )
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'run' / 'report.html'}\n")
     assert run.kind == "study" and len(run.figure().axes) == 3
-    assert study({"eng": ENCODER, "fra": ENCODER}, texts, tmp_path / "each", seed=3).config["settings"]["seed"] == 3
+    assert (
+        study({"eng": ENCODER, "fra": ENCODER}, texts, tmp_path / "each", seed=3).config[
+            "settings"
+        ]["seed"]
+        == 3
+    )
 
 
 def test_settings_that_do_not_exist_are_refused(tmp_path):
@@ -52,7 +61,9 @@ for call in (lambda: cl.study({str(ENCODER)!r}, texts, "run"), lambda: cl.study(
         print(error)
 """
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
     assert run.stderr == "" and [line.partition(";")[0] for line in run.stdout.splitlines()] == [
         "texts['eng']: expected a file of text, got list",
         "encoder: expected a folder or a hub name, got int",
@@ -72,6 +83,14 @@ def test_emergence_is_a_recipe_too(tmp_path, monkeypatch):
         return out
 
     monkeypatch.setattr(emergence, "run_emergence", run_emergence)
-    (tmp_path / "mine.txt").write_text("".join(f"Sentence number {i} is here.\n" for i in range(3000)))
-    run = train("emergence", tmp_path / "run", settings={"data": str(tmp_path / "mine.txt"), "steps": 300})
-    assert run.kind == "emergence" and {recipe.steps for recipe in seen.values()} == {300} and "shared" in seen
+    (tmp_path / "mine.txt").write_text(
+        "".join(f"Sentence number {i} is here.\n" for i in range(3000))
+    )
+    run = train(
+        "emergence", tmp_path / "run", settings={"data": str(tmp_path / "mine.txt"), "steps": 300}
+    )
+    assert (
+        run.kind == "emergence"
+        and {recipe.steps for recipe in seen.values()} == {300}
+        and "shared" in seen
+    )

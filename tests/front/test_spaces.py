@@ -1,4 +1,5 @@
-"""Alignment and comparison in Python: the same scores as the steps below them give, on activations, folders and arrays."""
+"""Alignment and comparison in Python: the same scores as the steps below them give, on activations,
+folders and arrays."""
 
 import numpy as np
 import pytest
@@ -12,21 +13,28 @@ from crosslens.run.similarities import compare_stores
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(60, 6)).astype(np.float32) for _ in range(2)]
 Y = [(layer @ np.linalg.qr(RNG.normal(size=(6, 6)))[0]).astype(np.float32) for layer in X]
-ENG, FRA = as_activations(X, language="eng", unit="sentence"), as_activations(Y, language="fra", unit="sentence")
+ENG, FRA = (
+    as_activations(X, language="eng", unit="sentence"),
+    as_activations(Y, language="fra", unit="sentence"),
+)
 WORDS = [f"w{i}" for i in range(60)]
 
 
 def words(layers, language, prefix):
     found = as_activations(layers, language=language, unit="type")
     table = found.table().append_column("word", [[prefix + word for word in WORDS]])
-    found.index = lambda columns=None: table.to_pydict() if columns is None else table.select(columns).to_pydict()
+    found.index = lambda columns=None: (
+        table.to_pydict() if columns is None else table.select(columns).to_pydict()
+    )
     return found
 
 
 def test_sentences_are_found_after_the_rotation():
     scores = align(ENG, FRA)
     split = make_split(60, 0.5, 0)
-    assert list(scores)[: len(scores) - 2] == retrieval_scores(ENG, FRA, split, {"encoder": "", "seed": 0})
+    assert list(scores)[: len(scores) - 2] == retrieval_scores(
+        ENG, FRA, split, {"encoder": "", "seed": 0}
+    )
     after = scores.where(condition="procrustes", quantity="precision_at_1")
     assert [score.value for score in after] == [1.0] * 4 and {score.n for score in after} == {30}
     assert [score.quantity for score in scores[-2:]] == ["pearson", "pearson"]
@@ -43,14 +51,22 @@ def test_word_types_are_translated_by_a_dictionary(tmp_path):
     (tmp_path / "d.txt").write_text("".join(f"a{word} b{word}\n" for word in WORDS))
     scores = align(words(X, "eng", "a"), words(Y, "fra", "b"), dictionary=tmp_path / "d.txt")
     after = scores.where(quantity="precision_at_1", condition="procrustes")
-    assert {score.task for score in scores} == {"word_translation"} and all(score.value > 0.9 for score in after)
+    assert {score.task for score in scores} == {"word_translation"} and all(
+        score.value > 0.9 for score in after
+    )
 
 
 def test_comparison_is_that_of_the_steps_below_and_takes_names():
     assert list(compare(ENG, FRA)) == compare_stores({"eng": ENG, "fra": FRA}, 0)
     named = compare({"a": X, "b": X[0]}, also=["rsa"])
-    assert {(score.source, score.target) for score in named} == {("a", "b")} and named.where(quantity="rsa", condition=None)[0].value == 1.0
-    assert {(s.source, s.target) for s in compare(X[0], Y[0], X[1])} == {("1", "2"), ("1", "3"), ("2", "3")}
+    assert {(score.source, score.target) for score in named} == {("a", "b")} and named.where(
+        quantity="rsa", condition=None
+    )[0].value == 1.0
+    assert {(s.source, s.target) for s in compare(X[0], Y[0], X[1])} == {
+        ("1", "2"),
+        ("1", "3"),
+        ("2", "3"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -74,7 +90,12 @@ def test_what_is_no_pair_is_refused(sides, more, argument):
 
 @pytest.mark.parametrize(
     ("sides", "more", "argument"),
-    [((ENG,), {}, "sides"), ((), {}, "sides"), ((ENG, FRA), {"also": ["cka"]}, "also"), ((X[0], X[0][:20]), {}, "2")],
+    [
+        ((ENG,), {}, "sides"),
+        ((), {}, "sides"),
+        ((ENG, FRA), {"also": ["cka"]}, "also"),
+        ((X[0], X[0][:20]), {}, "2"),
+    ],
 )
 def test_what_cannot_be_compared_is_refused(sides, more, argument):
     with pytest.raises(InputError, match=f"^{argument}: expected"):

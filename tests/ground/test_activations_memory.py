@@ -21,10 +21,14 @@ def test_numbers_of_a_type_that_is_stored_stay_as_they_are(dtype):
     assert np.array_equal(found.layer(1), 2 * X.astype(dtype))
 
 
-@pytest.mark.parametrize("given", [X, torch.tensor(X), X.astype(int), X.tolist() and [X], {0: X}, np.stack([X])])
+@pytest.mark.parametrize(
+    "given", [X, torch.tensor(X), X.astype(int), X.tolist() and [X], {0: X}, np.stack([X])]
+)
 def test_other_numbers_become_float32_and_one_matrix_is_one_layer(given):
     found = as_activations(given)
-    assert found.layer_numbers == [0] and found.dtype == np.float32 and found.layer(0).shape == (7, 3)
+    assert (
+        found.layer_numbers == [0] and found.dtype == np.float32 and found.layer(0).shape == (7, 3)
+    )
 
 
 def test_the_callers_array_is_neither_kept_nor_locked():
@@ -82,7 +86,11 @@ def test_a_writer_refuses_to_finish_what_is_not_whole():
     ("layers", "more", "expected"),
     [
         ([X], {}, "Activations(7 × 3, layer 0, float32)"),
-        ([X[:1]], {"unit": "word", "language": "eng"}, "Activations(eng, 1 word × 3, layer 0, float32)"),
+        (
+            [X[:1]],
+            {"unit": "word", "language": "eng"},
+            "Activations(eng, 1 word × 3, layer 0, float32)",
+        ),
         ({3: X, 5: X}, {"unit": "type"}, "Activations(7 word types × 3, layers 3, 5, float32)"),
     ],
 )

@@ -46,12 +46,19 @@ def test_a_value_is_told_shortly(value, told):
 def test_public_results_with_arrays_say_so_in_one_line(room):
     public = [getattr(room, name) for name in room.__all__]
     results = [one for one in public if isinstance(one, type) and dataclasses.is_dataclass(one)]
-    large = [one for one in results if any("ndarray" in str(field.type) for field in dataclasses.fields(one))]
+    large = [
+        one
+        for one in results
+        if any("ndarray" in str(field.type) for field in dataclasses.fields(one))
+    ]
     assert len(large) > 3 and [one.__name__ for one in large if one.__repr__ is not one_line] == []
 
 
 def test_retrieval_and_aligners_do():
     there, _ = retrieval_both_directions(X, X)
-    assert repr(there) == "RetrievalResult(correct=bool[300], precision=1, n=300, interval=(0.9874, 1))"
+    assert (
+        repr(there)
+        == "RetrievalResult(correct=bool[300], precision=1, n=300, interval=(0.9874, 1))"
+    )
     assert repr(Procrustes(normalise=True)) == "Procrustes(normalise=True)"
     assert repr(Procrustes().fit(X, X)) == "Procrustes() fitted on 4 dimensions"

@@ -1,4 +1,5 @@
-"""One rule for what is best: numbers alone, by other items where there are any, the lower layer of equal ones, then the first."""
+"""One rule for what is best: numbers alone, by other items where there are any, the lower layer of
+equal ones, then the first."""
 
 import math
 
@@ -9,7 +10,9 @@ from crosslens.selection import Choice, at_layer, best_layer, choose, chosen_lay
 
 
 def curve(*values):
-    return {k: Score(quantity="accuracy", value=value, n=10, layer=k) for k, value in enumerate(values)}
+    return {
+        k: Score(quantity="accuracy", value=value, n=10, layer=k) for k, value in enumerate(values)
+    }
 
 
 def test_what_is_no_number_takes_no_part():
@@ -22,7 +25,8 @@ def test_equal_ones_go_to_the_lower_layer_then_to_the_first():
     items = [("a", 2), ("b", 1), ("c", 1), ("d", None)]
     assert choose(items[:3], lambda _: 0.5, layer=lambda item: item[1]).item == ("b", 1)
     assert choose(items, lambda _: 0.5).item == ("a", 2)
-    assert choose(items, lambda _: 0.5, layer=lambda item: item[1]).item == ("d", None)  # no layer: as layer 0
+    # no layer: as layer 0
+    assert choose(items, lambda _: 0.5, layer=lambda item: item[1]).item == ("d", None)
 
 
 def test_other_items_decide_where_there_are_any():

@@ -1,4 +1,5 @@
-"""A folder with every data set that a battery reads, made of a few words: what tests of batteries share."""
+"""A folder with every data set that a battery reads, made of a few words: what tests of batteries
+share."""
 
 import json
 
@@ -17,10 +18,17 @@ def make_data(folder):
     for part, n in PARTS.items():
         write(folder / "wic" / f"{part}.data.txt", [wic_line(part, i) for i in range(2 * n)])
         write(folder / "wic" / f"{part}.gold.txt", ["T" if i % 2 else "F" for i in range(2 * n)])
-        write(folder / "ud" / f"en_ewt-ud-{part}.conllu", [tree(f"{part}-{i}", i) for i in range(n)])
+        write(
+            folder / "ud" / f"en_ewt-ud-{part}.conllu", [tree(f"{part}-{i}", i) for i in range(n)]
+        )
     write(folder / "scws" / "ratings.txt", [scws_line(i) for i in range(14)])
-    write(folder / "sib200" / "sib200.tsv", ["split\tlanguage\tindex_id\ttopic\ttext", *sib_lines()])
-    write(folder / "marvin_linzen" / "pairs.tsv", ["template\tcase\tgrammatical\tungrammatical\textra", *agreement_lines()])
+    write(
+        folder / "sib200" / "sib200.tsv", ["split\tlanguage\tindex_id\ttopic\ttext", *sib_lines()]
+    )
+    write(
+        folder / "marvin_linzen" / "pairs.tsv",
+        ["template\tcase\tgrammatical\tungrammatical\textra", *agreement_lines()],
+    )
     write(folder / "blimp" / "agreement.jsonl", [json.dumps(blimp_pair(i)) for i in range(6)])
     return folder
 
@@ -36,8 +44,21 @@ def wic_line(part, i):
 
 
 def scws_line(i):
-    contexts = [f"the <b> {NOUNS[i % 6]} </b> {VERBS[i % 4]} .", f"a {VERBS[i % 3]} <b> {NOUNS[(i * i) % 5]} </b> {i} ."]
-    return "\t".join([str(i + 1), NOUNS[i % 6], "n", NOUNS[(i * i) % 5], "n", *contexts, *[str((7 * i) % 10)] * 11])
+    contexts = [
+        f"the <b> {NOUNS[i % 6]} </b> {VERBS[i % 4]} .",
+        f"a {VERBS[i % 3]} <b> {NOUNS[(i * i) % 5]} </b> {i} .",
+    ]
+    return "\t".join(
+        [
+            str(i + 1),
+            NOUNS[i % 6],
+            "n",
+            NOUNS[(i * i) % 5],
+            "n",
+            *contexts,
+            *[str((7 * i) % 10)] * 11,
+        ]
+    )
 
 
 def sib_lines():
@@ -46,7 +67,8 @@ def sib_lines():
         texts = first_lines(language, sum(PARTS.values()))
         parts = [part for part, n in PARTS.items() for _ in range(n)]
         lines += [
-            f"{part}\t{code}\t{i}\t{('faith', 'travel')[i % 2]}\t{text}" for i, (part, text) in enumerate(zip(parts, texts, strict=True))
+            f"{part}\t{code}\t{i}\t{('faith', 'travel')[i % 2]}\t{text}"
+            for i, (part, text) in enumerate(zip(parts, texts, strict=True))
         ]
     return lines
 
@@ -82,4 +104,9 @@ def agreement_lines():
 
 
 def blimp_pair(i):
-    return {"sentence_good": f"The {NOUNS[i]} is here.", "sentence_bad": f"The {NOUNS[i]} are here.", "UID": "agreement", "pairID": str(i)}
+    return {
+        "sentence_good": f"The {NOUNS[i]} is here.",
+        "sentence_bad": f"The {NOUNS[i]} are here.",
+        "UID": "agreement",
+        "pairID": str(i),
+    }

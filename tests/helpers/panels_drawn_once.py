@@ -1,4 +1,5 @@
-"""The same panel is drawn once for all tests, since drawing is nearly all that a page costs: a conftest imports this fixture."""
+"""The same panel is drawn once for all tests, since drawing is nearly all that a page costs: a
+conftest imports this fixture."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -28,7 +29,9 @@ def drawn_once() -> Iterator[None]:
     from crosslens.report.parts import drawing
 
     kept: dict[str, str] = {}
-    modules = [module for name, module in sys.modules.items() if name.startswith("crosslens.report.")]
+    modules = [
+        module for name, module in sys.modules.items() if name.startswith("crosslens.report.")
+    ]
     with pytest.MonkeyPatch.context() as patch:
         for name in _DRAWN:
             draw = getattr(drawing, name)

@@ -1,4 +1,5 @@
-"""Small valid inputs made hostile, and what a reader did with each: a value or one of our errors, in time and in little memory."""
+"""Small valid inputs made hostile, and what a reader did with each: a value or one of our errors,
+in time and in little memory."""
 
 import os
 import random
@@ -108,7 +109,9 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
         elif kind == 6:  # a number of a header
             data = (
                 data[:at]
-                + struct.pack("<q", rng.choice((-1, 0, 1, 1 << 31, 1 << 40, (1 << 63) - 1)))[: rng.choice((4, 8))]
+                + struct.pack("<q", rng.choice((-1, 0, 1, 1 << 31, 1 << 40, (1 << 63) - 1)))[
+                    : rng.choice((4, 8))
+                ]
                 + data[at + 8 :]
             )
         elif kind == 7:  # a cell, a word or a value for another one
@@ -119,7 +122,10 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
             places = [i for i, byte in enumerate(data[:20_000]) if byte == ord(":")]
             if places:
                 at = rng.choice(places) + 1
-                stop = min([i for i in (data.find(mark, at) for mark in (b",", b"}", b"\n")) if i >= 0] or [len(data)])
+                stop = min(
+                    [i for i in (data.find(mark, at) for mark in (b",", b"}", b"\n")) if i >= 0]
+                    or [len(data)]
+                )
                 data = data[:at] + rng.choice(VALUES) + data[stop:]
     return data
 
@@ -165,7 +171,9 @@ def _case(reader: Reader, seed: Path, place: Path, number: str) -> str:
             if "/tests/" not in frame.filename and "crosslens" in frame.filename
         ]
         where = ours[-1] if ours else last
-        found = f"{type(error).__name__}: {str(error)[:150]} at {where.filename[-40:]}:{where.lineno}"
+        found = (
+            f"{type(error).__name__}: {str(error)[:150]} at {where.filename[-40:]}:{where.lineno}"
+        )
     finally:
         signal.alarm(0)
     if not found and sorted(place.parent.iterdir()) != outside:
@@ -177,8 +185,11 @@ def _size() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def run_cases(name: str, reader: Reader, seed: Path, place: Path, cases: int, begin: str) -> Iterator[str]:
-    """Flags of some cases, each made from ``begin`` and its number; a process of its own runs them, a new one after a crash."""
+def run_cases(
+    name: str, reader: Reader, seed: Path, place: Path, cases: int, begin: str
+) -> Iterator[str]:
+    """Flags of some cases, each made from ``begin`` and its number; a process of its own runs them,
+    a new one after a crash."""
     number = 0
     while number < cases:
         ours, theirs = os.pipe()
@@ -193,7 +204,9 @@ def run_cases(name: str, reader: Reader, seed: Path, place: Path, cases: int, be
                 resource.setrlimit(resource.RLIMIT_AS, (_size() + MEMORY, resource.RLIM_INFINITY))
                 signal.signal(signal.SIGALRM, _late)
                 for i in range(number, cases):
-                    answer = _case(reader, seed, place, f"{begin} {name} {i}").encode(errors="replace")
+                    answer = _case(reader, seed, place, f"{begin} {name} {i}").encode(
+                        errors="replace"
+                    )
                     os.write(theirs, struct.pack("<i", len(answer)) + answer)
             except BaseException:
                 status = 1

@@ -20,7 +20,14 @@ def other_encoder(folder, layers, width, seed=1):
     """A random multilingual encoder in a folder."""
     texts = {language: first_lines(language, 200) for language in ("eng", "fra", "rus")}
     tokenizer = train_tokenizer(texts, Vocabulary(size=300, kind="bpe", sentences=600))
-    shape = EncoderConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=width, layers=layers, heads=2, ffn_size=32, max_positions=64)
+    shape = EncoderConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=width,
+        layers=layers,
+        heads=2,
+        ffn_size=32,
+        max_positions=64,
+    )
     export_model(MaskedLM(shape, seed=seed), tokenizer, folder)
     return folder
 
@@ -28,14 +35,21 @@ def other_encoder(folder, layers, width, seed=1):
 def store(folder, language, states):
     """A finished store of the given layers."""
     n, d = states[0].shape
-    index = {"id": [str(i) for i in range(n)], "language": [language] * n, "pieces": [1] * n, "truncated": [False] * n}
+    index = {
+        "id": [str(i) for i in range(n)],
+        "language": [language] * n,
+        "pieces": [1] * n,
+        "truncated": [False] * n,
+    }
     names = [f"layer_{layer:02d}" for layer in range(len(states))]
     writer = ActivationsWriter(folder, {"made": "here"}, arrays=names, d=d, dtype="float32")
     with writer.plan() as plan:
         plan.add(index)
         plan.end_block()
     writer.write(writer.blocks[0], dict(zip(names, states, strict=True)))
-    return writer.finish(language=language, text="made", encoder="made", unit="sentence", truncated=0, versions={})
+    return writer.finish(
+        language=language, text="made", encoder="made", unit="sentence", truncated=0, versions={}
+    )
 
 
 def word_store(folder, language, layers, index, unit):
@@ -55,7 +69,10 @@ def context_stores(folder, sentences=40, words=4):
     rng = np.random.default_rng(1)
     n, turn = sentences * words, np.linalg.qr(rng.normal(size=(D, D)))[0]
     x, order = rng.normal(size=(n, D)), np.arange(n).reshape(sentences, words)[:, ::-1].ravel()
-    index = {"text": np.repeat(np.arange(sentences), words), "position": np.tile(np.arange(words), sentences)}
+    index = {
+        "text": np.repeat(np.arange(sentences), words),
+        "position": np.tile(np.arange(words), sentences),
+    }
     links = [(i, j, words - 1 - j) for i in range(sentences) for j in range(words)]
     return (
         word_store(folder / "cx", "eng", [x], index, "word"),

@@ -23,8 +23,8 @@ from transformers import (
 
 PLACES = 40  # tokens that each transformers encoder takes, special ones included
 
-# What real text does to tokenisers: emoji (with a skin tone and a joiner), Chinese, marks that combine, runs of spaces, a tab,
-# one character, and a line far beyond the longest input.
+# What real text does to tokenisers: emoji (with a skin tone and a joiner), Chinese, marks that
+# combine, runs of spaces, a tab, one character, and a line far beyond the longest input.
 HARD = [
     "The cat sat on the mat.",
     "🙂 the dog 👩🏽‍🚀 ran 🎉🎉",
@@ -40,7 +40,8 @@ HARD = [
 
 
 def lively(model, seed: int = 0):
-    """Every parameter drawn anew, norms and biases too: at their initial 1 and 0 a mistake with them cannot be seen."""
+    """Every parameter drawn anew, norms and biases too: at their initial 1 and 0 a mistake with
+    them cannot be seen."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -78,22 +79,40 @@ def bert(folder: Path) -> None:
 
 def distilbert(folder: Path) -> None:
     tokenizer = DistilBertTokenizer(vocab=_wordpiece(), do_lower_case=False)
-    config = DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=PLACES)
+    config = DistilBertConfig(
+        vocab_size=len(tokenizer),
+        dim=16,
+        n_layers=2,
+        n_heads=2,
+        hidden_dim=24,
+        max_position_embeddings=PLACES,
+    )
     _save(folder, DistilBertModel(config), tokenizer)
 
 
 def roberta(folder: Path) -> None:
     learner = ByteLevelBPETokenizer()
-    learner.train_from_iterator(HARD, vocab_size=320, show_progress=False, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    learner.train_from_iterator(
+        HARD,
+        vocab_size=320,
+        show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+    )
     learnt = json.loads(learner.to_str())["model"]
-    tokenizer = RobertaTokenizer(vocab=learnt["vocab"], merges=[tuple(merge) for merge in learnt["merges"]])
+    tokenizer = RobertaTokenizer(
+        vocab=learnt["vocab"], merges=[tuple(merge) for merge in learnt["merges"]]
+    )
     _save(folder, RobertaForMaskedLM(RobertaConfig(**_roberta_shape(len(tokenizer)))), tokenizer)
 
 
 def xlm_roberta(folder: Path) -> None:
     learner = SentencePieceUnigramTokenizer()
     learner.train_from_iterator(
-        HARD, vocab_size=120, show_progress=False, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], unk_token="<unk>"
+        HARD,
+        vocab_size=120,
+        show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        unk_token="<unk>",
     )
     pieces = [(piece, score) for piece, score in json.loads(learner.to_str())["model"]["vocab"]]
     tokenizer = XLMRobertaTokenizer(vocab=[*pieces, ("<mask>", 0.0)])

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WHERE = ("crosslens/run", "crosslens/report", "crosslens/cli", "crosslens/recipes", "models/training")
+WHERE = (
+    "crosslens/run",
+    "crosslens/report",
+    "crosslens/cli",
+    "crosslens/recipes",
+    "models/training",
+)
 BEST = {"argmax", "argmin", "nanargmax", "nanargmin"}
 OTHERS = {  # what is chosen there is neither a layer nor a checkpoint
     "crosslens/run/measures.py": "how many groups of sentences are taken for the training half",
@@ -19,12 +25,19 @@ OTHERS = {  # what is chosen there is neither a layer nor a checkpoint
 
 
 def choices(source: str) -> list[int]:
-    """Lines with max(…, key=…), min(…, key=…) or an argmax, which say which one is best and not how good it is."""
+    """Lines with max(…, key=…), min(…, key=…) or an argmax, which say which one is best and not how
+    good it is."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            keyed = name in ("max", "min") and any(keyword.arg == "key" for keyword in node.keywords)
+            name = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
+            keyed = name in ("max", "min") and any(
+                keyword.arg == "key" for keyword in node.keywords
+            )
             found += [node.lineno] if keyed or name in BEST else []
     return found
 
@@ -34,8 +47,14 @@ def test_nobody_else_says_which_is_best(where):
     for path in sorted((ROOT / where).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         lines = choices(path.read_text())
-        assert bool(lines) == (name in OTHERS), f"{name}, lines {lines}: crosslens.selection says which is best"
+        assert bool(lines) == (name in OTHERS), (
+            f"{name}, lines {lines}: crosslens.selection says which is best"
+        )
 
 
 def test_a_choice_is_seen():
-    assert choices("best = max(curve, key=curve.get)\nx.argmax()\nmax(1, 2)\nnp.nanargmin(y)") == [1, 2, 4]
+    assert choices("best = max(curve, key=curve.get)\nx.argmax()\nmax(1, 2)\nnp.nanargmin(y)") == [
+        1,
+        2,
+        4,
+    ]

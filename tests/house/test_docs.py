@@ -1,4 +1,5 @@
-"""The documents: their links lead somewhere, the names in them exist, their Python runs, and the reference leaves nothing out."""
+"""The documents: their links lead somewhere, the names in them exist, their Python runs, and the
+reference leaves nothing out."""
 
 import configparser
 import importlib
@@ -19,7 +20,8 @@ sys.path.insert(0, str(ROOT / "docs" / "site"))
 import reference_pages
 
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_GENERATED = {"reference": "crosslens.rst", "tasks": "index.rst"}  # folders of docs/ that the build writes
+# folders of docs/ that the build writes
+_GENERATED = {"reference": "crosslens.rst", "tasks": "index.rst"}
 
 
 def prose(document: str) -> str:
@@ -32,9 +34,15 @@ def anchors(document: Path) -> set[str]:
     text = _FENCE.sub("", document.read_text(encoding="utf-8"))
     found: dict[str, int] = defaultdict(int)
     for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
-        slug = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()).replace(" ", "-")
+        slug = re.sub(
+            r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        ).replace(" ", "-")
         found[slug] += 1
-    return {f"{slug}-{place}" if place else slug for slug, count in found.items() for place in range(count)}
+    return {
+        f"{slug}-{place}" if place else slug
+        for slug, count in found.items()
+        for place in range(count)
+    }
 
 
 def broken_links(document: str) -> list[str]:
@@ -45,7 +53,11 @@ def broken_links(document: str) -> list[str]:
             continue
         file, _, anchor = target.partition("#")
         path = (ROOT / document).parent / file if file else ROOT / document
-        if path.parent == ROOT / "docs" and path.name in _GENERATED or _GENERATED.get(path.parent.name) == path.name:
+        if (
+            path.parent == ROOT / "docs"
+            and path.name in _GENERATED
+            or _GENERATED.get(path.parent.name) == path.name
+        ):
             continue
         if not path.exists() or anchor and anchor not in anchors(path):
             broken.append(target)
@@ -60,18 +72,23 @@ def test_every_link_between_the_documents_leads_to_a_file_and_a_heading(document
 def test_a_link_without_its_heading_is_found():
     assert "what-languages-share" in anchors(ROOT / "docs" / "training.md")
     assert anchors(ROOT / "docs" / "training.md").isdisjoint({"", "what languages share"})
-    assert "p1" in anchors(ROOT / "docs" / "glossary.md") and "masked-language-modelling-mlm" in anchors(ROOT / "docs" / "glossary.md")
+    assert "p1" in anchors(
+        ROOT / "docs" / "glossary.md"
+    ) and "masked-language-modelling-mlm" in anchors(ROOT / "docs" / "glossary.md")
 
 
 def dead_names(text: str) -> list[str]:
-    """Names in code type that look like the repository's files, or like the package's modules and names, and are not there."""
+    """Names in code type that look like the repository's files, or like the package's modules and
+    names, and are not there."""
     dead = []
     for name in re.findall(r"`([^`\n]+)`", text):
         name = name.partition("(")[0]
         if re.fullmatch(r"crosslens(\.\w+)+", name):
             if not _exists(name):
                 dead.append(name)
-        elif re.fullmatch(rf"(?:{'|'.join((*ROOMS, 'crosslens', 'tests', 'benchmarks'))})(?:/[\w.-]+)+", name):
+        elif re.fullmatch(
+            rf"(?:{'|'.join((*ROOMS, 'crosslens', 'tests', 'benchmarks'))})(?:/[\w.-]+)+", name
+        ):
             if not (ROOT / name).exists() and not (ROOT / f"{name}.py").exists():
                 dead.append(name)
     return dead
@@ -84,7 +101,10 @@ def _exists(name: str) -> bool:
             value = importlib.import_module(".".join(parts[:cut]))
         except ModuleNotFoundError:
             continue
-        return all(hasattr(value, part) and (value := getattr(value, part)) is not None for part in parts[cut:])
+        return all(
+            hasattr(value, part) and (value := getattr(value, part)) is not None
+            for part in parts[cut:]
+        )
     return False
 
 
@@ -94,14 +114,19 @@ def test_files_and_names_in_the_documents_are_there(document):
 
 
 def test_a_dead_name_is_found():
-    text = "`models/train.py`, `models/training/loop`, `crosslens.models.feed`, `crosslens.stats.wilson_interval(1, 2)`, `tests/house`"
+    text = (
+        "`models/train.py`, `models/training/loop`, `crosslens.models.feed`, "
+        "`crosslens.stats.wilson_interval(1, 2)`, `tests/house`"
+    )
     assert dead_names(text) == ["models/train.py", "crosslens.models.feed"]
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_files_that_a_room_lists_are_in_it(room):
     listed = [
-        line for line in (importlib.import_module(f"crosslens.{room}").__doc__ or "").splitlines() if re.match(r"    \S.* {2,}", line)
+        line
+        for line in (importlib.import_module(f"crosslens.{room}").__doc__ or "").splitlines()
+        if re.match(r"    \S.* {2,}", line)
     ]
     names = [name for line in listed for name in re.split(r"\s{2,}", line.strip())[0].split(", ")]
     assert len(names) > 10
@@ -126,10 +151,18 @@ def test_the_reference_has_every_module_and_every_public_name():
             value = getattr(importlib.import_module(name), key)
             home = reference_pages.home(value)
             described = f":: {home}\n" in text if home else f".. py:data:: {key}\n" in pages[name]
-            if not described and not hasattr(value, "__path__") and getattr(value, "__module__", name) is not None:
+            if (
+                not described
+                and not hasattr(value, "__path__")
+                and getattr(value, "__module__", name) is not None
+            ):
                 missing.append(f"{name}.{key}")
     assert missing == []
-    inside = {child for page in pages.values() for child in re.findall(r"<(crosslens\.[\w.]+)>$", page, re.MULTILINE)}
+    inside = {
+        child
+        for page in pages.values()
+        for child in re.findall(r"<(crosslens\.[\w.]+)>$", page, re.MULTILINE)
+    }
     assert inside == pages.keys() - {"crosslens"}, "pages that no list leads to"
 
 
@@ -141,23 +174,35 @@ def test_each_card_of_a_task_has_a_page():
     for name, card in cards().items():
         (command,) = re.findall(r"^   crosslens (.*)$", pages[name], re.MULTILINE)
         assert build_parser().parse_args(command.split()).verb == "probe"
-        assert str(card["licence"]).replace("_", r"\_") in pages[name] and f":doc:`{name}`" in pages["index"]
+        assert (
+            str(card["licence"]).replace("_", r"\_") in pages[name]
+            and f":doc:`{name}`" in pages["index"]
+        )
         assert " ".join(str(card["citation"]).split()) in " ".join(pages[name].split())
 
 
 def glossary_terms() -> set[str]:
-    return {heading.lower() for heading in re.findall(r"^### (.+)$", prose("docs/glossary.md"), re.MULTILINE)}
+    return {
+        heading.lower()
+        for heading in re.findall(r"^### (.+)$", prose("docs/glossary.md"), re.MULTILINE)
+    }
 
 
 def test_what_reports_define_is_in_the_glossary():
     from crosslens.report.pages import emergence, probes, training
     from crosslens.report.sections import provenance
 
-    defined = {name for module in (emergence, probes, training, provenance) for name, _ in module._DEFINITIONS}
+    defined = {
+        name
+        for module in (emergence, probes, training, provenance)
+        for name, _ in module._DEFINITIONS
+    }
     terms, missing = glossary_terms(), []
     for name in defined:
         whole = name.removesuffix(", P@1").lower()
-        missing += [] if whole in terms or all(term in terms for term in whole.split(" and ")) else [name]
+        missing += (
+            [] if whole in terms or all(term in terms for term in whole.split(" and ")) else [name]
+        )
     assert missing == []
 
 
@@ -168,7 +213,8 @@ def test_every_quantity_of_a_score_is_in_the_glossary():
     assert [name for name in QUANTITIES if f"`{name}`" not in text] == []
 
 
-# What a fence reads that its reader has: by document, the code that makes it, beside the fence that begins with this line.
+# What a fence reads that its reader has: by document, the code that makes it, beside the fence that
+# begins with this line.
 _STAND_INS = {
     "import crosslens as cl": """
 import shutil
@@ -214,20 +260,28 @@ for number, (name, before, code) in enumerate(json.load(open(sys.argv[1])), 1):
 
 
 def test_the_documents_python_runs(tmp_path):
-    """Each fence in a folder and a namespace of its own, all in one process, and once; the README's show something."""
+    """Each fence in a folder and a namespace of its own, all in one process, and once; the README's
+    show something."""
     codes: dict[str, str] = {}  # the code, and the document that has it first
     for document in DOCUMENTS:
         for code in fences(document, "python"):
             codes.setdefault(code, document)
     used = {code.strip().splitlines()[0] for code in codes}
     assert _STAND_INS.keys() <= used, "a stand-in whose fence is gone"
-    told = [(document, _STAND_INS.get(code.strip().splitlines()[0], ""), code) for code, document in codes.items()]
+    told = [
+        (document, _STAND_INS.get(code.strip().splitlines()[0], ""), code)
+        for code, document in codes.items()
+    ]
     (tmp_path / "fences.json").write_text(json.dumps(told), encoding="utf-8")
     (tmp_path / "there").mkdir()
     run = clean_python(_RUN, str(tmp_path / "fences.json"), cwd=tmp_path / "there")
     assert run.returncode == 0, run.stderr
     shown = re.split(r"^fence \d+\n", run.stdout, flags=re.MULTILINE)[1:]
-    silent = [code for (code, document), output in zip(codes.items(), shown, strict=True) if document == "README.md" and not output.strip()]
+    silent = [
+        code
+        for (code, document), output in zip(codes.items(), shown, strict=True)
+        if document == "README.md" and not output.strip()
+    ]
     assert {*codes.values()} >= {"README.md", "docs/python.md", "docs/training.md"} and silent == []
 
 
@@ -252,7 +306,16 @@ def test_the_documentation_is_built_without_a_warning(tmp_path):
     for name in ("sphinx", "furo", "myst_parser"):
         pytest.importorskip(name, reason="the extra docs is not installed")
     build = "import sys; from sphinx.cmd.build import main; sys.exit(main(sys.argv[1:]))"
-    run = clean_python(build, "-q", "-W", "--keep-going", "-d", str(tmp_path / "trees"), "docs", str(tmp_path / "html"))
+    run = clean_python(
+        build,
+        "-q",
+        "-W",
+        "--keep-going",
+        "-d",
+        str(tmp_path / "trees"),
+        "docs",
+        str(tmp_path / "html"),
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     pages = {}
     for path in (tmp_path / "html").rglob("*.html"):
@@ -264,7 +327,12 @@ def test_the_documentation_is_built_without_a_warning(tmp_path):
         for link in page.links:
             file, _, anchor = link.partition("#")
             target = (path.parent / file.partition("?")[0]).resolve() if file else path
-            if not re.match(r"[a-z]+:", link) and (not target.exists() or anchor and target in pages and anchor not in pages[target].ids):
+            if not re.match(r"[a-z]+:", link) and (
+                not target.exists()
+                or anchor
+                and target in pages
+                and anchor not in pages[target].ids
+            ):
                 broken.append(f"{path.name}: {link}")
             elif file.startswith("http") and re.search(r"\.(?:js|css|woff2?)$", file):
                 broken.append(f"{path.name} loads {link}")

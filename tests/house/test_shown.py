@@ -1,4 +1,5 @@
-"""What we show, we run: docstring examples, recipes, and every command line in the documents (test_docs: their Python)."""
+"""What we show, we run: docstring examples, recipes, and every command line in the documents
+(test_docs: their Python)."""
 
 import ast
 import doctest
@@ -14,13 +15,26 @@ from house_tree import ROOT, package_files
 from crosslens.cli.config import loose
 from crosslens.cli.main import build_parser
 
-DOCUMENTS = ["README.md", "DEVELOPERS.md", "CONTRIBUTING.md", *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))]
+DOCUMENTS = [
+    "README.md",
+    "DEVELOPERS.md",
+    "CONTRIBUTING.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")),
+]
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def fences(document: str, *languages: str) -> list[str]:
     path = ROOT / document
-    return [code for language, code in _FENCE.findall(path.read_text(encoding="utf-8")) if language in languages] if path.exists() else []
+    return (
+        [
+            code
+            for language, code in _FENCE.findall(path.read_text(encoding="utf-8"))
+            if language in languages
+        ]
+        if path.exists()
+        else []
+    )
 
 
 def command_lines(text: str) -> Iterator[list[str]]:
@@ -28,7 +42,9 @@ def command_lines(text: str) -> Iterator[list[str]]:
     for line in re.sub(r"\\\n\s*", " ", text).splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
         while words:
-            end = next((i for i, word in enumerate(words) if word in ("&&", "||", ";", "|")), len(words))
+            end = next(
+                (i for i, word in enumerate(words) if word in ("&&", "||", ";", "|")), len(words)
+            )
             call, words = words[:end], words[end + 1 :]
             if call[:1] == ["crosslens"]:
                 yield call[1:]
@@ -46,7 +62,9 @@ def examples_in_source(path: Path) -> int:
 def test_every_docstring_example_runs_and_tells_the_truth(installed):
     assert {name: module["failed"] for name, module in installed.items() if module["failed"]} == {}
     in_source = {name: examples_in_source(path) for name, path in package_files().items()}
-    assert {name: module["run"] for name, module in installed.items()} == in_source, "an example that doctest does not find"
+    assert {name: module["run"] for name, module in installed.items()} == in_source, (
+        "an example that doctest does not find"
+    )
     assert sum(in_source.values()) > 20
 
 
@@ -67,13 +85,21 @@ def test_the_documents_recipes_are_recipes():
 
 
 def test_command_lines_are_found():
-    text = "$ crosslens doctor\npip install . && crosslens report \\\n  runs/x  # again\necho crosslens\n"
+    text = (
+        "$ crosslens doctor\npip install . && crosslens report \\\n  runs/x  # again\necho "
+        "crosslens\n"
+    )
     assert list(command_lines(text)) == [["doctor"], ["report", "runs/x"]]
 
 
 def test_every_command_line_in_the_documents_parses():
     shown = {
-        document: [call for code in fences(document, "bash", "console", "sh") for call in command_lines(code)] for document in DOCUMENTS
+        document: [
+            call
+            for code in fences(document, "bash", "console", "sh")
+            for call in command_lines(code)
+        ]
+        for document in DOCUMENTS
     }
     (choices,) = (action.choices for action in build_parser()._actions if action.dest == "verb")
     for calls in shown.values():
@@ -89,4 +115,6 @@ def test_the_readme_installs_as_the_check_does():
     lines = "\n".join(fences("README.md", "bash", "console", "sh"))
     assert "pip install -c constraints.txt . && crosslens quickstart" in lines
     assert "pip install -c constraints.txt '.[test]' && pytest" in lines
-    assert "pip install --quiet -c constraints.txt '.[test]'" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "pip install --quiet -c constraints.txt '.[test]'" in (ROOT / ".ci" / "run").read_text(
+        encoding="utf-8"
+    )

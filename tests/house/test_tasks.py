@@ -1,4 +1,5 @@
-"""A task is one thing: its name stands in its own file and in the catalogue, and nowhere else in the package."""
+"""A task is one thing: its name stands in its own file and in the catalogue, and nowhere else in
+the package."""
 
 import ast
 import re
@@ -12,7 +13,11 @@ COLUMN = "a column of CoNLL-U"
 METHOD = "the mathematics that is called so"
 STUDY = "what a study calls its own measurement, on parallel texts"
 EXCEPTIONS = {  # (name, module) -> what it means there
-    **{(name, f"crosslens.readers.{file}"): COLUMN for name in ("upos", "xpos", "deprel") for file in ("treebank", "words")},
+    **{
+        (name, f"crosslens.readers.{file}"): COLUMN
+        for name in ("upos", "xpos", "deprel")
+        for file in ("treebank", "words")
+    },
     **{(name, "crosslens.run.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
     ("upos", "crosslens.run.kinds.parse"): COLUMN,
     ("upos", "crosslens.cli.probes"): "the example of a treebank of one's own",
@@ -24,8 +29,14 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     ("minimal_pairs", "crosslens.run.probe_data"): "a kind of tasks",
     ("topic", "crosslens.recipes.prose"): "a directive of reStructuredText",
     **{("language_id", f"crosslens.run.{file}"): STUDY for file in ("measures", "study")},
-    **{("language_id", f"crosslens.report.{file}"): STUDY for file in ("citations", "figures", "folders.study", "pages.study")},
-    **{("language_id", f"crosslens.report.sections.{file}"): STUDY for file in ("language_id", "provenance")},
+    **{
+        ("language_id", f"crosslens.report.{file}"): STUDY
+        for file in ("citations", "figures", "folders.study", "pages.study")
+    },
+    **{
+        ("language_id", f"crosslens.report.sections.{file}"): STUDY
+        for file in ("language_id", "provenance")
+    },
 }
 
 
@@ -33,13 +44,20 @@ def texts(source: str) -> list[str]:
     """The texts of a module but for its docstrings."""
     tree = ast.parse(source)
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in documents)
+    constants = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and id(node) not in documents
+    )
     return [node.value for node in constants if isinstance(node.value, str)]
 
 
 def named(name: str, source: str) -> bool:
-    """Whether a module's texts name a task; the beginning of a family of names is found in whatever goes on."""
-    pattern = re.compile(rf"(?<![\w.]){re.escape(name)}" + ("" if name.endswith("_") else r"(?!\w)"))
+    """Whether a module's texts name a task; the beginning of a family of names is found in whatever
+    goes on."""
+    pattern = re.compile(
+        rf"(?<![\w.]){re.escape(name)}" + ("" if name.endswith("_") else r"(?!\w)")
+    )
     return any(pattern.search(text) for text in texts(source))
 
 
@@ -60,8 +78,14 @@ def test_the_checker_finds_names(source, found):
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_a_task_is_named_in_its_own_file_and_nowhere_else(task):
-    others = {name: path for name, path in package_files().items() if not name.startswith("crosslens.probes.tasks.")}
-    found = {name for name, path in others.items() if named(task.name, path.read_text(encoding="utf-8"))}
+    others = {
+        name: path
+        for name, path in package_files().items()
+        if not name.startswith("crosslens.probes.tasks.")
+    }
+    found = {
+        name for name, path in others.items() if named(task.name, path.read_text(encoding="utf-8"))
+    }
     assert found == {module for name, module in EXCEPTIONS if name == task.name}
 
 

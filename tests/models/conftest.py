@@ -1,4 +1,5 @@
-"""What the tests of this room share: encoders made once, and a machine that is not disturbed by them."""
+"""What the tests of this room share: encoders made once, and a machine that is not disturbed by
+them."""
 
 import shutil
 
@@ -34,19 +35,29 @@ def quiet():
 @pytest.fixture(scope="session")
 def toy_tokenizer():
     one, other = toy_texts.two_languages(120)
-    return train_tokenizer({"eng": one, "nld": other}, Vocabulary(size=110, kind="bpe", sentences=200))
+    return train_tokenizer(
+        {"eng": one, "nld": other}, Vocabulary(size=110, kind="bpe", sentences=200)
+    )
 
 
 @pytest.fixture(scope="session")
 def toy_model(toy_tokenizer):
     """One of ours with every weight at random."""
-    config = EncoderConfig(vocab_size=toy_tokenizer.get_vocab_size(), hidden_size=16, layers=3, heads=4, ffn_size=24, max_positions=32)
+    config = EncoderConfig(
+        vocab_size=toy_tokenizer.get_vocab_size(),
+        hidden_size=16,
+        layers=3,
+        heads=4,
+        ffn_size=24,
+        max_positions=32,
+    )
     return toy_models.lively(MaskedLM(config))
 
 
 @pytest.fixture(scope="session")
 def originals(tmp_path_factory, toy_model, toy_tokenizer):
-    """Kind to the folder of a small encoder with random weights: ours, and what transformers writes. Not to be written to."""
+    """Kind to the folder of a small encoder with random weights: ours, and what transformers
+    writes. Not to be written to."""
     base = tmp_path_factory.mktemp("encoders")
     for kind, make in toy_models.KINDS.items():
         make(base / kind)

@@ -1,4 +1,5 @@
-"""Bilingual dictionaries: the forms their files have, their pairs in two vocabularies, and every refusal."""
+"""Bilingual dictionaries: the forms their files have, their pairs in two vocabularies, and every
+refusal."""
 
 import gzip
 
@@ -76,15 +77,28 @@ def test_what_is_written_is_read_again(tmp_path, scores):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a b\nc\n", r"en-fr\.txt:2: expected source and target \(and a score, between tabs\), got 1 columns, 'c'; repair the line, or"),
+        (
+            "a b\nc\n",
+            (
+                r"en-fr\.txt:2: expected source and target \(and a score, between tabs\), got 1 "
+                r"columns, 'c'; repair the line, or"
+            ),
+        ),
         ("a b c\n", r"en-fr\.txt:1: .* got 3 columns, 'a b c'"),
-        ("a b 0.5\n", r"en-fr\.txt:1: .* got 3 columns"),  # a score needs tabs: else it may be a word
+        # a score needs tabs: else it may be a word
+        ("a b 0.5\n", r"en-fr\.txt:1: .* got 3 columns"),
         ("\n\na\t\tb\n", r"en-fr\.txt:3: .* got 3 columns, 'a\\t\\tb'"),
         ("a\tb\tc\td\n", r"en-fr\.txt:1: .* got 4 columns"),
         ("a\t\n", r"en-fr\.txt:1: .* got 1 columns"),
-        ("a\tb\tsure\n", r"en-fr\.txt:1: expected a finite score in column 3, got 'sure'; repair the line"),
+        (
+            "a\tb\tsure\n",
+            r"en-fr\.txt:1: expected a finite score in column 3, got 'sure'; repair the line",
+        ),
         ("a\tb\tnan\n", r"en-fr\.txt:1: expected a finite score in column 3, got 'nan'"),
-        ("a\tb\t1\nc\td\n", r"en-fr\.txt:2: expected a score on every line, or on none, got 'c\\td'"),
+        (
+            "a\tb\t1\nc\td\n",
+            r"en-fr\.txt:2: expected a score on every line, or on none, got 'c\\td'",
+        ),
         ("a\tb\nc\td\t1\n", r"en-fr\.txt:2: expected a score on every line, or on none"),
         ("\n", r"en-fr\.txt: expected at least one"),
         ("", r"en-fr\.txt: expected at least one"),
@@ -97,13 +111,19 @@ def test_lines_that_are_wrong_are_refused_by_number(read, text, message):
 
 
 def test_dictionaries_that_are_wrong_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"none\.txt: expected a text file that can be read, got no such file"):
+    with pytest.raises(
+        InputError, match=r"none\.txt: expected a text file that can be read, got no such file"
+    ):
         read_dictionary(tmp_path / "none.txt")
     with pytest.raises(InputError, match=r"pairs: expected at least one pair of words, got none"):
         Dictionary([])
-    with pytest.raises(InputError, match=r"pairs\[1\]: expected a source and a target word, got \('b', ''\)"):
+    with pytest.raises(
+        InputError, match=r"pairs\[1\]: expected a source and a target word, got \('b', ''\)"
+    ):
         Dictionary([("a", "a"), ("b", "")])
-    with pytest.raises(InputError, match=r"pairs\[1\]: expected a pair of its own, got \('a', 'a'\), pair 0 too"):
+    with pytest.raises(
+        InputError, match=r"pairs\[1\]: expected a pair of its own, got \('a', 'a'\), pair 0 too"
+    ):
         Dictionary([("a", "a"), ("a", "a")])
     with pytest.raises(InputError, match=r"scores: expected 1 scores, one per pair, got 2"):
         Dictionary([("a", "a")], [1.0, 2.0])
@@ -124,7 +144,9 @@ def test_pairs_are_those_of_a_loop_over_all_words():
     dictionary = Dictionary(sorted(drawn))
     words_x, words_y = ([str(word) for word in rng.permutation(words)[:40]] for _ in range(2))
     found = pairs_in(dictionary, words_x, words_y)
-    pairs = {(i, j) for i, x in enumerate(words_x) for j, y in enumerate(words_y) if (x, y) in drawn}
+    pairs = {
+        (i, j) for i, x in enumerate(words_x) for j, y in enumerate(words_y) if (x, y) in drawn
+    }
     assert set(zip(found.x.tolist(), found.y.tolist(), strict=True)) == pairs
     assert len(found.x) == len(pairs)
     sources = {source for source, _ in drawn}
@@ -132,7 +154,9 @@ def test_pairs_are_those_of_a_loop_over_all_words():
     assert (set(found.missing), found.sources) == (sources - covered, len(sources))
     assert found.coverage == len(covered) / len(sources)
     assert 0 < found.coverage < 1
-    assert {x: set(ys.tolist()) for x, ys in found.gold().items()} == {i: {j for k, j in pairs if k == i} for i, _ in pairs}
+    assert {x: set(ys.tolist()) for x, ys in found.gold().items()} == {
+        i: {j for k, j in pairs if k == i} for i, _ in pairs
+    }
 
 
 def test_coverage_counts_sources_not_lines_and_case_is_kept():
@@ -144,16 +168,25 @@ def test_coverage_counts_sources_not_lines_and_case_is_kept():
 
 def test_vocabularies_that_share_nothing_with_the_dictionary_are_refused():
     dictionary = Dictionary([("a", "x"), ("b", "y")])
-    message = r"dictionary: expected a pair that is in both lists of words, got none \(1 of 2 source words are in words_x\); check"
+    message = (
+        r"dictionary: expected a pair that is in both lists of words, got none \(1 of 2 source "
+        r"words are in words_x\); check"
+    )
     with pytest.raises(InputError, match=message):
         pairs_in(dictionary, ["a", "c"], ["y"])
-    with pytest.raises(InputError, match=r"words_y\[2\]: expected a word of its own, got 'x', the word of row 0 too"):
+    with pytest.raises(
+        InputError,
+        match=r"words_y\[2\]: expected a word of its own, got 'x', the word of row 0 too",
+    ):
         pairs_in(dictionary, ["a"], ["x", "y", "x"])
 
 
 def test_the_real_dictionaries_have_the_source_words_that_muse_names(shared_data):
     for pair in ("en-fr", "fr-en", "en-zh", "ru-en"):
-        train, test = (read_dictionary(shared_data / "dictionaries" / f"{pair}.{part}.txt") for part in ("0-5000", "5000-6500"))
+        train, test = (
+            read_dictionary(shared_data / "dictionaries" / f"{pair}.{part}.txt")
+            for part in ("0-5000", "5000-6500")
+        )
         assert (len(train.translations()), len(test.translations())) == (5000, 1500)
         assert not train.translations().keys() & test.translations().keys()
         assert (train.duplicates, test.duplicates) == (0, 0)

@@ -1,6 +1,8 @@
-"""Whatever stands in a file: every reader gives what is in it, or one of our errors, in time and in little memory.
+"""Whatever stands in a file: every reader gives what is in it, or one of our errors, in time and in
+little memory.
 
-``CROSSLENS_FUZZ=80000 pytest -m slow tests/readers/test_fuzz_readers.py`` runs as many cases; ``CROSSLENS_FUZZ_SEED`` draws others.
+``CROSSLENS_FUZZ=80000 pytest -m slow tests/readers/test_fuzz_readers.py`` runs as many cases;
+``CROSSLENS_FUZZ_SEED`` draws others.
 """
 
 import importlib
@@ -34,9 +36,16 @@ ELSEWHERE = {
     "read_weights": "called by load_model and import_model",
 }
 MODELS = {
-    "import_model", "load_best", "load_checkpoint", "load_model", "load_recipe", "load_tokenizer", "load_unfinished", "load_vocabularies",
+    "import_model",
+    "load_best",
+    "load_checkpoint",
+    "load_model",
+    "load_recipe",
+    "load_tokenizer",
+    "load_unfinished",
+    "load_vocabularies",
     "open_tokens",
-}  # fmt: skip
+}
 
 
 def flags(name: str, cases: int, folder: Path) -> list[str]:
@@ -45,7 +54,9 @@ def flags(name: str, cases: int, folder: Path) -> list[str]:
     READERS[name].make(folder / "whole" / "in")
     READERS[name].read(folder / "whole" / "in")  # what is not spoilt is read
     READERS[name].make(folder / "seed" / "in")
-    return list(run_cases(name, READERS[name], folder / "seed" / "in", folder / "case" / "in", cases, SEED))
+    return list(
+        run_cases(name, READERS[name], folder / "seed" / "in", folder / "case" / "in", cases, SEED)
+    )
 
 
 def test_every_public_reader_is_fuzzed_or_said_to_be_elsewhere():

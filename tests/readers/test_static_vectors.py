@@ -1,4 +1,5 @@
-"""Word vectors in files: every form of .vec and .txt that is about, and everything that can be wrong with one."""
+"""Word vectors in files: every form of .vec and .txt that is about, and everything that can be
+wrong with one."""
 
 import gzip
 import subprocess
@@ -49,7 +50,9 @@ def read(tmp_path):
 def by_loop(path):
     """The plain reading: a float of each piece."""
     lines = path.read_bytes().decode().split("\n")[1:-1]
-    return [line.split(" ")[0] for line in lines], np.array([[float(x) for x in line.split(" ")[1:]] for line in lines], np.float32)
+    return [line.split(" ")[0] for line in lines], np.array(
+        [[float(x) for x in line.split(" ")[1:]] for line in lines], np.float32
+    )
 
 
 def test_words_and_rows():
@@ -58,25 +61,39 @@ def test_words_and_rows():
     assert vectors.rows(["b", "a", "b"]).tolist() == [1, 0, 1]
     assert vectors.rows([]).shape == (0,)
     assert vectors.vectors.dtype == np.float32
-    with pytest.raises(InputError, match=r"word: expected one of the 2 words that have a vector, got 'B'; ask"):
+    with pytest.raises(
+        InputError, match=r"word: expected one of the 2 words that have a vector, got 'B'; ask"
+    ):
         vectors.rows(["a", "B"])
 
 
 def test_words_that_are_none_are_refused():
-    with pytest.raises(InputError, match=r"words: expected 2 words, one per row of vectors, got 1; give every row its word"):
+    with pytest.raises(
+        InputError,
+        match=r"words: expected 2 words, one per row of vectors, got 1; give every row its word",
+    ):
         StaticVectors(["a"], np.eye(2))
     with pytest.raises(InputError, match=r"words\[1\]: expected a word, got ''"):
         StaticVectors(["a", ""], np.eye(2))
-    with pytest.raises(InputError, match=r"words\[2\]: expected a word of its own, got 'a', the word of row 0 too"):
+    with pytest.raises(
+        InputError, match=r"words\[2\]: expected a word of its own, got 'a', the word of row 0 too"
+    ):
         StaticVectors(["a", "b", "a"], np.eye(3))
-    with pytest.raises(InputError, match=r"vectors: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 1"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"vectors: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
+            r"row 1"
+        ),
+    ):
         StaticVectors(["a", "b"], np.array([[1.0], [1e300]]))  # more than float32 can hold
 
 
 def test_what_is_written_is_read_to_the_last_bit(vectors, tmp_path):
     path = tmp_path / "words.vec"
     rng = np.random.default_rng(0)
-    bits = rng.integers(0, 2**32, size=(400, 5), dtype=np.uint32).view(np.float32)  # numbers of all sizes
+    # numbers of all sizes
+    bits = rng.integers(0, 2**32, size=(400, 5), dtype=np.uint32).view(np.float32)
     bits[~np.isfinite(bits)] = -0.0
     for some in (vectors, StaticVectors([f"w{i}" for i in range(len(bits))], bits)):
         write_vec(path, some)
@@ -133,7 +150,13 @@ def test_packed_files_are_read(vectors, tmp_path):
     packed.write_bytes(gzip.compress(data))
     assert np.array_equal(read_vec(packed).vectors, vectors.vectors)
     packed.write_bytes(gzip.compress(data)[:-30])
-    with pytest.raises(InputError, match=r"words\.vec\.gz: expected a file of word vectors that can be read, got Compressed file ended"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"words\.vec\.gz: expected a file of word vectors that can be read, got Compressed "
+            r"file ended"
+        ),
+    ):
         read_vec(packed)
     packed.write_bytes(data)
     with pytest.raises(InputError, match=r"got Not a gzipped file"):
@@ -152,7 +175,9 @@ def test_what_comes_after_the_words_asked_for_is_not_looked_at(read):
     assert read("9 1\na 1\nb 2\nc NaN\n", most=2).words == ["a", "b"]
     with pytest.raises(InputError, match=r"words\.vec:4: "):
         read("9 1\na 1\nb 2\nc NaN\n", most=3)
-    with pytest.raises(InputError, match=r"words\.vec:3: expected 9 words, as the header says, got the end after 2"):
+    with pytest.raises(
+        InputError, match=r"words\.vec:3: expected 9 words, as the header says, got the end after 2"
+    ):
         read("9 1\na 1\nb 2\n", most=3)
 
 
@@ -163,15 +188,33 @@ _FINITE = r"expected 2 finite numbers that float32 can hold, got"
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("2 2\na 1 2\nb 3\n", rf":3: {_NUMBERS} 1 numbers; repair or remove the line \(the file may be cut off\)"),
+        (
+            "2 2\na 1 2\nb 3\n",
+            rf":3: {_NUMBERS} 1 numbers; repair or remove the line \(the file may be cut off\)",
+        ),
         ("a 1 2\nb 3\n", r":2: expected a word and 2 numbers, as on line 1, got 1 numbers"),
         ("2 2\na 1 2\nb 3 4 5\n", rf":3: {_NUMBERS} a number more, '3'"),
         ("2 2\na 1 2\n\nb 3 4\n", rf":3: {_NUMBERS} a blank line"),
         ("2 2\na 1 2\n 3 4\n", rf":3: {_NUMBERS} no word before the numbers"),
-        ("2 3\na 1 2\nb 3 4\n", r":2: expected a word and 3 numbers, as the header says, got 2 numbers"),
-        ("2 1\na 1 2\nb 3 4\n", r":2: expected a word and 1 numbers, as the header says, got a number more, '1'"),
-        ("3 2\na 1 2\nb 3 4\n", r":3: expected 3 words, as the header says, got the end after 2; fetch the file again"),
-        ("1 2\na 1 2\nb 3 4\n", r":3: expected the end after 1 words, as the header says, got another line; repair the header"),
+        (
+            "2 3\na 1 2\nb 3 4\n",
+            r":2: expected a word and 3 numbers, as the header says, got 2 numbers",
+        ),
+        (
+            "2 1\na 1 2\nb 3 4\n",
+            r":2: expected a word and 1 numbers, as the header says, got a number more, '1'",
+        ),
+        (
+            "3 2\na 1 2\nb 3 4\n",
+            r":3: expected 3 words, as the header says, got the end after 2; fetch the file again",
+        ),
+        (
+            "1 2\na 1 2\nb 3 4\n",
+            (
+                r":3: expected the end after 1 words, as the header says, got another line; "
+                r"repair the header"
+            ),
+        ),
         ("2 2\na 1 2\nb 3 nan\n", rf":3: {_FINITE} 'nan'"),
         ("2 2\na 1 2\nb inf 4\n", rf":3: {_FINITE} 'inf'"),
         ("2 2\na 1 2\nb 3 1e39\n", rf":3: {_FINITE} '1e39'"),
@@ -180,10 +223,28 @@ _FINITE = r"expected 2 finite numbers that float32 can hold, got"
         ("2 2\na 1 2\nb  4\n", rf":3: {_FINITE} ''"),
         ("2 2\na 1 2\nNew York 4\n", rf":3: {_FINITE} 'York'"),
         ("2 2\na\t1\t2\n", rf":2: {_NUMBERS} 0 numbers"),
-        (b"2 2\na 1 2\nb\xff 3 4\n", ":3: expected UTF-8 text, got byte 0xff in 'b\ufffd'; convert the file to UTF-8, or pass errors="),
-        ("a\tb\n", r":1: expected a header, or a word and its numbers, got 'a\\tb'; give a file of word vectors in text form"),
+        (
+            b"2 2\na 1 2\nb\xff 3 4\n",
+            (
+                ":3: expected UTF-8 text, got byte 0xff in 'b\ufffd'; convert the file to UTF-8, "
+                "or pass errors="
+            ),
+        ),
+        (
+            "a\tb\n",
+            (
+                r":1: expected a header, or a word and its numbers, got 'a\\tb'; give a file of "
+                r"word vectors in text form"
+            ),
+        ),
         (b"\xba\x16\x4f\x2f\x0c\x00", r":1: expected a header, or a word and its numbers, got '"),
-        ("0 300\n", r":1: expected how many words and how many numbers each, got '0 300'; repair the header"),
+        (
+            "0 300\n",
+            (
+                r":1: expected how many words and how many numbers each, got '0 300'; repair the "
+                r"header"
+            ),
+        ),
         ("2 300\n", r"words\.vec: expected word vectors, got a header alone"),
         ("", r"words\.vec: expected word vectors, got an empty file"),
     ],
@@ -195,7 +256,11 @@ def test_files_that_are_wrong_are_refused_by_line(read, data, message):
 
 def test_bytes_that_are_no_text_can_be_replaced(read):
     some = read(b"4 1\nb\xff 1\nc 2\nb\xfe 3\nd 4\n", errors="replace")
-    assert (some.words, some.vectors.ravel().tolist(), some.duplicates) == (["b\ufffd", "c", "d"], [1, 2, 4], 1)
+    assert (some.words, some.vectors.ravel().tolist(), some.duplicates) == (
+        ["b\ufffd", "c", "d"],
+        [1, 2, 4],
+        1,
+    )
 
 
 def test_arguments_and_places_are_refused(read, tmp_path, vectors, monkeypatch):
@@ -203,20 +268,34 @@ def test_arguments_and_places_are_refused(read, tmp_path, vectors, monkeypatch):
         read("a 1\n", most=0)
     with pytest.raises(InputError, match=r"errors: expected one of refuse, replace, got 'ignore'"):
         read("a 1\n", errors="ignore")
-    with pytest.raises(InputError, match=r"none\.vec: expected a file of word vectors that can be read, got No such file or directory"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"none\.vec: expected a file of word vectors that can be read, got No such file or "
+            r"directory"
+        ),
+    ):
         read_vec(tmp_path / "none.vec")
     with pytest.raises(InputError, match=r"got Is a directory"):
         read_vec(tmp_path)
     monkeypatch.setattr(static_vectors, "_BLOCK", 1 << 20)
-    with pytest.raises(InputError, match=r"words\.vec:2: expected a line of at most 1 MB, got a longer one"):
+    with pytest.raises(
+        InputError, match=r"words\.vec:2: expected a line of at most 1 MB, got a longer one"
+    ):
         read("a 1\n" + "b" * (1 << 21))
-    with pytest.raises(OutputError, match=r"path: expected a file that can be written, got .*No such file or directory"):
+    with pytest.raises(
+        OutputError,
+        match=r"path: expected a file that can be written, got .*No such file or directory",
+    ):
         write_vec(tmp_path / "none" / "words.vec", vectors)
     for word, row in (("route 66", 1), ("two\nlines", 1), ("\ud83d", 0)):
         words = ["a", "a"]
         words[row] = word
         with pytest.raises(InputError, match=rf"words\[{row}\]: expected "):
-            write_vec(tmp_path / "new.vec", StaticVectors([*words[:row], word, *["z"] * (1 - row)], np.eye(2)))
+            write_vec(
+                tmp_path / "new.vec",
+                StaticVectors([*words[:row], word, *["z"] * (1 - row)], np.eye(2)),
+            )
     assert not (tmp_path / "new.vec").exists()
 
 
@@ -256,7 +335,9 @@ def test_memory_grows_with_the_vectors_not_with_the_file(tmp_path):
     with open(large, "w") as file:
         file.writelines(f"w{i} {numbers}\n" for i in range(25_000))
     small.write_text("".join(f"w{i} {numbers}\n" for i in range(300)))
-    run = subprocess.run([sys.executable, "-c", _PEAK, small, large], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", _PEAK, small, large], capture_output=True, text=True, check=True
+    )
     grown, size = map(int, run.stdout.split())
     assert large.stat().st_size > 2.9 * size
     assert grown < 1.5 * size  # the vectors once, and a block as text, as columns and as rows

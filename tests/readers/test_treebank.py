@@ -36,7 +36,13 @@ def index_of(corpus):
     found = collections.defaultdict(list)
     for number, spans in enumerate(corpus.words):
         for position, (start, end) in enumerate(spans):
-            for name, value in {"text": number, "position": position, "start": start, "end": end, "pieces": 1}.items():
+            for name, value in {
+                "text": number,
+                "position": position,
+                "start": start,
+                "end": end,
+                "pieces": 1,
+            }.items():
                 found[name].append(value)
             for name, values in corpus.annotations.items():
                 found[name].append(values[number][position])
@@ -51,7 +57,8 @@ def refusal(call, *arguments, **keywords) -> str:
 
 
 def random_heads(rng, n):
-    """A random tree: each word but the root hangs on a word that is in the tree already, in random places of the sentence."""
+    """A random tree: each word but the root hangs on a word that is in the tree already, in random
+    places of the sentence."""
     order, heads = rng.permutation(n), np.zeros(n, np.int64)
     for i in range(1, n):
         heads[order[i]] = order[rng.integers(i)] + 1
@@ -68,7 +75,8 @@ def random_heads(rng, n):
         ("feature:Number", [2, 4, 6], ["Sing", "Plur", "Plur,Sing"]),
         ("feature:Number[psor]", [5], ["Plur"]),
         ("feature:Mood", [0, 2], ["Imp", "Imp"]),
-        ("lemma", range(7), ["do", "not", "run", ",", "dog", "_", "go"]),  # here "_" is the word itself
+        # here "_" is the word itself
+        ("lemma", range(7), ["do", "not", "run", ",", "dog", "_", "go"]),
         ("form", range(7), ["Do", "n't", "run", ",", "dogs", "_", "Go"]),
     ],
 )
@@ -88,7 +96,9 @@ def test_words_without_a_label_may_be_a_class(columns):
 def test_words_without_a_vector_are_left_out_and_counted(columns):
     found = word_labels({**columns, "pieces": [1, 1, 0, 0, 2, 1, 1]}, "feature:Number")
     assert found.rows.tolist() == [4, 6]
-    assert (found.without_label, found.without_vector) == (4, 1), "a word that lacks both is counted once"
+    assert (found.without_label, found.without_vector) == (4, 1), (
+        "a word that lacks both is counted once"
+    )
 
 
 def test_words_of_a_multiword_token_share_its_vector_and_are_counted(columns):
@@ -110,9 +120,14 @@ def test_bad_labels_are_refused(columns):
     )
     assert "got 'feature:'" in refusal(word_labels, columns, "feature:")
     told = refusal(word_labels, {"text": [0]}, "upos")
-    assert told.startswith("columns: expected the column 'upos', got text; extract words of a CoNLL-U file")
+    assert told.startswith(
+        "columns: expected the column 'upos', got text; extract words of a CoNLL-U file"
+    )
     told = refusal(word_labels, columns, "feature:Tense")
-    assert told == 'feature:Tense: expected words with such a label, got none of 7; choose another, or set none="none"'
+    assert told == (
+        "feature:Tense: expected words with such a label, got none of 7; choose another, or "
+        'set none="none"'
+    )
     told = refusal(word_labels, {**columns, "pieces": [1]}, "upos")
     assert told.startswith("columns['pieces']: expected 7 values, one per word, got 1;")
 
@@ -128,9 +143,16 @@ def test_trees_are_those_of_the_file(columns):
 
 def test_sentences_with_a_word_without_vector_are_left_out_and_counted(columns):
     found = trees({**columns, "pieces": [1, 1, 1, 1, 0, 1, 1]})
-    assert (found.rows.tolist(), found.heads.tolist(), found.lengths.tolist(), found.left_out) == ([6], [0], [1], 1)
+    assert (found.rows.tolist(), found.heads.tolist(), found.lengths.tolist(), found.left_out) == (
+        [6],
+        [0],
+        [1],
+        1,
+    )
     told = refusal(trees, {**columns, "pieces": [0] * 7})
-    assert told.startswith("columns: expected a sentence whose words all have vectors, got none of 2;")
+    assert told.startswith(
+        "columns: expected a sentence whose words all have vectors, got none of 2;"
+    )
 
 
 def test_what_is_no_tree_is_refused_with_its_sentence(columns):
@@ -147,15 +169,20 @@ def test_what_is_no_tree_is_refused_with_its_sentence(columns):
     assert "the column 'head'" in refusal(trees, {"text": [0], "upos": ["X"]})
     assert "columns['head']: expected 7 values" in refusal(trees, {**columns, "head": ["0"]})
     assert "sentences in their order" in refusal(trees, {**columns, "text": [1, 0, 0, 0, 0, 0, 0]})
-    assert "a sentence whose words all have vectors, got none of 0" in refusal(trees, {"text": [], "head": [], "upos": []})
+    assert "a sentence whose words all have vectors, got none of 0" in refusal(
+        trees, {"text": [], "head": [], "upos": []}
+    )
 
 
 def test_heads_and_lengths_must_fit():
-    assert "lengths: expected 3 words in sentences of at least one, got 2 in 1 sentence(s)" in refusal(
-        check_heads, np.array([0, 1, 1]), np.array([2])
+    assert (
+        "lengths: expected 3 words in sentences of at least one, got 2 in 1 sentence(s)"
+        in refusal(check_heads, np.array([0, 1, 1]), np.array([2]))
     )
     assert "got 3 in 2 sentence(s)" in refusal(check_heads, np.array([0, 1, 1]), np.array([3, 0]))
-    assert "in sentence b, got 2" in refusal(check_heads, np.array([0, 0, 0]), np.array([1, 2]), names=["a", "b"])
+    assert "in sentence b, got 2" in refusal(
+        check_heads, np.array([0, 0, 0]), np.array([1, 2]), names=["a", "b"]
+    )
     assert "numbers from 0 to 2 in sentence 0, got -1" in refusal(tree_depths, np.array([0, -1]))
     assert "a circle" in refusal(tree_distances, np.array([0, 3, 2]))
 
@@ -186,9 +213,14 @@ def loop_distance(heads, i, j):
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 20])
 def test_depths_and_distances_equal_plain_walks_through_the_tree(n):
     rng = np.random.default_rng(n)
-    for heads in [random_heads(rng, n) for _ in range(10)] + [np.arange(n), np.r_[0, np.ones(n - 1, np.int64)]]:
+    for heads in [random_heads(rng, n) for _ in range(10)] + [
+        np.arange(n),
+        np.r_[0, np.ones(n - 1, np.int64)],
+    ]:
         assert tree_depths(heads).tolist() == [loop_depth(heads, word) for word in range(n)]
-        assert tree_distances(heads).tolist() == [[loop_distance(heads, i, j) for j in range(n)] for i in range(n)]
+        assert tree_distances(heads).tolist() == [
+            [loop_distance(heads, i, j) for j in range(n)] for i in range(n)
+        ]
 
 
 def test_distances_forget_the_root_and_depths_do_not():
@@ -202,7 +234,11 @@ def test_a_whole_treebank_is_read(shared_data):
     columns = index_of(read_conllu(shared_data / "ud" / "en_ewt-ud-dev.conllu.gz", "eng"))
     found = trees(columns)
     assert len(found.lengths) == 2001
-    assert (found.left_out, int(found.lengths.sum()), int((found.heads == 0).sum())) == (0, len(columns["text"]), 2001)
+    assert (found.left_out, int(found.lengths.sum()), int((found.heads == 0).sum())) == (
+        0,
+        len(columns["text"]),
+        2001,
+    )
     labels = word_labels(columns, "upos")
     assert len(set(labels.labels.tolist())) == 17
     assert 0 < labels.sharing < 0.1 * len(labels.labels)

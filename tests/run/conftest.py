@@ -1,4 +1,5 @@
-"""A multilingual encoder that nobody trained, and parallel texts of the package's own corpus: enough to run a study in seconds."""
+"""A multilingual encoder that nobody trained, and parallel texts of the package's own corpus:
+enough to run a study in seconds."""
 
 import pytest
 from panels_drawn_once import drawn_once
@@ -19,5 +20,7 @@ def texts(tmp_path):
     paths = {}
     for language in ("eng", "fra", "rus"):
         paths[language] = str(tmp_path / f"{language}.txt")
-        (tmp_path / f"{language}.txt").write_text("".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8")
+        (tmp_path / f"{language}.txt").write_text(
+            "".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8"
+        )
     return paths

@@ -1,4 +1,5 @@
-"""A run's folder: looked at, claimed, resumed, finished; and names of its parts, which become names of files."""
+"""A run's folder: looked at, claimed, resumed, finished; and names of its parts, which become names
+of files."""
 
 import pytest
 
@@ -47,7 +48,11 @@ def test_a_place_that_cannot_be_written_to_is_refused_at_the_first_look(tmp_path
 
 def test_nobody_else_works_in_an_open_run_and_it_is_free_behind_it(tmp_path):
     run = Run(tmp_path, "study", {})
-    with pytest.raises(OutputError, match="nobody else works in"), run.open(), Run(tmp_path, "study", {}).open():
+    with (
+        pytest.raises(OutputError, match="nobody else works in"),
+        run.open(),
+        Run(tmp_path, "study", {}).open(),
+    ):
         pass
     with run.open():
         run.finish([SCORE])
@@ -79,6 +84,9 @@ def test_refused_work_leaves_what_was_there_before(tmp_path):
     assert (tmp_path / "run").exists() and not list((tmp_path / "run").iterdir())
     with Run(tmp_path / "run", "align", {}).open():
         pass
-    with pytest.raises(InputError), Run(tmp_path / "run", "align", {}).open(given_back=["config.json"]):
+    with (
+        pytest.raises(InputError),
+        Run(tmp_path / "run", "align", {}).open(given_back=["config.json"]),
+    ):
         raise InputError("unfit")
     assert (tmp_path / "run" / "config.json").exists()

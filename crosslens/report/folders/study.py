@@ -31,9 +31,11 @@ _DRAWN: dict[tuple[str, str], set[str | None]] = {
     ("language_id", "macro_f1"): {None, "random_encoder", "shuffled_labels", "majority"},
 }
 
-_SIMILARITY: set[str | None] = {None, "random_encoder", "shuffled_items"}  # of linear CKA, and of any other measure
+# of linear CKA, and of any other measure
+_SIMILARITY: set[str | None] = {None, "random_encoder", "shuffled_items"}
 
-_Key = tuple[str | None, str, str | None, str, str | None, str | None]  # task, quantity, condition, part, source, target
+# task, quantity, condition, part, source, target
+_Key = tuple[str | None, str, str | None, str, str | None, str | None]
 
 
 @dataclasses.dataclass
@@ -56,7 +58,12 @@ class Study:
         """Language codes: in the order of the settings, then others that occur in measurements."""
         listed = self.section("settings").get("languages")
         codes = [str(code) for code in listed] if isinstance(listed, list) else []
-        measured = [code for score in self.scores for code in (score.source, score.target) if code is not None]
+        measured = [
+            code
+            for score in self.scores
+            for code in (score.source, score.target)
+            if code is not None
+        ]
         return list(dict.fromkeys([*codes, *measured]))
 
     def pairs(self, task: str) -> list[tuple[str, str]]:
@@ -67,7 +74,8 @@ class Study:
             if row_task == task and source is not None and target is not None and source != target:
                 met.setdefault(frozenset((source, target)), (source, target))
         pairs = list(met.values())
-        if task == "sentence_retrieval":  # both directions were measured: the pair is called by the order of the languages
+        # both directions were measured: the pair is called by the order of the languages
+        if task == "sentence_retrieval":
             pairs = [(a, b) if order[a] < order[b] else (b, a) for a, b in pairs]
         return sorted(pairs, key=lambda pair: sorted(order[code] for code in pair))
 
@@ -76,10 +84,17 @@ class Study:
         return [way for a, b in self.pairs("sentence_retrieval") for way in ((a, b), (b, a))]
 
     def curve(
-        self, task: str, quantity: str, condition: str | None, pair: tuple[str | None, str | None] = (None, None), part: str = "held_out"
+        self,
+        task: str,
+        quantity: str,
+        condition: str | None,
+        pair: tuple[str | None, str | None] = (None, None),
+        part: str = "held_out",
     ) -> Curve:
         """Measurements by layer; for similarity those that compare a layer with itself."""
-        found = self.index.get((task, quantity, condition, part if task == "sentence_retrieval" else "", *pair), {})
+        found = self.index.get(
+            (task, quantity, condition, part if task == "sentence_retrieval" else "", *pair), {}
+        )
         return {layer: score for (layer, other), score in sorted(found.items()) if layer == other}
 
     def square(self, quantity: str, pair: tuple[str, str]) -> dict[tuple[int, int], Score]:
@@ -88,24 +103,48 @@ class Study:
 
 
 def _key(score: Score) -> _Key:
-    part = str((score.details or {}).get("part") or "held_out") if score.task == "sentence_retrieval" else ""
+    part = (
+        str((score.details or {}).get("part") or "held_out")
+        if score.task == "sentence_retrieval"
+        else ""
+    )
     return score.task, score.quantity, score.condition, part, score.source, score.target
 
 
 def _is_drawn(score: Score) -> bool:
-    drawn = _SIMILARITY if score.task == "similarity" else _DRAWN.get((score.task or "", score.quantity), set())
+    drawn = (
+        _SIMILARITY
+        if score.task == "similarity"
+        else _DRAWN.get((score.task or "", score.quantity), set())
+    )
     if score.condition not in drawn:
         return False
-    return score.task in ("language_id", "mean_sentence_retrieval") or (score.source is not None and score.target is not None)
+    return score.task in ("language_id", "mean_sentence_retrieval") or (
+        score.source is not None and score.target is not None
+    )
 
 
 def _spread_layers(scores: list[Score]) -> list[Score]:
-    """Repeat language-identification controls that belong to no layer at every layer of the encoder."""
-    layers = sorted({s.layer for s in scores if s.task == "language_id" and s.condition is None and s.layer is not None})
+    """Repeat language-identification controls that belong to no layer at every layer of the
+    encoder."""
+    layers = sorted(
+        {
+            s.layer
+            for s in scores
+            if s.task == "language_id" and s.condition is None and s.layer is not None
+        }
+    )
     result: list[Score] = []
     for score in scores:
-        everywhere = score.task == "language_id" and score.layer is None and score.condition is not None and layers
-        result += [dataclasses.replace(score, layer=layer) for layer in layers] if everywhere else [score]
+        everywhere = (
+            score.task == "language_id"
+            and score.layer is None
+            and score.condition is not None
+            and layers
+        )
+        result += (
+            [dataclasses.replace(score, layer=layer) for layer in layers] if everywhere else [score]
+        )
     return result
 
 
@@ -136,7 +175,12 @@ def load_study(folder: str | Path) -> Study:
     folder = Path(folder)
     for name in ("config.json", "scores.jsonl"):
         if not (folder / name).is_file():
-            refuse("folder", f"a run folder with {name}", f"{folder} without it", "name a folder that crosslens study has written")
+            refuse(
+                "folder",
+                f"a run folder with {name}",
+                f"{folder} without it",
+                "name a folder that crosslens study has written",
+            )
     config = read_json(folder / "config.json", dict, "run the study again")
     return study_of(list(read_scores(folder / "scores.jsonl")), config, folder)
 
@@ -147,7 +191,11 @@ def study_of(scores: list[Score], config: dict[str, Any], folder: Path) -> Study
     repeated, undrawn = 0, Counter[str]()
     for score in _spread_layers(scores):
         if score.layer is None or not _is_drawn(score):
-            undrawn[" · ".join(str(part) for part in (score.task, score.quantity, score.condition) if part)] += 1
+            undrawn[
+                " · ".join(
+                    str(part) for part in (score.task, score.quantity, score.condition) if part
+                )
+            ] += 1
             continue
         cells = index.setdefault(_key(score), {})
         cell = (score.layer, score.layer if score.other_layer is None else score.other_layer)
@@ -159,11 +207,15 @@ def study_of(scores: list[Score], config: dict[str, Any], folder: Path) -> Study
 def clear_of(score: Score | None, control: Score | None) -> bool | None:
     """Whether a score is clearly above its control; None where that cannot be told.
 
-    Where the two were compared sentence by sentence, the interval of the difference must lie above 0; else the score's interval must
-    lie wholly above its control's.
+    Where the two were compared sentence by sentence, the interval of the difference must lie above
+    0; else the score's interval must lie wholly above its control's.
     """
     paired = ((score.details if score is not None else None) or {}).get("above_control")
-    if control is not None and isinstance(paired, dict) and isinstance(paired.get("low"), (int, float)):
+    if (
+        control is not None
+        and isinstance(paired, dict)
+        and isinstance(paired.get("low"), (int, float))
+    ):
         return bool(paired["low"] > 0)
     if score is None or control is None or score.low is None or control.high is None:
         return None

@@ -1,7 +1,7 @@
 """A training run's folder as the report sees it: what was asked for, and what its log says so far.
 
-A run may still be going on: whatever is not there yet is simply missing, and a last line of the log that is only half
-written is passed over.
+A run may still be going on: whatever is not there yet is simply missing, and a last line of the log
+that is only half written is passed over.
 """
 
 import dataclasses
@@ -18,7 +18,15 @@ from crosslens.score import Score
 from crosslens.selection import Best, best_layer
 from crosslens.stats import wilson_interval
 
-__all__ = ["Point", "Training", "Validation", "load_training", "log_lines", "smoothed", "split_stream"]
+__all__ = [
+    "Point",
+    "Training",
+    "Validation",
+    "load_training",
+    "log_lines",
+    "smoothed",
+    "split_stream",
+]
 
 _LONGEST_HEADER = 1 << 24  # bytes; no model file of ours comes near it
 
@@ -35,7 +43,8 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Validation:
-    """A validation: perplexity per language, and P@1 per layer of each pair of a source; NaN where it is no number."""
+    """A validation: perplexity per language, and P@1 per layer of each pair of a source; NaN where
+    it is no number."""
 
     step: int
     tokens: float
@@ -95,12 +104,20 @@ class Training:
     def done(self) -> tuple[int, float]:
         """Steps and tokens that are logged."""
         logged = [(point.step, point.tokens) for point in self.points]
-        return max(logged + [(validation.step, validation.tokens) for validation in self.validations], default=(0, 0.0))
+        return max(
+            logged + [(validation.step, validation.tokens) for validation in self.validations],
+            default=(0, 0.0),
+        )
 
     def sources(self) -> dict[str, dict[str, Any]]:
-        """Each source's settings by its name, in the order of the recipe; sources that only the log knows come last."""
+        """Each source's settings by its name, in the order of the recipe; sources that only the log
+        knows come last."""
         given = self.settings.get("sources")
-        found = {str(entry.get("name")): entry for entry in map(_table, given) if entry} if isinstance(given, list) else {}
+        found = (
+            {str(entry.get("name")): entry for entry in map(_table, given) if entry}
+            if isinstance(given, list)
+            else {}
+        )
         for validation in self.validations:
             for stream in validation.retrieval:
                 found.setdefault(split_stream(stream)[0], {})
@@ -108,8 +125,17 @@ class Training:
 
     def languages(self) -> list[str]:
         """Language codes in the order of the sources, then others that were validated."""
-        named = [str(code) for entry in self.sources().values() for code in _table(entry.get("texts"))]
-        return list(dict.fromkeys([*named, *(code for validation in self.validations for code in validation.perplexity)]))
+        named = [
+            str(code) for entry in self.sources().values() for code in _table(entry.get("texts"))
+        ]
+        return list(
+            dict.fromkeys(
+                [
+                    *named,
+                    *(code for validation in self.validations for code in validation.perplexity),
+                ]
+            )
+        )
 
     def pairs(self) -> list[str]:
         """What the log calls the pairs, in order."""
@@ -118,7 +144,9 @@ class Training:
 
     def streams(self, source: str) -> list[str]:
         """The pairs of a source that were validated, as streams."""
-        streams = dict.fromkeys(stream for validation in self.validations for stream in validation.retrieval)
+        streams = dict.fromkeys(
+            stream for validation in self.validations for stream in validation.retrieval
+        )
         return [stream for stream in streams if split_stream(stream)[0] == source]
 
     def sides(self, pair: str) -> tuple[str, str] | None:
@@ -138,7 +166,11 @@ class Training:
 
     def held_out_sentences(self, code: str) -> int | None:
         """How many held-out sentences a language has, over all sources."""
-        counts = [_count(n) for stream, n in _table(self.data.get("held_out")).items() if split_stream(stream)[1] == code]
+        counts = [
+            _count(n)
+            for stream, n in _table(self.data.get("held_out")).items()
+            if split_stream(stream)[1] == code
+        ]
         return sum(n for n in counts if n is not None) if counts else None
 
     def curve(self, validation: Validation, stream: str) -> Curve:
@@ -147,16 +179,26 @@ class Training:
         for layer, value in enumerate(validation.retrieval.get(stream, [])):
             if not 0 <= value <= 1:
                 curve[layer] = Score(
-                    quantity="precision_at_1", value=math.nan, n=n or 0, layer=layer, details={"reason": "no fraction in the log"}
+                    quantity="precision_at_1",
+                    value=math.nan,
+                    n=n or 0,
+                    layer=layer,
+                    details={"reason": "no fraction in the log"},
                 )
                 continue
             low, high = wilson_interval(round(value * n), n) if n else (None, None)
-            curve[layer] = Score(quantity="precision_at_1", value=value, n=n or 0, low=low, high=high, layer=layer)
+            curve[layer] = Score(
+                quantity="precision_at_1", value=value, n=n or 0, low=low, high=high, layer=layer
+            )
         return curve
 
     def best(self, source: str) -> Best | None:
         """The layer with the highest mean over a source's pairs at the last validation."""
-        return best_layer(self.curve(self.validations[-1], stream) for stream in self.streams(source)) if self.validations else None
+        return (
+            best_layer(self.curve(self.validations[-1], stream) for stream in self.streams(source))
+            if self.validations
+            else None
+        )
 
 
 def split_stream(stream: str) -> tuple[str, str]:
@@ -198,7 +240,12 @@ def load_training(folder: str | Path) -> Training:
     folder = Path(folder)
     config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
     if not isinstance(config, dict) or config.get("kind") != "train":
-        refuse("folder", "a run of crosslens train", f"{folder} without one", "name a folder that crosslens train has written")
+        refuse(
+            "folder",
+            "a run of crosslens train",
+            f"{folder} without one",
+            "name a folder that crosslens train has written",
+        )
     data = read_json(folder / "data.json") if (folder / "data.json").is_file() else {}
     points: dict[int, Point] = {}
     validations: dict[int, Validation] = {}
@@ -206,14 +253,26 @@ def load_training(folder: str | Path) -> Training:
     unknown = 0
     for row in rows:
         step, tokens = _count(row.get("step")), _number(row.get("tokens"))
-        if step is None or not math.isfinite(tokens) or not {"loss", "perplexity", "retrieval"} & row.keys():
+        if (
+            step is None
+            or not math.isfinite(tokens)
+            or not {"loss", "perplexity", "retrieval"} & row.keys()
+        ):
             unknown += 1
             continue
         if "loss" in row:
-            points[step] = Point(step, tokens, _number(row["loss"]), _number(row.get("tokens_per_second")))
+            points[step] = Point(
+                step, tokens, _number(row["loss"]), _number(row.get("tokens_per_second"))
+            )
         if "perplexity" in row or "retrieval" in row:
-            perplexity = {code: _number(value) for code, value in _table(row.get("perplexity")).items()}
-            retrieval = {k: [_number(p) for p in v] for k, v in _table(row.get("retrieval")).items() if isinstance(v, list)}
+            perplexity = {
+                code: _number(value) for code, value in _table(row.get("perplexity")).items()
+            }
+            retrieval = {
+                k: [_number(p) for p in v]
+                for k, v in _table(row.get("retrieval")).items()
+                if isinstance(v, list)
+            }
             validations[step] = Validation(step, tokens, perplexity, retrieval)
     return Training(
         folder=folder,
@@ -229,7 +288,8 @@ def load_training(folder: str | Path) -> Training:
 
 
 def log_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """The lines of a log.jsonl (none where there is no file), and whether the last one is only half written.
+    """The lines of a log.jsonl (none where there is no file), and whether the last one is only half
+    written.
 
     Raises
     ------
@@ -244,7 +304,8 @@ def log_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
         try:
             rows.append(parse_json(line, f"{path}:{number}", dict, "delete the line"))
         except StoreError:
-            if number > len(whole):  # there is no line break after it: it is being written, or its writer was killed
+            # there is no line break after it: it is being written, or its writer was killed
+            if number > len(whole):
                 return rows, True
             raise
     return rows, False
@@ -256,12 +317,17 @@ def _vocabulary(folder: Path) -> int | None:
     if model.is_file():
         return _count(_table(read_json(model)).get("vocab_size"))
     tokenizer = folder / "tokenizer" / "tokenizer.json"
-    pieces = _table(_table(read_json(tokenizer)).get("model")).get("vocab") if tokenizer.is_file() else None
+    pieces = (
+        _table(_table(read_json(tokenizer)).get("model")).get("vocab")
+        if tokenizer.is_file()
+        else None
+    )
     return len(pieces) if isinstance(pieces, (list, dict)) else None
 
 
 def _parameters(path: Path) -> int | None:
-    """How many numbers a safetensors file holds, from its header alone; None where that cannot be told."""
+    """How many numbers a safetensors file holds, from its header alone; None where that cannot be
+    told."""
     if not path.is_file():
         return None
     try:
@@ -269,15 +335,24 @@ def _parameters(path: Path) -> int | None:
             length = int.from_bytes(file.read(8), "little")
             content = file.read(min(length, _LONGEST_HEADER))
         header = parse_json(content, str(path), dict[str, _Tensor | dict[str, str]])
-        return sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__") or None
+        return (
+            sum(
+                math.prod(entry["shape"])
+                for name, entry in header.items()
+                if name != "__metadata__"
+            )
+            or None
+        )
     except (OSError, KeyError, StoreError):
         return None
 
 
 def smoothed(values: Sequence[float]) -> list[float] | None:
-    """A running mean over about a twelfth of the values, or None where they are few, smooth or not all numbers.
+    """A running mean over about a twelfth of the values, or None where they are few, smooth or not
+    all numbers.
 
-    The window is centred, and narrow at first and towards the end, so that a steep beginning is not flattened.
+    The window is centred, and narrow at first and towards the end, so that a steep beginning is not
+    flattened.
 
     >>> smoothed([3.0, 2.0, 1.0]) is None
     True
@@ -288,5 +363,9 @@ def smoothed(values: Sequence[float]) -> list[float] | None:
     if n < 24 or turns < n / 5 or not all(map(math.isfinite, values)):
         return None
     half = max(1, round(n / 24))
-    windows = (values[i - reach : i + reach + 1] for i in range(n) for reach in [min(half, i // 4, n - 1 - i)])
+    windows = (
+        values[i - reach : i + reach + 1]
+        for i in range(n)
+        for reach in [min(half, i // 4, n - 1 - i)]
+    )
     return [math.fsum(window) / len(window) for window in windows]

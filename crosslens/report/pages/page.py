@@ -32,21 +32,25 @@ _MADE_BY = (
 
 
 def run_kind(folder: str | Path) -> str:
-    """What made a run folder, as its config.json says: "study", "align", "compare", "train", "emergence", … ("study": it says nothing).
+    """What made a run folder, as its config.json says: "study", "align", "compare", "train",
+    "emergence", … ("study": it says nothing).
 
     Raises
     ------
     StoreError: config.json is damaged.
     """
     path = Path(folder) / "config.json"
-    config = read_json(path, Any) if path.is_file() else None  # what is no object is refused by what draws it
+    # what is no object is refused by what draws it
+    config = read_json(path, Any) if path.is_file() else None
     return str(config.get("kind", "study")) if isinstance(config, dict) else "study"
 
 
 def render_report(folder: str | Path) -> str:
-    """The report of a study, a training, an emergence or a probe run as HTML, the same characters for the same folder.
+    """The report of a study, a training, an emergence or a probe run as HTML, the same characters
+    for the same folder.
 
-    The page loads nothing: style, figures and the few lines of script that save a figure as SVG or PNG are inside it. A training or
+    The page loads nothing: style, figures and the few lines of script that save a figure as SVG or
+        PNG are inside it. A training or
     emergence run need not be finished.
 
     Raises
@@ -57,16 +61,23 @@ def render_report(folder: str | Path) -> str:
     kind = run_kind(folder)
     if kind not in _PAGES:
         made = " or ".join(_MADE_BY)
-        refuse("folder", f"a run of {made}", f"{folder} of kind {kind!r}", f"name a folder that {made} has written")
+        refuse(
+            "folder",
+            f"a run of {made}",
+            f"{folder} of kind {kind!r}",
+            f"name a folder that {made} has written",
+        )
     return _PAGES[kind](folder)
 
 
 def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
-    """Write a run's report to ``report.html`` in its folder, or to ``path``, whole or not at all, and return where it is.
+    """Write a run's report to ``report.html`` in its folder, or to ``path``, whole or not at all,
+    and return where it is.
 
     Raises
     ------
-    InputError, StoreError: see :func:`render_report`. OutputError: ``path`` is a file that is no report.
+    InputError, StoreError: see :func:`render_report`. OutputError: ``path`` is a file that is no
+        report.
     """
     if path is not None:
         _check_page(Path(path))
@@ -76,7 +87,8 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write one page for any number of probe runs to ``path``, whole or not at all, and return where it is.
+    """Write one page for any number of probe runs to ``path``, whole or not at all, and return
+    where it is.
 
     Raises
     ------
@@ -96,4 +108,10 @@ def _check_page(path: Path) -> None:
     with open(path, "rb") as file:
         ours = GENERATOR.encode() in file.read(2000)
     if not ours:
-        refuse(str(path), "a new file, or a report of crosslens", "another file", "choose another name, or delete it", OutputError)
+        refuse(
+            str(path),
+            "a new file, or a report of crosslens",
+            "another file",
+            "choose another name, or delete it",
+            OutputError,
+        )

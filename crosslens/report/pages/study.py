@@ -7,11 +7,32 @@ from crosslens.report.parts.curves import Curves
 from crosslens.report.parts.drawing import plain_style
 from crosslens.report.parts.layout import Numbering, document, figure, headline
 from crosslens.report.parts.wording import count_of, join, language, named, plural, text
-from crosslens.report.sections.language_id import language_id_curves, language_id_findings, language_id_section, language_id_sentence
+from crosslens.report.sections.language_id import (
+    language_id_curves,
+    language_id_findings,
+    language_id_section,
+    language_id_sentence,
+)
 from crosslens.report.sections.provenance import encoders, provenance_section
-from crosslens.report.sections.retrieval import retrieval_curves, retrieval_findings, retrieval_section, retrieval_sentence
-from crosslens.report.sections.similarity import similarity_curves, similarity_findings, similarity_section, similarity_sentence
-from crosslens.report.sections.words import WORD_TASKS, words_curves, words_findings, words_section, words_sentence
+from crosslens.report.sections.retrieval import (
+    retrieval_curves,
+    retrieval_findings,
+    retrieval_section,
+    retrieval_sentence,
+)
+from crosslens.report.sections.similarity import (
+    similarity_curves,
+    similarity_findings,
+    similarity_section,
+    similarity_sentence,
+)
+from crosslens.report.sections.words import (
+    WORD_TASKS,
+    words_curves,
+    words_findings,
+    words_section,
+    words_sentence,
+)
 from crosslens.score import few_pairs
 
 __all__ = ["study_curves", "study_page"]
@@ -27,7 +48,11 @@ def study_page(folder: str | Path) -> str:
     """
     study, numbering = load_study(folder), Numbering()
     with plain_style():
-        parts = [_headline(study, numbering), *(_SECTIONS[key][1](study, numbering) for key in _shown(study)), provenance_section(study)]
+        parts = [
+            _headline(study, numbering),
+            *(_SECTIONS[key][1](study, numbering) for key in _shown(study)),
+            provenance_section(study),
+        ]
     return document(_title(study), parts)
 
 
@@ -37,11 +62,17 @@ _SECTIONS = {
     "similarity": ("Similarity", similarity_section),
     "language-id": ("Language identification", language_id_section),
 }
-_TASKS = {"retrieval": ("sentence_retrieval",), "words": WORD_TASKS, "similarity": ("similarity",), "language-id": ("language_id",)}
+_TASKS = {
+    "retrieval": ("sentence_retrieval",),
+    "words": WORD_TASKS,
+    "similarity": ("similarity",),
+    "language-id": ("language_id",),
+}
 
 
 def _shown(study: Study) -> list[str]:
-    """The sections of the page: all but words for a study, which says what it lacks; otherwise those that something was measured for."""
+    """The sections of the page: all but words for a study, which says what it lacks; otherwise
+    those that something was measured for."""
     if study.config.get("kind", "study") == "study":
         return [key for key in _SECTIONS if key != "words"]
     measured = {score.task for score in study.scores}
@@ -53,7 +84,11 @@ def _title(study: Study) -> str:
     what = f"{plural(len(study.languages()), 'language')} in "
     if not names:
         return f"{what}an encoder that was not recorded"
-    return what + (names[0].rstrip("/").rsplit("/", 1)[-1] if len(names) == 1 else plural(len(names), "encoder"))
+    return what + (
+        names[0].rstrip("/").rsplit("/", 1)[-1]
+        if len(names) == 1
+        else plural(len(names), "encoder")
+    )
 
 
 def _headline(study: Study, numbering: Numbering) -> str:
@@ -64,15 +99,31 @@ def _headline(study: Study, numbering: Numbering) -> str:
         *similarity_findings(study),
         *language_id_findings(study),
     ]
-    told = [part(study) for part in (retrieval_sentence, words_sentence, similarity_sentence, language_id_sentence)]
+    told = [
+        part(study)
+        for part in (retrieval_sentence, words_sentence, similarity_sentence, language_id_sentence)
+    ]
     told = [sentence for sentence in told if sentence][:3]
     nothing = "Nothing was measured in this run."
-    return headline(_title(study), _overview(study, numbering), told, _facts(study), _notes(study), findings, nothing)
+    return headline(
+        _title(study),
+        _overview(study, numbering),
+        told,
+        _facts(study),
+        _notes(study),
+        findings,
+        nothing,
+    )
 
 
 def study_curves(study: Study) -> list[Curves]:
     """What was measured by layer, a panel for each."""
-    found = [retrieval_curves(study), *words_curves(study), similarity_curves(study), language_id_curves(study)]
+    found = [
+        retrieval_curves(study),
+        *words_curves(study),
+        similarity_curves(study),
+        language_id_curves(study),
+    ]
     return [part for part in found if part is not None]
 
 
@@ -80,9 +131,12 @@ def _overview(study: Study, numbering: Numbering) -> str:
     """One figure with a panel for each thing that was measured; empty where nothing was."""
     panels = [part.panel(numbering) for part in study_curves(study)]
     reading = (
-        "the output of each layer (0 = embeddings) is measured on its own; a curve is the mean over all languages, directions or pairs, "
-        "and a band its 95 % interval, where there is one. A coloured curve says something about training where it lies clearly above "
-        "its control: the same architecture with random weights, shuffled sentences, or the most frequent language."
+        "the output of each layer (0 = embeddings) is measured on its own; a curve is the "
+        "mean over all languages, directions or pairs, "
+        "and a band its 95 % interval, where there is one. A coloured curve says something "
+        "about training where it lies clearly above "
+        "its control: the same architecture with random weights, shuffled sentences, or the "
+        "most frequent language."
     )
     return figure(numbering, "What each layer knows.", reading, "", panels) if panels else ""
 
@@ -93,11 +147,21 @@ def _facts(study: Study) -> dict[str, str]:
         who = f"{named(names['*'])}, shared by all languages"
     else:
         who = (
-            join([f"{named(name)} for {'all others' if code == '*' else named(language(code))}" for code, name in names.items()])
+            join(
+                [
+                    f"{named(name)} for {'all others' if code == '*' else named(language(code))}"
+                    for code, name in names.items()
+                ]
+            )
             or "not recorded"
         )
     n = study.section("data").get("n")
-    held = [s for s in study.scores if s.task == "sentence_retrieval" and (s.details or {}).get("part", "held_out") == "held_out"]
+    held = [
+        s
+        for s in study.scores
+        if s.task == "sentence_retrieval"
+        and (s.details or {}).get("part", "held_out") == "held_out"
+    ]
     sentences = f"n = {n:,} in every language" if isinstance(n, int) else "number not recorded"
     sentences += f"; retrieval is judged on held-out ones ({count_of(held)})" if held else ""
     layers = {score.layer for score in study.scores if score.layer is not None}
@@ -105,19 +169,30 @@ def _facts(study: Study) -> dict[str, str]:
         "Languages": join([named(language(code)) for code in study.languages()]) or "none",
         "Encoders" if len(names) > 1 else "Encoder": who,
         "Parallel sentences": sentences,
-        "Layers": f"{len(layers)}, counted from 0 = the output of the embedding layer" if layers else "none measured",
+        "Layers": f"{len(layers)}, counted from 0 = the output of the embedding layer"
+        if layers
+        else "none measured",
         "Seed": text(settings.get("seed", "not recorded")),
     }
 
 
 def _notes(study: Study) -> list[str]:
-    """What the run wants its reader to know, how many sentences were cut, and whether a rotation had too few pairs."""
+    """What the run wants its reader to know, how many sentences were cut, and whether a rotation
+    had too few pairs."""
     given = study.config.get("notes")
-    notes = [str(note) for note in given] if isinstance(given, list) else [str(given)] if given else []
+    notes = (
+        [str(note) for note in given] if isinstance(given, list) else [str(given)] if given else []
+    )
     for code, facts in study.section("extraction").items():
         cut = facts.get("truncated") if isinstance(facts, dict) else None
         if isinstance(cut, int) and cut > 0:
-            notes.append(f"{language(str(code))}: {plural(cut, 'sentence')} had to be cut to fit the encoder.")
+            notes.append(
+                f"{language(str(code))}: {plural(cut, 'sentence')} had to be cut to fit the "
+                f"encoder."
+            )
     details = [score.details or {} for score in study.scores if score.task == "sentence_retrieval"]
-    few = few_pairs([told.get("fitted_on") for told in details if told.get("part") == "held_out"], study.section("data").get("d"))
+    few = few_pairs(
+        [told.get("fitted_on") for told in details if told.get("part") == "held_out"],
+        study.section("data").get("d"),
+    )
     return [*notes, few] if few else notes

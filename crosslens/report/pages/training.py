@@ -1,4 +1,5 @@
-"""The page of a training run: its head, the loss, held-out perplexity, and how the run was made; and a picture for a model card."""
+"""The page of a training run: its head, the loss, held-out perplexity, and how the run was made;
+and a picture for a model card."""
 
 import math
 import statistics
@@ -8,10 +9,43 @@ from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.report.folders.training import Training, load_training, smoothed
-from crosslens.report.parts.drawing import Axis, Line, Style, plain_style, series_image, series_panel, series_style
-from crosslens.report.parts.layout import Numbering, document, figure, files_table, headline, legend, panel, section, settings_table, table
-from crosslens.report.parts.wording import decimal, join, language, named, paragraph, plural, tag, text
-from crosslens.report.sections.training_retrieval import retrieval_findings, retrieval_overview, retrieval_section, retrieval_sentence
+from crosslens.report.parts.drawing import (
+    Axis,
+    Line,
+    Style,
+    plain_style,
+    series_image,
+    series_panel,
+    series_style,
+)
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    files_table,
+    headline,
+    legend,
+    panel,
+    section,
+    settings_table,
+    table,
+)
+from crosslens.report.parts.wording import (
+    decimal,
+    join,
+    language,
+    named,
+    paragraph,
+    plural,
+    tag,
+    text,
+)
+from crosslens.report.sections.training_retrieval import (
+    retrieval_findings,
+    retrieval_overview,
+    retrieval_section,
+    retrieval_sentence,
+)
 from crosslens.report.sections.training_words import among, at, token_axis
 from crosslens.selection import choose
 
@@ -20,17 +54,36 @@ __all__ = ["training_figure", "training_page"]
 _RAW, _SMOOTH = Style("#9aa0a6", width=0.9), Style("#0072b2", width=2.0)
 _CHANCE = Style("#000000", dash="dotted", width=1.1)
 _DEFINITIONS = (
-    ("Masked language modelling (MLM)", "Some pieces of a sentence are hidden and guessed from the rest: Devlin et al. 2019, “BERT”. "
-     "Translation language modelling (TLM) does the same with a sentence and its translation side by side, so that one may help with "
-     "the other: Conneau & Lample 2019, “Cross-lingual language model pretraining”."),
-    ("Loss", "The negative natural logarithm of the probability given to the hidden piece, averaged over hidden pieces (nats per masked "
-     "token). The training loss mixes MLM and TLM steps as the streams are drawn."),
-    ("Perplexity", "e to the power of the loss on held-out single sentences: between how many equally likely pieces the encoder is in "
-     "doubt. It depends on the vocabulary and on how much is hidden, so compare it only between runs that share both."),
-    ("Held-out retrieval, P@1", "For each held-out pair, whether the sentence of the second language that is nearest to the sentence of "
-     "the first is its translation: cosine of the mean vectors of the ordinary tokens, among the held-out sentences of the same source "
-     "and pair. Chance is 1/n. Intervals are Wilson’s (1927)."),
-)  # fmt: skip
+    (
+        "Masked language modelling (MLM)",
+        "Some pieces of a sentence are hidden and guessed from the rest: Devlin et al. 2019, "
+        "“BERT”. "
+        "Translation language modelling (TLM) does the same with a sentence and its "
+        "translation side by side, so that one may help with "
+        "the other: Conneau & Lample 2019, “Cross-lingual language model pretraining”.",
+    ),
+    (
+        "Loss",
+        "The negative natural logarithm of the probability given to the hidden piece, "
+        "averaged over hidden pieces (nats per masked "
+        "token). The training loss mixes MLM and TLM steps as the streams are drawn.",
+    ),
+    (
+        "Perplexity",
+        "e to the power of the loss on held-out single sentences: between how many equally "
+        "likely pieces the encoder is in "
+        "doubt. It depends on the vocabulary and on how much is hidden, so compare it only "
+        "between runs that share both.",
+    ),
+    (
+        "Held-out retrieval, P@1",
+        "For each held-out pair, whether the sentence of the second language that is nearest "
+        "to the sentence of "
+        "the first is its translation: cosine of the mean vectors of the ordinary tokens, "
+        "among the held-out sentences of the same source "
+        "and pair. Chance is 1/n. Intervals are Wilson’s (1927).",
+    ),
+)
 
 
 def training_page(folder: str | Path) -> str:
@@ -43,7 +96,12 @@ def training_page(folder: str | Path) -> str:
     """
     run, numbering = load_training(folder), Numbering()
     with plain_style():
-        parts = [_headline(run, numbering), _learning(run), retrieval_section(run, numbering), _made(run)]
+        parts = [
+            _headline(run, numbering),
+            _learning(run),
+            retrieval_section(run, numbering),
+            _made(run),
+        ]
     return document(_title(run), parts)
 
 
@@ -55,20 +113,40 @@ def _title(run: Training) -> str:
 
 
 def _headline(run: Training, numbering: Numbering) -> str:
-    findings, told = _findings(run), [sentence for sentence in (*_sentences(run), retrieval_sentence(run)) if sentence]
+    findings, told = (
+        _findings(run),
+        [sentence for sentence in (*_sentences(run), retrieval_sentence(run)) if sentence],
+    )
     lead, nothing = _overview(run, numbering), "Nothing has been logged yet."
-    return headline(_title(run), lead, told, _facts(run), _notes(run), [*findings, *retrieval_findings(run)], nothing)
+    return headline(
+        _title(run),
+        lead,
+        told,
+        _facts(run),
+        _notes(run),
+        [*findings, *retrieval_findings(run)],
+        nothing,
+    )
 
 
 def _overview(run: Training, numbering: Numbering) -> str:
-    """Loss, held-out perplexity and held-out retrieval over tokens; empty where nothing is logged."""
-    panels = [_loss_panel(run, numbering), _perplexity_panel(run, numbering), retrieval_overview(run, numbering)]
+    """Loss, held-out perplexity and held-out retrieval over tokens; empty where nothing is
+    logged."""
+    panels = [
+        _loss_panel(run, numbering),
+        _perplexity_panel(run, numbering),
+        retrieval_overview(run, numbering),
+    ]
     panels = [part for part in panels if part]
     reading = (
-        "lower is better for the loss, which is measured on the text that the weights are fitted to (each logged value is the mean over "
-        "all masked tokens since the one before; a noisy one has its centred running mean in blue), and for the perplexity of each "
-        "language on held-out sentences (n, sentences; equal steps upwards are equal factors; languages are not comparable with each "
-        "other, as their texts differ). The vertical axes of both do not start at 0. Higher is better for held-out retrieval."
+        "lower is better for the loss, which is measured on the text that the weights are "
+        "fitted to (each logged value is the mean over "
+        "all masked tokens since the one before; a noisy one has its centred running mean in "
+        "blue), and for the perplexity of each "
+        "language on held-out sentences (n, sentences; equal steps upwards are equal factors; "
+        "languages are not comparable with each "
+        "other, as their texts differ). The vertical axes of both do not start at 0. Higher "
+        "is better for held-out retrieval."
     )
     return figure(numbering, "Training over tokens seen.", reading, "", panels) if panels else ""
 
@@ -79,14 +157,29 @@ def _sentences(run: Training) -> list[str]:
     losses = [point for point in run.points if math.isfinite(point.loss)]
     if losses:
         first, last = losses[0], losses[-1]
-        even = f"; guessing evenly over the vocabulary gives {decimal(math.log(run.vocabulary), 2)}" if run.vocabulary else ""
+        even = (
+            f"; guessing evenly over the vocabulary gives {decimal(math.log(run.vocabulary), 2)}"
+            if run.vocabulary
+            else ""
+        )
         lead = tag("strong", f"{decimal(first.loss, 2)} to {decimal(last.loss, 2)} nats")
-        told.append(f"The training loss went from {lead} per masked token in {last.step:,} steps{even}.")
+        told.append(
+            f"The training loss went from {lead} per masked token in {last.step:,} steps{even}."
+        )
     if run.validations and not math.isnan(run.validations[-1].mean_perplexity):
         start, end = run.validations[0].mean_perplexity, run.validations[-1]
         over = f", the mean of {len(end.perplexity)} languages," if len(end.perplexity) > 1 else ""
-        since = f", down from {_shown(start)}" if start > end.mean_perplexity else "" if math.isnan(start) else f", from {_shown(start)}"
-        told.append(f"Held-out perplexity{over} is {tag('strong', _shown(end.mean_perplexity))} {at(end)}{since}.")
+        since = (
+            f", down from {_shown(start)}"
+            if start > end.mean_perplexity
+            else ""
+            if math.isnan(start)
+            else f", from {_shown(start)}"
+        )
+        told.append(
+            f"Held-out perplexity{over} is {tag('strong', _shown(end.mean_perplexity))} "
+            f"{at(end)}{since}."
+        )
     return told
 
 
@@ -106,11 +199,18 @@ def _facts(run: Training) -> dict[str, str]:
         "Sources": join(list(map(named, run.sources()))) or "not recorded",
         "Steps": f"{step:,}{of}",
         "Tokens seen": f"{tokens:,.0f}, counting sentence marks and not padding",
-        "Encoder": join([text(f"{shape[key]} {word}") for key, word in words if key in shape]) or "not recorded",
-        "Parameters": f"{run.parameters:,} in model/model.safetensors" if run.parameters else "known once the model is written",
+        "Encoder": join([text(f"{shape[key]} {word}") for key, word in words if key in shape])
+        or "not recorded",
+        "Parameters": f"{run.parameters:,} in model/model.safetensors"
+        if run.parameters
+        else "known once the model is written",
         "Vocabulary": size,
         "Seed": text(run.settings.get("seed", "not recorded")),
-        "Throughput": f"median {statistics.median(rates):,.0f} tokens/s ({plural(len(rates), 'log line')})" if rates else "not logged yet",
+        "Throughput": (
+            f"median {statistics.median(rates):,.0f} tokens/s ({plural(len(rates), 'log line')})"
+        )
+        if rates
+        else "not logged yet",
     }
 
 
@@ -125,12 +225,15 @@ def _notes(run: Training) -> list[str]:
             so_far = f"all {step:,} steps are logged, but the model has not been written"
         else:
             so_far = f"{step:,}{of} steps are logged"
-        notes.append(f"This run is not finished: {so_far}. The page shows what was there when it was drawn.")
+        notes.append(
+            f"This run is not finished: {so_far}. The page shows what was there when it was drawn."
+        )
     if run.half_written:
         notes.append("The last line of log.jsonl is only half written and was passed over.")
     if run.unknown:
         notes.append(
-            f"{plural(run.unknown, 'line')} of log.jsonl could not be understood and {'is' if run.unknown == 1 else 'are'} not shown."
+            f"{plural(run.unknown, 'line')} of log.jsonl could not be understood and "
+            f"{'is' if run.unknown == 1 else 'are'} not shown."
         )
     return notes
 
@@ -141,20 +244,43 @@ def _findings(run: Training) -> list[str]:
     losses = [point for point in run.points if math.isfinite(point.loss)]
     if losses:
         first, last = losses[0], losses[-1]
-        even = f" Guessing evenly over the vocabulary would give {decimal(math.log(run.vocabulary))}." if run.vocabulary else ""
-        went = f"went from {decimal(first.loss)} to {decimal(last.loss)}" if len(losses) > 1 else f"is {decimal(last.loss)}"
+        even = (
+            f" Guessing evenly over the vocabulary would give {decimal(math.log(run.vocabulary))}."
+            if run.vocabulary
+            else ""
+        )
+        went = (
+            f"went from {decimal(first.loss)} to {decimal(last.loss)}"
+            if len(losses) > 1
+            else f"is {decimal(last.loss)}"
+        )
         lead = tag("strong", f"The training loss {went} nats per masked token")
-        span = f"steps {first.step:,} and {last.step:,}; {plural(len(losses), 'log line')}" if len(losses) > 1 else f"step {last.step:,}"
+        span = (
+            f"steps {first.step:,} and {last.step:,}; {plural(len(losses), 'log line')}"
+            if len(losses) > 1
+            else f"step {last.step:,}"
+        )
         found.append(f"{lead} ({span}).{even}")
     if run.validations and not math.isnan(run.validations[-1].mean_perplexity):
         first_one, last_one = run.validations[0], run.validations[-1]
         ordered = sorted(last_one.perplexity, key=lambda code: (last_one.perplexity[code], code))
-        over = f" (geometric mean over {len(ordered)} languages)" if len(ordered) > 1 else f" for {text(language(ordered[0]))}"
+        over = (
+            f" (geometric mean over {len(ordered)} languages)"
+            if len(ordered) > 1
+            else f" for {text(language(ordered[0]))}"
+        )
         lead = tag("strong", f"Held-out perplexity is {_shown(last_one.mean_perplexity)}")
-        ends = [f"{text(language(code))} {_shown(last_one.perplexity[code])}" for code in (ordered[0], ordered[-1])]
+        ends = [
+            f"{text(language(code))} {_shown(last_one.perplexity[code])}"
+            for code in (ordered[0], ordered[-1])
+        ]
         spread = f" Lowest: {ends[0]}; highest: {ends[1]}." if len(ordered) > 1 else ""
         before = first_one.mean_perplexity
-        since = f"; it was {_shown(before)} {at(first_one)}" if first_one is not last_one and not math.isnan(before) else ""
+        since = (
+            f"; it was {_shown(before)} {at(first_one)}"
+            if first_one is not last_one and not math.isnan(before)
+            else ""
+        )
         found.append(f"{lead}{over} {at(last_one)}{since}.{spread}")
     return found
 
@@ -166,17 +292,26 @@ def _learning(run: Training) -> str:
     if not run.points and not _validated(run):
         return section("learning", "Loss and perplexity", paragraph("Nothing has been logged yet."))
     intro = (
-        "Some pieces of each sentence are hidden, and the encoder guesses them from the rest. The training loss is measured on the text "
-        "that the weights are fitted to; perplexity is measured on held-out sentences, with the same pieces hidden every time."
+        "Some pieces of each sentence are hidden, and the encoder guesses them from the rest. "
+        "The training loss is measured on the text "
+        "that the weights are fitted to; perplexity is measured on held-out sentences, with "
+        "the same pieces hidden every time."
     )
     return section("learning", "Loss and perplexity", paragraph(text(intro)), _table(run))
 
 
 def _loss_lines(run: Training, unit: float) -> list[Line]:
     """The loss as it was logged and, where it is noisy, its running mean."""
-    places, losses = [point.tokens / unit for point in run.points], [_finite(point.loss) for point in run.points]
+    places, losses = (
+        [point.tokens / unit for point in run.points],
+        [_finite(point.loss) for point in run.points],
+    )
     smooth = smoothed(losses)
-    return [Line(places, losses, _SMOOTH)] if smooth is None else [Line(places, losses, _RAW), Line(places, smooth, _SMOOTH)]
+    return (
+        [Line(places, losses, _SMOOTH)]
+        if smooth is None
+        else [Line(places, losses, _RAW), Line(places, smooth, _SMOOTH)]
+    )
 
 
 def _loss_panel(run: Training, numbering: Numbering) -> str:
@@ -187,12 +322,29 @@ def _loss_panel(run: Training, numbering: Numbering) -> str:
     finite = [point for point in run.points if math.isfinite(point.loss)]
     label = f"Training loss over tokens seen, {plural(len(run.points), 'log line')}"
     if finite:
-        label += f": {decimal(finite[0].loss)} at step {finite[0].step:,}, {decimal(finite[-1].loss)} at step {finite[-1].step:,}"
-    picture = series_panel(numbering.panel(), label, lines, x_label, Axis("loss (nats per masked token)"), level)
-    missing = _not_numbers("loss", [point.step for point in run.points if not math.isfinite(point.loss)])
-    entries = [(_RAW, "as logged"), (_SMOOTH, "running mean")] if len(lines) > 1 else [(_SMOOTH, "as logged")]
+        label += (
+            f": {decimal(finite[0].loss)} at step {finite[0].step:,}, {decimal(finite[-1].loss)} "
+            f"at step {finite[-1].step:,}"
+        )
+    picture = series_panel(
+        numbering.panel(), label, lines, x_label, Axis("loss (nats per masked token)"), level
+    )
+    missing = _not_numbers(
+        "loss", [point.step for point in run.points if not math.isfinite(point.loss)]
+    )
+    entries = (
+        [(_RAW, "as logged"), (_SMOOTH, "running mean")]
+        if len(lines) > 1
+        else [(_SMOOTH, "as logged")]
+    )
     entries += [(_CHANCE, "guessing evenly over the vocabulary")] if level is not None else []
-    return panel("Training loss", plural(len(run.points), "log line"), picture, missing=missing, key=legend(entries, sticky=False))
+    return panel(
+        "Training loss",
+        plural(len(run.points), "log line"),
+        picture,
+        missing=missing,
+        key=legend(entries, sticky=False),
+    )
 
 
 def _perplexity_panel(run: Training, numbering: Numbering) -> str:
@@ -201,19 +353,45 @@ def _perplexity_panel(run: Training, numbering: Numbering) -> str:
         return ""
     unit, x_label = token_axis(run)
     places = [validation.tokens / unit for validation in run.validations]
-    values = {code: [_finite(validation.perplexity.get(code, math.nan), above=0.0) for validation in run.validations] for code in codes}
+    values = {
+        code: [
+            _finite(validation.perplexity.get(code, math.nan), above=0.0)
+            for validation in run.validations
+        ]
+        for code in codes
+    }
     lines = [Line(places, values[code], series_style(i)) for i, code in enumerate(codes)]
     said, missing = [], []
     for code in codes:
         finite = [value for value in values[code] if not math.isnan(value)]
-        said.append(f"{language(code)} {f'{decimal(finite[0], 1)} to {decimal(finite[-1], 1)}' if finite else 'no numbers'}")
-        bad = [v.step for v, value in zip(run.validations, values[code], strict=True) if math.isnan(value)]
+        said.append(
+            f"{language(code)} "
+            f"{f'{decimal(finite[0], 1)} to {decimal(finite[-1], 1)}' if finite else 'no numbers'}"
+        )
+        bad = [
+            v.step
+            for v, value in zip(run.validations, values[code], strict=True)
+            if math.isnan(value)
+        ]
         missing += _not_numbers(language(code), bad)
     counts = [run.held_out_sentences(code) for code in codes]
-    label = f"Held-out perplexity over tokens seen, {plural(len(places), 'validation')}, first to last: {'; '.join(said)}"
-    picture = series_panel(numbering.panel(), label, lines, x_label, Axis("perplexity (log scale)", log=True))
-    entries = [(series_style(i), f"{language(code)}, {among([counts[i]])}") for i, code in enumerate(codes)]
-    return panel("Held-out perplexity", among(counts), picture, missing=missing, key=legend(entries, sticky=False))
+    label = (
+        f"Held-out perplexity over tokens seen, {plural(len(places), 'validation')}, first to "
+        f"last: {'; '.join(said)}"
+    )
+    picture = series_panel(
+        numbering.panel(), label, lines, x_label, Axis("perplexity (log scale)", log=True)
+    )
+    entries = [
+        (series_style(i), f"{language(code)}, {among([counts[i]])}") for i, code in enumerate(codes)
+    ]
+    return panel(
+        "Held-out perplexity",
+        among(counts),
+        picture,
+        missing=missing,
+        key=legend(entries, sticky=False),
+    )
 
 
 def _validated(run: Training) -> list[str]:
@@ -229,7 +407,16 @@ def _finite(value: float, above: float = -math.inf) -> float:
 def _not_numbers(what: str, steps: Sequence[int]) -> list[str]:
     """A sentence on values that are no numbers, if there are any."""
     named = join([f"{step:,}" for step in steps], most=6, rest="more")
-    return [f"Not drawn: {what} at step{'s' if len(steps) > 1 else ''} {named}, where the log has no usable number."] if steps else []
+    return (
+        [
+            (
+                f"Not drawn: {what} at step{'s' if len(steps) > 1 else ''} {named}, where the log "
+                f"has no usable number."
+            )
+        ]
+        if steps
+        else []
+    )
 
 
 def _table(run: Training) -> str:
@@ -240,20 +427,43 @@ def _table(run: Training) -> str:
     rows = []
     for code in codes:
         n = run.held_out_sentences(code)
-        usable = [(v.perplexity[code], v) for v in run.validations if not math.isnan(_finite(v.perplexity.get(code, math.nan), above=0.0))]
+        usable = [
+            (v.perplexity[code], v)
+            for v in run.validations
+            if not math.isnan(_finite(v.perplexity.get(code, math.nan), above=0.0))
+        ]
         lowest = choose(usable, lambda entry: -entry[0])
         cells = [_shown(validation.perplexity.get(code, math.nan)) for validation in (first, last)]
-        where = "–" if lowest is None else f"{_shown(-lowest.value)} {tag('span', at(lowest.item[1]), class_='quiet')}"
+        where = (
+            "–"
+            if lowest is None
+            else f"{_shown(-lowest.value)} {tag('span', at(lowest.item[1]), class_='quiet')}"
+        )
         rows.append([text(language(code)), "–" if n is None else f"{n:,}", *cells, where])
-    head = ["Language", "n, sentences", *(f"{tag('span', at(v), class_='quiet')}" for v in (first, last)), "Lowest"]
+    head = [
+        "Language",
+        "n, sentences",
+        *(f"{tag('span', at(v), class_='quiet')}" for v in (first, last)),
+        "Lowest",
+    ]
     head[2], head[3] = f"First<br>{head[2]}", f"Last<br>{head[3]}"
-    return table("Held-out perplexity at the first and at the last validation, and where it was lowest.", head, rows)
+    return table(
+        "Held-out perplexity at the first and at the last validation, and where it was lowest.",
+        head,
+        rows,
+    )
 
 
 def _shown(value: float) -> str:
     if math.isinf(value):
         return "infinite"
-    return "not a number" if math.isnan(value) else f"{value:.2e}" if abs(value) >= 1e7 else f"{value:,.1f}"
+    return (
+        "not a number"
+        if math.isnan(value)
+        else f"{value:.2e}"
+        if abs(value) >= 1e7
+        else f"{value:,.1f}"
+    )
 
 
 # ---------------------------------------------------------------- how it was made
@@ -261,17 +471,36 @@ def _shown(value: float) -> str:
 
 def _made(run: Training) -> str:
     plain = {key: value for key, value in run.settings.items() if key != "sources"}
-    rest = {key: value for key, value in run.config.items() if key not in ("kind", "settings", "asked")}
-    rest |= {f"data.{key}": value for key, value in run.data.items() if key not in ("streams", "held_out", "left_out")}
+    rest = {
+        key: value for key, value in run.config.items() if key not in ("kind", "settings", "asked")
+    }
+    rest |= {
+        f"data.{key}": value
+        for key, value in run.data.items()
+        if key not in ("streams", "held_out", "left_out")
+    }
     left_out = run.data.get("left_out")
-    right = settings_table("Sentences and pairs that were left out, by reason.", _counts(left_out)) + files_table(run.folder)
+    right = settings_table(
+        "Sentences and pairs that were left out, by reason.", _counts(left_out)
+    ) + files_table(run.folder)
     parts = [
         _sources(run),
         _streams(run),
-        tag("div", tag("div", settings_table("The recipe (config.json, “settings”).", _flat(plain))) + tag("div", right), class_="wide"),
+        tag(
+            "div",
+            tag("div", settings_table("The recipe (config.json, “settings”).", _flat(plain)))
+            + tag("div", right),
+            class_="wide",
+        ),
         settings_table("Anything else in config.json and data.json.", rest) if rest else "",
         tag("h3", "Definitions"),
-        tag("ul", "".join(tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}") for name, meaning in _DEFINITIONS)),
+        tag(
+            "ul",
+            "".join(
+                tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}")
+                for name, meaning in _DEFINITIONS
+            ),
+        ),
     ]
     return section("made", "How this was made", *parts)
 
@@ -285,7 +514,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings with dotted names, as the command line takes them."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+        flat |= (
+            _flat(value, f"{prefix}{key}.")
+            if isinstance(value, dict) and value
+            else {f"{prefix}{key}": value}
+        )
     return flat
 
 
@@ -295,18 +528,37 @@ def _sources(run: Training) -> str:
         texts = entry.get("texts")
         files = {code: str(path) for code, path in texts.items()} if isinstance(texts, dict) else {}
         listed = "<br>".join(
-            f"{text(language(code))} ({tag('code', text(code))}): {tag('code', text(path))}" for code, path in files.items()
+            f"{text(language(code))} ({tag('code', text(code))}): {tag('code', text(path))}"
+            for code, path in files.items()
         )
-        weight = tag("span", f"weight {text(entry['weight'])}", class_="quiet") if "weight" in entry else ""
+        weight = (
+            tag("span", f"weight {text(entry['weight'])}", class_="quiet")
+            if "weight" in entry
+            else ""
+        )
         rows.append([f"{text(name)}<br>{weight}", listed or "–"])
-    return table("Sources: their texts, and their weights, that is, how much more often than their size alone says they are drawn from.",
-                 ["Source", "Texts"], rows, plain=True) if rows else ""  # fmt: skip
+    return (
+        table(
+            (
+                "Sources: their texts, and their weights, that is, how much more often than their "
+                "size alone says they are drawn from."
+            ),
+            ["Source", "Texts"],
+            rows,
+            plain=True,
+        )
+        if rows
+        else ""
+    )
 
 
 def _streams(run: Training) -> str:
     streams = run.data.get("streams")
     if not isinstance(streams, dict) or not streams:
-        return paragraph("What is trained on has not been counted yet (data.json is not there, or empty).", "quiet")
+        return paragraph(
+            "What is trained on has not been counted yet (data.json is not there, or empty).",
+            "quiet",
+        )
     held = run.data.get("held_out")
     names = dict.fromkeys([*streams, *(held if isinstance(held, dict) else ())])
     rows = []
@@ -316,10 +568,19 @@ def _streams(run: Training) -> str:
         drawn, n = facts.get("drawn"), run.held_out(name)
         share = f"{100 * drawn:.2f} %" if isinstance(drawn, (int, float)) else "–"
         rows.append(
-            [text(run.called(name)), *(_count(facts.get(key)) for key in ("items", "tokens")), share, "–" if n is None else f"{n:,}"]
+            [
+                text(run.called(name)),
+                *(_count(facts.get(key)) for key in ("items", "tokens")),
+                share,
+                "–" if n is None else f"{n:,}",
+            ]
         )
     head = ["Stream", "Sentences or pairs", "Tokens", "Share of the steps", "Held out"]
-    return table("What batches are drawn from (data.json): single sentences for MLM, pairs for TLM.", head, rows)
+    return table(
+        "What batches are drawn from (data.json): single sentences for MLM, pairs for TLM.",
+        head,
+        rows,
+    )
 
 
 def _count(value: Any) -> str:
@@ -330,7 +591,8 @@ def _count(value: Any) -> str:
 
 
 def training_figure(folder: str | Path) -> str:
-    """Loss and mean held-out perplexity of a training run as the text of one SVG file, for a model card.
+    """Loss and mean held-out perplexity of a training run as the text of one SVG file, for a model
+    card.
 
     Raises
     ------
@@ -339,19 +601,31 @@ def training_figure(folder: str | Path) -> str:
     """
     run = load_training(folder)
     if not any(math.isfinite(point.loss) for point in run.points):
-        refuse("folder", "a training run with a logged loss", f"{folder} without one", "wait for the first line of log.jsonl")
+        refuse(
+            "folder",
+            "a training run with a logged loss",
+            f"{folder} without one",
+            "wait for the first line of log.jsonl",
+        )
     unit, x_label = token_axis(run)
     parts: list[tuple[str, Sequence[Line], str, Axis]] = [
         ("Training loss", _loss_lines(run, unit), x_label, Axis("nats per masked token")),
     ]
     last = run.points[-1]
-    label = f"Training of {run.name}: loss {decimal(last.loss)} nats per masked token after {last.tokens:,.0f} tokens"
+    label = (
+        f"Training of {run.name}: loss {decimal(last.loss)} nats per masked token after "
+        f"{last.tokens:,.0f} tokens"
+    )
     values = [_finite(validation.mean_perplexity) for validation in run.validations]
     if any(not math.isnan(value) for value in values):
         codes = len(_validated(run))
         over = f" (mean of {codes} languages)" if codes > 1 else ""
         y_label = f"{'geometric mean' if codes > 1 else 'perplexity'} (log scale)"
-        line = Line([v.tokens / unit for v in run.validations], values, Style("#d55e00", marker="o", width=2.0))
+        line = Line(
+            [v.tokens / unit for v in run.validations],
+            values,
+            Style("#d55e00", marker="o", width=2.0),
+        )
         parts.append((f"Held-out perplexity{over}", [line], x_label, Axis(y_label, log=True)))
         final = next(value for value in reversed(values) if not math.isnan(value))
         label += f"; held-out perplexity{over}: {decimal(final, 1)}"

@@ -1,4 +1,5 @@
-"""Curves over layers with all that is said of them: as a panel of a page, or as a picture of its own."""
+"""Curves over layers with all that is said of them: as a panel of a page, or as a picture of its
+own."""
 
 import dataclasses
 import io
@@ -8,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from crosslens.report.parts.drawing import Line, Style, curve_panel, draw_line, layer_axes, line_of, plain_style
+from crosslens.report.parts.drawing import (
+    Line,
+    Style,
+    curve_panel,
+    draw_line,
+    layer_axes,
+    line_of,
+    plain_style,
+)
 from crosslens.report.parts.layout import Numbering, legend, not_computed, panel
 from crosslens.report.parts.wording import count_of, decimal, missing_reason
 from crosslens.score import Score
@@ -32,7 +41,8 @@ class Curves:
     label: what the picture shows, for readers who cannot see it.
     lines: the first is drawn lowest. key: the look of each line, and what it is.
     limits: ends of the vertical axis. y_label: what that measures, with its unit.
-    missing: sentences on what could not be computed. level: chance, a dotted line of a page's panel.
+    missing: sentences on what could not be computed. level: chance, a dotted line of a page's
+        panel.
     """
 
     title: str
@@ -47,8 +57,12 @@ class Curves:
 
     def panel(self, numbering: Numbering) -> str:
         """The panel of a page, as HTML, with a legend of its own."""
-        picture = curve_panel(numbering.panel(), self.label, self.lines, self.limits, self.y_label, self.level)
-        return panel(self.title, self.n, picture, missing=self.missing, key=legend(self.key, sticky=False))
+        picture = curve_panel(
+            numbering.panel(), self.label, self.lines, self.limits, self.y_label, self.level
+        )
+        return panel(
+            self.title, self.n, picture, missing=self.missing, key=legend(self.key, sticky=False)
+        )
 
 
 def layer_curves(
@@ -78,7 +92,10 @@ def layer_curves(
         for layer, score in curve.items()
         if math.isnan(score.value)
     )
-    lines, label = [line_of(curve, style) for _, style, curve in named], f"{what}, {n}. {'. '.join(said)}."
+    lines, label = (
+        [line_of(curve, style) for _, style, curve in named],
+        f"{what}, {n}. {'. '.join(said)}.",
+    )
     return Curves(title, n, label, lines, key, limits, y_label, missing, level)
 
 
@@ -112,10 +129,18 @@ def _draw(axes: Axes, part: Curves) -> None:
     layer_axes(axes, part.lines, part.limits, part.y_label)
     for line in part.lines:
         draw_line(axes, line)
-    drawn = {line.style: handle for line, handle in zip(part.lines, axes.get_lines()[-len(part.lines) :], strict=True)}
+    drawn = {
+        line.style: handle
+        for line, handle in zip(part.lines, axes.get_lines()[-len(part.lines) :], strict=True)
+    }
     looks = [look for look, _ in part.key if look in drawn]
     axes.set_title(f"{part.title}, {part.n}", fontsize=11, loc="left")
     axes.legend(
-        [drawn[look] for look in looks], [name for look, name in part.key if look in drawn],
-        loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=9, frameon=False,
-    )  # fmt: skip
+        [drawn[look] for look in looks],
+        [name for look, name in part.key if look in drawn],
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.17),
+        ncols=2,
+        fontsize=9,
+        frameon=False,
+    )

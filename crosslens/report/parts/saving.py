@@ -1,6 +1,8 @@
-"""Saving a figure from the page: two buttons, and the page's one script, a few lines that the page's policy knows by their hash.
+"""Saving a figure from the page: two buttons, and the page's one script, a few lines that the
+page's policy knows by their hash.
 
-Without scripts the page is read all the same; the buttons, which could do nothing, are not shown then.
+Without scripts the page is read all the same; the buttons, which could do nothing, are not shown
+then.
 """
 
 import base64
@@ -10,7 +12,8 @@ from crosslens.report.parts.wording import tag
 
 __all__ = ["POLICY", "SCRIPT", "save_buttons"]
 
-# A figure is saved as it stands on the page: its pictures where they are, and every word of its title and legends at its place.
+# A figure is saved as it stands on the page: its pictures where they are, and every word of its
+# title and legends at its place.
 SCRIPT = """
 (() => {
   const doc = document, ns = 'http://www.w3.org/2000/svg', root = doc.documentElement
@@ -75,11 +78,22 @@ SCRIPT = """
 """
 
 _HASH = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-POLICY = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{_HASH}'"
+POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{_HASH}'"
+)
 
 
 def save_buttons(number: int) -> str:
     """Two buttons that save the figure around them as one file."""
     kinds = (("svg", "SVG"), ("png", "PNG"))
-    made = [tag("button", name, type="button", data_save=kind, aria_label=f"Save figure {number} as {name}") for kind, name in kinds]
+    made = [
+        tag(
+            "button",
+            name,
+            type="button",
+            data_save=kind,
+            aria_label=f"Save figure {number} as {name}",
+        )
+        for kind, name in kinds
+    ]
     return tag("span", "Save as " + " ".join(made), class_="save")

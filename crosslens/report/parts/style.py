@@ -1,4 +1,5 @@
-"""The style sheet of every page: it fits windows of 390 to 1280 pixels and more, and asks for no font and no file."""
+"""The style sheet of every page: it fits windows of 390 to 1280 pixels and more, and asks for no
+font and no file."""
 
 __all__ = ["STYLE_SHEET"]
 

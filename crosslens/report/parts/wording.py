@@ -28,14 +28,39 @@ __all__ = [
     "text",
 ]
 
-_SCRIPTS_DIFFER = {"ara", "arb", "aze", "azj", "cmn", "kas", "kaz", "kur", "mon", "pan", "snd", "srp", "uzb", "uzn", "zh", "zho"}
-_SCRIPTS = {"Arab": "Arabic script", "Cyrl": "Cyrillic", "Hans": "simplified", "Hant": "traditional", "Latn": "Latin script"}
+_SCRIPTS_DIFFER = {
+    "ara",
+    "arb",
+    "aze",
+    "azj",
+    "cmn",
+    "kas",
+    "kaz",
+    "kur",
+    "mon",
+    "pan",
+    "snd",
+    "srp",
+    "uzb",
+    "uzn",
+    "zh",
+    "zho",
+}
+_SCRIPTS = {
+    "Arab": "Arabic script",
+    "Cyrl": "Cyrillic",
+    "Hans": "simplified",
+    "Hant": "traditional",
+    "Latn": "Latin script",
+}
 
 
 def language(code: str) -> str:
-    """What a language is called everywhere on a page: its English name, or the code where that is not known.
+    """What a language is called everywhere on a page: its English name, or the code where that is
+    not known.
 
-    A script is told of languages that are written in more than one; anything else after the language is kept.
+    A script is told of languages that are written in more than one; anything else after the
+    language is kept.
 
     >>> language("fra"), language("hin_Deva"), language("cmn_Hans"), language("eng-x"), language("qqq")
     ('French', 'Hindi', 'Mandarin Chinese (simplified)', 'English (x)', 'qqq')
@@ -45,7 +70,9 @@ def language(code: str) -> str:
     if not name or not all(rest):
         return code
     scripts = [part for part in rest if len(part) == 4 and part.istitle()]
-    told = [_SCRIPTS.get(part, part) for part in rest if part not in scripts or first in _SCRIPTS_DIFFER]
+    told = [
+        _SCRIPTS.get(part, part) for part in rest if part not in scripts or first in _SCRIPTS_DIFFER
+    ]
     return f"{name} ({', '.join(told)})" if told else name
 
 
@@ -66,12 +93,15 @@ def tag(name: str, inner: str = "", **attributes: str) -> str:
     >>> tag("p", "hello", class_="note")
     '<p class="note">hello</p>'
     """
-    pairs = "".join(f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items())
+    pairs = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items()
+    )
     return f"<{name}{pairs}>{inner}</{name}>"
 
 
 def named(value: object) -> str:
-    """A name from outside as HTML, with a direction of its own: one written from right to left leaves its surroundings as they are.
+    """A name from outside as HTML, with a direction of its own: one written from right to left
+    leaves its surroundings as they are.
 
     >>> named("<b>")
     '<bdi>&lt;b&gt;</bdi>'
@@ -111,7 +141,8 @@ def join(parts: Sequence[str], most: int | None = None, rest: str = "others") ->
 
 
 def decimal(value: float, places: int = 3) -> str:
-    """A number with a fixed count of decimals and a real minus sign; a number that rounds to zero has no sign."""
+    """A number with a fixed count of decimals and a real minus sign; a number that rounds to zero
+    has no sign."""
     return f"{value:z.{places}f}".replace("-", "−")
 
 
@@ -128,7 +159,11 @@ def number(score: Score | None, places: int = 3) -> str:
     """A score's value as text (not yet HTML); "not computed" with its reason where it is NaN."""
     if score is None:
         return "–"
-    return f"not computed: {missing_reason(score)}" if math.isnan(score.value) else decimal(score.value, places)
+    return (
+        f"not computed: {missing_reason(score)}"
+        if math.isnan(score.value)
+        else decimal(score.value, places)
+    )
 
 
 def estimate(score: Score | None, places: int = 3) -> str:

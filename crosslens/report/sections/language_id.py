@@ -6,14 +6,41 @@ import math
 from crosslens.report.folders.study import Curve, Study
 from crosslens.report.parts.curves import Curves, layer_curves
 from crosslens.report.parts.drawing import Style
-from crosslens.report.parts.layout import Numbering, figure, flow, folded, legend, section, table, value_cell
-from crosslens.report.parts.wording import count_of, decimal, estimate, join, language, paragraph, plural, tag, text
+from crosslens.report.parts.layout import (
+    Numbering,
+    figure,
+    flow,
+    folded,
+    legend,
+    section,
+    table,
+    value_cell,
+)
+from crosslens.report.parts.wording import (
+    count_of,
+    decimal,
+    estimate,
+    join,
+    language,
+    paragraph,
+    plural,
+    tag,
+    text,
+)
 from crosslens.selection import best_layer, choose
 
-__all__ = ["language_id_curves", "language_id_findings", "language_id_section", "language_id_sentence"]
+__all__ = [
+    "language_id_curves",
+    "language_id_findings",
+    "language_id_section",
+    "language_id_sentence",
+]
 
 _TASK = "language_id"
-_QUANTITIES = {"accuracy": ("Accuracy", "accuracy (fraction of sentences)"), "macro_f1": ("Macro F1", "macro F1 (mean over languages)")}
+_QUANTITIES = {
+    "accuracy": ("Accuracy", "accuracy (fraction of sentences)"),
+    "macro_f1": ("Macro F1", "macro F1 (mean over languages)"),
+}
 _NAMES: dict[str | None, str] = {
     None: "Encoder",
     "random_encoder": "Random encoder",
@@ -38,16 +65,34 @@ def language_id_findings(study: Study) -> list[str]:
     best = best_layer([curves[None]])
     if best is None:
         return []
-    lead = tag("strong", f"The language can be read off best at layer {best.layer}: accuracy {text(estimate(best.scores[0]))}")
+    lead = tag(
+        "strong",
+        (
+            f"The language can be read off best at layer {best.layer}: accuracy "
+            f"{text(estimate(best.scores[0]))}"
+        ),
+    )
     controls = [
-        f"{words} {decimal(curves[name][best.layer].value)} ({count_of([curves[name][best.layer]])})"
-        for name, words in (("random_encoder", "random encoder"), ("shuffled_labels", "shuffled labels"), ("majority", "majority class"))
+        (
+            f"{words} {decimal(curves[name][best.layer].value)} "
+            f"({count_of([curves[name][best.layer]])})"
+        )
+        for name, words in (
+            ("random_encoder", "random encoder"),
+            ("shuffled_labels", "shuffled labels"),
+            ("majority", "majority class"),
+        )
         if best.layer in curves[name] and not math.isnan(curves[name][best.layer].value)
     ]
-    lowest = choose(curves[None].values(), lambda score: -score.value, layer=lambda score: score.layer)
+    lowest = choose(
+        curves[None].values(), lambda score: -score.value, layer=lambda score: score.layer
+    )
     span = ""
     if lowest is not None and lowest.of > 1:
-        span = f" The lowest of {plural(lowest.of, 'layer')} is {lowest.item.layer}, with {decimal(lowest.item.value)}."
+        span = (
+            f" The lowest of {plural(lowest.of, 'layer')} is {lowest.item.layer}, with "
+            f"{decimal(lowest.item.value)}."
+        )
     compare = f" Controls there: {join(controls)}." if controls else " No control was measured."
     return [f"{lead} ({count_of(best.scores)} sentences).{span}{compare}"]
 
@@ -57,16 +102,33 @@ def language_id_section(study: Study, numbering: Numbering) -> str:
     title = "Language identification"
     if not any(study.curve(_TASK, quantity, None) for quantity in _QUANTITIES):
         notes = study.config.get("notes")
-        reasons = [str(note) for note in notes if "language id" in str(note).lower()] if isinstance(notes, list) else []
-        why = "".join(paragraph(text(reason)) for reason in reasons) or paragraph("This run holds no language identification scores.")
+        reasons = (
+            [str(note) for note in notes if "language id" in str(note).lower()]
+            if isinstance(notes, list)
+            else []
+        )
+        why = "".join(paragraph(text(reason)) for reason in reasons) or paragraph(
+            "This run holds no language identification scores."
+        )
         return section("language-id", title, why)
-    some = next(score for quantity in _QUANTITIES for score in study.curve(_TASK, quantity, None).values())
+    some = next(
+        score for quantity in _QUANTITIES for score in study.curve(_TASK, quantity, None).values()
+    )
     details = some.details or {}
     codes = details.get("languages")
-    among = f" The languages are {join([language(str(code)) for code in codes])}." if isinstance(codes, list) else ""
-    trained = f" It was trained on {plural(details['n_train'], 'sentence')}." if isinstance(details.get("n_train"), int) else ""
+    among = (
+        f" The languages are {join([language(str(code)) for code in codes])}."
+        if isinstance(codes, list)
+        else ""
+    )
+    trained = (
+        f" It was trained on {plural(details['n_train'], 'sentence')}."
+        if isinstance(details.get("n_train"), int)
+        else ""
+    )
     intro = (
-        "A linear classifier is trained on the vectors of one layer to say which language a sentence is in, and tested on other sentences."
+        "A linear classifier is trained on the vectors of one layer to say which language a "
+        "sentence is in, and tested on other sentences."
         f"{trained}{among} High accuracy means that the layer still carries language identity."
     )
     best = best_layer([_curves(study, "accuracy")[None]])
@@ -77,7 +139,11 @@ def language_id_section(study: Study, numbering: Numbering) -> str:
 
 def language_id_curves(study: Study) -> Curves | None:
     """Accuracy by layer; None where nothing was measured."""
-    return _quantity_curves(study, "accuracy", "Language identification") if _curves(study, "accuracy")[None] else None
+    return (
+        _quantity_curves(study, "accuracy", "Language identification")
+        if _curves(study, "accuracy")[None]
+        else None
+    )
 
 
 def language_id_sentence(study: Study) -> str:
@@ -87,22 +153,46 @@ def language_id_sentence(study: Study) -> str:
     if best is None:
         return ""
     words = {"random_encoder": "with random weights", "majority": "for the most frequent language"}
-    beside = [f"{decimal(curves[name][best.layer].value)} {word}" for name, word in words.items() if best.layer in curves[name]]
+    beside = [
+        f"{decimal(curves[name][best.layer].value)} {word}"
+        for name, word in words.items()
+        if best.layer in curves[name]
+    ]
     lead = tag("strong", f"accuracy {decimal(best.mean)}")
     rest = f" ({', '.join(beside)})" if beside else ""
-    return f"Which language a sentence is in is read off best at layer {best.layer}, with {lead}{rest}; {count_of(best.scores)}."
+    return (
+        f"Which language a sentence is in is read off best at layer {best.layer}, with "
+        f"{lead}{rest}; {count_of(best.scores)}."
+    )
 
 
 def _figure(study: Study, numbering: Numbering) -> str:
-    shown = [(quantity, name) for quantity, (name, _) in _QUANTITIES.items() if _curves(study, quantity)[None]]
-    panels = [dataclasses.replace(_quantity_curves(study, *one), key=()).panel(numbering) for one in shown]
+    shown = [
+        (quantity, name)
+        for quantity, (name, _) in _QUANTITIES.items()
+        if _curves(study, quantity)[None]
+    ]
+    panels = [
+        dataclasses.replace(_quantity_curves(study, *one), key=()).panel(numbering) for one in shown
+    ]
     curves = _curves(study, "accuracy")
-    entries = [(style, _NAMES[name]) for name, style in reversed(_STYLES.items()) if curves[name] or study.curve(_TASK, "macro_f1", name)]
+    entries = [
+        (style, _NAMES[name])
+        for name, style in reversed(_STYLES.items())
+        if curves[name] or study.curve(_TASK, "macro_f1", name)
+    ]
     reading = (
-        "the curve of the encoder, with its 95 % band, against what the same classifier gets from a random encoder, from labels that were "
+        "the curve of the encoder, with its 95 % band, against what the same classifier gets "
+        "from a random encoder, from labels that were "
         "shuffled before training, and from always naming the most frequent language."
     )
-    return figure(numbering, "Language identification by layer.", reading, legend(entries, sticky=False), panels)
+    return figure(
+        numbering,
+        "Language identification by layer.",
+        reading,
+        legend(entries, sticky=False),
+        panels,
+    )
 
 
 def _quantity_curves(study: Study, quantity: str, title: str) -> Curves:
@@ -115,11 +205,20 @@ def _quantity_curves(study: Study, quantity: str, title: str) -> Curves:
 
 
 def _table(study: Study) -> str:
-    columns: list[tuple[str, str | None]] = [(quantity, condition) for quantity in _QUANTITIES for condition in _NAMES]
+    columns: list[tuple[str, str | None]] = [
+        (quantity, condition) for quantity in _QUANTITIES for condition in _NAMES
+    ]
     curves = {column: study.curve(_TASK, *column) for column in columns}
     columns = [column for column in columns if curves[column]]
     layers = sorted({layer for column in columns for layer in curves[column]})
-    head = ["Layer", "n", *(f"{text(_NAMES[c])}<br><span class='quiet'>{_QUANTITIES[q][0]}</span>" for q, c in columns)]
+    head = [
+        "Layer",
+        "n",
+        *(
+            f"{text(_NAMES[c])}<br><span class='quiet'>{_QUANTITIES[q][0]}</span>"
+            for q, c in columns
+        ),
+    ]
     rows = []
     for layer in layers:
         scores = [curves[column].get(layer) for column in columns]
@@ -127,4 +226,6 @@ def _table(study: Study) -> str:
         n = counts.pop() if len(counts) == 1 else None
         cells = [value_cell(s, n=n or 0) for s in scores]
         rows.append([str(layer), "differs" if n is None else f"{n:,}", *cells])
-    return table("Language identification by layer, with 95 % intervals where there are any.", head, rows)
+    return table(
+        "Language identification by layer, with 95 % intervals where there are any.", head, rows
+    )

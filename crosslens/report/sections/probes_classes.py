@@ -1,4 +1,5 @@
-"""Single classes in the report, those of language identification above all: F1 of each, and what is taken for what."""
+"""Single classes in the report, those of language identification above all: F1 of each, and what is
+taken for what."""
 
 import dataclasses
 import math
@@ -23,7 +24,8 @@ _ROWS = 25  # classes in a panel of dots
 
 @dataclasses.dataclass(frozen=True)
 class _Classes:
-    """F1 of each class where a task is reported, and the counts of true class by answer where they are known."""
+    """F1 of each class where a task is reported, and the counts of true class by answer where they
+    are known."""
 
     subject: Subject
     layer: int
@@ -34,18 +36,25 @@ class _Classes:
 
 
 def class_figures(runs: ProbeRuns, task: str, numbering: Numbering) -> tuple[list[str], list[str]]:
-    """Figures of F1 of every class and of the confusions, and the tables of confusions, as HTML; none where the run kept neither.
+    """Figures of F1 of every class and of the confusions, and the tables of confusions, as HTML;
+    none where the run kept neither.
 
     Raises
     ------
     StoreError: confusion counts that are damaged.
     """
-    found = [classes for subject in runs.subjects if (classes := _classes(runs, task, subject)) is not None]
+    found = [
+        classes
+        for subject in runs.subjects
+        if (classes := _classes(runs, task, subject)) is not None
+    ]
     if not found:
         return [], []
     many = len(runs.subjects) > 1
     first = _f1_figure(runs.title(task), found, numbering)
-    shown = [_confusions(runs.title(task), one, numbering, many) for one in found if len(one.labels) > 1]
+    shown = [
+        _confusions(runs.title(task), one, numbering, many) for one in found if len(one.labels) > 1
+    ]
     return [first, *(drawn for drawn, _ in shown)], [listed for _, listed in shown]
 
 
@@ -56,17 +65,25 @@ def _classes(runs: ProbeRuns, task: str, subject: Subject) -> _Classes | None:
         return None
     details = chosen.score.details or {}
     given, confusion = details.get("f1"), details.get("confusion")
-    f1 = {str(label): _number(value) for label, value in given.items()} if isinstance(given, dict) else {}
+    f1 = (
+        {str(label): _number(value) for label, value in given.items()}
+        if isinstance(given, dict)
+        else {}
+    )
     labels, counts = _counts(runs.folders[subject.run], confusion)
     if not f1 and not labels:
         return None
     if _are_languages(runs, task, labels or list(f1)):
-        f1, labels = {language(label): value for label, value in f1.items()}, [language(label) for label in labels]
+        f1, labels = (
+            {language(label): value for label, value in f1.items()},
+            [language(label) for label in labels],
+        )
     return _Classes(subject, chosen.layer, chosen.score.n, f1, labels, counts)
 
 
 def _are_languages(runs: ProbeRuns, task: str, labels: list[str]) -> bool:
-    """Whether labels are codes of languages: by the task's card, or (of earlier runs) if each of them is one."""
+    """Whether labels are codes of languages: by the task's card, or (of earlier runs) if each of
+    them is one."""
     group = runs.card(task).get("group")
     return group == "language" if group else all(language(label) != label for label in labels)
 
@@ -110,20 +127,40 @@ def _f1_figure(called: str, found: list[_Classes], numbering: Numbering) -> str:
     panels = []
     for start in range(0, len(names), _ROWS):
         part = names[start : start + _ROWS]
-        series = [Dots(DOT_STYLES[i % len(DOT_STYLES)], row[start : start + _ROWS]) for i, row in enumerate(scores)]
-        told = ", ".join(f"{name} {decimal(order[name], 2) if order[name] >= 0 else 'none'}" for name in part)
-        title = f"Classes {start + 1} to {start + len(part)} of {len(names)}" if len(names) > _ROWS else "All classes"
+        series = [
+            Dots(DOT_STYLES[i % len(DOT_STYLES)], row[start : start + _ROWS])
+            for i, row in enumerate(scores)
+        ]
+        told = ", ".join(
+            f"{name} {decimal(order[name], 2) if order[name] >= 0 else 'none'}" for name in part
+        )
+        title = (
+            f"Classes {start + 1} to {start + len(part)} of {len(names)}"
+            if len(names) > _ROWS
+            else "All classes"
+        )
         n = f"{found[0].n:,} items" if len({one.n for one in found}) == 1 else "n differs"
-        picture = dot_panel(f"F1 by class, {called}: {told}", [name for name in part], series, ends, "F1 (0 to 1)")
+        picture = dot_panel(
+            f"F1 by class, {called}: {told}", [name for name in part], series, ends, "F1 (0 to 1)"
+        )
         panels.append(panel(title, n, picture))
     where = join([f"{one.subject.label} at layer {one.layer} (n = {one.n:,})" for one in found])
     reading = (
-        f"each dot is one class, sorted by F1{' of the first encoder' if len(found) > 1 else ''}, the worst first; {where}. F1 is the "
-        "harmonic mean of precision and recall of that class; classes without a dot are neither in the test part nor answered. Single "
+        f"each dot is one class, sorted by "
+        f"F1{' of the first encoder' if len(found) > 1 else ''}, the worst first; {where}. F1 "
+        f"is the "
+        "harmonic mean of precision and recall of that class; classes without a dot are "
+        "neither in the test part nor answered. Single "
         "classes have few items: read small differences as noise."
     )
-    entries = [(DOT_STYLES[i % len(DOT_STYLES)], one.subject.label) for i, one in enumerate(found)] if len(found) > 1 else []
-    return figure(numbering, f"{called}: F1 of each class.", reading, legend(entries, sticky=False), panels)
+    entries = (
+        [(DOT_STYLES[i % len(DOT_STYLES)], one.subject.label) for i, one in enumerate(found)]
+        if len(found) > 1
+        else []
+    )
+    return figure(
+        numbering, f"{called}: F1 of each class.", reading, legend(entries, sticky=False), panels
+    )
 
 
 def _dot(one: _Classes, name: str) -> Score | None:
@@ -138,30 +175,59 @@ def _confusions(called: str, one: _Classes, numbering: Numbering, many: bool) ->
     who = f"{one.subject.label}, " if many else ""
     total, errors = int(one.counts.sum()), int(wrong.sum())
     if not errors:
-        return tag("p", text(f"{who}layer {one.layer}: no item of {total:,} was taken for another class.")), ""
-    worst = sorted(range(len(one.labels)), key=lambda i: (-(wrong[i].sum() + wrong[:, i].sum()), one.labels[i]))[:_MOST]
+        return tag(
+            "p", text(f"{who}layer {one.layer}: no item of {total:,} was taken for another class.")
+        ), ""
+    worst = sorted(
+        range(len(one.labels)), key=lambda i: (-(wrong[i].sum() + wrong[:, i].sum()), one.labels[i])
+    )[:_MOST]
     chosen = sorted(worst, key=lambda i: one.labels[i])
     names = [one.labels[i] for i in chosen]
     sizes = one.counts.sum(axis=1)
-    cells = np.array([[one.counts[i, j] / sizes[i] if sizes[i] else math.nan for j in chosen] for i in chosen])
+    cells = np.array(
+        [[one.counts[i, j] / sizes[i] if sizes[i] else math.nan for j in chosen] for i in chosen]
+    )
     scale = scale_ends(cells.ravel().tolist())
-    label = f"Confusion matrix of {called}, {who}layer {one.layer}, n = {total:,}, shares of each true class"
-    picture = heat_panel(numbering.panel(), label, cells, (names, names), ("true class", "answer"), ends=scale)
-    which = f"the {len(names)} of {len(one.labels)} classes with the most errors" if len(names) < len(one.labels) else "all classes"
+    label = (
+        f"Confusion matrix of {called}, {who}layer {one.layer}, n = {total:,}, shares of each "
+        f"true class"
+    )
+    picture = heat_panel(
+        numbering.panel(), label, cells, (names, names), ("true class", "answer"), ends=scale
+    )
+    which = (
+        f"the {len(names)} of {len(one.labels)} classes with the most errors"
+        if len(names) < len(one.labels)
+        else "all classes"
+    )
     reading = (
-        f"a row is the true class, a column the answer, darker is a larger share of the row; {which}. The diagonal is recall; a row adds "
+        f"a row is the true class, a column the answer, darker is a larger share of the row; "
+        f"{which}. The diagonal is recall; a row adds "
         "up to 1 with the answers that have no column here. Grey rows have no items."
     )
-    bar = tag("div", colour_bar(numbering.panel(), "share of the items of the true class", scale), class_="legend")
+    bar = tag(
+        "div",
+        colour_bar(numbering.panel(), "share of the items of the true class", scale),
+        class_="legend",
+    )
     title = f"{called}: what is taken for what{f', {one.subject.label}' if many else ''}."
-    shown = figure(numbering, title, reading, bar, [panel(f"Layer {one.layer}", f"n = {total:,}", picture)])
+    shown = figure(
+        numbering, title, reading, bar, [panel(f"Layer {one.layer}", f"n = {total:,}", picture)]
+    )
     return shown, _commonest(called, one, wrong, who, errors, total)
 
 
-def _commonest(called: str, one: _Classes, wrong: np.ndarray, who: str, errors: int, total: int) -> str:
-    pairs = [(int(wrong[i, j]), one.labels[i], one.labels[j], float(one.counts[i].sum())) for i, j in np.argwhere(wrong > 0)]
+def _commonest(
+    called: str, one: _Classes, wrong: np.ndarray, who: str, errors: int, total: int
+) -> str:
+    pairs = [
+        (int(wrong[i, j]), one.labels[i], one.labels[j], float(one.counts[i].sum()))
+        for i, j in np.argwhere(wrong > 0)
+    ]
     rows = []
-    for count, true, answer, size in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]))[:12]:
+    for count, true, answer, size in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2]))[
+        :12
+    ]:
         rows.append(
             [
                 words_cell(true),
@@ -171,5 +237,12 @@ def _commonest(called: str, one: _Classes, wrong: np.ndarray, who: str, errors: 
                 f"{size:,.0f}",
             ]
         )
-    caption = f"The commonest confusions, {who}layer {one.layer}: {plural(errors, 'error')} among {plural(total, 'item')}."
-    return table(caption, ["True class", "Taken for", "Items", "Share of the true class", "n of the true class"], rows)
+    caption = (
+        f"The commonest confusions, {who}layer {one.layer}: {plural(errors, 'error')} among "
+        f"{plural(total, 'item')}."
+    )
+    return table(
+        caption,
+        ["True class", "Taken for", "Items", "Share of the true class", "n of the true class"],
+        rows,
+    )

@@ -1,4 +1,5 @@
-"""What the parts of a training run's page say in the same words: when something was measured, on how many, and over how many tokens."""
+"""What the parts of a training run's page say in the same words: when something was measured, on
+how many, and over how many tokens."""
 
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable

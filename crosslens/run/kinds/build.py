@@ -1,4 +1,5 @@
-"""From a task's declaration and its items, in the languages that are wanted, to something that can be measured."""
+"""From a task's declaration and its items, in the languages that are wanted, to something that can
+be measured."""
 
 import contextlib
 import dataclasses
@@ -9,7 +10,14 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
-from crosslens.probes.tasks.items import Items, PairsOfSentences, RatedWords, Texts, WordPairs, Words
+from crosslens.probes.tasks.items import (
+    Items,
+    PairsOfSentences,
+    RatedWords,
+    Texts,
+    WordPairs,
+    Words,
+)
 from crosslens.probes.tasks.task import Task as Declared
 from crosslens.readers.labelled_text import LabelledText, first_two_sentences
 from crosslens.readers.minimal_pairs import MinimalPair
@@ -24,7 +32,16 @@ from crosslens.run.kinds.span import SpanTask
 from crosslens.run.kinds.tag import WordsText, WordTask
 from crosslens.run.kinds.task import Task, Text
 from crosslens.run.probe_items import text_names
-from crosslens.run.probe_splits import PARTS, SHARES, choose, normal_texts, ranges, some, split_names, treebank_parts
+from crosslens.run.probe_splits import (
+    PARTS,
+    SHARES,
+    choose,
+    normal_texts,
+    ranges,
+    some,
+    split_names,
+    treebank_parts,
+)
 from crosslens.run.repeats import groups_of
 
 __all__ = ["SEVERAL", "Drawing", "build", "numbers", "share_texts"]
@@ -38,7 +55,8 @@ class Drawing:
 
     Attributes
     ----------
-    limit: most items of each split (sentences of a treebank, pairs of a category); None for all. seed: of what is drawn.
+    limit: most items of each split (sentences of a treebank, pairs of a category); None for all.
+        seed: of what is drawn.
     pll: how masked models score sentences of minimal pairs, where a task does not say.
     """
 
@@ -56,7 +74,8 @@ class Drawing:
 
 
 def build(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> Task:
-    """The task on its items; ``others`` are those of further languages, of which only the test items are used.
+    """The task on its items; ``others`` are those of further languages, of which only the test
+    items are used.
 
     Raises
     ------
@@ -65,10 +84,13 @@ def build(task: Declared, items: Items, others: Sequence[Items], drawing: Drawin
     return _KINDS[task.kind](task, items, others, drawing)
 
 
-# -- kinds --------------------------------------------------------------------------------------------------------------------
+# -- kinds
+# --------------------------------------------------------------------------------------------------------------------
 
 
-def _classify(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> SentenceTask:
+def _classify(
+    task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
+) -> SentenceTask:
     assert isinstance(items, Texts)
     texts, name = items.texts, task.name
     labels = np.array(texts.labels)
@@ -101,8 +123,12 @@ def _classify(task: Declared, items: Items, others: Sequence[Items], drawing: Dr
 
 
 def _same(texts: LabelledText) -> np.ndarray:
-    """The group of each text: equal ones are together, and translations of each other where they are known."""
-    sides = [text_names(normal_texts(texts.texts)), *([] if texts.groups is None else [np.array(texts.groups)])]
+    """The group of each text: equal ones are together, and translations of each other where they
+    are known."""
+    sides = [
+        text_names(normal_texts(texts.texts)),
+        *([] if texts.groups is None else [np.array(texts.groups)]),
+    ]
     return groups_of(sides)
 
 
@@ -118,19 +144,26 @@ def _text_parts(texts: LabelledText, labels: np.ndarray, same: np.ndarray, seed:
 def _tested(name: str, items: Texts, drawing: Drawing) -> TestedTexts:
     """The test split of another language; all of a text without splits."""
     texts, labels = items.texts, np.array(items.texts.labels)
-    rows = np.arange(len(texts)) if texts.parts is None else np.flatnonzero(np.array(texts.parts) == "test")
+    rows = (
+        np.arange(len(texts))
+        if texts.parts is None
+        else np.flatnonzero(np.array(texts.parts) == "test")
+    )
     rows = some(rows, drawing.limit, drawing.seed, labels)
     source = f"{name}-{items.language}", Text(texts.corpus(items.language, rows.tolist()))
     return TestedTexts(items.language, source, labels[rows])
 
 
 def _first_sentences(task: SentenceTask, unit: str) -> SentenceTask:
-    """The same texts as the first two sentences of each, a pair, for which the mean over all tokens stands."""
+    """The same texts as the first two sentences of each, a pair, for which the mean over all tokens
+    stands."""
     corpus = task.source[1].corpus
     firsts, seconds = zip(*map(first_two_sentences, task.sentences), strict=True)
     first = dataclasses.replace(corpus, sentences=firsts)
     second = dataclasses.replace(corpus, sentences=[sentence or "" for sentence in seconds])
-    return dataclasses.replace(task, source=(task.name, Text(first, unit, second, pool="mean")), sentences=firsts)
+    return dataclasses.replace(
+        task, source=(task.name, Text(first, unit, second, pool="mean")), sentences=firsts
+    )
 
 
 def _treebank(items: Items, drawing: Drawing) -> tuple[WordsText, str]:
@@ -148,7 +181,11 @@ def _test_treebank(items: Items, drawing: Drawing) -> WordsText:
     assert isinstance(items, Words)
     corpus = items.splits["test"]
     rows = drawing.some(len(corpus))
-    return WordsText(Text(_sentences_of(_on_end([corpus]), rows), "word"), np.full(len(rows), "test"), items.language)
+    return WordsText(
+        Text(_sentences_of(_on_end([corpus]), rows), "word"),
+        np.full(len(rows), "test"),
+        items.language,
+    )
 
 
 def _words(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> Task:
@@ -157,30 +194,47 @@ def _words(task: Declared, items: Items, others: Sequence[Items], drawing: Drawi
     if task.label is not None:
         return WordTask(task.name, one.text, one.part_of, drawn, one.language, tested, task.label)
     if task.shape is not None:
-        return StructuralTask(task.name, one.text, one.part_of, drawn, one.language, tested, task.shape)
-    return SpanTask(task.name, one.text, one.part_of, drawn, one.language, tested, task.pick, drawing.seed)
+        return StructuralTask(
+            task.name, one.text, one.part_of, drawn, one.language, tested, task.shape
+        )
+    return SpanTask(
+        task.name, one.text, one.part_of, drawn, one.language, tested, task.pick, drawing.seed
+    )
 
 
-def _classify_pair(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> WicTask:
+def _classify_pair(
+    task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
+) -> WicTask:
     assert isinstance(items, WordPairs)
     parts = [items.splits[part] for part in PARTS]
-    every, labels = [item for part in parts for item in part.items], np.concatenate([part.labels for part in parts])
+    every, labels = (
+        [item for part in parts for item in part.items],
+        np.concatenate([part.labels for part in parts]),
+    )
     where = ranges([len(part) for part in parts])
     rows, chosen = drawing.choose(Parts(where["train"], where["test"], where["dev"]), labels)
-    return WicTask(task.name, Wic([every[row] for row in rows], parts[0].language, task.name), chosen)
+    return WicTask(
+        task.name, Wic([every[row] for row in rows], parts[0].language, task.name), chosen
+    )
 
 
 def _rank(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> ScwsTask:
     assert isinstance(items, RatedWords)
     rows = drawing.some(len(items.words))
-    return ScwsTask(task.name, dataclasses.replace(items.words, items=[items.words.items[row] for row in rows]))
+    return ScwsTask(
+        task.name, dataclasses.replace(items.words, items=[items.words.items[row] for row in rows])
+    )
 
 
-def _minimal_pairs(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> PairsTask:
+def _minimal_pairs(
+    task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
+) -> PairsTask:
     assert isinstance(items, PairsOfSentences)
     further = tuple(_minimal_pairs(task, other, (), drawing) for other in others)
     pairs, method = _some_pairs(items.pairs, drawing), items.method or drawing.pll
-    return PairsTask(task.name, pairs, items.source, method, items.averages, items.language, further)
+    return PairsTask(
+        task.name, pairs, items.source, method, items.averages, items.language, further
+    )
 
 
 _KINDS: Mapping[str, Callable[[Declared, Items, Sequence[Items], Drawing], Task]] = {
@@ -202,17 +256,27 @@ def numbers(name: str, texts: LabelledText, drawing: Drawing) -> NumberTask:
     return NumberTask(name, Text(texts.corpus(SEVERAL, rows.tolist())), found[rows], chosen)
 
 
-# -- helpers ------------------------------------------------------------------------------------------------------------------
+# -- helpers
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def share_texts(tasks: Mapping[str, Task]) -> dict[str, Task]:
-    """The tasks, those whose sentences are all among another one's reading that one's text, so that it is encoded once."""
+    """The tasks, those whose sentences are all among another one's reading that one's text, so that
+    it is encoded once."""
     found = dict(tasks)
-    whole = {name: task for name, task in tasks.items() if isinstance(task, SentenceTask) and task.source[1].unit == "sentence"}
+    whole = {
+        name: task
+        for name, task in tasks.items()
+        if isinstance(task, SentenceTask) and task.source[1].unit == "sentence"
+    }
     for name, task in whole.items():
         for other in whole.values():
             row_of = {place: row for row, place in enumerate(other.places)}
-            if len(task.places) < len(other.places) and not task.tested and all(place in row_of for place in task.places):
+            if (
+                len(task.places) < len(other.places)
+                and not task.tested
+                and all(place in row_of for place in task.places)
+            ):
                 rows = np.array([row_of[place] for place in task.places])
                 found[name] = dataclasses.replace(task, source=other.source, rows=rows)
     return found
@@ -241,7 +305,10 @@ def _on_end(corpora: Sequence[Corpus]) -> Corpus:
     """Several treebanks as one; the number of the file stands in front of each id."""
     words = [spans for corpus in corpora for spans in corpus.words or ()]
     columns = list(corpora[0].annotations or ())
-    annotations = {column: [row for corpus in corpora for row in (corpus.annotations or {})[column]] for column in columns}
+    annotations = {
+        column: [row for corpus in corpora for row in (corpus.annotations or {})[column]]
+        for column in columns
+    }
     ids = [f"{number}:{name}" for number, corpus in enumerate(corpora) for name in corpus.ids]
     sentences = [sentence for corpus in corpora for sentence in corpus.sentences]
     return Corpus(corpora[0].language, sentences, ids, corpora[0].name, words, annotations)
@@ -255,5 +322,7 @@ def _sentences_of(corpus: Corpus, rows: np.ndarray) -> Corpus:
         sentences=[corpus.sentences[row] for row in rows],
         ids=[corpus.ids[row] for row in rows],
         words=[words[row] for row in rows],
-        annotations={column: [values[row] for row in rows] for column, values in annotations.items()},
+        annotations={
+            column: [values[row] for row in rows] for column, values in annotations.items()
+        },
     )

@@ -55,9 +55,11 @@ class SentenceTask(Task):
     ----------
     name: of the task. source: name and text that has the sentences; ``rows`` are theirs among it.
     labels, sentences, places: one per row. parts: train, dev and test among them.
-    surface: whether classifiers of the characters themselves are told beside it (language identification).
+    surface: whether classifiers of the characters themselves are told beside it (language
+        identification).
     settings: how a probe of languages is trained; None for the usual probe.
-    groups: what each sentence says, where translations of each other are known: they stand and fall together. None: equal texts do.
+    groups: what each sentence says, where translations of each other are known: they stand and fall
+        together. None: equal texts do.
     language: of the sentences; None for several, or where it is not known.
     tested: other languages that the probes are tested on.
     """
@@ -78,7 +80,9 @@ class SentenceTask(Task):
     def __post_init__(self) -> None:
         check_classes(self.labels[self.parts.train], self.labels[self.parts.test], self.name)
         for one in self.tested:
-            check_classes(self.labels[self.parts.train], one.labels, f"{self.name} in {one.language}")
+            check_classes(
+                self.labels[self.parts.train], one.labels, f"{self.name} in {one.language}"
+            )
 
     @property
     def texts(self) -> Mapping[str, Text]:
@@ -87,10 +91,20 @@ class SentenceTask(Task):
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the parts, classes, how the parts were drawn."""
-        sizes = {"train": len(self.parts.train), "dev": len(self.parts.dev), "test": len(self.parts.test), "drawn": self.parts.drawn}
+        sizes = {
+            "train": len(self.parts.train),
+            "dev": len(self.parts.dev),
+            "test": len(self.parts.test),
+            "drawn": self.parts.drawn,
+        }
         told = {} if self.settings is None else {"settings": dataclasses.asdict(self.settings)}
         others = {one.language: len(one.labels) for one in self.tested}
-        return {**sizes, "classes": len(np.unique(self.labels)), **told, **({"test_in": others} if others else {})}
+        return {
+            **sizes,
+            "classes": len(np.unique(self.labels)),
+            **told,
+            **({"test_in": others} if others else {}),
+        }
 
     def measure(self, given: Given) -> Measured:
         """Accuracy and macro F1 of each layer, with every control."""
@@ -119,16 +133,20 @@ class SentenceTask(Task):
         )
 
     def has_seed(self, given: Given) -> bool:
-        """An MLP's first weights, the order of what Adam reads, and that in which labels are sent."""
+        """An MLP's first weights, the order of what Adam reads, and that in which labels are
+        sent."""
         if self.settings is None:
             return given.probe == "mlp" or given.mdl
         return self.settings.probe(given.seed) is not None
 
     def test_items(self, names: np.ndarray) -> TestItems:
-        """Texts with their labels; equal texts are of one group, and so are translations of each other where they are known."""
+        """Texts with their labels; equal texts are of one group, and so are translations of each
+        other where they are known."""
         rows, groups = self.parts.test, names if self.groups is None else self.groups
         return _test_items([self.sentences[row] for row in rows], self.labels[rows], groups[rows])
 
 
 def _test_items(texts: Sequence[str], labels: np.ndarray, names: np.ndarray) -> TestItems:
-    return TestItems.of(list(zip(texts, labels.astype(str).tolist(), strict=True)), names, labels.astype(str))
+    return TestItems.of(
+        list(zip(texts, labels.astype(str).tolist(), strict=True)), names, labels.astype(str)
+    )

@@ -38,7 +38,12 @@ class SpanTask(TreebankTask):
             part = one.part_of[np.array(columns["text"])[found.first]]
             for wanted in ("test",) if place else PARTS:
                 if not (part == wanted).any():
-                    refuse(name, f"pairs of words in {wanted}", "none", "give a treebank that has them, or more of its sentences")
+                    refuse(
+                        name,
+                        f"pairs of words in {wanted}",
+                        "none",
+                        "give a treebank that has them, or more of its sentences",
+                    )
             trained = trained if place else found.labels[part == "train"]
             check_classes(trained, found.labels[part == "test"], name)
 
@@ -47,9 +52,14 @@ class SpanTask(TreebankTask):
         return self.pick(one.columns(), self.seed)
 
     def measure(self, given: Given) -> Measured:
-        """Accuracy and macro F1 of each layer, with every control; the control task gives each pair of forms a random label."""
+        """Accuracy and macro F1 of each layer, with every control; the control task gives each pair
+        of forms a random label."""
         languages = [self._labelled(one, given) for one in self.treebanks]
-        settings: dict[str, Any] = {"probe": given.template(), "mdl": given.mdl, "mix": given.probe == "mix"}
+        settings: dict[str, Any] = {
+            "probe": given.template(),
+            "mdl": given.mdl,
+            "mix": given.probe == "mix",
+        }
         return measure_labels(self.name, given, languages, self.drawn, **settings)
 
     def _labelled(self, one: WordsText, given: Given) -> Labelled:
@@ -62,19 +72,42 @@ class SpanTask(TreebankTask):
         first, second, labels = pairs.first[there], pairs.second[there], pairs.labels[there]
         groups, forms = one.groups()[sentence], np.array(columns["form"])
         split = one.part_of[sentence]
-        places = list(zip(position[pairs.first].tolist(), position[pairs.second].tolist(), pairs.labels.tolist(), strict=True))
+        places = list(
+            zip(
+                position[pairs.first].tolist(),
+                position[pairs.second].tolist(),
+                pairs.labels.tolist(),
+                strict=True,
+            )
+        )
         test = np.flatnonzero(split[pairs.first] == "test")
         texts = one.text.corpus.sentences
         told = [(texts[sentence[pairs.first[i]]], *places[i]) for i in test.tolist()]
-        items = TestItems.of(told, groups[pairs.first[test]], pairs.labels[test], np.flatnonzero(there[test]))
+        items = TestItems.of(
+            told, groups[pairs.first[test]], pairs.labels[test], np.flatnonzero(there[test])
+        )
         return Labelled(
             lambda random: given.pairs(one.name, first, second, random),
             labels,
             split[first],
             groups[first],
-            np.array([f"{i} {j} {label}" for i, j, label in (places[k] for k in np.flatnonzero(there).tolist())]),
+            np.array(
+                [
+                    f"{i} {j} {label}"
+                    for i, j, label in (places[k] for k in np.flatnonzero(there).tolist())
+                ]
+            ),
             items,
             one.language,
-            types=np.array([f"{i} {j}" for i, j in zip(forms[first].tolist(), forms[second].tolist(), strict=True)]),
-            details={"dropped": {"a word without a piece in the encoder": int((~there).sum())} if not there.all() else {}},
+            types=np.array(
+                [
+                    f"{i} {j}"
+                    for i, j in zip(forms[first].tolist(), forms[second].tolist(), strict=True)
+                ]
+            ),
+            details={
+                "dropped": {"a word without a piece in the encoder": int((~there).sum())}
+                if not there.all()
+                else {}
+            },
         )

@@ -27,7 +27,8 @@ class WordsText:
 
     Attributes
     ----------
-    text: the treebank. part_of: for each sentence "train", "dev" or "test". language: ISO 639-3, None where it is not known.
+    text: the treebank. part_of: for each sentence "train", "dev" or "test". language: ISO 639-3,
+        None where it is not known.
     """
 
     text: Text
@@ -40,10 +41,17 @@ class WordsText:
         return f"words-{self.text.corpus.fingerprint[:8]}"
 
     def columns(self) -> dict[str, list[Any]]:
-        """What is known of each word, in order, by column: "text", the number of its sentence, and the treebank's annotations."""
+        """What is known of each word, in order, by column: "text", the number of its sentence, and
+        the treebank's annotations."""
         corpus = self.text.corpus
         numbers = [i for i, words in enumerate(corpus.words or ()) for _ in words]
-        return {"text": numbers, **{column: [v for row in rows for v in row] for column, rows in (corpus.annotations or {}).items()}}
+        return {
+            "text": numbers,
+            **{
+                column: [v for row in rows for v in row]
+                for column, rows in (corpus.annotations or {}).items()
+            },
+        }
 
     def groups(self) -> np.ndarray:
         """A name of each sentence; equal ones have one."""
@@ -58,7 +66,8 @@ class TreebankTask(Task):
     ----------
     name: of the task. text: the treebank.
     part_of: for each sentence "train", "dev" or "test". drawn: how the parts came about.
-    language: of the treebank. tested: treebanks of other languages, of which the probes are tested on all sentences.
+    language: of the treebank. tested: treebanks of other languages, of which the probes are tested
+        on all sentences.
     """
 
     name: str
@@ -80,7 +89,9 @@ class TreebankTask(Task):
 
     def facts(self) -> dict[str, Any]:
         """Sentences of each part, and how the parts were drawn."""
-        counts: dict[str, Any] = {f"{part}_sentences": int((self.part_of == part).sum()) for part in PARTS}
+        counts: dict[str, Any] = {
+            f"{part}_sentences": int((self.part_of == part).sum()) for part in PARTS
+        }
         others = {str(one.language): len(one.part_of) for one in self.tested}
         return {**counts, "drawn": self.drawn, **({"test_sentences_in": others} if others else {})}
 
@@ -108,7 +119,12 @@ class WordTask(TreebankTask):
             part = one.part_of[np.array(columns["text"])[found.rows]]
             for name in PARTS if one.text is self.text else ("test",):
                 if not (part == name).any():
-                    refuse(self._name(one), f"labelled words in {name}", "none", "give a treebank that has them, or more of its sentences")
+                    refuse(
+                        self._name(one),
+                        f"labelled words in {name}",
+                        "none",
+                        "give a treebank that has them, or more of its sentences",
+                    )
             trained = found.labels[part == "train"] if one.text is self.text else trained
             check_classes(trained, found.labels[part == "test"], self._name(one))
 
@@ -120,9 +136,14 @@ class WordTask(TreebankTask):
         return {**super().facts(), "label": self.label}
 
     def measure(self, given: Given) -> Measured:
-        """Accuracy and macro F1 of each layer, with every control; the control task gives each word form a random label."""
+        """Accuracy and macro F1 of each layer, with every control; the control task gives each word
+        form a random label."""
         languages = [self._labelled(one, given) for one in self.treebanks]
-        settings: dict[str, Any] = {"probe": given.template(), "mdl": given.mdl, "mix": given.probe == "mix"}
+        settings: dict[str, Any] = {
+            "probe": given.template(),
+            "mdl": given.mdl,
+            "mix": given.probe == "mix",
+        }
         return measure_labels(self.name, given, languages, self.drawn, **settings)
 
     def _labelled(self, one: WordsText, given: Given) -> Labelled:
@@ -131,7 +152,8 @@ class WordTask(TreebankTask):
         found = word_labels(columns, self.label)
         sentence = np.asarray(columns["text"])
         groups = one.groups()[sentence]
-        position = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)  # of a word in its sentence
+        # of a word in its sentence
+        position = np.arange(len(sentence)) - np.searchsorted(sentence, sentence)
         places = zip(position[found.rows].tolist(), found.labels.tolist(), strict=True)
         split = one.part_of[sentence[found.rows]]
         return Labelled(
@@ -147,10 +169,18 @@ class WordTask(TreebankTask):
         )
 
     def _test_items(
-        self, one: WordsText, columns: Mapping[str, Any], groups: np.ndarray, position: np.ndarray, measured: np.ndarray
+        self,
+        one: WordsText,
+        columns: Mapping[str, Any],
+        groups: np.ndarray,
+        position: np.ndarray,
+        measured: np.ndarray,
     ) -> TestItems:
-        """The labelled words of test sentences, those without a vector among them; those of one sentence are of one group."""
-        labelled = word_labels({name: column for name, column in columns.items() if name != "pieces"}, self.label)
+        """The labelled words of test sentences, those without a vector among them; those of one
+        sentence are of one group."""
+        labelled = word_labels(
+            {name: column for name, column in columns.items() if name != "pieces"}, self.label
+        )
         sentence = np.asarray(columns["text"])
         test = one.part_of[sentence[labelled.rows]] == "test"
         rows, labels = labelled.rows[test], labelled.labels[test]
@@ -160,5 +190,11 @@ class WordTask(TreebankTask):
 
 
 def _left_out(found: WordLabels) -> dict[str, Any]:
-    dropped = {"no such label": found.without_label, "no piece in the encoder": found.without_vector}
-    return {"dropped": {reason: count for reason, count in dropped.items() if count}, "parts_of_multiword_tokens": found.sharing}
+    dropped = {
+        "no such label": found.without_label,
+        "no piece in the encoder": found.without_vector,
+    }
+    return {
+        "dropped": {reason: count for reason, count in dropped.items() if count},
+        "parts_of_multiword_tokens": found.sharing,
+    }

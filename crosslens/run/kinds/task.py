@@ -1,14 +1,17 @@
-"""What every kind of task has: texts to be extracted, facts for the record, and measurements of their stored activations.
+"""What every kind of task has: texts to be extracted, facts for the record, and measurements of
+their stored activations.
 
 Measurements are :class:`crosslens.score.Score` rows:
 
-    condition        None (the encoder), random_encoder, majority, control_task or shuffled_labels, character_ngrams, fasttext
+    condition        None (the encoder), random_encoder, majority, control_task or shuffled_labels,
+                     character_ngrams, fasttext
     layer            None where a measurement belongs to none
     source, target   the language that was trained on, and that of the test items
-    details          part ("test", or "dev", by which layers are chosen), penalty, sizes, f1 and so on
+    details          part ("test", or "dev", by which layers are chosen), penalty, sizes, f1 and so
+                     on
 
-The outcome of each test item stands beside them (:mod:`crosslens.run.probe_items`); from these :mod:`crosslens.run.probe_comparison`
-makes paired tests.
+The outcome of each test item stands beside them (:mod:`crosslens.run.probe_items`); from these
+:mod:`crosslens.run.probe_comparison` makes paired tests.
 """
 
 import abc
@@ -33,7 +36,8 @@ __all__ = ["Given", "Task", "Text"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Text:
-    """A text to be extracted, and how: sentences, words, or pairs with the sentences of ``second``, for which ``pool`` stands."""
+    """A text to be extracted, and how: sentences, words, or pairs with the sentences of ``second``,
+    for which ``pool`` stands."""
 
     corpus: Corpus
     unit: str = "sentence"
@@ -44,11 +48,18 @@ class Text:
     def settings(self) -> dict[str, Any]:
         """Arguments of :func:`crosslens.models.extraction.extract.extract`.
 
-        Sentences and words are read through windows where they are too long for the encoder; of a pair, which cannot be, the vector in
-        front of it ([CLS]) is kept, or the mean over all of its tokens.
+        Sentences and words are read through windows where they are too long for the encoder; of a
+        pair, which cannot be, the vector in front of it ([CLS]) is kept, or the mean over all of
+        its tokens.
         """
         if self.unit == "pair":
-            return {"unit": "pair", "second": self.second, "pool": self.pool, "special_tokens": True, "long_input": "truncate"}
+            return {
+                "unit": "pair",
+                "second": self.second,
+                "pool": self.pool,
+                "special_tokens": True,
+                "long_input": "truncate",
+            }
         return {"unit": self.unit}
 
     @property
@@ -63,11 +74,14 @@ class Given:
 
     Attributes
     ----------
-    stores: name of a text -> its activations; random: those of the re-initialised encoder, None without this control.
-    scorer: gives the masked language model, or its re-initialised copy (True), for tasks that ask it for probabilities.
+    stores: name of a text -> its activations; random: those of the re-initialised encoder, None
+        without this control.
+    scorer: gives the masked language model, or its re-initialised copy (True), for tasks that ask
+        it for probabilities.
     common: fields of every measurement: encoder and seed.
     mdl: whether description lengths are wanted.
-    probe: "linear" (an L2 penalty), "l1", "mlp", or "mix" (linear, and one more on a mix of all layers).
+    probe: "linear" (an L2 penalty), "l1", "mlp", or "mix" (linear, and one more on a mix of all
+        layers).
     draws: how many control tasks and bootstrap samples; None for three (of a mix one).
     items_seed: draws items where a task takes some of many; that of ``common`` without it.
     """
@@ -106,14 +120,18 @@ class Given:
         """The re-initialised encoder in the encoder's place, without controls of its own."""
         assert self.random is not None
         scorer = functools.partial(self.scorer, True)
-        return dataclasses.replace(self, stores=self.random, random=None, scorer=lambda _: scorer(), mdl=False, draws=0)
+        return dataclasses.replace(
+            self, stores=self.random, random=None, scorer=lambda _: scorer(), mdl=False, draws=0
+        )
 
     def layers(self, text: str, rows: np.ndarray, random: bool = False) -> list[TakenRows]:
         """Some rows of every layer of a text."""
         store = (self.random or {})[text] if random else self.stores[text]
         return [TakenRows(store.layer(number), rows) for number in store.layer_numbers]
 
-    def pairs(self, text: str, first: np.ndarray, second: np.ndarray, random: bool = False) -> list[PairRows]:
+    def pairs(
+        self, text: str, first: np.ndarray, second: np.ndarray, random: bool = False
+    ) -> list[PairRows]:
         """Some pairs of rows of every layer of a text, with their products."""
         store = (self.random or {})[text] if random else self.stores[text]
         return [PairRows(store.layer(number), first, second) for number in store.layer_numbers]
@@ -145,14 +163,20 @@ class Task(abc.ABC):
         """All measurements of one encoder, and the outcome of each test item."""
 
     def has_seed(self, given: Given) -> bool:
-        """Whether what the encoder itself reaches depends on a seed: a probe whose minimum is unique has none."""
+        """Whether what the encoder itself reaches depends on a seed: a probe whose minimum is
+        unique has none."""
         return False
 
     def measure_again(self, given: Given) -> Measured:
-        """What a further seed changes: a re-initialised encoder of its own and, where the probe has a seed, the encoder's measurements.
+        """What a further seed changes: a re-initialised encoder of its own and, where the probe has
+        a seed, the encoder's measurements.
 
         Control tasks are not among it: :meth:`measure` draws all of them.
         """
         if self.has_seed(given):
             return without_fixed(self.measure(given))
-        return of_copy(self.measure(given.copy_alone())) if given.random is not None else Measured([], [])
+        return (
+            of_copy(self.measure(given.copy_alone()))
+            if given.random is not None
+            else Measured([], [])
+        )

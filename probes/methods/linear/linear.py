@@ -83,12 +83,24 @@ class LinearProbe(LabelProbe, ClassifierMixin, BaseEstimator):
         layer = StandardisedLayer.of(X, "X")
         if not layer.varies.any():
             refuse(
-                "X", "at least one feature that varies", f"{X.shape[1]} constant columns", "give different items or another layer's vectors"
+                "X",
+                "at least one feature that varies",
+                f"{X.shape[1]} constant columns",
+                "give different items or another layer's vectors",
             )
         objective = Surprise(layer, codes, len(classes))
-        found = fit_softmax(objective, float(self.C), frequencies(objective), tolerance=_TOLERANCE, max_iter=max_iter)
+        found = fit_softmax(
+            objective,
+            float(self.C),
+            frequencies(objective),
+            tolerance=_TOLERANCE,
+            max_iter=max_iter,
+        )
         if not found.converged:
-            message = f"max_iter: expected convergence, got none in {found.steps} step(s); raise max_iter or lower C"
+            message = (
+                f"max_iter: expected convergence, got none in {found.steps} step(s); raise "
+                f"max_iter or lower C"
+            )
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self.classes_ = classes
         self.coef_, self.intercept_ = own_rows(found.at, X.dtype)
@@ -120,7 +132,9 @@ class LinearProbe(LabelProbe, ClassifierMixin, BaseEstimator):
         return logits(layer, self.coef_, self.intercept_)
 
 
-def class_codes(y: Shaped[np.ndarray, " n"], name: str) -> tuple[Shaped[np.ndarray, " c"], Int[np.ndarray, " n"]]:
+def class_codes(
+    y: Shaped[np.ndarray, " n"], name: str
+) -> tuple[Shaped[np.ndarray, " c"], Int[np.ndarray, " n"]]:
     """Different labels in sorted order, and which of them each item has.
 
     Raises
@@ -132,19 +146,31 @@ def class_codes(y: Shaped[np.ndarray, " n"], name: str) -> tuple[Shaped[np.ndarr
     """
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        refuse(name, "at least two classes", f"only {classes[0]!s}", "give items of another class: there is nothing to tell apart")
+        refuse(
+            name,
+            "at least two classes",
+            f"only {classes[0]!s}",
+            "give items of another class: there is nothing to tell apart",
+        )
     return classes, codes
 
 
-def own_rows(at: Float[np.ndarray, "c d1"], precision: np.dtype) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
-    """W and b of a minimum, one row for each class, or for two classes the second's row less the first's."""
+def own_rows(
+    at: Float[np.ndarray, "c d1"], precision: np.dtype
+) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
+    """W and b of a minimum, one row for each class, or for two classes the second's row less the
+    first's."""
     rows = (at[1:] - at[:1] if len(at) == 2 else at).astype(precision)
     return rows[:, :-1], rows[:, -1]
 
 
 def logits(
-    layer: StandardisedLayer, coefficients: Float[np.ndarray, "k d"], intercept: Float[np.ndarray, " k"]
+    layer: StandardisedLayer,
+    coefficients: Float[np.ndarray, "k d"],
+    intercept: Float[np.ndarray, " k"],
 ) -> Float[np.ndarray, "n c"]:
     """``z Wᵀ + b``; for two classes, which have one row, the first class's are 0."""
     values = layer.apply(coefficients, intercept)
-    return np.concatenate([np.zeros_like(values), values], axis=1) if len(intercept) == 1 else values
+    return (
+        np.concatenate([np.zeros_like(values), values], axis=1) if len(intercept) == 1 else values
+    )

@@ -1,4 +1,5 @@
-"""A classifier with one hidden layer: what can be read off vectors where a line between the classes does not do."""
+"""A classifier with one hidden layer: what can be read off vectors where a line between the classes
+does not do."""
 
 import dataclasses
 import warnings
@@ -25,10 +26,12 @@ _FALL = 1e-4  # nats by which the surprise must fall to count
 
 
 class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
-    """scikit-learn's perceptron with one hidden layer of rectified units, on standardised features, stopped by development data.
+    """scikit-learn's perceptron with one hidden layer of rectified units, on standardised features,
+    stopped by development data.
 
-    Trained by Adam in batches of 200 rows. After every epoch the mean surprise on the development part is taken. Training ends
-    when it has not fallen by 1e-4 nats for ``patience`` epochs, and the weights with the lowest are kept. A probe with a
+    Trained by Adam in batches of 200 rows. After every epoch the mean surprise on the development
+    part is taken. Training ends when it has not fallen by 1e-4 nats for ``patience`` epochs, and
+    the weights with the lowest are kept. A probe with a
     hidden layer can memorise more: read its accuracy beside that of a control task.
 
     Parameters
@@ -42,14 +45,16 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_: shape (c,), the labels in sorted order.
-    network_: the fitted :class:`sklearn.neural_network.MLPClassifier`, for standardised features and class numbers.
+    network_: the fitted :class:`sklearn.neural_network.MLPClassifier`, for standardised features
+        and class numbers.
     mean_, scale_: shape (d,), of the training rows; the scale is 1 for features that do not vary.
     n_iter_: epochs until the lowest surprise. dev_loss_: this surprise, in nats.
     n_features_in_: d.
 
     References
     ----------
-    Hewitt & Liang 2019, Designing and interpreting probes with control tasks, who compare such probes with linear ones.
+    Hewitt & Liang 2019, Designing and interpreting probes with control tasks, who compare such
+    probes with linear ones.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 2))
@@ -59,7 +64,14 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, hidden: int = 100, penalty: float | int = 1e-4, max_epochs: int = 1000, patience: int = 10, seed: int = 0) -> None:
+    def __init__(
+        self,
+        hidden: int = 100,
+        penalty: float | int = 1e-4,
+        max_epochs: int = 1000,
+        patience: int = 10,
+        seed: int = 0,
+    ) -> None:
         self.hidden = hidden
         self.penalty = penalty
         self.max_epochs = max_epochs
@@ -80,25 +92,46 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        InputError: not finite, not one label per row, a single class, other columns in the development part, or labels there
-            that training does not have.
+        InputError: not finite, not one label per row, a single class, other columns in the
+            development part, or labels there that training does not have.
         """
         X, dev_X = check_matrix(X, "X"), check_matrix(dev_X, "dev_X")
         classes, codes = class_codes(check_classes(y, "y", len(X)), "y")
         if dev_X.shape[1] != X.shape[1]:
-            refuse("dev_X", f"{X.shape[1]} columns, as in X", f"{dev_X.shape[1]} columns", "take both parts from the same layer")
+            refuse(
+                "dev_X",
+                f"{X.shape[1]} columns, as in X",
+                f"{dev_X.shape[1]} columns",
+                "take both parts from the same layer",
+            )
         labels = check_classes(dev_y, "dev_y", len(dev_X))
         check_seen(labels, classes, "dev_y")
         hidden, seed = check_positive_int(self.hidden, "hidden"), check_seed(self.seed)
         (penalty,) = check_strengths([self.penalty], "penalty", least="0 or above")
-        max_epochs, patience = check_positive_int(self.max_epochs, "max_epochs"), check_positive_int(self.patience, "patience")
+        max_epochs, patience = (
+            check_positive_int(self.max_epochs, "max_epochs"),
+            check_positive_int(self.patience, "patience"),
+        )
         layer = StandardisedLayer.of(X, "X")
-        draws = np.random.RandomState(seed)  # goes on from epoch to epoch, where a number would repeat itself
+        # goes on from epoch to epoch, where a number would repeat itself
+        draws = np.random.RandomState(seed)
         network = MLPClassifier((hidden,), alpha=penalty, random_state=draws)
-        rows, dev_rows = _standardise(X, layer.mean, layer.scale), _standardise(dev_X, layer.mean, layer.scale)
-        best, stopped = _train(network, (rows, codes), (dev_rows, np.searchsorted(classes, labels)), max_epochs, patience)
+        rows, dev_rows = (
+            _standardise(X, layer.mean, layer.scale),
+            _standardise(dev_X, layer.mean, layer.scale),
+        )
+        best, stopped = _train(
+            network,
+            (rows, codes),
+            (dev_rows, np.searchsorted(classes, labels)),
+            max_epochs,
+            patience,
+        )
         if not stopped:
-            message = f"max_epochs: expected surprise to stop falling, got none of it in {max_epochs} epoch(s); raise max_epochs"
+            message = (
+                f"max_epochs: expected surprise to stop falling, got none of it in {max_epochs} "
+                f"epoch(s); raise max_epochs"
+            )
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         network.coefs_, network.intercepts_ = best.weights[:2], best.weights[2:]
         self.classes_, self.n_features_in_ = classes, X.shape[1]
@@ -126,7 +159,8 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
 
 
 class LayerMLP(BaseEstimator):
-    """An :class:`MLPProbe` for each of L layers, for :func:`crosslens.probes.methods.evaluation.probe_layers`.
+    """An :class:`MLPProbe` for each of L layers, for
+    :func:`crosslens.probes.methods.evaluation.probe_layers`.
 
     Parameters
     ----------
@@ -163,7 +197,12 @@ class LayerMLP(BaseEstimator):
     def predict(self, layers: Any) -> Shaped[np.ndarray, "L n"]:
         """The most probable label of each row by each layer's probe."""
         check_fitted(self, "probes_", "networks", "fit(layers, y, dev_layers, dev_y)")
-        return np.stack([probe.predict(np.asarray(layer[:])) for probe, layer in zip(self.probes_, layers, strict=True)])
+        return np.stack(
+            [
+                probe.predict(np.asarray(layer[:]))
+                for probe, layer in zip(self.probes_, layers, strict=True)
+            ]
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -180,14 +219,20 @@ def _train(
     max_epochs: int,
     patience: int,
 ) -> tuple[_Best, bool]:
-    """The weights with the lowest mean surprise on the development part, and whether training ended before ``max_epochs``."""
-    best, mark = None, (np.inf, 0)  # the lowest surprise, and the last that was clearly lower than those before, with its epoch
+    """The weights with the lowest mean surprise on the development part, and whether training ended
+    before ``max_epochs``."""
+    # the lowest surprise, and the last that was clearly lower than those before, with its epoch
+    best, mark = None, (np.inf, 0)
     for epoch in range(1, max_epochs + 1):
         network.partial_fit(*train, classes=np.unique(train[1]))
         with np.errstate(divide="ignore"):  # a probability of 0 is an infinite surprise
-            loss = float(-np.log(network.predict_proba(dev[0])[np.arange(len(dev[1])), dev[1]]).mean())
+            loss = float(
+                -np.log(network.predict_proba(dev[0])[np.arange(len(dev[1])), dev[1]]).mean()
+            )
         if best is None or loss < best.loss:
-            best = _Best(loss, epoch, [part.copy() for part in (*network.coefs_, *network.intercepts_)])
+            best = _Best(
+                loss, epoch, [part.copy() for part in (*network.coefs_, *network.intercepts_)]
+            )
         if loss < mark[0] - _FALL:
             mark = loss, epoch
         elif epoch - mark[1] >= patience:

@@ -1,4 +1,5 @@
-"""The probe of every layer once more, with the penalty that each layer chose before: on control labels, on other rows."""
+"""The probe of every layer once more, with the penalty that each layer chose before: on control
+labels, on other rows."""
 
 from typing import Any
 
@@ -28,7 +29,9 @@ class LayerProbes:
     [['de', 'fr'], ['de', 'fr']]
     """
 
-    def __init__(self, penalties: ArrayLike, probe: type[LayerProbe] | type[LayerRidge] = LayerProbe) -> None:
+    def __init__(
+        self, penalties: ArrayLike, probe: type[LayerProbe] | type[LayerRidge] = LayerProbe
+    ) -> None:
         self.penalties = np.asarray(penalties, np.float64)
         self.probe = probe
 
@@ -45,11 +48,18 @@ class LayerProbes:
         """
         if self.penalties.shape != (len(layers),):
             told = f"shape {self.penalties.shape}"
-            refuse("penalties", f"{len(layers)} penalties, one per layer", told, "give each layer its own")
+            refuse(
+                "penalties",
+                f"{len(layers)} penalties, one per layer",
+                told,
+                "give each layer its own",
+            )
         self._groups = []
         for penalty in np.unique(self.penalties):
             rows = np.flatnonzero(self.penalties == penalty)
-            self._groups.append((rows, self.probe(penalties=float(penalty)).fit([layers[i] for i in rows], y)))
+            self._groups.append(
+                (rows, self.probe(penalties=float(penalty)).fit([layers[i] for i in rows], y))
+            )
         return self
 
     def predict(self, layers: Any) -> Shaped[np.ndarray, "L n"]:
@@ -59,7 +69,9 @@ class LayerProbes:
         ----------
         layers: L layers of shape (n, d).
         """
-        return self._gather([probe.predict([layers[i] for i in rows]) for rows, probe in self._groups])
+        return self._gather(
+            [probe.predict([layers[i] for i in rows]) for rows, probe in self._groups]
+        )
 
     def predict_log_proba(self, layers: Any) -> Float[np.ndarray, "L n c"]:
         """Natural logarithm of the probability of each class of training, in sorted order.
@@ -69,7 +81,9 @@ class LayerProbes:
         layers: L layers of shape (n, d).
         """
         # only of LayerProbe
-        return self._gather([probe.predict_log_proba([layers[i] for i in rows]) for rows, probe in self._groups])
+        return self._gather(
+            [probe.predict_log_proba([layers[i] for i in rows]) for rows, probe in self._groups]
+        )
 
     def _gather(self, parts: list[np.ndarray]) -> np.ndarray:
         """What the groups found, in the order of the layers."""

@@ -1,13 +1,18 @@
-"""Multinomial logistic regression to its minimum: L-BFGS, told beforehand how features vary together.
+"""Multinomial logistic regression to its minimum: L-BFGS, told beforehand how features vary
+together.
 
-The features of an encoder's layer are far from independent: a few directions carry a thousand times the variance of others, and
-plain L-BFGS spends most of its steps on finding that out. But the curvature of the loss is known in advance up to a
-factor: the Hessian of the mean surprise lies below ``(I - 11ᵀ / c) / 2 ⊗ S`` (Böhning 1992), with ``S`` the correlations of the
-features, and at the start, where all classes are equally likely, it is ``(I - 11ᵀ / c) / c ⊗ S`` exactly. So each step begins from
+The features of an encoder's layer are far from independent: a few directions carry a thousand times
+the variance of others, and plain L-BFGS spends most of its steps on finding that out. But the
+curvature of the loss is known in advance up to a
+factor: the Hessian of the mean surprise lies below ``(I - 11ᵀ / c) / 2 ⊗ S`` (Böhning 1992), with
+    ``S`` the correlations of the
+features, and at the start, where all classes are equally likely, it is ``(I - 11ᵀ / c) / c ⊗ S``
+exactly. So each step begins from
 
     M⁻¹ g   with   M = a S + penalty,   a = mean of (1 - Σ_k p_k²) / (c - 1)
 
-where ``a`` follows the probabilities: that is Newton's step where ``S`` tells all, and L-BFGS learns the rest. ``S`` is taken from some
+where ``a`` follows the probabilities: that is Newton's step where ``S`` tells all, and L-BFGS
+    learns the rest. ``S`` is taken from some
 of the rows; it changes the number of steps and not the minimum.
 """
 
@@ -53,13 +58,16 @@ _OVERFITTED = 4.0  # times its value on the sample that a start may have on anot
 _WORTH_IT = 4  # times as many rows there must be for it
 _ROUNDING = 1e-6  # of a mean of float32 surprises, beside which a decrease is not seen
 _CHANGE = 1.5  # by this factor the curvature may change before M is computed anew
-_PARTS = 8  # of the rows, each summed by itself, so that threads without work of their own may take some
+# of the rows, each summed by itself, so that threads without work of their own may take some
+_PARTS = 8
 _LEAST = 1e-12  # what probabilities leave open at least, for the curvature
-_RIDGE = 1e-5  # added to correlations: M must be positive definite, and directions below this need no help
+# added to correlations: M must be positive definite, and directions below this need no help
+_RIDGE = 1e-5
 
 
 Pairs = collections.deque[tuple[np.ndarray, np.ndarray, float]]
-"""The last steps of a search: each with what it changed in the gradient, and their inner product. That tells of the curvature."""
+"""The last steps of a search: each with what it changed in the gradient, and their inner product.
+That tells of the curvature."""
 
 
 def new_pairs() -> Pairs:
@@ -69,7 +77,8 @@ def new_pairs() -> Pairs:
 
 @runtime_checkable
 class Objective(Protocol):
-    """What :func:`minimise` needs: a value with its gradient, and roughly the inverse of its Hessian."""
+    """What :func:`minimise` needs: a value with its gradient, and roughly the inverse of its
+    Hessian."""
 
     def __call__(self, at: np.ndarray, /) -> tuple[float, np.ndarray]:
         """The value, above 0, and the gradient, of the shape of ``at``; float64."""
@@ -80,7 +89,8 @@ class Objective(Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Minimum:
-    """Where a search ended: ``at``, its ``value``, the ``steps`` taken, and whether it ``converged``."""
+    """Where a search ended: ``at``, its ``value``, the ``steps`` taken, and whether it
+    ``converged``."""
 
     at: np.ndarray
     value: float
@@ -88,12 +98,19 @@ class Minimum:
     converged: bool
 
 
-def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_iter: int, pairs: Pairs | None = None) -> Minimum:
+def minimise(
+    objective: Objective,
+    start: np.ndarray,
+    *,
+    tolerance: float,
+    max_iter: int,
+    pairs: Pairs | None = None,
+) -> Minimum:
     """Minimise by preconditioned L-BFGS with a line search.
 
-    It has converged where the decrease that is still to be had, ``gᵀ H g / 2`` with the gradient g and L-BFGS's inverse
-    Hessian H, is below ``tolerance`` times the value. Unlike the length of the gradient, that does not depend on how the
-    unknowns are scaled.
+    It has converged where the decrease that is still to be had, ``gᵀ H g / 2`` with the gradient g
+    and L-BFGS's inverse Hessian H, is below ``tolerance`` times the value. Unlike the length of the
+    gradient, that does not depend on how the unknowns are scaled.
 
     Parameters
     ----------
@@ -104,8 +121,8 @@ def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_i
 
     References
     ----------
-    Nocedal & Wright 2006, Numerical optimization, algorithm 7.4; Hager & Zhang 2005, equation 4.1, for the line search's
-    allowance for rounding.
+    Nocedal & Wright 2006, Numerical optimization, algorithm 7.4; Hager & Zhang 2005, equation 4.1,
+    for the line search's allowance for rounding.
 
     >>> class Bowl:
     ...     def __call__(self, at):
@@ -125,7 +142,11 @@ def minimise(objective: Objective, start: np.ndarray, *, tolerance: float, max_i
         if -slope / 2 <= tolerance * value:
             return Minimum(at, value, steps, True)
         length = min(1.0, _LONGER * length)  # while whole steps are too long, the next one is too
-        found = _line_search(objective, at, value, slope, direction, length) if steps < max_iter else None
+        found = (
+            _line_search(objective, at, value, slope, direction, length)
+            if steps < max_iter
+            else None
+        )
         if found is None:
             return Minimum(at, value, steps, False)
         new_at, value, new_gradient, length = found
@@ -141,8 +162,11 @@ def _remember(pairs: Pairs, step: np.ndarray, change: np.ndarray) -> None:
         pairs.append((step, change, along))
 
 
-def _inverse_hessian(precondition: Callable[[np.ndarray], np.ndarray], pairs: Pairs, gradient: np.ndarray) -> np.ndarray:
-    """H g, by the two loops of L-BFGS around the preconditioner, which is scaled to the last step."""
+def _inverse_hessian(
+    precondition: Callable[[np.ndarray], np.ndarray], pairs: Pairs, gradient: np.ndarray
+) -> np.ndarray:
+    """H g, by the two loops of L-BFGS around the preconditioner, which is scaled to the last
+    step."""
     rest, weights = gradient.copy(), []
     for step, change, along in reversed(pairs):
         weights.append(float(np.vdot(step, rest)) / along)
@@ -157,9 +181,15 @@ def _inverse_hessian(precondition: Callable[[np.ndarray], np.ndarray], pairs: Pa
 
 
 def _line_search(
-    objective: Objective, at: np.ndarray, value: float, slope: float, direction: np.ndarray, length: float
+    objective: Objective,
+    at: np.ndarray,
+    value: float,
+    slope: float,
+    direction: np.ndarray,
+    length: float,
 ) -> tuple[np.ndarray, float, np.ndarray, float] | None:
-    """A point far enough along the direction, its value, its gradient and how far it is, ``length`` being tried first.
+    """A point far enough along the direction, its value, its gradient and how far it is, ``length``
+    being tried first.
 
     None if rounding hides every decrease.
     """
@@ -182,20 +212,26 @@ def _line_search(
         else:  # where the slope would vanish if it changed evenly, kept away from both ends
             guess = length * slope / (slope - new_slope) if new_slope > slope else math.nan
             inner = low + 0.1 * (high - low), high - 0.1 * (high - low)
-            length = min(max(guess, inner[0]), inner[1]) if math.isfinite(guess) else (low + high) / 2
+            length = (
+                min(max(guess, inner[0]), inner[1]) if math.isfinite(guess) else (low + high) / 2
+            )
     return None
 
 
-def minimise_sparse(objective: Objective, start: np.ndarray, weights: np.ndarray, *, tolerance: float, max_iter: int) -> Minimum:
-    """Minimise ``objective(x) + Σ_i weights_i |x_i|`` by OWL-QN: L-BFGS within one orthant at a time, so that many x_i are 0 exactly.
+def minimise_sparse(
+    objective: Objective, start: np.ndarray, weights: np.ndarray, *, tolerance: float, max_iter: int
+) -> Minimum:
+    """Minimise ``objective(x) + Σ_i weights_i |x_i|`` by OWL-QN: L-BFGS within one orthant at a
+    time, so that many x_i are 0 exactly.
 
-    It has converged as :func:`minimise` has, with the slope of the sum in place of the gradient. The preconditioner is not used: it
-    would mix what must stay 0 with the rest.
+    It has converged as :func:`minimise` has, with the slope of the sum in place of the gradient.
+    The preconditioner is not used: it would mix what must stay 0 with the rest.
 
     Parameters
     ----------
     objective, start, tolerance, max_iter: as for :func:`minimise`.
-    weights: 0 or above, of the shape of ``start`` or one that it broadcasts to; 0 for what has no penalty.
+    weights: 0 or above, of the shape of ``start`` or one that it broadcasts to; 0 for what has no
+        penalty.
 
     References
     ----------
@@ -218,7 +254,11 @@ def minimise_sparse(objective: Objective, start: np.ndarray, weights: np.ndarray
         if -slope / 2 <= tolerance * value:
             return Minimum(at, value, steps, True)
         first = 1.0 if pairs else 1 / float(np.linalg.norm(slopes))
-        found = _search_orthant(objective, at, value, slopes, first * direction, weights) if steps < max_iter else None
+        found = (
+            _search_orthant(objective, at, value, slopes, first * direction, weights)
+            if steps < max_iter
+            else None
+        )
         if found is None:
             return Minimum(at, value, steps, False)
         new_at, value, new_gradient = found
@@ -228,9 +268,15 @@ def minimise_sparse(objective: Objective, start: np.ndarray, weights: np.ndarray
 
 
 def _search_orthant(
-    objective: Objective, at: np.ndarray, value: float, slopes: np.ndarray, direction: np.ndarray, weights: np.ndarray
+    objective: Objective,
+    at: np.ndarray,
+    value: float,
+    slopes: np.ndarray,
+    direction: np.ndarray,
+    weights: np.ndarray,
 ) -> tuple[np.ndarray, float, np.ndarray] | None:
-    """A low enough point along the direction, no unknown of it beyond 0, its value and its smooth gradient; None if there is none."""
+    """A low enough point along the direction, no unknown of it beyond 0, its value and its smooth
+    gradient; None if there is none."""
     orthant = np.where(at == 0, -np.sign(slopes), np.sign(at))
     for halvings in range(_TRIALS):
         new_at = at + direction / 2**halvings
@@ -243,7 +289,8 @@ def _search_orthant(
 
 
 def _steepest(at: np.ndarray, gradient: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The slope of the penalised sum along each unknown, towards the side where it falls; 0 where it rises on both sides."""
+    """The slope of the penalised sum along each unknown, towards the side where it falls; 0 where
+    it rises on both sides."""
     aside = np.sign(gradient) * np.maximum(np.abs(gradient) - weights, 0)
     return np.where((at == 0) & (weights > 0), aside, gradient + weights * np.sign(at))
 
@@ -263,8 +310,11 @@ class Preconditioner:
         self._factor: Any = None  # of M, by Cholesky
 
     @classmethod
-    def of(cls, blocks: Iterable[Float[np.ndarray, "b d"]], n: int, classes: int) -> "Preconditioner":
-        """From n standardised rows in blocks. Rows are drawn evenly, since neighbours are often alike."""
+    def of(
+        cls, blocks: Iterable[Float[np.ndarray, "b d"]], n: int, classes: int
+    ) -> "Preconditioner":
+        """From n standardised rows in blocks. Rows are drawn evenly, since neighbours are often
+        alike."""
         rng, total, count = np.random.default_rng(0), 0.0, 0
         for block in blocks:
             share = min(1.0, max(_LEAST_ROWS, _PER_DIMENSION * block.shape[1]) / n)
@@ -276,32 +326,40 @@ class Preconditioner:
         """Take the curvature from the mean over items of ``1 - Σ_k p_k²``."""
         self._curvature = max(openness, _LEAST) / (self.classes - 1)
 
-    def solve(self, gradient: Float[np.ndarray, "c d1"], penalty: float) -> Float[np.ndarray, "c d1"]:
-        """``M⁻¹ g`` for the row of each class; for its intercept, in the last column, g over the curvature."""
+    def solve(
+        self, gradient: Float[np.ndarray, "c d1"], penalty: float
+    ) -> Float[np.ndarray, "c d1"]:
+        """``M⁻¹ g`` for the row of each class; for its intercept, in the last column, g over the
+        curvature."""
         curvature, of_penalty = self._solved_for
         if penalty != of_penalty or not curvature / _CHANGE < self._curvature < curvature * _CHANGE:
             curvature = self._curvature
             matrix = curvature * self.correlations
             matrix[np.diag_indices_from(matrix)] += penalty + _RIDGE * curvature
-            self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            self._factor = scipy.linalg.cho_factor(
+                matrix, lower=True, overwrite_a=True, check_finite=False
+            )
             self._solved_for = curvature, penalty
         solved = scipy.linalg.cho_solve(self._factor, gradient[:, :-1].T, check_finite=False).T
         return np.concatenate([solved, gradient[:, -1:] / curvature], axis=1)
 
 
 class Surprise:
-    """The mean surprise of the true classes, with its L2 penalty, as a function of the coefficients.
+    """The mean surprise of the true classes, with its L2 penalty, as a function of the
+    coefficients.
 
-    ``F(W, b) = mean_i -log softmax(W z_i + b)_{y_i} + penalty ||W||² / 2``, with z the standardised features of a layer.
-    Every call reads the layer once, a block of rows at a time; memory holds a block for each thread, and its (c, block) probabilities.
-    Threads that have nothing else to do take some of the rows (:func:`crosslens.blas.share`), which does not change the sums.
+    ``F(W, b) = mean_i -log softmax(W z_i + b)_{y_i} + penalty ||W||² / 2``, with z the standardised
+    features of a layer. Every call reads the layer once, a block of rows at a time; memory holds a
+    block for each thread, and its (c, block) probabilities. Threads that have nothing else to do
+    take some of the rows (:func:`crosslens.blas.share`), which does not change the sums.
 
     Parameters
     ----------
     layer: n rows of d features.
     codes: shape (n,), the class of each row, from 0 to c - 1.
     classes: c, at least 2.
-    correlations: how features vary together, roughly, for :class:`Preconditioner`; without them, they are taken from the rows.
+    correlations: how features vary together, roughly, for :class:`Preconditioner`; without them,
+        they are taken from the rows.
 
     Attributes
     ----------
@@ -324,7 +382,8 @@ class Surprise:
             self._preconditioner = Preconditioner(correlations, classes)
 
     def sample(self, rows: Int[np.ndarray, " s"]) -> "Surprise":
-        """The same of some rows, standardised alike; their features vary together as all rows' are taken to."""
+        """The same of some rows, standardised alike; their features vary together as all rows' are
+        taken to."""
         layer = self.layer.held_out(TakenRows(self.layer.source, rows), self.layer.name)
         return Surprise(layer, self.codes[rows], self.classes, self._preconditioner.correlations)
 
@@ -338,7 +397,11 @@ class Surprise:
             room = np.empty(self.classes * min(BLOCK, len(self.codes)), precision)
             surprise, openness, gradient = 0.0, 0.0, np.zeros(at.shape)
             for rows, block in self.layer.centred(some):
-                scores = np.matmul(weights, block.T, out=room[: self.classes * len(block)].reshape(self.classes, -1))
+                scores = np.matmul(
+                    weights,
+                    block.T,
+                    out=room[: self.classes * len(block)].reshape(self.classes, -1),
+                )
                 scores += intercept
                 found = residuals_in_place(scores, self.codes[rows])
                 surprise, openness = surprise + found[0], openness + found[1]
@@ -363,11 +426,13 @@ class Surprise:
 
 
 def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.ndarray, "c d1"]:
-    """Where the minimum over a sample of the rows roughly lies, with an L2 penalty; :func:`frequencies` where a sample tells little.
+    """Where the minimum over a sample of the rows roughly lies, with an L2 penalty;
+    :func:`frequencies` where a sample tells little.
 
-    A search spends most of its steps far from the minimum, where a sample shows the way as well and costs a fraction; and
-    what it has learnt of the curvature holds nearly as well for all rows. But with a loose penalty a sample is overfitted, and
-    its minimum is a worse start than none. It changes the number of steps and not the minimum.
+    A search spends most of its steps far from the minimum, where a sample shows the way as well and
+    costs a fraction; and what it has learnt of the curvature holds nearly as well for all rows. But
+    with a loose penalty a sample is overfitted, and its minimum is a worse start than none. It
+    changes the number of steps and not the minimum.
 
     Parameters
     ----------
@@ -377,12 +442,20 @@ def rough_start(objective: Surprise, strength: float, pairs: Pairs) -> Float[np.
     every = len(objective.codes) // max(_LEAST_ROWS, _PER_DIMENSION * len(objective.layer.mean))
     if every < _WORTH_IT:
         return start
-    by_class = np.argsort(objective.codes, kind="stable")  # so that a sample has of each class alike
+    # so that a sample has of each class alike
+    by_class = np.argsort(objective.codes, kind="stable")
     sample, other = (objective.sample(np.sort(by_class[first::every])) for first in (0, 1))
     weight = len(objective.codes) / len(sample.codes)  # of a row of the sample
     found = Minimum(start, math.inf, 0, False)
     for _ in range(_STAGES):
-        found = fit_softmax(sample, strength * weight, found.at, tolerance=_ROUGHLY, max_iter=_STEPS_ROUGHLY, pairs=pairs)
+        found = fit_softmax(
+            sample,
+            strength * weight,
+            found.at,
+            tolerance=_ROUGHLY,
+            max_iter=_STEPS_ROUGHLY,
+            pairs=pairs,
+        )
         other.penalty = sample.penalty
         if other(found.at)[0] > _OVERFITTED * found.value:
             pairs.clear()
@@ -410,14 +483,17 @@ def fit_softmax(
     norm: str = "l2",
     pairs: Pairs | None = None,
 ) -> Minimum:
-    """The minimum of ``C Σ_i -log p(y_i | x_i) + ||W||² / 2``, or with ``||W||_1`` for its norm, found as that of its mean over C n.
+    """The minimum of ``C Σ_i -log p(y_i | x_i) + ||W||² / 2``, or with ``||W||_1`` for its norm,
+    found as that of its mean over C n.
 
     Parameters
     ----------
-    objective: of n rows; its penalty is set. Two classes have a row each here, opposite to each other, where scikit-learn and
-        this library's probes have one, their difference, whose square is twice the sum of theirs, and whose absolute value is that sum.
+    objective: of n rows; its penalty is set. Two classes have a row each here, opposite to each
+        other, where scikit-learn and this library's probes have one, their difference, whose square
+        is twice the sum of theirs, and whose absolute value is that sum.
     strength: C. norm: "l2" or "l1".
-    start, tolerance, max_iter: as for :func:`minimise` and :func:`minimise_sparse`. pairs: as for the former; the latter takes none.
+    start, tolerance, max_iter: as for :func:`minimise` and :func:`minimise_sparse`. pairs: as for
+        the former; the latter takes none.
     """
     penalty = 1 / (strength * len(objective.codes))
     if norm == "l1":
@@ -429,12 +505,17 @@ def fit_softmax(
 
 
 def check_strengths(value: Any, name: str, *, least: str = "above 0") -> list[float]:
-    """Return one number, or each of some different numbers, as floats above 0 (or ``least="0 or above"``).
+    """Return one number, or each of some different numbers, as floats above 0 (or ``least="0 or
+    above"``).
 
     >>> check_strengths((0.1, 1), "penalties")
     [0.1, 1.0]
     """
-    several = list(value) if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes)) else [value]
+    several = (
+        list(value)
+        if isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+        else [value]
+    )
     for each in several:
         number = isinstance(each, (int, float, np.number)) and not isinstance(each, bool)
         if not number or not 0 <= each < np.inf or (each == 0 and least == "above 0"):
@@ -444,11 +525,13 @@ def check_strengths(value: Any, name: str, *, least: str = "above 0") -> list[fl
     return [float(each) for each in several]
 
 
-def residuals_in_place(scores: Float[np.ndarray, "c b"], codes: Int[np.ndarray, " b"]) -> tuple[float, float]:
+def residuals_in_place(
+    scores: Float[np.ndarray, "c b"], codes: Int[np.ndarray, " b"]
+) -> tuple[float, float]:
     """Turn the scores of items, one in each column, into probabilities less 1 for the true class.
 
-    What is left for the other classes is summed by itself, never as 1 less a probability near 1: so float32 keeps its digits
-    where classes are told apart well.
+    What is left for the other classes is summed by itself, never as 1 less a probability near 1: so
+    float32 keeps its digits where classes are told apart well.
 
     Returns
     -------

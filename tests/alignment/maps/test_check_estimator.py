@@ -1,8 +1,9 @@
-"""scikit-learn's own suite over every aligner, and an exact list of the checks that do not apply, with why.
+"""scikit-learn's own suite over every aligner, and an exact list of the checks that do not apply,
+with why.
 
-The suite's second argument is one label per row, for estimators whose tags ask for a matrix mostly as a matrix of one
-column. Least squares takes that. The others want a matrix as wide as X: their stand-ins
-here give ``fit`` the columns of X in reverse order instead, and are the library's
+The suite's second argument is one label per row, for estimators whose tags ask for a matrix mostly
+as a matrix of one column. Least squares takes that. The others want a matrix as wide as X: their
+stand-ins here give ``fit`` the columns of X in reverse order instead, and are the library's
 estimators in all else.
 """
 
@@ -48,25 +49,43 @@ class PairedMultiStepMap(MultiStepMap):
         return super().score(X, reversed_columns(X, Y))
 
 
-# what these demand is refused here, too, as InputError (a ValueError), but in the words of this library's grammar
+# what these demand is refused here, too, as InputError (a ValueError), but in the words of this
+# library's grammar
 WORDING = {
     "check_complex_data": "wants the words 'Complex data not supported'",
     "check_dtype_object": "wants a TypeError with numpy's words where an object is no number",
-    "check_estimator_sparse_array": "wants the word 'sparse'; the refusal names the type, csr_array",
-    "check_estimator_sparse_matrix": "wants the word 'sparse'; the refusal names the type, csr_matrix",
+    "check_estimator_sparse_array": (
+        "wants the word 'sparse'; the refusal names the type, csr_array"
+    ),
+    "check_estimator_sparse_matrix": (
+        "wants the word 'sparse'; the refusal names the type, csr_matrix"
+    ),
     "check_estimator_sparse_tag": "wants the word 'sparse'; the refusal names the type",
-    "check_estimators_empty_data_messages": "wants the words '0 feature(s)'; the refusal tells the shape",
+    "check_estimators_empty_data_messages": (
+        "wants the words '0 feature(s)'; the refusal tells the shape"
+    ),
     "check_fit2d_predict1d": "wants the words 'Reshape your data'",
-    "check_n_features_in_after_fitting": "wants the words 'X has 1 features, but ... is expecting 4 features'",
+    "check_n_features_in_after_fitting": (
+        "wants the words 'X has 1 features, but ... is expecting 4 features'"
+    ),
 }
-ONE_ROW = {"check_fit2d_1sample": "wants the words '1 sample'; the refusal speaks of 1 equal row: nothing is left once it is centred"}
+ONE_ROW = {
+    "check_fit2d_1sample": (
+        "wants the words '1 sample'; the refusal speaks of 1 equal row: nothing is left once it "
+        "is centred"
+    )
+}
 NO_Y = {"check_requires_y_none": "wants scikit-learn's words for a missing y"}
 LABELS = {
     "check_transformer_data_not_an_array": "hands labels, not a matrix, whatever the tags ask for",
     "check_transformer_general": "hands labels, not a matrix, whatever the tags ask for",
     "check_transformer_preserve_dtypes": "hands labels, not a matrix, whatever the tags ask for",
 }
-AT_MEAN = {"check_fit_score_takes_y": "its labels are a column some of whose rows are the mean, which has no direction to score"}
+AT_MEAN = {
+    "check_fit_score_takes_y": (
+        "its labels are a column some of whose rows are the mean, which has no direction to score"
+    )
+}
 CASES = {
     "procrustes": (PairedProcrustes(), WORDING | ONE_ROW | NO_Y),
     "least squares": (LeastSquares(), WORDING | ONE_ROW | NO_Y | LABELS | AT_MEAN),
@@ -78,7 +97,10 @@ CASES = {
         | ONE_ROW
         | {
             "check_estimators_dtypes": "its integers hold a row of zeros, which has no direction",
-            "check_fit2d_1feature": "wants the words '1 feature(s)'; on a line all rows of length 1 are equal, which is refused",
+            "check_fit2d_1feature": (
+                "wants the words '1 feature(s)'; on a line all rows of length 1 are equal, which "
+                "is refused"
+            ),
         },
     ),
 }
@@ -87,7 +109,8 @@ SKIPPED_BY_SKLEARN = {"check_array_api_input": "runs only where SCIPY_ARRAY_API 
 
 @pytest.fixture(autouse=True)
 def as_users_have_it():
-    """Without the run-time type checks of the tests, which refuse what the suite stores in constructors on purpose."""
+    """Without the run-time type checks of the tests, which refuse what the suite stores in
+    constructors on purpose."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -95,9 +118,12 @@ def as_users_have_it():
 
 @pytest.mark.parametrize(("estimator", "declared"), CASES.values(), ids=CASES.keys())
 def test_scikit_learns_checks_pass_but_for_those_declared_which_are_refusals(estimator, declared):
-    results = check_estimator(estimator, expected_failed_checks=declared, on_fail=None, on_skip=None)
+    results = check_estimator(
+        estimator, expected_failed_checks=declared, on_fail=None, on_skip=None
+    )
     named = {
-        status: {r["check_name"]: r["exception"] for r in results if r["status"] == status} for status in ("failed", "xfail", "skipped")
+        status: {r["check_name"]: r["exception"] for r in results if r["status"] == status}
+        for status in ("failed", "xfail", "skipped")
     }
     assert named["failed"] == {}
     assert named["xfail"].keys() == declared.keys()  # a check that passes is not to be listed
@@ -110,7 +136,9 @@ def test_scikit_learns_checks_pass_but_for_those_declared_which_are_refusals(est
 
 
 @pytest.mark.parametrize(
-    "estimator", [Procrustes(), LeastSquares(), MultiStepMap(), IterativeNormalisation()], ids=lambda e: type(e).__name__
+    "estimator",
+    [Procrustes(), LeastSquares(), MultiStepMap(), IterativeNormalisation()],
+    ids=lambda e: type(e).__name__,
 )
 def test_one_that_is_not_fitted_is_refused_by_our_error_and_by_scikit_learns_at_once(estimator):
     for error in (InputError, NotFittedError):

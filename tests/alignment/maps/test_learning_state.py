@@ -17,8 +17,12 @@ SETTINGS = {"patience": 2, "keep_probability": 0.3, "vocabulary": 80, "k": 5}
 @pytest.fixture
 def spaces():
     rng = np.random.default_rng(0)
-    x = (rng.normal(size=(9, 6))[rng.integers(0, 9, 100)] + 0.6 * rng.normal(size=(100, 6))).astype(np.float32)
-    y = (x @ np.linalg.qr(rng.normal(size=(6, 6)))[0] + 0.5 * rng.normal(size=(100, 6))).astype(np.float32)
+    x = (rng.normal(size=(9, 6))[rng.integers(0, 9, 100)] + 0.6 * rng.normal(size=(100, 6))).astype(
+        np.float32
+    )
+    y = (x @ np.linalg.qr(rng.normal(size=(6, 6)))[0] + 0.5 * rng.normal(size=(100, 6))).astype(
+        np.float32
+    )
     return x, y, np.stack([np.arange(80, 100)] * 2, axis=1)
 
 
@@ -49,10 +53,15 @@ def stopped_after(monkeypatch, iterations, *arguments, **settings):
 
 
 def bits(result):
-    return {field.name: (getattr(result, field.name).dtype, getattr(result, field.name).tobytes()) for field in dataclasses.fields(result)}
+    return {
+        field.name: (getattr(result, field.name).dtype, getattr(result, field.name).tobytes())
+        for field in dataclasses.fields(result)
+    }
 
 
-def test_wherever_it_stops_it_goes_on_to_the_same_bits(spaces, tmp_path, monkeypatch, every_iteration):
+def test_wherever_it_stops_it_goes_on_to_the_same_bits(
+    spaces, tmp_path, monkeypatch, every_iteration
+):
     whole = self_learning(*spaces, **SETTINGS)
     total = len(whole.objectives)
     assert len(set(whole.keep_probabilities)) == 3 and total > 8
@@ -77,8 +86,11 @@ def test_within_ten_seconds_it_is_written_at_the_end_only(spaces, tmp_path, monk
     path = tmp_path / "state"
     stopped_after(monkeypatch, 5, *spaces, **SETTINGS, state=path)
     assert not path.exists()
-    clock = iter(range(0, 10_000, 6))  # an iteration takes six seconds, and so does writing: every second one is written
-    monkeypatch.setattr(learning_state, "time", types.SimpleNamespace(monotonic=lambda: next(clock)))
+    # an iteration takes six seconds, and so does writing: every second one is written
+    clock = iter(range(0, 10_000, 6))
+    monkeypatch.setattr(
+        learning_state, "time", types.SimpleNamespace(monotonic=lambda: next(clock))
+    )
     stopped_after(monkeypatch, 5, *spaces, **SETTINGS, state=path)
     arrays, _ = learning_state.read_tensors(path, "")
     assert len(arrays["objectives"]) == 4
@@ -97,7 +109,12 @@ OTHERS = {
 def test_a_state_of_other_settings_is_refused(spaces, tmp_path, change, told):
     path = tmp_path / "state"
     self_learning(*spaces, **SETTINGS, state=path)
-    with pytest.raises(OutputError, match=re.escape(f"state {path}: expected the same settings, got other ones ({told}); choose another")):
+    with pytest.raises(
+        OutputError,
+        match=re.escape(
+            f"state {path}: expected the same settings, got other ones ({told}); choose another"
+        ),
+    ):
         self_learning(*spaces, **(SETTINGS | change), state=path)
 
 
@@ -106,7 +123,10 @@ def test_a_state_of_other_data_is_refused(spaces, tmp_path, which):
     self_learning(*spaces, **SETTINGS, state=tmp_path / "state")
     others = [array.copy() for array in spaces]
     others[which][-1] = others[which][-2]
-    with pytest.raises(OutputError, match=rf"expected the same settings, got other ones \({('x', 'y', 'pairs')[which]}: "):
+    with pytest.raises(
+        OutputError,
+        match=rf"expected the same settings, got other ones \({('x', 'y', 'pairs')[which]}: ",
+    ):
         self_learning(*others, **SETTINGS, state=tmp_path / "state")
 
 
@@ -127,11 +147,21 @@ def test_what_is_no_state_is_refused(spaces, tmp_path):
         assert whole.count(old) == 1
         (tmp_path / new.decode().strip('\\"')).write_bytes(whole.replace(old, new))
     for name in ("maps", "rotation", "cut", "text", "steps", "sittings", "PCG46", "ardor_x"):
-        with pytest.raises(StoreError, match=r"(state|path).*: expected .*, got .*; remove it, and learning begins"):
+        with pytest.raises(
+            StoreError, match=r"(state|path).*: expected .*, got .*; remove it, and learning begins"
+        ):
             self_learning(*spaces, **SETTINGS, state=tmp_path / name)
 
 
-def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_learnt(spaces, tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_learnt(
+    spaces, tmp_path, monkeypatch
+):
     monkeypatch.setattr(induction, "_induce", None)
-    with pytest.raises(OutputError, match="state: expected a file in a folder that can be written to, got .*no/state; make the folder, or"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            "state: expected a file in a folder that can be written to, got .*no/state; make the "
+            "folder, or"
+        ),
+    ):
         self_learning(*spaces, **SETTINGS, state=tmp_path / "no" / "state")

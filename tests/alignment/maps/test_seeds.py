@@ -1,10 +1,16 @@
-"""First pairs: what is shared, in an order that depends on nothing else, and descriptions that survive a rotation."""
+"""First pairs: what is shared, in an order that depends on nothing else, and descriptions that
+survive a rotation."""
 
 import numpy as np
 import pytest
 
 from crosslens.alignment.maps import seeds
-from crosslens.alignment.maps.seeds import dictionary_seed, identical_words, numerals, unsupervised_seed
+from crosslens.alignment.maps.seeds import (
+    dictionary_seed,
+    identical_words,
+    numerals,
+    unsupervised_seed,
+)
 from crosslens.errors import InputError
 
 WORDS_X = ["the", "2019", "Paris", "7", "radio", "3,5", "x2"]
@@ -23,24 +29,34 @@ def test_identical_words_are_those_of_both_in_the_order_of_x():
 
 
 def test_numerals_consist_of_digits_only():
-    assert [(WORDS_X[i], WORDS_Y[j]) for i, j in numerals([*WORDS_X, "٣"], WORDS_Y)] == [("2019", "2019"), ("7", "7")]
+    assert [(WORDS_X[i], WORDS_Y[j]) for i, j in numerals([*WORDS_X, "٣"], WORDS_Y)] == [
+        ("2019", "2019"),
+        ("7", "7"),
+    ]
 
 
 def test_a_dictionary_keeps_every_translation_once_and_drops_what_has_no_vector():
     pairs = [("b", "B"), ("a", "A2"), ("a", "A"), ("a", "A2"), ("missing", "A"), ("a", "missing")]
     assert dictionary_seed(pairs, ["a", "b"], ["A", "A2", "B"]).tolist() == [[0, 0], [0, 1], [1, 2]]
-    assert dictionary_seed(iter(reversed(pairs)), ["a", "b"], ["A", "A2", "B"]).tolist() == [[0, 0], [0, 1], [1, 2]]
+    assert dictionary_seed(iter(reversed(pairs)), ["a", "b"], ["A", "A2", "B"]).tolist() == [
+        [0, 0],
+        [0, 1],
+        [1, 2],
+    ]
 
 
 def clustered(rng, n, d):
     scales = rng.gamma(2, 1, size=d)
-    return (rng.normal(size=(n // 10, d))[rng.integers(0, n // 10, n)] + 0.6 * rng.normal(size=(n, d))) * scales
+    return (
+        rng.normal(size=(n // 10, d))[rng.integers(0, n // 10, n)] + 0.6 * rng.normal(size=(n, d))
+    ) * scales
 
 
 def test_distributions_are_the_sorted_root_of_the_similarities(rng):
     x = rng.normal(size=(30, 6))
     values, vectors = np.linalg.eigh(x @ x.T)
-    values[values < 1e-10] = 0  # there are 6 dimensions; a root would make much of the rounding in the other 24
+    # there are 6 dimensions; a root would make much of the rounding in the other 24
+    values[values < 1e-10] = 0
     root = (vectors * np.sqrt(values)) @ vectors.T
     assert np.allclose(root @ root, x @ x.T)
     root = np.sort(root, axis=1)
@@ -68,7 +84,9 @@ def test_rotations_and_lengths_change_no_pair_but_the_order_of_rows_does(rng):
     x, y = clustered(rng, 300, 12), clustered(rng, 300, 12)
     turn, _ = np.linalg.qr(rng.normal(size=(12, 12)))
     pairs = unsupervised_seed(x, y, vocabulary=200)
-    assert np.array_equal(unsupervised_seed(x @ turn * rng.uniform(1, 9, size=(300, 1)), y, vocabulary=200), pairs)
+    assert np.array_equal(
+        unsupervised_seed(x @ turn * rng.uniform(1, 9, size=(300, 1)), y, vocabulary=200), pairs
+    )
     assert not np.array_equal(unsupervised_seed(x[::-1], y, vocabulary=200), pairs)
 
 
@@ -85,15 +103,42 @@ def test_sides_may_differ_in_size_and_dimensions(rng):
             lambda: dictionary_seed([("a", "b")], ["a"], ["c"]),
             "pairs: expected an entry whose words are in words_x and words_y, got none among 1",
         ),
-        (lambda: dictionary_seed([], ["a"], ["c"]), "pairs: expected an entry whose words are in words_x and words_y, got none among 0"),
-        (lambda: dictionary_seed([("a", "b")], ["a", "c", "a"], ["b"]), "words_x: expected every word once, got 'a' in rows 0 and 2"),
-        (lambda: identical_words(["a"], ["b", "b"]), "words_y: expected every word once, got 'b' in rows 0 and 1"),
-        (lambda: identical_words(["a"], ["b"]), "words_y: expected a word that words_x has too, got none among 1"),
-        (lambda: numerals(["a", "1"], ["a", "2"]), "words_y: expected a numeral that words_x has too, got none among 2"),
-        (lambda: unsupervised_seed(np.eye(9), np.eye(9), k=10), "k: expected a whole number from 1 to 9, got 10"),
-        (lambda: unsupervised_seed(np.eye(9), np.eye(9), vocabulary=4, k=5), "k: expected a whole number from 1 to 4, got 5"),
-        (lambda: unsupervised_seed(np.eye(9), np.full((9, 2), np.nan)), r"finite numbers, got NaN or infinity in 9 row"),
-        (lambda: unsupervised_seed(np.eye(12) - np.eye(12)[0], np.eye(12)), "rows with a direction, got 1 row"),
+        (
+            lambda: dictionary_seed([], ["a"], ["c"]),
+            "pairs: expected an entry whose words are in words_x and words_y, got none among 0",
+        ),
+        (
+            lambda: dictionary_seed([("a", "b")], ["a", "c", "a"], ["b"]),
+            "words_x: expected every word once, got 'a' in rows 0 and 2",
+        ),
+        (
+            lambda: identical_words(["a"], ["b", "b"]),
+            "words_y: expected every word once, got 'b' in rows 0 and 1",
+        ),
+        (
+            lambda: identical_words(["a"], ["b"]),
+            "words_y: expected a word that words_x has too, got none among 1",
+        ),
+        (
+            lambda: numerals(["a", "1"], ["a", "2"]),
+            "words_y: expected a numeral that words_x has too, got none among 2",
+        ),
+        (
+            lambda: unsupervised_seed(np.eye(9), np.eye(9), k=10),
+            "k: expected a whole number from 1 to 9, got 10",
+        ),
+        (
+            lambda: unsupervised_seed(np.eye(9), np.eye(9), vocabulary=4, k=5),
+            "k: expected a whole number from 1 to 4, got 5",
+        ),
+        (
+            lambda: unsupervised_seed(np.eye(9), np.full((9, 2), np.nan)),
+            r"finite numbers, got NaN or infinity in 9 row",
+        ),
+        (
+            lambda: unsupervised_seed(np.eye(12) - np.eye(12)[0], np.eye(12)),
+            "rows with a direction, got 1 row",
+        ),
     ],
 )
 def test_refusals(call, message):

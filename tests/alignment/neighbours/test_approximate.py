@@ -25,7 +25,9 @@ def test_the_recall_told_is_the_share_of_exact_neighbours_found(rng, index):
     found = approximate_neighbours(queries, keys, 5, index=index, effort=6, sample=25)
     exact, _ = nearest_neighbours(queries, keys, 5)
     assert len(found.sample) == len(set(found.sample.tolist())) == 25
-    shares = np.array([len(set(found.indices[i].tolist()) & set(exact[i].tolist())) / 5 for i in found.sample])
+    shares = np.array(
+        [len(set(found.indices[i].tolist()) & set(exact[i].tolist())) / 5 for i in found.sample]
+    )
     assert found.recall == pytest.approx(shares.mean())
     _, low, high = mean_interval(shares)
     assert found.interval == (max(0, low), min(1, high))
@@ -36,7 +38,9 @@ def test_the_recall_told_is_the_share_of_exact_neighbours_found(rng, index):
 @pytest.mark.parametrize("index", ["hnsw", "ivf"])
 def test_more_effort_finds_more_and_enough_of_it_all(rng, index):
     queries, keys = sides(rng)
-    few, all_of_them = (approximate_neighbours(queries, keys, 5, index=index, effort=effort) for effort in (5, 3000))
+    few, all_of_them = (
+        approximate_neighbours(queries, keys, 5, index=index, effort=effort) for effort in (5, 3000)
+    )
     assert few.recall < all_of_them.recall == 1
     indices, similarities = nearest_neighbours(queries, keys, 5)
     assert np.array_equal(all_of_them.indices, indices)
@@ -46,7 +50,10 @@ def test_more_effort_finds_more_and_enough_of_it_all(rng, index):
 
 def test_cells_are_the_same_for_the_same_seed(rng):
     queries, keys = sides(rng)
-    one, same, other = (approximate_neighbours(queries, keys, 5, index="ivf", effort=3, sample=20, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (
+        approximate_neighbours(queries, keys, 5, index="ivf", effort=3, sample=20, seed=seed)
+        for seed in (1, 1, 2)
+    )
     assert np.array_equal(one.indices, same.indices)
     assert np.array_equal(one.sample, same.sample)
     assert not np.array_equal(one.sample, other.sample)
@@ -57,7 +64,9 @@ def test_lengths_of_vectors_do_not_matter_and_inputs_stay(rng):
     queries, keys = sides(rng)
     before = queries.copy(), keys.copy()
     plain = approximate_neighbours(queries, keys, 3, effort=3000)
-    scaled = approximate_neighbours(queries * 4, keys * rng.choice([0.5, 2], size=(3000, 1)).astype(np.float32), 3, effort=3000)
+    scaled = approximate_neighbours(
+        queries * 4, keys * rng.choice([0.5, 2], size=(3000, 1)).astype(np.float32), 3, effort=3000
+    )
     assert np.array_equal(plain.indices, scaled.indices)
     assert np.array_equal(queries, before[0])
     assert np.array_equal(keys, before[1])
@@ -70,18 +79,30 @@ def test_one_query_has_a_recall_without_interval(rng):
 
 def test_refusals_say_what_to_do(rng):
     queries, keys = sides(rng)
-    with pytest.raises(InputError, match=r"^effort: expected enough cells to hold k keys for every query, got 1; raise effort, or lower k"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^effort: expected enough cells to hold k keys for every query, got 1; raise effort, "
+            r"or lower k"
+        ),
+    ):
         approximate_neighbours(queries, keys, 1000, index="ivf", effort=1)
     with pytest.raises(InputError, match=r"^k: expected a whole number from 1 to 3000, got 3001"):
         approximate_neighbours(queries, keys, 3001)
-    with pytest.raises(InputError, match=r"^keys: expected as many columns as queries \(24\), got 23 columns"):
+    with pytest.raises(
+        InputError, match=r"^keys: expected as many columns as queries \(24\), got 23 columns"
+    ):
         approximate_neighbours(queries, keys[:, 1:])
     with pytest.raises(InputError, match=r"^effort: expected a whole number from 1 up, got 0"):
         approximate_neighbours(queries, keys, effort=0)
     with pytest.raises(InputError, match=r"^sample: expected a whole number from 1 up, got 0"):
         approximate_neighbours(queries, keys, sample=0)
-    with pytest.raises(InputError, match=r"^seed: expected a whole number from 0 to 2147483646, got -1"):
+    with pytest.raises(
+        InputError, match=r"^seed: expected a whole number from 0 to 2147483646, got -1"
+    ):
         approximate_neighbours(queries, keys, seed=-1)
     unchecked = getattr(approximate_neighbours, "__wrapped__", approximate_neighbours)
-    with pytest.raises(InputError, match=r"^index: expected hnsw or ivf, got 'lsh'; choose one of these"):
+    with pytest.raises(
+        InputError, match=r"^index: expected hnsw or ivf, got 'lsh'; choose one of these"
+    ):
         unchecked(queries, keys, index="lsh")

@@ -1,4 +1,5 @@
-"""Equal and nearly equal rows: what is found is what the rule says, by loops over all pairs, whose products are summed exactly."""
+"""Equal and nearly equal rows: what is found is what the rule says, by loops over all pairs, whose
+products are summed exactly."""
 
 import math
 from fractions import Fraction
@@ -25,11 +26,22 @@ def rng():
 
 
 def exact_dots(x, y):
-    """Sums of fractions, rounded once: products of float32 are exact in float64, and fsum rounds once; others are cut in two."""
+    """Sums of fractions, rounded once: products of float32 are exact in float64, and fsum rounds
+    once; others are cut in two."""
     if x.dtype == y.dtype == np.float32:
-        return np.array([[math.fsum((one * other).tolist()) for other in y.astype(np.float64)] for one in x.astype(np.float64)])
+        return np.array(
+            [
+                [math.fsum((one * other).tolist()) for other in y.astype(np.float64)]
+                for one in x.astype(np.float64)
+            ]
+        )
     left, right = ([[Fraction(value) for value in row] for row in side.tolist()] for side in (x, y))
-    return np.array([[float(sum(a * b for a, b in zip(one, other, strict=True))) for other in right] for one in left])
+    return np.array(
+        [
+            [float(sum(a * b for a, b in zip(one, other, strict=True))) for other in right]
+            for one in left
+        ]
+    )
 
 
 def cosines(x, y):
@@ -39,13 +51,20 @@ def cosines(x, y):
 
 
 def first(scores, k):
-    return np.lexsort((np.broadcast_to(np.arange(scores.shape[1]), scores.shape), -scores), axis=1)[:, :k]
+    return np.lexsort((np.broadcast_to(np.arange(scores.shape[1]), scores.shape), -scores), axis=1)[
+        :, :k
+    ]
 
 
 def csls(x, y, neighbourhood):
     every = cosines(x, y)
-    means = [np.take_along_axis(s, first(s, neighbourhood), axis=1).mean(axis=1) for s in (every, every.T)]
-    return 2.0 * (every - (means[0][:, None] / 2 + means[1] / 2)), every / ((means[0][:, None] + means[1]) / 2)
+    means = [
+        np.take_along_axis(s, first(s, neighbourhood), axis=1).mean(axis=1)
+        for s in (every, every.T)
+    ]
+    return 2.0 * (every - (means[0][:, None] / 2 + means[1] / 2)), every / (
+        (means[0][:, None] + means[1]) / 2
+    )
 
 
 def copied(rng, kind, n, dtype, d=6):
@@ -62,7 +81,9 @@ def copied(rng, kind, n, dtype, d=6):
     if kind == "ulp":
         return np.where(rng.random((n, d)) < 0.1, np.nextafter(base[:1], dtype(9)), base[:1])
     if kind == "mixed":
-        return np.concatenate([np.repeat(base[:2], n // 4, axis=0), base[: n - 2 * (n // 4)]])[rng.permutation(n)]
+        return np.concatenate([np.repeat(base[:2], n // 4, axis=0), base[: n - 2 * (n // 4)]])[
+            rng.permutation(n)
+        ]
     return (base[:1] + dtype(kind) * base).astype(dtype)
 
 
@@ -79,7 +100,9 @@ def test_neighbours_are_those_of_the_rule(rng, kind, dtype):
         for k in (1, 5, m):
             found, similarities = nearest_neighbours(x, y, k)
             assert np.array_equal(found, first(scores, k))
-            assert np.array_equal(similarities, np.take_along_axis(scores, found, axis=1).astype(dtype))
+            assert np.array_equal(
+                similarities, np.take_along_axis(scores, found, axis=1).astype(dtype)
+            )
         there, back = retrieval_both_directions(x[: min(n, m)], y[: min(n, m)])
         own = np.arange(min(n, m))
         square = scores[: len(own), : len(own)]
@@ -94,8 +117,12 @@ def test_scores_that_take_hubs_into_account_are_those_of_the_rule(rng, kind):
     y[:12] = x[:12]
     expected, ratio = csls(x, y, 4)
     of_x, of_y = neighbours_both(x, y, 6, neighbourhood=4)
-    assert np.array_equal(of_x.indices, first(expected, 6)) and np.array_equal(of_y.indices, first(expected.T, 6))
-    assert of_x.scores == pytest.approx(np.take_along_axis(expected, of_x.indices, axis=1), abs=1e-12)
+    assert np.array_equal(of_x.indices, first(expected, 6)) and np.array_equal(
+        of_y.indices, first(expected.T, 6)
+    )
+    assert of_x.scores == pytest.approx(
+        np.take_along_axis(expected, of_x.indices, axis=1), abs=1e-12
+    )
     some = np.array([7, 30, 2, 3])
     found, _ = adjusted_neighbours(x, y, 3, rows=some, neighbourhood=4)
     assert np.array_equal(found, first(expected[some], 3))
@@ -114,7 +141,9 @@ def test_a_translation_has_its_place_among_copies(rng, kind):
 
 
 def test_items_that_are_all_alike_have_the_lowest_others_as_neighbours(rng):
-    assert mutual_knn(copied(rng, "all", 30, np.float32), copied(rng, "all", 30, np.float32), k=4) == 1
+    assert (
+        mutual_knn(copied(rng, "all", 30, np.float32), copied(rng, "all", 30, np.float32), k=4) == 1
+    )
 
 
 @pytest.mark.parametrize("tile", [8, 64])
@@ -128,13 +157,22 @@ def test_many_near_ties_over_many_tiles(rng, tile, monkeypatch):
 @pytest.mark.parametrize("often", [0, 16, 10**9])
 @pytest.mark.parametrize("kind", ["mixed", "1e-8", "1e-7", "wide"])
 def test_near_ties_are_those_of_the_rule_however_they_are_settled(rng, kind, often, monkeypatch):
-    """All pairs alone, all in tiles, or either as the program decides; in another order, at other lengths, on several threads."""
-    for name, value in {"BLOCK": 32, "_CROWDED": 16, "_PART": 24, "_FEW": 0, "_DENSE": often}.items():
+    """All pairs alone, all in tiles, or either as the program decides; in another order, at other
+    lengths, on several threads."""
+    for name, value in {
+        "BLOCK": 32,
+        "_CROWDED": 16,
+        "_PART": 24,
+        "_FEW": 0,
+        "_DENSE": often,
+    }.items():
         monkeypatch.setattr(f"crosslens.alignment.neighbours.tiles.{name}", value)
     x, y = (copied(rng, "1e-7" if kind == "wide" else kind, n, np.float32, d=17) for n in (60, 70))
     y[:40] = x[np.arange(40) // 2] if kind == "mixed" else x[:40]
     if kind == "wide":
-        x, y = (side * np.float32(10) ** np.linspace(-14, 0, 17, dtype=np.float32) for side in (x, y))
+        x, y = (
+            side * np.float32(10) ** np.linspace(-14, 0, 17, dtype=np.float32) for side in (x, y)
+        )
     scales = 2.0 ** rng.integers(-40, 40, (60, 1)), 2.0 ** rng.integers(-40, 40, (70, 1))
     order = rng.permutation(60), rng.permutation(70)
     expected, _ = csls(x, y, 4)
@@ -142,7 +180,11 @@ def test_near_ties_are_those_of_the_rule_however_they_are_settled(rng, kind, oft
     with threadpoolctl.threadpool_limits(3, user_api="blas"):
         for left, right, scores in (
             (x, y, expected),
-            ((x * scales[0]).astype(np.float32)[order[0]], (y * scales[1]).astype(np.float32)[order[1]], moved),
+            (
+                (x * scales[0]).astype(np.float32)[order[0]],
+                (y * scales[1]).astype(np.float32)[order[1]],
+                moved,
+            ),
         ):
             of_x, of_y = neighbours_both(left, right, 6, neighbourhood=4)
             assert np.array_equal(of_x.indices, first(scores, 6))
@@ -185,8 +227,9 @@ def test_copies_are_all_equal_rows_and_no_others(rng, monkeypatch):
         found = Copies.among(rows, *extras)
         assert np.array_equal(found.of[:, None] == found.of, (table[:, None] == table).all(axis=2))
         assert np.array_equal(found.first, np.sort(np.unique(table, axis=0, return_index=True)[1]))
-        assert [found.members[a:b].tolist() for a, b in zip(found.starts, found.starts[1:], strict=False)] == [
-            np.flatnonzero(found.of == g).tolist() for g in range(len(found.first))
-        ]
+        assert [
+            found.members[a:b].tolist()
+            for a, b in zip(found.starts, found.starts[1:], strict=False)
+        ] == [np.flatnonzero(found.of == g).tolist() for g in range(len(found.first))]
         exact = Copies._exactly(table)  # what a collision of names would lead to
         assert np.array_equal(exact.of, found.of)

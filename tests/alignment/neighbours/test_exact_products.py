@@ -1,4 +1,5 @@
-"""Dot products that no order of summation changes: fractions as the reference, pairs alone and in tiles, at all scales."""
+"""Dot products that no order of summation changes: fractions as the reference, pairs alone and in
+tiles, at all scales."""
 
 from fractions import Fraction
 
@@ -6,7 +7,12 @@ import numpy as np
 import pytest
 
 from crosslens.alignment.neighbours import exact_products
-from crosslens.alignment.neighbours.exact_products import ExactRows, exact_pairs, exact_tile, slice_bits
+from crosslens.alignment.neighbours.exact_products import (
+    ExactRows,
+    exact_pairs,
+    exact_tile,
+    slice_bits,
+)
 
 
 @pytest.fixture
@@ -16,7 +22,10 @@ def rng():
 
 def dot(one, other):
     """Without rounding."""
-    return sum((Fraction(a) * Fraction(b) for a, b in zip(one.tolist(), other.tolist(), strict=True)), Fraction())
+    return sum(
+        (Fraction(a) * Fraction(b) for a, b in zip(one.tolist(), other.tolist(), strict=True)),
+        Fraction(),
+    )
 
 
 def rows(rng, kind, d, n=5):
@@ -24,13 +33,19 @@ def rows(rng, kind, d, n=5):
     if kind == "near":
         return (plain[:1] + np.float32(1e-7) * plain).astype(np.float32)
     if kind == "cancelling":
-        return np.concatenate([plain, -plain + np.float32(1e-7) * plain[::-1]], axis=1).astype(np.float32)[:, : max(1, d)]
+        return np.concatenate([plain, -plain + np.float32(1e-7) * plain[::-1]], axis=1).astype(
+            np.float32
+        )[:, : max(1, d)]
     if kind == "scaled":
-        return (plain + np.float32(9)) * np.float32(2.0) ** rng.integers(-120, 120, (n, 1)).astype(np.float32)
+        return (plain + np.float32(9)) * np.float32(2.0) ** rng.integers(-120, 120, (n, 1)).astype(
+            np.float32
+        )
     if kind == "denormal":
         return (rng.integers(-9, 9, (n, d)) * 1e-44 + 1e-44).astype(np.float32)
     if kind == "zeros":
-        return np.where(rng.random((n, d)) < 0.5, np.float32(0), plain + np.float32(9)) + np.eye(1, d, dtype=np.float32)
+        return np.where(rng.random((n, d)) < 0.5, np.float32(0), plain + np.float32(9)) + np.eye(
+            1, d, dtype=np.float32
+        )
     return plain
 
 
@@ -43,10 +58,17 @@ def test_products_of_float32_are_exact_but_for_one_rounding(rng, kind, d):
     x, y = rows(rng, kind, d), rows(rng, kind, d)[::-1].copy()
     left, right = ExactRows.of(x), ExactRows.of(y)
     first, second = (index.ravel() for index in np.indices((len(x), len(y))))
-    units = [Fraction(float(left.units[i])) * Fraction(float(right.units[j])) for i, j in zip(first, second, strict=True)]
-    expected = [float(dot(x[i], y[j]) / unit) for i, j, unit in zip(first, second, units, strict=True)]
+    units = [
+        Fraction(float(left.units[i])) * Fraction(float(right.units[j]))
+        for i, j in zip(first, second, strict=True)
+    ]
+    expected = [
+        float(dot(x[i], y[j]) / unit) for i, j, unit in zip(first, second, units, strict=True)
+    ]
     assert np.array_equal(exact_pairs(left, right, first, second), expected)
-    assert np.array_equal(exact_tile(left, right, np.arange(len(x)), np.arange(len(y))).ravel(), expected)
+    assert np.array_equal(
+        exact_tile(left, right, np.arange(len(x)), np.arange(len(y))).ravel(), expected
+    )
 
 
 @pytest.mark.parametrize("kind", ["float64", "wide", "wide float64", "tiny float64"])
@@ -73,7 +95,9 @@ def test_a_pair_has_the_same_product_alone_in_any_order_and_in_any_tile(rng, kin
     x = rows(rng, kind, 70, 60).astype(np.float64 if kind == "float64" else np.float32)
     x[:, 3] += np.float32(1e-30) if kind == "float64" else 0
     if "wide" in kind:
-        x[:: 1 if kind == "wide" else 3] *= np.float32(10) ** rng.uniform(-12, 0, x.shape[1]).astype(np.float32)
+        x[:: 1 if kind == "wide" else 3] *= np.float32(10) ** rng.uniform(
+            -12, 0, x.shape[1]
+        ).astype(np.float32)
     side, every = ExactRows.of(x), np.arange(len(x))
     tile = exact_tile(side, side, every, every)
     assert np.array_equal(tile, tile.T)
@@ -83,7 +107,8 @@ def test_a_pair_has_the_same_product_alone_in_any_order_and_in_any_tile(rng, kin
     assert np.array_equal(exact_tile(side, side, every[7:8], every[5:21:2]), tile[7:8, 5:21:2])
     turn = rng.permutation(x.shape[1])
     turned = ExactRows.of(np.ascontiguousarray(x[:, turn]))
-    assert np.array_equal(exact_tile(turned, turned, every, every), tile)  # the order of a sum means nothing
+    # the order of a sum means nothing
+    assert np.array_equal(exact_tile(turned, turned, every, every), tile)
     monkeypatch.setattr(exact_products, "_TILE_NUMBERS", 500)
     monkeypatch.setattr(exact_products, "_NUMBERS", 100)
     monkeypatch.setattr(exact_products, "_PART", 7)
@@ -95,7 +120,8 @@ def test_a_pair_has_the_same_product_alone_in_any_order_and_in_any_tile(rng, kin
 @pytest.mark.parametrize("d", [1, 2, 5, 127, 300, 1024, 4096, 70_000])
 def test_the_largest_sums_of_slices_fit_into_float64(d):
     most = 2 ** slice_bits(d)
-    assert (2 * d * most * (most // 2) + d * (most // 2) ** 2) + most**2 // 2 <= 2**53  # of the last order, with what the one before leaves
+    # of the last order, with what the one before leaves
+    assert (2 * d * most * (most // 2) + d * (most // 2) ** 2) + most**2 // 2 <= 2**53
     assert (4 * most) ** 2 * (1.25 * d + 0.5) > 2**53, "bits are wasted"
     rows = np.full((2, d), np.float32(1 - 2**-24))
     rows[1, ::2] *= -1
@@ -112,4 +138,6 @@ def test_which_rows_take_the_quicker_way_changes_nothing(rng):
     side, (first, second) = ExactRows.of(x), (index.ravel() for index in np.indices((40, 40)))
     assert 0 < side.narrow.sum() < 40
     slow = ExactRows(side.rows, side.units, np.zeros(40, bool))
-    assert np.array_equal(exact_pairs(side, side, first, second), exact_pairs(slow, slow, first, second))
+    assert np.array_equal(
+        exact_pairs(side, side, first, second), exact_pairs(slow, slow, first, second)
+    )

@@ -1,4 +1,5 @@
-"""Best partners from group maxima: a full product and a full sort as the reference, whatever the groups, the batches and the order."""
+"""Best partners from group maxima: a full product and a full sort as the reference, whatever the
+groups, the batches and the order."""
 
 import numpy as np
 import pytest
@@ -17,17 +18,28 @@ def rng():
 def reference(x, y, k, ranks_x, ranks_y):
     """Everything from the whole matrix of cosines in float64."""
     cosines = x.astype(np.float64) @ y.astype(np.float64).T
-    r_x, r_y = np.sort(cosines, axis=1)[:, -k:].mean(axis=1), np.sort(cosines, axis=0)[-k:].mean(axis=0)
+    r_x, r_y = (
+        np.sort(cosines, axis=1)[:, -k:].mean(axis=1),
+        np.sort(cosines, axis=0)[-k:].mean(axis=0),
+    )
     csls = 2 * cosines - r_x[:, None] - r_y
-    there = [np.argsort(-row, kind="stable")[rank - 1] if rank <= len(row) else -1 for row, rank in zip(csls, ranks_x, strict=True)]
-    back = [np.argsort(-row, kind="stable")[rank - 1] if rank <= len(row) else -1 for row, rank in zip(csls.T, ranks_y, strict=True)]
+    there = [
+        np.argsort(-row, kind="stable")[rank - 1] if rank <= len(row) else -1
+        for row, rank in zip(csls, ranks_x, strict=True)
+    ]
+    back = [
+        np.argsort(-row, kind="stable")[rank - 1] if rank <= len(row) else -1
+        for row, rank in zip(csls.T, ranks_y, strict=True)
+    ]
     return (cosines.max(axis=1), cosines.max(axis=0)), (r_x, r_y), (there, back)
 
 
 def check(x, y, k, ranks_x, ranks_y, order_x, order_y, tolerance=1e-6):
     maxima = GroupMaxima(x, y, order_x, order_y)
     best, means, partners = reference(x, y, k, ranks_x, ranks_y)
-    for found, expected in zip((*maxima.best_cosines(), *maxima.neighbourhood_means(k)), (*best, *means), strict=True):
+    for found, expected in zip(
+        (*maxima.best_cosines(), *maxima.neighbourhood_means(k)), (*best, *means), strict=True
+    ):
         assert found.dtype == x.dtype
         assert np.allclose(found, expected, atol=tolerance)
     found = maxima.partners(*(r.astype(x.dtype) for r in means), ranks_x, ranks_y)
@@ -35,17 +47,26 @@ def check(x, y, k, ranks_x, ranks_y, order_x, order_y, tolerance=1e-6):
     assert np.array_equal(found[1], partners[1])
 
 
-@pytest.mark.parametrize(("n", "m", "d", "k"), [(600, 450, 20, 10), (33, 64, 5, 10), (70, 31, 3, 1), (5, 3, 2, 3), (1, 1, 4, 1)])
+@pytest.mark.parametrize(
+    ("n", "m", "d", "k"),
+    [(600, 450, 20, 10), (33, 64, 5, 10), (70, 31, 3, 1), (5, 3, 2, 3), (1, 1, 4, 1)],
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_it_finds_what_a_full_sort_finds(rng, n, m, d, k, dtype):
-    x, y = unit_rows(rng.normal(size=(n, d)).astype(dtype)), unit_rows(rng.normal(size=(m, d)).astype(dtype))
+    x, y = (
+        unit_rows(rng.normal(size=(n, d)).astype(dtype)),
+        unit_rows(rng.normal(size=(m, d)).astype(dtype)),
+    )
     ranks_x, ranks_y = rng.geometric(0.1, n), rng.geometric(0.1, m)
     check(x, y, k, ranks_x, ranks_y, np.arange(n), np.arange(m))
     check(x, y, k, ranks_x, ranks_y, rng.permutation(n), rng.permutation(m))
 
 
 def test_groups_tiles_and_batches_change_nothing(rng, monkeypatch):
-    x, y = unit_rows(rng.normal(size=(300, 8)).astype(np.float32)), unit_rows(rng.normal(size=(211, 8)).astype(np.float32))
+    x, y = (
+        unit_rows(rng.normal(size=(300, 8)).astype(np.float32)),
+        unit_rows(rng.normal(size=(211, 8)).astype(np.float32)),
+    )
     ranks_x, ranks_y = rng.geometric(0.2, 300), rng.geometric(0.2, 211)
     for name, value in {"_GROUP": 7, "_TILE": (40, 33), "_LOOKED_AT": 900, "_PART": 37}.items():
         monkeypatch.setattr(group_maxima, name, value)
@@ -67,7 +88,9 @@ def test_equal_scores_are_ordered_by_the_lower_index(rng):
     maxima = GroupMaxima(x, y, np.arange(4), rng.permutation(100))
     nothing = np.zeros(100, np.float32)
     for rank in (1, 2, 5):
-        there, _ = maxima.partners(np.zeros(4, np.float32), nothing, np.full(4, rank), np.ones(100, int))
+        there, _ = maxima.partners(
+            np.zeros(4, np.float32), nothing, np.full(4, rank), np.ones(100, int)
+        )
         assert there.tolist() == [np.flatnonzero(y[:, i])[rank - 1] for i in range(4)]
 
 
@@ -76,7 +99,9 @@ def test_many_equal_vectors_are_slow_at_worst(rng, monkeypatch):
     x, y = np.ones((90, 1), np.float32), np.ones((200, 1), np.float32)
     maxima = GroupMaxima(x, y, np.arange(90), rng.permutation(200))
     assert [r.tolist() for r in maxima.neighbourhood_means(10)] == [[1.0] * 90, [1.0] * 200]
-    there, back = maxima.partners(np.ones(90, np.float32), np.ones(200, np.float32), np.full(90, 7), np.full(200, 91))
+    there, back = maxima.partners(
+        np.ones(90, np.float32), np.ones(200, np.float32), np.full(90, 7), np.full(200, 91)
+    )
     assert set(there) == {6}
     assert set(back) == {-1}
 
@@ -85,7 +110,9 @@ def test_many_equal_vectors_are_slow_at_worst(rng, monkeypatch):
 def test_pairs_that_tie_are_not_all_kept_to_the_last_sort(rng, monkeypatch, noise):
     """Half of the rows equal, or nearly: the same bits as of all pairs, from a fifth of them."""
     alike = rng.normal(size=8) + noise * rng.normal(size=(600, 8))
-    x = unit_rows(np.where(np.arange(600)[:, None] % 2, alike, rng.normal(size=(600, 8))).astype(np.float32))
+    x = unit_rows(
+        np.where(np.arange(600)[:, None] % 2, alike, rng.normal(size=(600, 8))).astype(np.float32)
+    )
     ranks, order = rng.geometric(0.2, 600), rng.permutation(600)
     ranks[:2] = 599, 650
     lexsort, found, kept = np.lexsort, {}, dict.fromkeys((0.5, 2), 0)
@@ -111,8 +138,13 @@ def test_few_groups_are_looked_in_when_neighbours_in_the_order_have_similar_mean
     x = unit_rows((centres[rng.integers(0, 60, 3000)] + noise).astype(np.float32))
     r_x, r_y = GroupMaxima(x, x, np.arange(3000), np.arange(3000)).neighbourhood_means(10)
     sorted_groups, loose_groups = (
-        group_maxima._groups_to_look_in(maxima._y, maxima._over_y, r_y, np.full(3000, 10))[0].sum(axis=0).mean()
-        for maxima in (GroupMaxima(x, x, np.argsort(r_x), np.argsort(r_y)), GroupMaxima(x, x, np.arange(3000), np.arange(3000)))
+        group_maxima._groups_to_look_in(maxima._y, maxima._over_y, r_y, np.full(3000, 10))[0]
+        .sum(axis=0)
+        .mean()
+        for maxima in (
+            GroupMaxima(x, x, np.argsort(r_x), np.argsort(r_y)),
+            GroupMaxima(x, x, np.arange(3000), np.arange(3000)),
+        )
     )
     assert 10 <= sorted_groups < 13 < loose_groups
 

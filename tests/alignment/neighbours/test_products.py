@@ -1,4 +1,5 @@
-"""One pass over the products: a float64 loop as the reference, ties, near ties, tiles, threads, memory, and every refusal."""
+"""One pass over the products: a float64 loop as the reference, ties, near ties, tiles, threads,
+memory, and every refusal."""
 
 import tracemalloc
 
@@ -7,7 +8,12 @@ import pytest
 import threadpoolctl
 
 from crosslens.alignment.neighbours import tiles
-from crosslens.alignment.neighbours.products import Cosine, best_both, nearest_both, neighbourhood_means
+from crosslens.alignment.neighbours.products import (
+    Cosine,
+    best_both,
+    nearest_both,
+    neighbourhood_means,
+)
 from crosslens.alignment.neighbours.tiles import find_both, ranks
 from crosslens.alignment.normalisation import unit_rows
 from crosslens.errors import InputError
@@ -19,12 +25,17 @@ def rng():
 
 
 def dots(x, y):
-    """Every dot product in float64, each from its own pair only, so that equal vectors have equal ones."""
-    return np.array([[float((a * b).sum()) for b in y.astype(np.float64)] for a in x.astype(np.float64)])
+    """Every dot product in float64, each from its own pair only, so that equal vectors have equal
+    ones."""
+    return np.array(
+        [[float((a * b).sum()) for b in y.astype(np.float64)] for a in x.astype(np.float64)]
+    )
 
 
 def means_by_loop(scores, k):
-    return np.array([np.mean(sorted(row)[-k:]) for row in scores]), np.array([np.mean(sorted(row)[-k:]) for row in scores.T])
+    return np.array([np.mean(sorted(row)[-k:]) for row in scores]), np.array(
+        [np.mean(sorted(row)[-k:]) for row in scores.T]
+    )
 
 
 def order_by_loop(scores, k):
@@ -32,10 +43,14 @@ def order_by_loop(scores, k):
 
 
 def sides(rng, n, m, d=7):
-    return unit_rows(rng.normal(size=(n, d)).astype(np.float32)), unit_rows(rng.normal(size=(m, d)).astype(np.float32))
+    return unit_rows(rng.normal(size=(n, d)).astype(np.float32)), unit_rows(
+        rng.normal(size=(m, d)).astype(np.float32)
+    )
 
 
-@pytest.mark.parametrize(("n", "m", "k"), [(40, 61, 1), (40, 61, 10), (61, 40, 40), (1, 1, 1), (200, 333, 3)])
+@pytest.mark.parametrize(
+    ("n", "m", "k"), [(40, 61, 1), (40, 61, 10), (61, 40, 40), (1, 1, 1), (200, 333, 3)]
+)
 def test_means_of_the_nearest_are_those_of_a_loop(rng, n, m, k):
     x, y = sides(rng, n, m)
     found = neighbourhood_means(x, y, k)
@@ -58,11 +73,15 @@ def test_partners_by_csls_are_those_of_a_loop_on_both_sides(rng, k, block):
         best = best_both(x, y, r_x, r_y)
         assert np.array_equal(best[0], of_x.indices[:, 0])
         assert np.array_equal(best[1], of_y.indices[:, 0])
-    assert not np.array_equal(of_x.indices[:, 0], order_by_loop(dots(x, y), 1)[:, 0]), "CSLS must matter here"
+    assert not np.array_equal(of_x.indices[:, 0], order_by_loop(dots(x, y), 1)[:, 0]), (
+        "CSLS must matter here"
+    )
 
 
 @pytest.mark.parametrize("copies", [2, 40])
-def test_equal_vectors_come_in_the_order_of_their_index_and_have_equal_means_whatever_the_tiles(rng, copies):
+def test_equal_vectors_come_in_the_order_of_their_index_and_have_equal_means_whatever_the_tiles(
+    rng, copies
+):
     base = unit_rows(rng.normal(size=(20, 33)).astype(np.float32))
     x = unit_rows(base + 0.1 * rng.normal(size=base.shape).astype(np.float32))
     place = rng.permutation(np.repeat(np.arange(20), copies))
@@ -77,7 +96,9 @@ def test_equal_vectors_come_in_the_order_of_their_index_and_have_equal_means_wha
         mine = np.flatnonzero(place == word)
         assert len(set(r_y[mine].tolist())) == 1
         assert seen[0][0].indices[word, : min(5, copies)].tolist() == mine[:5].tolist()
-    assert (best_both(x, y, r_x, r_y)[0] == [np.flatnonzero(place == word)[0] for word in range(20)]).all()
+    assert (
+        best_both(x, y, r_x, r_y)[0] == [np.flatnonzero(place == word)[0] for word in range(20)]
+    ).all()
 
 
 def test_vectors_that_float32_products_cannot_tell_apart_are_ordered_exactly(rng):
@@ -91,7 +112,9 @@ def test_vectors_that_float32_products_cannot_tell_apart_are_ordered_exactly(rng
         assert np.array_equal(of_x.indices, order_by_loop(cosines, 3))
         assert np.array_equal(of_y.indices, order_by_loop(cosines.T, 3))
     quick = unit_rows(x) @ unit_rows(y).T
-    assert not np.array_equal(quick.argmax(axis=1), of_x.indices[:, 0]), "the case is too easy to show anything"
+    assert not np.array_equal(quick.argmax(axis=1), of_x.indices[:, 0]), (
+        "the case is too easy to show anything"
+    )
 
 
 def test_only_the_first_rows_of_a_side_need_to_ask(rng):
@@ -111,9 +134,16 @@ def test_threads_change_nothing(rng, monkeypatch):
     found = []
     for threads in (1, 3):
         with threadpoolctl.threadpool_limits(threads, user_api="blas"):
-            found.append((*find_both(cosine.scores(), 6, block=32), ranks(cosine.scores(), np.arange(350) % 200)))
+            found.append(
+                (
+                    *find_both(cosine.scores(), 6, block=32),
+                    ranks(cosine.scores(), np.arange(350) % 200),
+                )
+            )
             held = threadpoolctl.ThreadpoolController().select(user_api="blas").info()
-            assert all(library["num_threads"] == min(threads, 3) for library in held), "BLAS has its threads back"
+            assert all(library["num_threads"] == min(threads, 3) for library in held), (
+                "BLAS has its threads back"
+            )
     for one, other in zip(*found, strict=True):
         if isinstance(one, np.ndarray):
             assert np.array_equal(one, other)
@@ -130,7 +160,10 @@ def test_an_error_in_a_thread_reaches_the_caller(rng, monkeypatch):
         raise MemoryError("no room")
 
     scores = tiles.Scores(x, y, 1e-5, broken, broken, broken)
-    with threadpoolctl.threadpool_limits(2, user_api="blas"), pytest.raises(MemoryError, match="no room"):
+    with (
+        threadpoolctl.threadpool_limits(2, user_api="blas"),
+        pytest.raises(MemoryError, match="no room"),
+    ):
         find_both(scores, 1, block=16)
 
 
@@ -148,7 +181,9 @@ def test_a_rank_is_the_place_in_the_full_order(rng, block, monkeypatch):
 
 def test_the_sides_can_be_exchanged(rng):
     x, y = sides(rng, 60, 45)
-    for one, other in zip(neighbourhood_means(x, y, 5), neighbourhood_means(y, x, 5)[::-1], strict=True):
+    for one, other in zip(
+        neighbourhood_means(x, y, 5), neighbourhood_means(y, x, 5)[::-1], strict=True
+    ):
         assert np.array_equal(one, other)
 
 
@@ -156,7 +191,9 @@ def test_a_common_rotation_changes_nothing_but_a_shift_does(rng):
     x, y = sides(rng, 60, 45)
     turn, _ = np.linalg.qr(rng.normal(size=(7, 7)))
     plain = neighbourhood_means(x, y, 5)[0]
-    assert np.allclose(neighbourhood_means(unit_rows(x @ turn), unit_rows(y @ turn), 5)[0], plain, atol=1e-6)
+    assert np.allclose(
+        neighbourhood_means(unit_rows(x @ turn), unit_rows(y @ turn), 5)[0], plain, atol=1e-6
+    )
     assert np.abs(neighbourhood_means(unit_rows(x + 1), unit_rows(y + 1), 5)[0] - plain).max() > 0.1
 
 
@@ -181,27 +218,60 @@ def test_inputs_are_not_written_to(rng):
 def test_refusals_say_what_to_do(rng):
     x, y = sides(rng, 5, 6)
     r_x, r_y = neighbourhood_means(x, y, 2)
-    with pytest.raises(InputError, match=r"^k: expected a whole number from 1 to 5, got 6; choose k"):
+    with pytest.raises(
+        InputError, match=r"^k: expected a whole number from 1 to 5, got 6; choose k"
+    ):
         neighbourhood_means(x, y, 6)
-    with pytest.raises(InputError, match=r"^y: expected as many columns as x \(7\), got 6 columns; compare vectors of one space"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^y: expected as many columns as x \(7\), got 6 columns; compare vectors of one "
+            r"space"
+        ),
+    ):
         neighbourhood_means(x, y[:, :6], 2)
-    with pytest.raises(InputError, match=r"^y: expected rows of length 1, got length 2 in row 0; pass it through unit_rows first"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^y: expected rows of length 1, got length 2 in row 0; pass it through unit_rows "
+            r"first"
+        ),
+    ):
         neighbourhood_means(x, y * 2, 2)
-    with pytest.raises(InputError, match=r"^x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 3"):
+    with pytest.raises(
+        InputError,
+        match=r"^x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 3",
+    ):
         neighbourhood_means(np.where(np.arange(5)[:, None] == 3, 0, x), y, 2)
-    with pytest.raises(InputError, match=r"^x: expected finite numbers, got NaN or infinity in 1 row"):
+    with pytest.raises(
+        InputError, match=r"^x: expected finite numbers, got NaN or infinity in 1 row"
+    ):
         neighbourhood_means(np.where(np.arange(5)[:, None] == 3, np.nan, x), y, 2)
-    with pytest.raises(InputError, match=r"^r_y: expected means of both sides, or of none, got None; compute both"):
+    with pytest.raises(
+        InputError, match=r"^r_y: expected means of both sides, or of none, got None; compute both"
+    ):
         nearest_both(x, y, 1, r_x)
-    with pytest.raises(InputError, match=r"^r_x: expected 5 finite means, one per row, got float32 of shape \(6,\); compute them"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^r_x: expected 5 finite means, one per row, got float32 of shape \(6,\); compute "
+            r"them"
+        ),
+    ):
         best_both(x, y, r_y, r_x)
-    with pytest.raises(InputError, match=r"^r_x: expected 5 finite means, one per row, got NaN or infinity; compute them"):
+    with pytest.raises(
+        InputError,
+        match=r"^r_x: expected 5 finite means, one per row, got NaN or infinity; compute them",
+    ):
         best_both(x, y, r_x * np.nan, r_y)
     with pytest.raises(InputError, match=r"^block: expected a whole number from 1 up, got 0"):
         nearest_both(x, y, block=0)
 
 
-@pytest.mark.parametrize(("sides", "shape"), [((350, 200), (32, 32)), ((16, 16), (16, 16)), ((7, 90), (8, 24)), ((100, 3), (40, 8))])
+@pytest.mark.parametrize(
+    ("sides", "shape"),
+    [((350, 200), (32, 32)), ((16, 16), (16, 16)), ((7, 90), (8, 24)), ((100, 3), (40, 8))],
+)
 @pytest.mark.parametrize("threads", [1, 2, 9])
 def test_tiles_cover_every_pair_once_and_the_last_are_small(sides, shape, threads):
     times = np.zeros(sides, int)
@@ -210,4 +280,6 @@ def test_tiles_cover_every_pair_once_and_the_last_are_small(sides, shape, thread
         times[row : row + rows, column : column + columns] += 1
     assert (times == 1).all()
     tall = [rows for _, (rows, _) in parts]
-    assert max(tall[-threads:]) <= (shape[0] if threads == 1 else max(8, shape[0] // 4 + 8)), "several threads end with small tiles"
+    assert max(tall[-threads:]) <= (shape[0] if threads == 1 else max(8, shape[0] // 4 + 8)), (
+        "several threads end with small tiles"
+    )

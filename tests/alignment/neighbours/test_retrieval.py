@@ -5,7 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from crosslens.alignment import nearest_neighbours, retrieval_both_directions, retrieval_precision, unit_rows
+from crosslens.alignment import (
+    nearest_neighbours,
+    retrieval_both_directions,
+    retrieval_precision,
+    unit_rows,
+)
 from crosslens.alignment.neighbours import tiles
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.errors import InputError
@@ -18,10 +23,14 @@ def rng():
 
 
 def by_loop(queries, keys, k):
-    """The definition: all cosines of one query in float64, best first, lower index first among equals."""
+    """The definition: all cosines of one query in float64, best first, lower index first among
+    equals."""
     found = []
     for query in queries.astype(np.float64):
-        cosines = [float(np.dot(query, key) / np.sqrt(np.dot(query, query) * np.dot(key, key))) for key in keys.astype(np.float64)]
+        cosines = [
+            float(np.dot(query, key) / np.sqrt(np.dot(query, query) * np.dot(key, key)))
+            for key in keys.astype(np.float64)
+        ]
         found.append(sorted(range(len(keys)), key=lambda j: (-cosines[j], j))[:k])
     return np.array(found)
 
@@ -53,13 +62,16 @@ def test_equal_keys_come_in_the_order_of_their_index_whatever_the_block(rng):
 
 
 def test_near_ties_do_not_depend_on_the_block_or_on_float32_products(rng):
-    """Keys closer together than float32 products can tell: order by the exact cosine all the same."""
+    """Keys closer together than float32 products can tell: order by the exact cosine all the
+    same."""
     centre = rng.normal(size=64)
     keys = (centre + 1e-5 * rng.normal(size=(300, 64))).astype(np.float32)
     queries = (centre + 1e-5 * rng.normal(size=(9, 64))).astype(np.float32)
     expected = by_loop(queries, keys, 2)
     products = unit_rows(queries) @ unit_rows(keys).T
-    assert not np.array_equal(products.argmax(axis=1), expected[:, 0]), "the case is too easy to show anything"
+    assert not np.array_equal(products.argmax(axis=1), expected[:, 0]), (
+        "the case is too easy to show anything"
+    )
     for block in (5, 300):
         assert np.array_equal(nearest_neighbours(queries, keys, 2, block=block)[0], expected)
 
@@ -73,7 +85,9 @@ def test_lengths_of_vectors_do_not_matter(rng):
 def test_memory_order_and_lists_change_nothing(rng):
     queries, keys = rng.normal(size=(20, 5)), rng.normal(size=(30, 5))
     expected = nearest_neighbours(queries, keys, 2)[0]
-    assert np.array_equal(nearest_neighbours(np.asfortranarray(queries), np.asfortranarray(keys), 2)[0], expected)
+    assert np.array_equal(
+        nearest_neighbours(np.asfortranarray(queries), np.asfortranarray(keys), 2)[0], expected
+    )
     assert np.array_equal(nearest_neighbours(queries.tolist(), keys.tolist(), 2)[0], expected)
 
 
@@ -109,9 +123,15 @@ def test_both_directions_are_the_two_single_ones(rng, block, monkeypatch):
     y = (x + rng.normal(size=x.shape)).astype(np.float32)
     x[50:60], y[70:75] = x[:10], y[3:8]  # ties on both sides
     results = retrieval_both_directions(x, y)
-    for result, expected in zip(results, (retrieval_precision(x, y), retrieval_precision(y, x)), strict=True):
+    for result, expected in zip(
+        results, (retrieval_precision(x, y), retrieval_precision(y, x)), strict=True
+    ):
         assert np.array_equal(result.correct, expected.correct)
-        assert (result.precision, result.n, result.interval) == (expected.precision, expected.n, expected.interval)
+        assert (result.precision, result.n, result.interval) == (
+            expected.precision,
+            expected.n,
+            expected.interval,
+        )
     assert results[0].precision != results[1].precision
     assert results[0].correct.tolist() == (by_loop(x, y, 1)[:, 0] == np.arange(90)).tolist()
 
@@ -119,7 +139,9 @@ def test_both_directions_are_the_two_single_ones(rng, block, monkeypatch):
 def test_both_directions_multiply_once(rng, monkeypatch):
     multiplied = []
     plain = tiles._Tile.of
-    monkeypatch.setattr(tiles._Tile, "of", lambda *arguments: multiplied.append(1) or plain(*arguments))
+    monkeypatch.setattr(
+        tiles._Tile, "of", lambda *arguments: multiplied.append(1) or plain(*arguments)
+    )
     x = rng.normal(size=(30, 6))
     retrieval_both_directions(x, x)
     assert len(multiplied) == 1
@@ -142,7 +164,13 @@ def test_unit_rows_have_length_one_and_leave_the_input_alone(rng):
 
 def test_a_rows_length_does_not_depend_on_where_it_stands(rng):
     row = rng.normal(size=(1, 77)).astype(np.float32)
-    assert len(set(row_lengths(np.repeat(row, 5000, axis=0), "x").tolist()) | set(row_lengths(row, "x").tolist())) == 1
+    assert (
+        len(
+            set(row_lengths(np.repeat(row, 5000, axis=0), "x").tolist())
+            | set(row_lengths(row, "x").tolist())
+        )
+        == 1
+    )
 
 
 def test_refusals(rng):
@@ -159,7 +187,13 @@ def test_refusals(rng):
     ):
         with pytest.raises(InputError, match=f"{name}: {zero}"):
             call()
-    with pytest.raises(InputError, match=r"keys: expected as many columns as queries \(3\), got 2 columns; compare vectors of one space"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"keys: expected as many columns as queries \(3\), got 2 columns; compare vectors of "
+            r"one space"
+        ),
+    ):
         nearest_neighbours(x, x[:, :2])
     with pytest.raises(InputError, match=r"y: expected as many columns as x \(3\), got 2 columns"):
         retrieval_both_directions(x, x[:, :2])
@@ -168,13 +202,24 @@ def test_refusals(rng):
             nearest_neighbours(x, x, k)
     with pytest.raises(InputError, match=r"block: expected a whole number from 1 up, got 0"):
         nearest_neighbours(x, x, block=0)
-    with pytest.raises(InputError, match=r"keys: expected as many rows as queries \(6\), got 5 rows"):
+    with pytest.raises(
+        InputError, match=r"keys: expected as many rows as queries \(6\), got 5 rows"
+    ):
         retrieval_precision(x, x[:5])
-    with pytest.raises(InputError, match=r"gold: expected 6 whole numbers, one per query, got int64 of shape \(5,\)"):
+    with pytest.raises(
+        InputError,
+        match=r"gold: expected 6 whole numbers, one per query, got int64 of shape \(5,\)",
+    ):
         retrieval_precision(x, x, [0, 1, 2, 3, 4])
-    with pytest.raises(InputError, match=r"gold: expected 6 whole numbers, one per query, got float64"):
+    with pytest.raises(
+        InputError, match=r"gold: expected 6 whole numbers, one per query, got float64"
+    ):
         retrieval_precision(x, x, np.arange(6.0))
-    with pytest.raises(InputError, match=r"gold: expected rows of keys, 0 to 5, got 6 for query 1; remove queries"):
+    with pytest.raises(
+        InputError, match=r"gold: expected rows of keys, 0 to 5, got 6 for query 1; remove queries"
+    ):
         retrieval_precision(x, x, [0, 6, 2, 3, 4, 5])
-    with pytest.raises(InputError, match=r"gold: expected rows of keys, 0 to 5, got -1 for query 0"):
+    with pytest.raises(
+        InputError, match=r"gold: expected rows of keys, 0 to 5, got -1 for query 0"
+    ):
         retrieval_precision(x, x, [-1, 1, 2, 3, 4, 5])

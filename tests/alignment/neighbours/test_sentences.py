@@ -1,4 +1,5 @@
-"""Sentence retrieval: Tatoeba's and xSIM's conventions against loops, both directions, ties, and every refusal."""
+"""Sentence retrieval: Tatoeba's and xSIM's conventions against loops, both directions, ties, and
+every refusal."""
 
 import numpy as np
 import pytest
@@ -20,7 +21,10 @@ def sides(rng, n=150, d=10, noise=1.0, dtype=np.float32):
 
 
 def cosines_of(x, y):
-    x, y = (side.astype(np.float64) / np.linalg.norm(side.astype(np.float64), axis=1, keepdims=True) for side in (x, y))
+    x, y = (
+        side.astype(np.float64) / np.linalg.norm(side.astype(np.float64), axis=1, keepdims=True)
+        for side in (x, y)
+    )
     return x @ y.T
 
 
@@ -69,7 +73,10 @@ def test_tatoeba_is_the_accuracy_by_cosine_from_x_to_y(rng):
 @pytest.mark.parametrize("convention", ["tatoeba", "xsim"])
 def test_the_directions_are_exchanged_with_the_sides(rng, convention):
     x, y = sides(rng)
-    one, other = sentence_retrieval(x, y, convention=convention), sentence_retrieval(y, x, convention=convention)
+    one, other = (
+        sentence_retrieval(x, y, convention=convention),
+        sentence_retrieval(y, x, convention=convention),
+    )
     assert one.there.correct.tolist() == other.back.correct.tolist()
     assert one.back.correct.tolist() == other.there.correct.tolist()
     assert one.convention == convention
@@ -89,7 +96,12 @@ def test_of_equal_sentences_the_first_is_found(rng, convention):
 def test_lengths_do_not_matter_but_a_shift_does(rng, convention):
     x, y = sides(rng)
     plain = sentence_retrieval(x, y, convention=convention).there.correct.tolist()
-    assert sentence_retrieval(x * 4, y * rng.uniform(1, 9, (150, 1)), convention=convention).there.correct.tolist() == plain
+    assert (
+        sentence_retrieval(
+            x * 4, y * rng.uniform(1, 9, (150, 1)), convention=convention
+        ).there.correct.tolist()
+        == plain
+    )
     assert sentence_retrieval(x + 3, y + 3, convention=convention).there.correct.tolist() != plain
 
 
@@ -98,14 +110,27 @@ def test_refusals_say_what_to_do(rng):
     with pytest.raises(InputError, match=r"^k: expected a whole number from 1 to 3, got 4"):
         sentence_retrieval(x[:3], y[:3], convention="xsim")
     assert sentence_retrieval(x[:3], y[:3]).there.n == 3  # Tatoeba's has no neighbourhood
-    with pytest.raises(InputError, match=r"^y: expected as many rows as x \(150\), got 149 rows; row i of one must belong"):
+    with pytest.raises(
+        InputError,
+        match=r"^y: expected as many rows as x \(150\), got 149 rows; row i of one must belong",
+    ):
         sentence_retrieval(x, y[1:])
-    with pytest.raises(InputError, match=r"^y: expected as many columns as x \(10\), got 9 columns; compare"):
+    with pytest.raises(
+        InputError, match=r"^y: expected as many columns as x \(10\), got 9 columns; compare"
+    ):
         sentence_retrieval(x, y[:, 1:])
-    with pytest.raises(InputError, match=r"^x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 0"):
+    with pytest.raises(
+        InputError,
+        match=r"^x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 0",
+    ):
         sentence_retrieval(np.where(np.arange(150)[:, None] == 0, 0, x), y)
-    with pytest.raises(InputError, match=r"^convention: expected tatoeba, got xsim of sentences whose mean cosines are not"):
+    with pytest.raises(
+        InputError,
+        match=r"^convention: expected tatoeba, got xsim of sentences whose mean cosines are not",
+    ):
         sentence_retrieval(np.abs(x), -np.abs(y), convention="xsim")
     unchecked = getattr(sentence_retrieval, "__wrapped__", sentence_retrieval)
-    with pytest.raises(InputError, match=r"^convention: expected tatoeba or xsim, got 'bucc'; choose one of these"):
+    with pytest.raises(
+        InputError, match=r"^convention: expected tatoeba or xsim, got 'bucc'; choose one of these"
+    ):
         unchecked(x, y, convention="bucc")

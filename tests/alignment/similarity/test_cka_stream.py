@@ -1,4 +1,5 @@
-"""All layers of many encoders: every form, tile and block gives what single calls give; float32, streams that drift, refusals."""
+"""All layers of many encoders: every form, tile and block gives what single calls give; float32,
+streams that drift, refusals."""
 
 import numpy as np
 import pytest
@@ -29,7 +30,9 @@ def encoders(rng):
 def streamed(encoders, rows):
     stream = LinearCKAStream()
     for at in range(0, len(next(iter(encoders.values()))[0]), rows):
-        stream.update({name: [layer[at : at + rows] for layer in side] for name, side in encoders.items()})
+        stream.update(
+            {name: [layer[at : at + rows] for layer in side] for name, side in encoders.items()}
+        )
     return stream.result()
 
 
@@ -37,7 +40,11 @@ def streamed(encoders, rows):
 def form(request, monkeypatch):
     """One of the two forms, whatever the shapes ask for."""
     if request.param == "gram":
-        monkeypatch.setattr(cka_stream, "products", lambda layers, sides, groups: cka_products._gram_form(layers, groups))
+        monkeypatch.setattr(
+            cka_stream,
+            "products",
+            lambda layers, sides, groups: cka_products._gram_form(layers, groups),
+        )
     else:
         monkeypatch.setattr(cka_stream, "products", cka_products._stacked_form)
     return request.param
@@ -47,11 +54,17 @@ def assert_single_calls(found, encoders, tolerance=1e-10):
     names = list(encoders)
     assert list(found) == [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     for (first, second), cka in found.items():
-        assert cka.biased.shape == cka.debiased_high.shape == (len(encoders[first]), len(encoders[second]))
+        assert (
+            cka.biased.shape
+            == cka.debiased_high.shape
+            == (len(encoders[first]), len(encoders[second]))
+        )
         for i, j in np.ndindex(cka.biased.shape):
             x, y = encoders[first][i].astype(float), encoders[second][j].astype(float)
             assert cka.biased[i, j] == pytest.approx(linear_cka(x, y), abs=tolerance)
-            assert cka.debiased[i, j] == pytest.approx(linear_cka(x, y, debiased=True), abs=tolerance)
+            assert cka.debiased[i, j] == pytest.approx(
+                linear_cka(x, y, debiased=True), abs=tolerance
+            )
 
 
 @pytest.mark.parametrize("intervals", [False, True])
@@ -66,15 +79,22 @@ def test_a_stream_is_single_calls_however_it_is_cut(encoders, rows):
     assert_single_calls(streamed(encoders, rows), encoders)
 
 
-@pytest.mark.parametrize(("tile", "panel", "block", "memory"), [(7, 11, 13, 1), (50, 50, 200, 1 << 13), (3, 1000, 1, 1 << 20)])
-def test_tiles_panels_blocks_and_memory_change_nothing(encoders, form, monkeypatch, tile, panel, block, memory):
+@pytest.mark.parametrize(
+    ("tile", "panel", "block", "memory"),
+    [(7, 11, 13, 1), (50, 50, 200, 1 << 13), (3, 1000, 1, 1 << 20)],
+)
+def test_tiles_panels_blocks_and_memory_change_nothing(
+    encoders, form, monkeypatch, tile, panel, block, memory
+):
     whole = linear_cka_encoders(encoders, intervals=True)
     for name, value in {"_TILE": tile, "_PANEL": panel, "_BLOCK": block, "_BYTES": memory}.items():
         monkeypatch.setattr(cka_products, name, value)
     parts = linear_cka_encoders(encoders, intervals=True)
     for pair in whole:
         for name in ("biased", "debiased", "debiased_low", "debiased_high"):
-            assert np.allclose(getattr(parts[pair], name), getattr(whole[pair], name), atol=1e-11), (pair, name)
+            assert np.allclose(
+                getattr(parts[pair], name), getattr(whole[pair], name), atol=1e-11
+            ), (pair, name)
 
 
 def test_the_cheaper_form_is_taken(rng, monkeypatch):
@@ -82,7 +102,9 @@ def test_the_cheaper_form_is_taken(rng, monkeypatch):
     for name in ("_gram_form", "_stacked_form"):
         monkeypatch.setattr(cka_products, name, lambda *_, name=name: taken.append(name) or nothing)
     for n in (20, 1000):
-        layers = [cka_products.Layer.of(rng.normal(size=(n, 16)), "x", min_rows=5) for _ in range(12)]
+        layers = [
+            cka_products.Layer.of(rng.normal(size=(n, 16)), "x", min_rows=5) for _ in range(12)
+        ]
         cka_products.products(layers, [slice(0, 6), slice(6, 12)], 1)
     assert taken == ["_gram_form", "_stacked_form"]
 
@@ -108,12 +130,18 @@ def test_no_scale_is_too_small_or_too_large_for_float32(rng, form, scale):
     assert_single_calls(streamed(scaled, 25), {"a": [x], "b": [y, y]}, tolerance=1e-5)
 
 
-def test_rotation_scale_and_shift_of_a_layer_change_nothing_but_the_scale_of_one_dimension_does(rng, encoders, form):
+def test_rotation_scale_and_shift_of_a_layer_change_nothing_but_the_scale_of_one_dimension_does(
+    rng, encoders, form
+):
     turn, _ = np.linalg.qr(rng.normal(size=(8, 8)))
     value = linear_cka_encoders(encoders)["en", "fr"].debiased[0]
     x = encoders["en"][0]
-    assert linear_cka_encoders({"en": [x @ turn * 9 - 40], "fr": encoders["fr"]})["en", "fr"].debiased[0] == pytest.approx(value, abs=1e-9)
-    changed = linear_cka_encoders({"en": [x * np.linspace(0.1, 10, 8)], "fr": encoders["fr"]})["en", "fr"].debiased[0]
+    assert linear_cka_encoders({"en": [x @ turn * 9 - 40], "fr": encoders["fr"]})[
+        "en", "fr"
+    ].debiased[0] == pytest.approx(value, abs=1e-9)
+    changed = linear_cka_encoders({"en": [x * np.linspace(0.1, 10, 8)], "fr": encoders["fr"]})[
+        "en", "fr"
+    ].debiased[0]
     assert np.abs(changed - value).max() > 0.05
 
 
@@ -132,7 +160,9 @@ def test_layers_may_be_mapped_from_disk_or_anything_sliced_by_rows(encoders, tmp
         mapped.append(np.load(tmp_path / f"{i}.npy", mmap_mode="r"))
     found = linear_cka_encoders({"en": mapped, "fr": [Slices(layer) for layer in encoders["fr"]]})
     assert np.array_equal(found["en", "fr"].biased, expected)
-    lists = linear_cka_encoders({"en": [layer.tolist() for layer in encoders["en"]], "fr": encoders["fr"]})
+    lists = linear_cka_encoders(
+        {"en": [layer.tolist() for layer in encoders["en"]], "fr": encoders["fr"]}
+    )
     assert lists["en", "fr"].biased == pytest.approx(expected, abs=1e-5)
 
 
@@ -140,7 +170,11 @@ def test_inputs_are_left_alone(encoders, form):
     before = {name: [layer.copy() for layer in side] for name, side in encoders.items()}
     linear_cka_encoders(encoders, intervals=True)
     streamed(encoders, 50)
-    assert all(np.array_equal(a, b) for name in before for a, b in zip(before[name], encoders[name], strict=True))
+    assert all(
+        np.array_equal(a, b)
+        for name in before
+        for a, b in zip(before[name], encoders[name], strict=True)
+    )
 
 
 def test_intervals_are_around_the_values_of_all_pairs_and_only_where_asked_for(encoders, form):
@@ -151,7 +185,10 @@ def test_intervals_are_around_the_values_of_all_pairs_and_only_where_asked_for(e
 
 def test_a_stream_may_go_on_after_a_result(encoders):
     stream = LinearCKAStream()
-    parts = [{name: [layer[rows] for layer in side] for name, side in encoders.items()} for rows in (slice(0, 60), slice(60, 130))]
+    parts = [
+        {name: [layer[rows] for layer in side] for name, side in encoders.items()}
+        for rows in (slice(0, 60), slice(60, 130))
+    ]
     stream.update(parts[0])
     assert_single_calls(stream.result(), parts[0])
     stream.update(parts[1])
@@ -163,11 +200,18 @@ def test_a_refused_block_leaves_the_stream_as_it_was(encoders):
     stream = LinearCKAStream()
     half = {name: [layer[:60] for layer in side] for name, side in encoders.items()}
     stream.update(half)
-    bad = {name: [np.where(layer > 3, np.nan, layer) for layer in side] for name, side in encoders.items()}
+    bad = {
+        name: [np.where(layer > 3, np.nan, layer) for layer in side]
+        for name, side in encoders.items()
+    }
     with pytest.raises(InputError, match=r"en\[0\]: expected finite numbers"):
         stream.update(bad)
     with pytest.raises(
-        InputError, match=r"block: expected layers of as many dimensions as in the first block \(en: \[8, 5, 6\], fr: \[7, 4\], ru"
+        InputError,
+        match=(
+            r"block: expected layers of as many dimensions as in the first block \(en: \[8, 5, "
+            r"6\], fr: \[7, 4\], ru"
+        ),
     ):
         stream.update({"en": encoders["en"], "fr": encoders["fr"]})
     assert_single_calls(stream.result(), half)
@@ -178,13 +222,21 @@ def test_a_first_block_unlike_the_rest_is_refused_before_digits_are_lost(rng):
     y = x + rng.normal(size=x.shape).astype(np.float32)
     drifting = x.copy()
     drifting[10:] += 3  # within bounds: still exact
-    assert_single_calls(streamed({"a": [drifting], "b": [y]}, 10), {"a": [drifting], "b": [y]}, tolerance=1e-5)
+    assert_single_calls(
+        streamed({"a": [drifting], "b": [y]}, 10), {"a": [drifting], "b": [y]}, tolerance=1e-5
+    )
     one = np.zeros((1, 2), np.float32)
     far = np.concatenate([one, 1000 + rng.normal(size=(1999, 2)).astype(np.float32)])
     stream = LinearCKAStream()
     for rows in (slice(0, 1), slice(1, 2000)):
         stream.update({"a": [far[rows]], "b": [far[rows]]})
-    with pytest.raises(InputError, match=r"a\[0\]: expected a first block that is like the rest, got a mean \d+ standard deviations away"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"a\[0\]: expected a first block that is like the rest, got a mean \d+ standard "
+            r"deviations away"
+        ),
+    ):
         stream.result()
 
 
@@ -192,43 +244,90 @@ def test_refusals(rng):
     x = rng.normal(size=(30, 3))
     constant, alone = np.full((30, 2), 0.1), np.zeros((30, 3))
     alone[4] = 1
-    with pytest.raises(InputError, match=r"encoders: expected a mapping from at least two names to layers, got 1; give \{'a': \[x0, x1\]"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"encoders: expected a mapping from at least two names to layers, got 1; give \{'a': "
+            r"\[x0, x1\]"
+        ),
+    ):
         linear_cka_encoders({"a": [x]})
-    with pytest.raises(InputError, match=r"b: expected at least one layer, got none; give a sequence of matrices"):
+    with pytest.raises(
+        InputError, match=r"b: expected at least one layer, got none; give a sequence of matrices"
+    ):
         linear_cka_encoders({"a": [x], "b": []})
     with pytest.raises(
-        InputError, match=r"b\[1\]: expected as many rows as a\[0\] \(30\), got 29 rows; every layer must hold the same items"
+        InputError,
+        match=(
+            r"b\[1\]: expected as many rows as a\[0\] \(30\), got 29 rows; every layer must hold "
+            r"the same items"
+        ),
     ):
         linear_cka_encoders({"a": [x], "b": [x, x[:29]]})
-    with pytest.raises(InputError, match=r"b\[0\]: expected rows that differ, got \d+ equal row\(s\)"):
+    with pytest.raises(
+        InputError, match=r"b\[0\]: expected rows that differ, got \d+ equal row\(s\)"
+    ):
         linear_cka_encoders({"a": [x], "b": [constant]})
     with pytest.raises(InputError, match=r"b\[0\]: expected rows that differ, got equal rows"):
         streamed({"a": [x], "b": [constant]}, 10)
     for measure in (linear_cka_encoders, lambda encoders: streamed(encoders, 10)):
-        with pytest.raises(InputError, match=r"b\[0\]: expected rows that vary enough for debiased CKA, got a debiased variance of zero"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"b\[0\]: expected rows that vary enough for debiased CKA, got a debiased "
+                r"variance of zero"
+            ),
+        ):
             measure({"a": [x], "b": [alone]})
     bad = np.where(np.arange(30)[:, None] == 7, np.inf, x)
     with pytest.raises(
-        InputError, match=r"a\[1\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 7; remove or"
+        InputError,
+        match=(
+            r"a\[1\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
+            r"row 7; remove or"
+        ),
     ):
         linear_cka_encoders({"a": [x, bad], "b": [x]})
     late = np.where(np.arange(100)[:, None] == 77, np.nan, rng.normal(size=(100, 2)))
     with pytest.raises(
-        InputError, match=r"a\[0\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 77; remove or"
+        InputError,
+        match=(
+            r"a\[0\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
+            r"row 77; remove or"
+        ),
     ):
         linear_cka_encoders({"a": [late], "b": [late]})
-    with pytest.raises(InputError, match=r"a\[0\]: expected values whose differences fit in float32, got an overflow; scale them down"):
-        linear_cka_encoders({"a": [np.array([[3.4e38]] * 4 + [[-3.4e38]], np.float32)], "b": [x[:5]]})
+    with pytest.raises(
+        InputError,
+        match=(
+            r"a\[0\]: expected values whose differences fit in float32, got an overflow; scale "
+            r"them down"
+        ),
+    ):
+        linear_cka_encoders(
+            {"a": [np.array([[3.4e38]] * 4 + [[-3.4e38]], np.float32)], "b": [x[:5]]}
+        )
     with pytest.raises(InputError, match=r"a\[0\]: expected at least 5 row\(s\)"):
         linear_cka_encoders({"a": [x[:4]], "b": [x[:4]]})
-    with pytest.raises(InputError, match=r"a\[0\]: expected a matrix of shape \(n, d\), got an array of shape \(30,\)"):
+    with pytest.raises(
+        InputError,
+        match=r"a\[0\]: expected a matrix of shape \(n, d\), got an array of shape \(30,\)",
+    ):
         linear_cka_encoders({"a": [x[:, 0]], "b": [x]})
-    with pytest.raises(InputError, match=r"stream: expected at least 5 rows, got 0; update it with more blocks"):
+    with pytest.raises(
+        InputError, match=r"stream: expected at least 5 rows, got 0; update it with more blocks"
+    ):
         LinearCKAStream().result()
 
 
 @pytest.mark.parametrize("kind", ["complex128", "<U3", "M8[s]", "V4"])
 def test_what_is_no_number_is_refused_and_not_converted(encoders, kind):
     layer = np.zeros((130, 3), kind)
-    with pytest.raises(InputError, match=r"^fr\[1\]: expected a matrix of numbers, got one of .*; pass an array of shape \(n, d\)"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^fr\[1\]: expected a matrix of numbers, got one of .*; pass an array of shape \(n, "
+            r"d\)"
+        ),
+    ):
         linear_cka_encoders({"en": encoders["en"], "fr": [encoders["fr"][0], layer]})

@@ -32,11 +32,14 @@ def turn(rng):
 @pytest.mark.parametrize("kind", ["correlation", "cosine"])
 def test_rsa_is_scipys_rank_correlation_of_scipys_distances(pair, kind):
     x, y = pair
-    assert rsa(x, y, dissimilarity=kind) == pytest.approx(spearmanr(pdist(x, kind), pdist(y, kind)).statistic, abs=1e-12)
+    assert rsa(x, y, dissimilarity=kind) == pytest.approx(
+        spearmanr(pdist(x, kind), pdist(y, kind)).statistic, abs=1e-12
+    )
 
 
 def test_rsa_gives_ties_their_mean_rank():
-    corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]])  # exact cosines but for the last
+    # exact cosines but for the last
+    corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0], [1.0, 1.0]])
     other = np.array([[1.0, 2.0], [3.0, 1.0], [5.0, -1.0], [0.5, 4.0], [-2.0, 3.0]])
     expected = spearmanr(pdist(corners, "cosine").round(12), pdist(other, "cosine")).statistic
     assert rsa(corners, other, dissimilarity="cosine") == pytest.approx(expected, abs=1e-12)
@@ -46,7 +49,9 @@ def test_rsa_stands_row_scale_and_what_its_dissimilarity_ignores(rng, pair, turn
     x, y = pair
     sizes, shifts = rng.uniform(0.1, 9, size=(2, 50, 1))
     assert rsa(x * sizes + shifts, y) == pytest.approx(rsa(x, y), abs=1e-10)
-    assert rsa(x @ turn * sizes, y, dissimilarity="cosine") == pytest.approx(rsa(x, y, dissimilarity="cosine"), abs=1e-10)
+    assert rsa(x @ turn * sizes, y, dissimilarity="cosine") == pytest.approx(
+        rsa(x, y, dissimilarity="cosine"), abs=1e-10
+    )
     assert rsa(y, x) == pytest.approx(rsa(x, y), abs=1e-12)
     assert abs(rsa(x + np.arange(6) * 9, y) - rsa(x, y)) > 0.05, "a shift of the side is seen"
     assert abs(rsa(x[::-1], y) - rsa(x, y)) > 0.05, "and so is the pairing"
@@ -61,9 +66,12 @@ def test_procrustes_distance_is_scipys_disparity_and_residual(pair):
     value = procrustes_distance(x, y)
     assert value == pytest.approx(np.linalg.norm(a @ rotation - b) ** 2, abs=1e-12)
     assert value == pytest.approx(2 - 2 * nuclear, abs=1e-12)
-    assert 1 - (1 - value / 2) ** 2 == pytest.approx(procrustes(x, y)[2], abs=1e-12)  # scipy also chooses the best scale
+    # scipy also chooses the best scale
+    assert 1 - (1 - value / 2) ** 2 == pytest.approx(procrustes(x, y)[2], abs=1e-12)
     assert procrustes_distance(x, y, convention="root") == pytest.approx(np.sqrt(value), abs=1e-12)
-    assert procrustes_distance(x, y, convention="angular") == pytest.approx(np.arccos(nuclear), abs=1e-12)
+    assert procrustes_distance(x, y, convention="angular") == pytest.approx(
+        np.arccos(nuclear), abs=1e-12
+    )
 
 
 def test_fewer_dimensions_are_filled_up_with_zeros(pair):
@@ -71,15 +79,21 @@ def test_fewer_dimensions_are_filled_up_with_zeros(pair):
     filled = np.hstack([y, np.zeros((50, 1))])
     for convention in ("squared", "root", "angular"):
         value = procrustes_distance(x, y, convention=convention)
-        assert value == pytest.approx(procrustes_distance(x, filled, convention=convention), abs=1e-12)
+        assert value == pytest.approx(
+            procrustes_distance(x, filled, convention=convention), abs=1e-12
+        )
         assert value == pytest.approx(procrustes_distance(y, x, convention=convention), abs=1e-12)
 
 
 def test_procrustes_distance_is_zero_for_the_same_shape_to_full_precision(pair, turn):
     x, y = pair
     assert procrustes_distance(x, 5 * x @ turn - 30, convention="root") < 1e-14
-    assert procrustes_distance(x @ turn * 3 + 4, y) == pytest.approx(procrustes_distance(x, y), abs=1e-12)
-    assert procrustes_distance(x * np.linspace(0.1, 9, 6), y) - procrustes_distance(x, y) > 0.02, "single dimensions matter"
+    assert procrustes_distance(x @ turn * 3 + 4, y) == pytest.approx(
+        procrustes_distance(x, y), abs=1e-12
+    )
+    assert procrustes_distance(x * np.linspace(0.1, 9, 6), y) - procrustes_distance(x, y) > 0.02, (
+        "single dimensions matter"
+    )
     assert procrustes_distance(x[::-1], y) - procrustes_distance(x, y) > 0.1
 
 
@@ -87,7 +101,9 @@ def test_procrustes_distance_is_zero_for_the_same_shape_to_full_precision(pair, 
 def test_the_metrics_keep_the_triangle_inequality(rng, convention):
     for _ in range(20):
         x, y, z = (rng.normal(size=(6, 2)) for _ in range(3))
-        xy, yz, xz = (procrustes_distance(*sides, convention=convention) for sides in ((x, y), (y, z), (x, z)))
+        xy, yz, xz = (
+            procrustes_distance(*sides, convention=convention) for sides in ((x, y), (y, z), (x, z))
+        )
         assert xz <= xy + yz + 1e-12
 
 
@@ -95,14 +111,23 @@ def test_the_metrics_keep_the_triangle_inequality(rng, convention):
 def test_mutual_knn_is_scikit_learns_neighbours_shared(pair, k):
     sets = []
     for side in pair:
-        found = NearestNeighbors(n_neighbors=k, metric="cosine").fit(side).kneighbors(return_distance=False)  # without the item itself
+        # without the item itself
+        found = (
+            NearestNeighbors(n_neighbors=k, metric="cosine")
+            .fit(side)
+            .kneighbors(return_distance=False)
+        )
         sets.append([set(row) for row in found])
-    assert mutual_knn(*pair, k=k) == pytest.approx(np.mean([len(a & b) / k for a, b in zip(*sets, strict=True)]), abs=1e-12)
+    assert mutual_knn(*pair, k=k) == pytest.approx(
+        np.mean([len(a & b) / k for a, b in zip(*sets, strict=True)]), abs=1e-12
+    )
 
 
 def test_mutual_knn_stands_rotation_and_row_scale_but_no_shift(rng, pair, turn):
     x, y = pair
-    assert mutual_knn(x @ turn * rng.uniform(0.1, 9, size=(50, 1)), y) == pytest.approx(mutual_knn(x, y), abs=1e-12)
+    assert mutual_knn(x @ turn * rng.uniform(0.1, 9, size=(50, 1)), y) == pytest.approx(
+        mutual_knn(x, y), abs=1e-12
+    )
     assert mutual_knn(x, x @ turn) == 1
     assert mutual_knn(x + 100 * np.arange(6), y) != pytest.approx(mutual_knn(x, y), abs=0.01)
 
@@ -116,19 +141,26 @@ def test_an_item_is_not_its_own_neighbour_among_copies_either():
     x = np.ones((6, 2))
     x[5] = [1, -1]
     y = np.array([[1.0, 0], [1, 0.1], [1, 0.2], [1, 0.3], [1, 0.4], [1, 0.5]])
-    # Of copies, the lowest indices are nearest: item 0 has 1, 2; item 1 has 0, 2; the others 0, 1. In y: 1 2, 0 2, 1 3, 2 4, 3 5, 4 3.
+    # Of copies, the lowest indices are nearest: item 0 has 1, 2; item 1 has 0, 2; the others 0, 1.
+    # In y: 1 2, 0 2, 1 3, 2 4, 3 5, 4 3.
     assert mutual_knn(x, y, k=2) == pytest.approx((2 + 2 + 1 + 0 + 0 + 0) / 12)
 
 
-@pytest.mark.parametrize("measure", [rsa, procrustes_distance, lambda x, y: mutual_knn(x - x.mean(0), y - y.mean(0), k=5)])
+@pytest.mark.parametrize(
+    "measure",
+    [rsa, procrustes_distance, lambda x, y: mutual_knn(x - x.mean(0), y - y.mean(0), k=5)],
+)
 @pytest.mark.parametrize("scale", [1e-18, 1, 1e18])
 def test_float32_with_outlier_dimensions_and_any_scale(rng, measure, scale):
     x = rng.normal(size=(60, 20))
     y = x + rng.normal(size=x.shape)
     x[:, 3] += 300
     single = x.astype(np.float32) * np.float32(scale), y.astype(np.float32)
-    # RSA ranks: of 1,770 dissimilarities that an outlier makes nearly equal, rounding of the input swaps some.
-    assert measure(*single) == pytest.approx(measure(x.astype(np.float32).astype(float), y.astype(np.float32).astype(float)), abs=1e-4)
+    # RSA ranks: of 1,770 dissimilarities that an outlier makes nearly equal, rounding of the input
+    # swaps some.
+    assert measure(*single) == pytest.approx(
+        measure(x.astype(np.float32).astype(float), y.astype(np.float32).astype(float)), abs=1e-4
+    )
 
 
 def test_inputs_are_left_alone(pair):
@@ -145,23 +177,48 @@ def test_refusals(rng):
     flat[4] = 2
     zero = x.copy()
     zero[7] = 0
-    with pytest.raises(InputError, match=r"dissimilarity: expected 'correlation' or 'cosine', got 'euclidean'; choose one of these"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"dissimilarity: expected 'correlation' or 'cosine', got 'euclidean'; choose one of "
+            r"these"
+        ),
+    ):
         rsa(x, x, dissimilarity="euclidean")
     with pytest.raises(
-        InputError, match=r"y: expected rows that vary over their dimensions, got 1 row\(s\) that do not, the first is row 4"
+        InputError,
+        match=(
+            r"y: expected rows that vary over their dimensions, got 1 row\(s\) that do not, the "
+            r"first is row 4"
+        ),
     ):
         rsa(x, flat)
-    with pytest.raises(InputError, match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 7"):
+    with pytest.raises(
+        InputError,
+        match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 7",
+    ):
         rsa(zero, x, dissimilarity="cosine")
-    with pytest.raises(InputError, match=r"y: expected dissimilarities that differ, got equal ones between all items"):
+    with pytest.raises(
+        InputError,
+        match=r"y: expected dissimilarities that differ, got equal ones between all items",
+    ):
         rsa(x[:3], np.eye(3), dissimilarity="cosine")
-    with pytest.raises(InputError, match=r"convention: expected 'squared' or 'root' or 'angular', got 'ding'; choose one of these"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"convention: expected 'squared' or 'root' or 'angular', got 'ding'; choose one of "
+            r"these"
+        ),
+    ):
         procrustes_distance(x, x, convention="ding")
     with pytest.raises(InputError, match=r"y: expected rows that differ, got 10 equal row\(s\)"):
         procrustes_distance(x, np.full((10, 3), 0.1))
     with pytest.raises(InputError, match=r"k: expected a whole number from 1 to 8, got 9"):
         mutual_knn(x, x, k=9)
-    with pytest.raises(InputError, match=r"y: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 7"):
+    with pytest.raises(
+        InputError,
+        match=r"y: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 7",
+    ):
         mutual_knn(x, zero, k=2)
     for measure in (rsa, procrustes_distance, mutual_knn):
         with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):

@@ -1,4 +1,5 @@
-"""Linear CKA: Gram matrices by the book as the reference, invariances (and one that must not hold), the jackknife by brute force."""
+"""Linear CKA: Gram matrices by the book as the reference, invariances (and one that must not hold),
+the jackknife by brute force."""
 
 import numpy as np
 import pytest
@@ -22,7 +23,11 @@ def gram_debiased_cka(x, y):
     def hsic(k, m):
         n, one = len(k), np.ones(len(k))
         k, m = k - np.diag(np.diag(k)), m - np.diag(np.diag(m))
-        terms = np.trace(k @ m) + (one @ k @ one) * (one @ m @ one) / ((n - 1) * (n - 2)) - 2 / (n - 2) * (one @ k @ m @ one)
+        terms = (
+            np.trace(k @ m)
+            + (one @ k @ one) * (one @ m @ one) / ((n - 1) * (n - 2))
+            - 2 / (n - 2) * (one @ k @ m @ one)
+        )
         return terms / (n * (n - 3))
 
     k, m = (side.astype(np.float64) @ side.T.astype(np.float64) for side in (x, y))
@@ -49,7 +54,9 @@ def pair(rng):
 def test_it_is_the_formula_on_gram_matrices(rng, debiased, n, d):
     x = rng.normal(size=(n, d)) + 3
     y = x[:, : d - 1] ** 2 + rng.normal(size=(n, d - 1))
-    assert linear_cka(x, y, debiased=debiased) == pytest.approx(REFERENCES[debiased](x, y), abs=1e-10)
+    assert linear_cka(x, y, debiased=debiased) == pytest.approx(
+        REFERENCES[debiased](x, y), abs=1e-10
+    )
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -111,23 +118,43 @@ def test_blocks_of_rows_change_nothing(pair, monkeypatch):
     assert (linear_cka(x, y), linear_cka(x, y, debiased=True)) == pytest.approx(alone, abs=1e-12)
     parts = linear_cka_layers([x, x**2], [y, y**2])
     for name in ("biased", "debiased", "debiased_low", "debiased_high"):
-        assert np.allclose(getattr(parts, name), getattr(whole, name), atol=1e-12, equal_nan=True), name
+        assert np.allclose(
+            getattr(parts, name), getattr(whole, name), atol=1e-12, equal_nan=True
+        ), name
 
 
 @pytest.mark.parametrize(
-    ("n", "dtype", "tolerance"), [(60, np.float64, 1e-9), (47, np.float64, 1e-9), (7, np.float64, 1e-9), (200, np.float32, 1e-4)]
+    ("n", "dtype", "tolerance"),
+    [
+        (60, np.float64, 1e-9),
+        (47, np.float64, 1e-9),
+        (7, np.float64, 1e-9),
+        (200, np.float32, 1e-4),
+    ],
 )
 def test_layers_are_single_calls_and_have_intervals_around_them(rng, n, dtype, tolerance):
-    xs = [(rng.normal(size=(n, d)) * rng.uniform(0.2, 3, size=d) + 5).astype(dtype) for d in (8, 5, 6)]
+    xs = [
+        (rng.normal(size=(n, d)) * rng.uniform(0.2, 3, size=d) + 5).astype(dtype) for d in (8, 5, 6)
+    ]
     ys = [(x[:, :4] + rng.normal(size=(n, 4))).astype(dtype) for x in xs[:2]]
     if dtype == np.float32:
-        xs[0][:, 2] += 300  # the references multiply before they centre: in float64 they are good to 1e-7 here, no better
+        # the references multiply before they centre: in float64 they are good to 1e-7 here, no
+        # better
+        xs[0][:, 2] += 300
     result = linear_cka_layers(xs, ys)
     assert result.n == n
-    assert result.biased.shape == result.debiased.shape == result.debiased_low.shape == result.debiased_high.shape == (3, 2)
+    assert (
+        result.biased.shape
+        == result.debiased.shape
+        == result.debiased_low.shape
+        == result.debiased_high.shape
+        == (3, 2)
+    )
     for i, j in np.ndindex(3, 2):
         assert result.biased[i, j] == pytest.approx(gram_cka(xs[i], ys[j]), abs=tolerance)
-        assert result.debiased[i, j] == pytest.approx(gram_debiased_cka(xs[i], ys[j]), abs=tolerance)
+        assert result.debiased[i, j] == pytest.approx(
+            gram_debiased_cka(xs[i], ys[j]), abs=tolerance
+        )
         assert result.debiased_low[i, j] < result.debiased[i, j] < result.debiased_high[i, j] <= 1
 
 
@@ -160,7 +187,9 @@ def test_inputs_are_left_alone(rng):
 def test_refusals(rng):
     x = rng.normal(size=(10, 3))
     constant = np.full((10, 2), 0.1)
-    with pytest.raises(InputError, match=r"x: expected rows that differ, got 10 equal row\(s\); give at least two"):
+    with pytest.raises(
+        InputError, match=r"x: expected rows that differ, got 10 equal row\(s\); give at least two"
+    ):
         linear_cka(constant, x)
     with pytest.raises(InputError, match=r"y: expected rows that differ"):
         linear_cka(x, constant.astype(np.float32), debiased=True)
@@ -174,17 +203,39 @@ def test_refusals(rng):
         linear_cka(x[:3], x[:3], debiased=True)
     with pytest.raises(InputError, match=r"xs\[0\]: expected at least 5 row"):
         linear_cka_layers([x[:4]], [x[:4]])
-    with pytest.raises(InputError, match=r"ys\[1\]: expected as many rows as xs\[0\] \(10\), got 9 rows"):
+    with pytest.raises(
+        InputError, match=r"ys\[1\]: expected as many rows as xs\[0\] \(10\), got 9 rows"
+    ):
         linear_cka_layers([x, x], [x, x[:9]])
     with pytest.raises(InputError, match=r"ys: expected at least one layer, got none"):
         linear_cka_layers([x], [])
-    with pytest.raises(InputError, match=r"xs\[1\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 4"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"xs\[1\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
+            r"row 4"
+        ),
+    ):
         linear_cka_layers([x, np.where(np.arange(10)[:, None] == 4, np.nan, x)], [x])
     alone = np.zeros((10, 3))
     alone[4] = 1  # one item apart from all others: the debiased variance is zero
-    with pytest.raises(InputError, match=r"x: expected rows that vary enough for debiased CKA, got a debiased variance of zero"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"x: expected rows that vary enough for debiased CKA, got a debiased variance of "
+            r"zero"
+        ),
+    ):
         linear_cka(alone, x, debiased=True)
-    with pytest.raises(InputError, match=r"xs\[0\]: expected rows that vary enough for debiased CKA"):
+    with pytest.raises(
+        InputError, match=r"xs\[0\]: expected rows that vary enough for debiased CKA"
+    ):
         linear_cka_layers([alone], [x])
-    with pytest.raises(InputError, match=r"x: expected values whose differences fit in float32, got an overflow; scale them down"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"x: expected values whose differences fit in float32, got an overflow; scale them "
+            r"down"
+        ),
+    ):
         linear_cka(np.array([[3.4e38], [3.4e38], [-3.4e38]], np.float32), x[:3])

@@ -1,4 +1,5 @@
-"""Intervals of CKA against loops, whose coverage is in test_interval_coverage; the permutation baseline against its definition."""
+"""Intervals of CKA against loops, whose coverage is in test_interval_coverage; the permutation
+baseline against its definition."""
 
 import functools
 
@@ -33,18 +34,23 @@ def intervals(x, y, groups=20):
 
 
 def by_loops(x, y, groups):
-    """The two parts of the variance and the ends of the interval, pair of groups by pair of groups, as the docstring has it."""
+    """The two parts of the variance and the ends of the interval, pair of groups by pair of groups,
+    as the docstring has it."""
     n, value = len(x), linear_cka(x, y, debiased=True)
     grams = [side @ side.T for side in (x - x.mean(axis=0), y - y.mean(axis=0))]
     of = np.arange(n) % groups
 
     def unbiased(a, b):
         k, m = np.diag(a), np.diag(b)
-        return ((a * b).sum() - k @ m * (1 + 2 / (n - 2)) + k.sum() * m.sum() / ((n - 1) * (n - 2))) / (n * (n - 3))
+        return (
+            (a * b).sum() - k @ m * (1 + 2 / (n - 2)) + k.sum() * m.sum() / ((n - 1) * (n - 2))
+        ) / (n * (n - 3))
 
     b, c = (unbiased(gram, gram) for gram in grams)
     g = grams[0] * grams[1] / np.sqrt(b * c) - value / 2 * (grams[0] ** 2 / b + grams[1] ** 2 / c)
-    means = np.array([[g[np.ix_(of == i, of == j)].mean() for j in range(groups)] for i in range(groups)])
+    means = np.array(
+        [[g[np.ix_(of == i, of == j)].mean() for j in range(groups)] for i in range(groups)]
+    )
     row = np.array([means[i, np.arange(groups) != i].mean() for i in range(groups)])
     own = (row - row.mean()) * (groups - 1) / (groups - 2)
     left = [means[i, j] - own[i] - own[j] - row.mean() for i in range(groups) for j in range(i)]
@@ -56,7 +62,12 @@ def by_loops(x, y, groups):
     fixed, slope = 1.959964**2 * pairs, stdtrit(groups - 1, 0.975) ** 2 * slope
     ends = (
         [
-            brentq(lambda at: (value - at) ** 2 * (1 - value) - (fixed + slope * max(at, 0)) * (1 - at), *where)
+            brentq(
+                lambda at: (
+                    (value - at) ** 2 * (1 - value) - (fixed + slope * max(at, 0)) * (1 - at)
+                ),
+                *where,
+            )
             for where in ((0, value), (value, 1))
         ]
         if value > 0 and value**2 * (1 - value) > fixed
@@ -105,7 +116,9 @@ def test_the_baseline_is_its_definition(rng):
     found = permutation_baseline(rsa, x, y, permutations=39, seed=8)
     shuffle = np.random.default_rng(8)
     shuffled = np.array([rsa(x, y[shuffle.permutation(30)]) for _ in range(39)])
-    assert (found.value, found.mean, found.high) == pytest.approx((rsa(x, y), shuffled.mean(), np.quantile(shuffled, 0.95)), abs=1e-12)
+    assert (found.value, found.mean, found.high) == pytest.approx(
+        (rsa(x, y), shuffled.mean(), np.quantile(shuffled, 0.95)), abs=1e-12
+    )
     assert found.p == (np.sum(shuffled >= found.value) + 1) / 40
     assert found.permutations == 39
 
@@ -115,7 +128,10 @@ def test_true_pairs_have_the_smallest_p_and_unrelated_ones_any(rng):
     debiased = functools.partial(linear_cka, debiased=True)
     assert permutation_baseline(debiased, x, x + y).p == 1 / 101
     chance = [
-        permutation_baseline(lambda a, b: float(a[:, 0] @ b[:, 0]), *rng.normal(size=(2, 25, 3)), permutations=19).p for _ in range(400)
+        permutation_baseline(
+            lambda a, b: float(a[:, 0] @ b[:, 0]), *rng.normal(size=(2, 25, 3)), permutations=19
+        ).p
+        for _ in range(400)
     ]
     assert np.mean(np.array(chance) <= 0.05) == pytest.approx(0.05, abs=0.03)
     assert np.mean(np.array(chance) <= 0.5) == pytest.approx(0.5, abs=0.08)

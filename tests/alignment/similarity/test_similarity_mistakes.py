@@ -1,8 +1,10 @@
-"""Inputs on which programs in use give a wrong similarity, each with the right answer here; the wrong one, too, where it is short.
+"""Inputs on which programs in use give a wrong similarity, each with the right answer here; the
+wrong one, too, where it is short.
 
-The mistakes: the last batch for the mean of all, a wrong denominator, products of uncentred float32, clamping, an epsilon in the
-denominator, a ragged last batch, attention masks dropped, PWCCA weights from uncentred data, a threshold or a
-convention left unsaid, biased for debiased, and centring left out.
+The mistakes: the last batch for the mean of all, a wrong denominator, products of uncentred
+    float32, clamping, an epsilon in the
+denominator, a ragged last batch, attention masks dropped, PWCCA weights from uncentred data, a
+threshold or a convention left unsaid, biased for debiased, and centring left out.
 """
 
 import numpy as np
@@ -26,8 +28,15 @@ def streamed(x, y, rows=64):
 def every_way(x, y, debiased):
     """Linear CKA by each of the functions that give it."""
     kind = "debiased" if debiased else "biased"
-    results = linear_cka_layers([x], [y]), linear_cka_encoders({"a": [x], "b": [y]})["a", "b"], streamed(x, y)
-    return [linear_cka(x, y, debiased=debiased), *(float(getattr(result, kind)[0, 0]) for result in results)]
+    results = (
+        linear_cka_layers([x], [y]),
+        linear_cka_encoders({"a": [x], "b": [y]})["a", "b"],
+        streamed(x, y),
+    )
+    return [
+        linear_cka(x, y, debiased=debiased),
+        *(float(getattr(result, kind)[0, 0]) for result in results),
+    ]
 
 
 @pytest.fixture
@@ -57,7 +66,9 @@ def test_the_denominator_makes_any_side_with_itself_1_at_any_size(pair):
     for scale in (1e-6, 1.0, 1e6):
         for debiased in (False, True):
             assert every_way(x, x * scale, debiased) == pytest.approx([1] * 4, abs=1e-12)
-            assert every_way(x * scale, y, debiased) == pytest.approx(every_way(x, y, debiased), abs=1e-12)
+            assert every_way(x * scale, y, debiased) == pytest.approx(
+                every_way(x, y, debiased), abs=1e-12
+            )
 
 
 def test_outlier_dimensions_in_float32_as_transformers_have_them(rng):
@@ -70,13 +81,18 @@ def test_outlier_dimensions_in_float32_as_transformers_have_them(rng):
     single = x.astype(np.float32), y.astype(np.float32)
     for debiased in (False, True):
         assert every_way(*single, debiased) == pytest.approx([truth[debiased]] * 4, abs=1e-4)
-    k, m = (side @ side.T for side in single)  # what goes wrong: Gram matrices first, and the centring afterwards
+    # what goes wrong: Gram matrices first, and the centring afterwards
+    k, m = (side @ side.T for side in single)
     for gram in (k, m):
         np.fill_diagonal(gram, 0)
     n = np.float32(1000)
 
     def unbiased(a, b):
-        return (a * b).sum() + a.sum() * b.sum() / ((n - 1) * (n - 2)) - 2 / (n - 2) * (a.sum(0) @ b.sum(0))
+        return (
+            (a * b).sum()
+            + a.sum() * b.sum() / ((n - 1) * (n - 2))
+            - 2 / (n - 2) * (a.sum(0) @ b.sum(0))
+        )
 
     with np.errstate(invalid="ignore"):
         wrong = unbiased(k, m) / np.sqrt(unbiased(k, k) * unbiased(m, m))
@@ -93,7 +109,15 @@ def test_a_negative_debiased_value_is_given_and_not_cut_at_0():
 def test_nan_is_refused_and_not_made_a_number(pair):
     x, y = pair
     broken = np.where(np.arange(500)[:, None] == 3, np.nan, x)
-    for measure in (linear_cka, minibatch_cka, uncentred_cka, svcca, pwcca, procrustes_distance, streamed):
+    for measure in (
+        linear_cka,
+        minibatch_cka,
+        uncentred_cka,
+        svcca,
+        pwcca,
+        procrustes_distance,
+        streamed,
+    ):
         with pytest.raises(InputError, match="expected finite numbers"):
             measure(broken, y)
 
@@ -116,11 +140,14 @@ def test_a_ragged_last_batch(n):
     value = minibatch_cka(x, y, batch=256)
     assert np.isfinite(value)
     assert value == pytest.approx(linear_cka(x, y, debiased=True), abs=0.02)
-    assert streamed(x, y, rows=256).debiased[0, 0] == pytest.approx(linear_cka(x, y, debiased=True), abs=1e-12)
+    assert streamed(x, y, rows=256).debiased[0, 0] == pytest.approx(
+        linear_cka(x, y, debiased=True), abs=1e-12
+    )
 
 
 def test_rows_of_padding_count_so_they_must_not_be_given(pair):
-    """Masks are applied before vectors come here: rows are items. What padding would do is not small."""
+    """Masks are applied before vectors come here: rows are items. What padding would do is not
+    small."""
     x, y = pair
     padded = [np.concatenate([side, np.full((500, 24), 9.0)]) for side in (x, y)]
     mask = np.arange(1000) < 500
@@ -136,18 +163,25 @@ def test_pwcca_takes_its_weights_from_centred_data(rng, pair):
 
 
 def test_the_threshold_of_svcca_is_on_squares(rng):
-    """Singular values 10, 1, 1, …: one component holds 90 % of their squares, but not of the values themselves."""
+    """Singular values 10, 1, 1, …: one component holds 90 % of their squares, but not of the values
+    themselves."""
     spectrum = np.array([10, 1, 1, 1, 1, 1, 1.0])
     shared, *others = rng.normal(size=(13, 200))
     sides = [np.stack([shared, *rest], axis=1) for rest in (others[:6], others[6:])]
     x, y = (np.linalg.qr(side - side.mean(axis=0))[0] * spectrum for side in sides)
-    assert np.square(spectrum[0]) / np.square(spectrum).sum() > 0.9 > spectrum[:4].sum() / spectrum.sum()
+    assert (
+        np.square(spectrum[0]) / np.square(spectrum).sum()
+        > 0.9
+        > spectrum[:4].sum() / spectrum.sum()
+    )
     assert svcca(x, y, variance=0.9) == pytest.approx(1, abs=1e-10)
     assert svcca(x, y, variance=0.97) < 0.6, "with more components the unrelated ones count"
 
 
 def test_the_three_procrustes_distances_differ_and_are_named(pair):
-    squared, root, angular = (procrustes_distance(*pair, convention=name) for name in ("squared", "root", "angular"))
+    squared, root, angular = (
+        procrustes_distance(*pair, convention=name) for name in ("squared", "root", "angular")
+    )
     assert squared == procrustes_distance(*pair)
     assert root**2 == pytest.approx(squared, abs=1e-12)
     assert np.cos(angular) == pytest.approx(1 - squared / 2, abs=1e-12)
@@ -173,10 +207,13 @@ def test_the_printed_formula_without_centring_is_another_number(rng):
 
 
 def test_golden_check_12():
-    """Linear CKA of X and a scaled turn of X is 1; it is symmetric; the uncentred formula differs when the mean is not zero."""
+    """Linear CKA of X and a scaled turn of X is 1; it is symmetric; the uncentred formula differs
+    when the mean is not zero."""
     rng = np.random.default_rng(12)
     x, y = rng.normal(size=(2, 200, 10)) + 2
     turn, _ = np.linalg.qr(rng.normal(size=(10, 10)))
     assert every_way(x, x @ turn * 7, debiased=False) == pytest.approx([1] * 4, abs=1e-12)
-    assert every_way(x, y, debiased=False) == pytest.approx(every_way(y, x, debiased=False), abs=1e-12)
+    assert every_way(x, y, debiased=False) == pytest.approx(
+        every_way(y, x, debiased=False), abs=1e-12
+    )
     assert uncentred_cka(x, y) - linear_cka(x, y) > 0.5

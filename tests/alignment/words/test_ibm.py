@@ -1,4 +1,5 @@
-"""The statistical aligner: it finds a cipher's words, gives the same links every time, and passes over nothing in silence."""
+"""The statistical aligner: it finds a cipher's words, gives the same links every time, and passes
+over nothing in silence."""
 
 import sys
 
@@ -21,7 +22,8 @@ def installed():
 
 @pytest.fixture(scope="module")
 def cipher():
-    """Sentences, their translations word by word with neighbours sometimes exchanged, and the links that are right."""
+    """Sentences, their translations word by word with neighbours sometimes exchanged, and the links
+    that are right."""
     rng = np.random.default_rng(0)
     x, y, links = [], [], []
     for sentence in range(400):
@@ -51,12 +53,26 @@ def test_a_cipher_is_found(installed, cipher, model):
     assert as_set(back[:, [0, 2, 1]]) == as_set(links)
 
 
-def test_the_same_sentences_give_the_same_links_and_symmetrisations_contain_each_other(installed, cipher):
+def test_the_same_sentences_give_the_same_links_and_symmetrisations_contain_each_other(
+    installed, cipher
+):
     x, y, _ = cipher
-    found = {name: as_set(align_words(x[:60], y[:60], symmetrisation=name, iterations=2)) for name in SYMMETRISATIONS}
-    again = {name: as_set(align_words(x[:60], y[:60], symmetrisation=name, iterations=2)) for name in SYMMETRISATIONS}
+    found = {
+        name: as_set(align_words(x[:60], y[:60], symmetrisation=name, iterations=2))
+        for name in SYMMETRISATIONS
+    }
+    again = {
+        name: as_set(align_words(x[:60], y[:60], symmetrisation=name, iterations=2))
+        for name in SYMMETRISATIONS
+    }
     assert found == again
-    assert found["intersection"] < found["grow-diag"] <= found["grow-diag-final-and"] <= found["grow-diag-final"] <= found["union"]
+    assert (
+        found["intersection"]
+        < found["grow-diag"]
+        <= found["grow-diag-final-and"]
+        <= found["grow-diag-final"]
+        <= found["union"]
+    )
     assert found["intersection"] < found["union"]
 
 
@@ -79,14 +95,24 @@ def test_the_longest_sentences_are_aligned_and_longer_ones_are_refused(installed
     words = [f"w{i}" for i in rng.permutation(200)]
     some = [[words[i] for i in rng.integers(0, 200, size=8)] for _ in range(60)]
     links = align_words([*some, words], [*some, words], iterations=2, symmetrisation="union")
-    assert (links[:, 0] == 60).sum() > 180  # the package itself gives none to a sentence of 201 words
+    # the package itself gives none to a sentence of 201 words
+    assert (links[:, 0] == 60).sum() > 180
     for model, most in (("hmm", 200), ("fast_align", 1024), ("ibm1", 1024)):
-        with pytest.raises(InputError, match=rf"sentences_y\[1\]: expected at most {most} words, for {model}, got {most + 1}; divide"):
+        with pytest.raises(
+            InputError,
+            match=(
+                rf"sentences_y\[1\]: expected at most {most} words, for {model}, got {most + 1}; "
+                rf"divide"
+            ),
+        ):
             align_words([words, words], [words, ["w"] * (most + 1)], model=model)
 
 
 def test_bad_words_are_refused(installed):
-    with pytest.raises(InputError, match=r"sentences_x: expected a pair of sentences with words, got none; give parallel text"):
+    with pytest.raises(
+        InputError,
+        match=r"sentences_x: expected a pair of sentences with words, got none; give parallel text",
+    ):
         align_words([[], ["a"]], [["b"], []])
     with pytest.raises(InputError, match=r"sentences_x\[1\]: expected words, got ''"):
         align_words([["a"], ["b", ""]], [["a"], ["b"]])
@@ -95,19 +121,31 @@ def test_bad_words_are_refused(installed):
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(InputError, match=r"model: expected one of fast_align, hmm, ibm1, got 'ibm4'; choose one of them"):
+    with pytest.raises(
+        InputError,
+        match=r"model: expected one of fast_align, hmm, ibm1, got 'ibm4'; choose one of them",
+    ):
         align_words([["a"]], [["b"]], model="ibm4")
-    with pytest.raises(InputError, match=r"symmetrisation: expected one of intersection, union, grow-diag, .*, got 'none'"):
+    with pytest.raises(
+        InputError,
+        match=r"symmetrisation: expected one of intersection, union, grow-diag, .*, got 'none'",
+    ):
         align_words([["a"]], [["b"]], symmetrisation="none")
     with pytest.raises(InputError, match=r"iterations: expected a whole number from 1 up, got 0"):
         align_words([["a"]], [["b"]], iterations=0)
-    with pytest.raises(InputError, match=r"sentences_y: expected as many sentences as sentences_x \(1\), got 0"):
+    with pytest.raises(
+        InputError, match=r"sentences_y: expected as many sentences as sentences_x \(1\), got 0"
+    ):
         align_words([["a"]], [])
 
 
 def test_without_the_package_the_refusal_says_what_to_type(monkeypatch):
     monkeypatch.setitem(sys.modules, "thot", None)
     with pytest.raises(
-        InputError, match=r"align_words: expected the package of the aligner, sil-thot, got none installed; type: pip install"
+        InputError,
+        match=(
+            r"align_words: expected the package of the aligner, sil-thot, got none installed; "
+            r"type: pip install"
+        ),
     ):
         align_words([["a"]], [["b"]])

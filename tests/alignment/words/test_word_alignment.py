@@ -1,4 +1,5 @@
-"""Word alignment from vectors: plain loops as references, what leaves it as it is and what does not, and every refusal."""
+"""Word alignment from vectors: plain loops as references, what leaves it as it is and what does
+not, and every refusal."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ LENGTHS_X, LENGTHS_Y = (5, 1, 0, 7, 3, 2, 9), (4, 2, 3, 7, 0, 2, 12)
 
 @pytest.fixture(params=[np.float32, np.float64])
 def words(request):
-    """Vectors of seven sentence pairs, one of them without words of x and one without words of y; those of y are noisy copies of x's."""
+    """Vectors of seven sentence pairs, one of them without words of x and one without words of y;
+    those of y are noisy copies of x's."""
     rng = np.random.default_rng(7)
     x = rng.normal(size=(sum(LENGTHS_X), 6)) + 1
     y = x[rng.integers(0, len(x), size=sum(LENGTHS_Y))] + rng.normal(size=(sum(LENGTHS_Y), 6))
@@ -24,7 +26,11 @@ def offsets(lengths):
 
 def sentences(x, y, begin_x, begin_y):
     for s in range(len(begin_x) - 1):
-        yield s, x[begin_x[s] : begin_x[s + 1]].astype(float), y[begin_y[s] : begin_y[s + 1]].astype(float)
+        yield (
+            s,
+            x[begin_x[s] : begin_x[s + 1]].astype(float),
+            y[begin_y[s] : begin_y[s + 1]].astype(float),
+        )
 
 
 def cosine(a, b):
@@ -32,7 +38,8 @@ def cosine(a, b):
 
 
 def best(values):
-    """Both-sided best by the definition: no value before it in its row or column is as high, none after it higher."""
+    """Both-sided best by the definition: no value before it in its row or column is as high, none
+    after it higher."""
     return {
         (i, j)
         for (i, j), value in np.ndenumerate(values)
@@ -86,7 +93,9 @@ def test_argmax_is_that_of_a_loop(words):
 @pytest.mark.parametrize("rounds", [1, 2, 3, 8])
 @pytest.mark.parametrize("alpha", [0.5, 0.9, 0.99])
 def test_itermax_is_that_of_a_loop(words, rounds, alpha):
-    assert align_itermax(*words, rounds=rounds, alpha=alpha).tolist() == itermax_by_loop(*words, rounds, alpha)
+    assert align_itermax(*words, rounds=rounds, alpha=alpha).tolist() == itermax_by_loop(
+        *words, rounds, alpha
+    )
 
 
 @pytest.mark.parametrize("threshold", [0.001, 0.1, 0.4])
@@ -128,10 +137,13 @@ def test_turning_both_sides_changes_nothing_and_lengths_count_for_softmax_alone(
     lengths = np.linspace(1, 3, len(y), dtype=y.dtype)[:, None]
     for align in (align_argmax, align_itermax, align_softmax):
         plain = as_set(align(*words))
-        assert as_set(align(x.astype(float) @ turn, y.astype(float) @ turn, begin_x, begin_y)) == plain
+        assert (
+            as_set(align(x.astype(float) @ turn, y.astype(float) @ turn, begin_x, begin_y)) == plain
+        )
         scaled = as_set(align(x, y * lengths, begin_x, begin_y))
         assert (scaled == plain) == (align is not align_softmax)
-        assert as_set(align(x, y.astype(float) @ turn, begin_x, begin_y)) != plain  # one side alone is another space
+        # one side alone is another space
+        assert as_set(align(x, y.astype(float) @ turn, begin_x, begin_y)) != plain
 
 
 def test_words_of_one_direction_are_linked_in_their_order():
@@ -163,20 +175,40 @@ def test_large_products_do_not_overflow():
 def test_bad_arguments_are_refused(words):
     x, y, begin_x, begin_y = words
     for align in (align_argmax, align_itermax, align_softmax):
-        with pytest.raises(InputError, match=r"y: expected as many columns as x \(6\), got 5 columns; compare vectors of one encoder"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"y: expected as many columns as x \(6\), got 5 columns; compare vectors of one "
+                r"encoder"
+            ),
+        ):
             align(x, y[:, :5], begin_x, begin_y)
-        with pytest.raises(InputError, match=r"offsets_x: expected 26 at the end, the number of words, got 27; make them with"):
+        with pytest.raises(
+            InputError,
+            match=r"offsets_x: expected 26 at the end, the number of words, got 27; make them with",
+        ):
             align(x[:-1], y, begin_x, begin_y)
-        with pytest.raises(InputError, match=r"offsets_y: expected as many sentences as offsets_x \(7\), got 6"):
+        with pytest.raises(
+            InputError, match=r"offsets_y: expected as many sentences as offsets_x \(7\), got 6"
+        ):
             align(x, y, begin_x, begin_y[:-1])
         bad = x.copy()
         bad[3, 2] = np.nan
-        with pytest.raises(InputError, match=r"x: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 3"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"x: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row "
+                r"3"
+            ),
+        ):
             align(bad, y, begin_x, begin_y)
     bad = x.copy()
     bad[3] = 0
     for align in (align_argmax, align_itermax):
-        with pytest.raises(InputError, match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 3"):
+        with pytest.raises(
+            InputError,
+            match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 3",
+        ):
             align(bad, y, begin_x, begin_y)
     with pytest.raises(InputError, match=r"rounds: expected a whole number from 1 up, got 0"):
         align_itermax(*words, rounds=0)

@@ -1,6 +1,8 @@
-"""Extraction in a process of its own, for the tests: several of them under torchrun, or one that is killed.
+"""Extraction in a process of its own, for the tests: several of them under torchrun, or one that is
+killed.
 
-extraction_process.py ENCODER TEXT FOLDER UNIT [PLACE NUMBER]     kill -9 at the NUMBERth time that PLACE is reached
+extraction_process.py ENCODER TEXT FOLDER UNIT [PLACE NUMBER]     kill -9 at the NUMBERth time that
+PLACE is reached
 """
 
 import os
@@ -41,17 +43,21 @@ def kill_at(place: str, number: int) -> None:
 
 def work(encoder: str, text: str, folder: str, unit: str, place: str = "", number: int = 0) -> None:
     """Extract with small blocks; sums are saved after every block."""
-    torch.set_num_threads(2 if place else 1)  # what is killed need not have the threads of what goes on
+    # what is killed need not have the threads of what goes on
+    torch.set_num_threads(2 if place else 1)
     be_quiet()
     module._block_text = lambda *_: 400
     type_averages._SAVE_EVERY = 0.0
     if place:
         kill_at(place, number)
-    module.extract(load_encoder(encoder), open_text(text, "eng"), folder, unit=unit, dtype="float16")
+    module.extract(
+        load_encoder(encoder), open_text(text, "eng"), folder, unit=unit, dtype="float16"
+    )
 
 
 def in_a_process(*arguments) -> int:
-    """Do that in a new interpreter (a forked child can hang in the thread pools it inherits); its exit status, -9 where it was killed."""
+    """Do that in a new interpreter (a forked child can hang in the thread pools it inherits); its
+    exit status, -9 where it was killed."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, *map(str, arguments)]
     return subprocess.run(command, env=environment, timeout=300, check=False).returncode

@@ -31,7 +31,12 @@ def threads():
 @pytest.fixture
 def watched(monkeypatch):
     """Which threads have encoded, and how many at the same time at most."""
-    states, seen, now, lock = PretrainedEncoder.states, {"names": set(), "most": 0}, [0], threading.Lock()
+    states, seen, now, lock = (
+        PretrainedEncoder.states,
+        {"names": set(), "most": 0},
+        [0],
+        threading.Lock(),
+    )
 
     def watching(self, *given, **named):
         with lock:
@@ -57,21 +62,34 @@ def small(monkeypatch):
     monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
 
 
-@pytest.mark.parametrize("settings", [{"unit": "word"}, {"unit": "word", "pool": "max"}, {"unit": "type"}, {"unit": "sentence"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"unit": "word"}, {"unit": "word", "pool": "max"}, {"unit": "type"}, {"unit": "sentence"}],
+)
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_any_number_of_threads_writes_the_same_bytes(originals, tmp_path, monkeypatch, threads, watched, kind, settings):
+def test_any_number_of_threads_writes_the_same_bytes(
+    originals, tmp_path, monkeypatch, threads, watched, kind, settings
+):
     small(monkeypatch)
     encoder = load_encoder(str(originals[kind]))
     for number in (1, 2, 3):
         threads(number)
-        extract(encoder, TEXT, tmp_path / str(number), outputs=("hidden", "attention", "mlp"), **settings)
+        extract(
+            encoder,
+            TEXT,
+            tmp_path / str(number),
+            outputs=("hidden", "attention", "mlp"),
+            **settings,
+        )
         assert torch.get_num_threads() == number
     assert files(tmp_path / "1") == files(tmp_path / "2") == files(tmp_path / "3")
     assert watched["names"] >= {"MainThread", "encoder_0", "encoder_1"} and watched["most"] >= 2
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_what_goes_wrong_in_a_batch_is_raised_and_the_threads_are_put_back(originals, tmp_path, monkeypatch, threads, number):
+def test_what_goes_wrong_in_a_batch_is_raised_and_the_threads_are_put_back(
+    originals, tmp_path, monkeypatch, threads, number
+):
     small(monkeypatch)
     encoder, left = load_encoder(str(originals["bert"])), [4]
     states = PretrainedEncoder.states
@@ -86,7 +104,9 @@ def test_what_goes_wrong_in_a_batch_is_raised_and_the_threads_are_put_back(origi
     threads(number)
     with pytest.raises(InputError, match="no more"):
         extract(encoder, TEXT, tmp_path / "store", unit="word")
-    assert torch.get_num_threads() == number and not [one for one in threading.enumerate() if one.name.startswith("encoder")]
+    assert torch.get_num_threads() == number and not [
+        one for one in threading.enumerate() if one.name.startswith("encoder")
+    ]
     monkeypatch.setattr(PretrainedEncoder, "states", states)
     extract(encoder, TEXT, tmp_path / "store", unit="word")
     extract(encoder, TEXT, tmp_path / "fresh", unit="word")
@@ -95,7 +115,9 @@ def test_what_goes_wrong_in_a_batch_is_raised_and_the_threads_are_put_back(origi
 
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("unit", ["word", "sentence"])
-def test_every_item_is_given_once_and_blocks_are_asked_for_little_ahead(originals, monkeypatch, threads, number, unit):
+def test_every_item_is_given_once_and_blocks_are_asked_for_little_ahead(
+    originals, monkeypatch, threads, number, unit
+):
     monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
     encoder, asked = load_encoder(str(originals["bert"])), []
     ranges = [range(start, min(start + 3, len(TEXT))) for start in range(0, len(TEXT), 3)]
@@ -119,7 +141,8 @@ def test_every_item_is_given_once_and_blocks_are_asked_for_little_ahead(original
             split += len(part.found.inputs) > len(ranges[turn])
             turn, done, given, shares = turn + 1, 0, [], 0
     assert turn == len(ranges) and not given and max(ahead) <= 2 + 2 * number
-    assert split and batches > len(ranges)  # long input was among them, and blocks of several batches
+    # long input was among them, and blocks of several batches
+    assert split and batches > len(ranges)
 
 
 def test_a_twin_has_the_same_weights_and_its_own_modules(originals):
@@ -131,7 +154,9 @@ def test_a_twin_has_the_same_weights_and_its_own_modules(originals):
     assert not modules & set(map(id, twin.model.modules()))
     ids = torch.tensor([[2, 5, 6, 3]])
     with torch.inference_mode():
-        for mine, other in zip(encoder.hidden_states(ids, None), twin.hidden_states(ids, None), strict=True):
+        for mine, other in zip(
+            encoder.hidden_states(ids, None), twin.hidden_states(ids, None), strict=True
+        ):
             assert np.array_equal(mine.numpy(), other.numpy())
 
 
@@ -154,7 +179,9 @@ def test_a_batch_holds_inputs_of_like_length_and_every_input_is_in_one(originals
 
 
 @pytest.mark.parametrize("unit", ["word", "type"])
-def test_threads_are_put_back_while_an_error_of_the_disk_is_still_held(originals, tmp_path, monkeypatch, threads, unit):
+def test_threads_are_put_back_while_an_error_of_the_disk_is_still_held(
+    originals, tmp_path, monkeypatch, threads, unit
+):
     small(monkeypatch)
     encoder = load_encoder(str(originals["bert"]))
 
@@ -162,13 +189,19 @@ def test_threads_are_put_back_while_an_error_of_the_disk_is_still_held(originals
         raise OutputError("no room")
 
     monkeypatch.setattr(
-        *(("crosslens.models.extraction.type_averages._Sums.add", full) if unit == "type" else (ActivationsWriter, "put", full))
+        *(
+            ("crosslens.models.extraction.type_averages._Sums.add", full)
+            if unit == "type"
+            else (ActivationsWriter, "put", full)
+        )
     )
     threads(2)
     try:
         extract(encoder, TEXT, tmp_path / "store", unit=unit)
     except OutputError as error:  # its traceback holds every frame
-        assert torch.get_num_threads() == 2 and not [one for one in threading.enumerate() if one.name.startswith("encoder")]
+        assert torch.get_num_threads() == 2 and not [
+            one for one in threading.enumerate() if one.name.startswith("encoder")
+        ]
         assert "no room" in str(error)
     else:
         pytest.fail("not raised")

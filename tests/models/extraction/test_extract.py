@@ -25,11 +25,21 @@ def text(sentences=HARD, language="und"):
 
 @torch.no_grad()
 def plain_loop(folder, sentences, longest):
-    """(layer, sentence, d): every sentence alone, mean over the tokens that the tokeniser did not add."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    """(layer, sentence, d): every sentence alone, mean over the tokens that the tokeniser did not
+    add."""
+    tokenizer, model = (
+        AutoTokenizer.from_pretrained(folder),
+        AutoModel.from_pretrained(folder).eval(),
+    )
     rows, pieces = [], []
     for sentence in sentences:
-        encoded = tokenizer(sentence, truncation=True, max_length=longest, return_special_tokens_mask=True, return_tensors="pt")
+        encoded = tokenizer(
+            sentence,
+            truncation=True,
+            max_length=longest,
+            return_special_tokens_mask=True,
+            return_tensors="pt",
+        )
         ordinary = encoded.pop("special_tokens_mask")[0] == 0
         states = model(**encoded, output_hidden_states=True).hidden_states
         rows.append([state[0][ordinary].mean(0).numpy() for state in states])
@@ -53,14 +63,17 @@ def small_blocks(monkeypatch, tokens=60):
 
 @pytest.mark.parametrize("blocks", ["one block", "many blocks"])
 @pytest.mark.parametrize("kind", [*KINDS, "ours"])
-def test_it_is_the_plain_loop_for_every_architecture(originals, tmp_path, monkeypatch, kind, blocks):
+def test_it_is_the_plain_loop_for_every_architecture(
+    originals, tmp_path, monkeypatch, kind, blocks
+):
     encoder = load_encoder(str(originals[kind]))
     if blocks == "many blocks":
         small_blocks(monkeypatch)
     store = extract(encoder, text(), tmp_path / "store", long_input="truncate")
     longest = 32 if kind == "ours" else PLACES
     expected, pieces = plain_loop(originals[kind], HARD, longest)
-    assert np.allclose(layers(store), expected, atol=1e-5)  # float32: values near 1, sums in another order
+    # float32: values near 1, sums in another order
+    assert np.allclose(layers(store), expected, atol=1e-5)
     assert np.abs(expected).max() > 0.3
     index = store.index()
     assert index["pieces"] == pieces and index["pieces"][LONG] == longest - 2
@@ -74,18 +87,32 @@ def test_a_sentence_is_cut_only_where_it_is_too_long(originals, tmp_path, kind):
     sentences = ["the"]
     while len(encoder.tokenizer(sentences[-1])["input_ids"]) <= encoder.max_length:
         longer = [sentences[-1] + more for more in (" the", " x", "x")]
-        pieces = [len(encoder.tokenizer(sentence)["input_ids"]) for sentence in (sentences[-1], *longer)]
-        sentences.append(longer[pieces.index(pieces[0] + 1) - 1])  # one piece more, so that one sentence is a perfect fit
+        pieces = [
+            len(encoder.tokenizer(sentence)["input_ids"]) for sentence in (sentences[-1], *longer)
+        ]
+        # one piece more, so that one sentence is a perfect fit
+        sentences.append(longer[pieces.index(pieces[0] + 1) - 1])
     index = extract(encoder, text(sentences), tmp_path / "store", long_input="truncate").index()
-    assert index["truncated"] == [False] * (len(sentences) - 1) + [True] and index["pieces"][-2:] == [encoder.max_length - 2] * 2
+    assert (
+        index["truncated"] == [False] * (len(sentences) - 1) + [True]
+        and index["pieces"][-2:] == [encoder.max_length - 2] * 2
+    )
 
 
 def test_the_manifest_says_what_was_encoded(originals, tmp_path):
     encoder = load_encoder(str(originals["roberta"]))
     corpus = text(language="mul")
     manifest = extract(encoder, corpus, tmp_path / "store", long_input="truncate").manifest
-    assert manifest["truncated"] == 1 and manifest["language"] == "mul" and manifest["text"] == "hard.txt"
-    assert manifest["encoder"] == "roberta" and manifest["dtype"] == "float32" and manifest["versions"]["torch"] == torch.__version__
+    assert (
+        manifest["truncated"] == 1
+        and manifest["language"] == "mul"
+        and manifest["text"] == "hard.txt"
+    )
+    assert (
+        manifest["encoder"] == "roberta"
+        and manifest["dtype"] == "float32"
+        and manifest["versions"]["torch"] == torch.__version__
+    )
     assert manifest["settings"] == {
         "encoder": encoder.fingerprint,
         "text": corpus.fingerprint,
@@ -102,8 +129,12 @@ def test_the_manifest_says_what_was_encoded(originals, tmp_path):
 
 def test_a_sentence_has_the_same_vectors_wherever_it_stands(originals, tmp_path):
     encoder = load_encoder(str(originals["bert"]))
-    forwards, backwards = extract(encoder, text(), tmp_path / "a"), extract(encoder, text(HARD[::-1]), tmp_path / "b")
-    assert np.allclose(layers(forwards), layers(backwards)[:, ::-1], atol=1e-5)  # other batches, other sums
+    forwards, backwards = (
+        extract(encoder, text(), tmp_path / "a"),
+        extract(encoder, text(HARD[::-1]), tmp_path / "b"),
+    )
+    # other batches, other sums
+    assert np.allclose(layers(forwards), layers(backwards)[:, ::-1], atol=1e-5)
 
 
 @pytest.mark.parametrize("written", [1, 2])
@@ -130,7 +161,10 @@ def test_a_stopped_extraction_goes_on_to_the_same_bytes(originals, tmp_path, mon
     monkeypatch.setattr(module, "encode", counting)
     extract(encoder, text(), tmp_path / "store").verify()
     assert (
-        len(texts) == len(set(texts)) == (tmp_path / "undisturbed" / "checksums.bin").stat().st_size // (8 + 32 * len(arrays)) > 3
+        len(texts)
+        == len(set(texts))
+        == (tmp_path / "undisturbed" / "checksums.bin").stat().st_size // (8 + 32 * len(arrays))
+        > 3
     )  # no block is encoded a second time
     assert files(tmp_path / "store") == files(tmp_path / "undisturbed")
     assert not (tmp_path / "store.partial").exists()
@@ -152,7 +186,8 @@ def test_a_store_of_another_encoder_or_text_is_refused_naming_which(originals, c
     change_weights(folder, lambda weights: weights["bert.embeddings.LayerNorm.bias"].add_(0.1))
     other = load_encoder(str(folder))
     told = (
-        rf"got other ones \(encoder: '{encoder.fingerprint}' there, '{other.fingerprint}' here\); choose another folder, or delete this one"
+        rf"got other ones \(encoder: '{encoder.fingerprint}' there, '{other.fingerprint}' here\); "
+        rf"choose another folder, or delete this one"
     )
     with pytest.raises(OutputError, match=told):
         extract(other, text(), tmp_path / "store")
@@ -173,7 +208,13 @@ def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path
         with pytest.raises(KeyboardInterrupt):
             extract(encoders[1], text(), tmp_path / "store")
     before = files(tmp_path / "store.partial")
-    with pytest.raises(OutputError, match=r"store\.partial: expected the same settings, got other ones \(encoder: .* begin anew with"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            r"store\.partial: expected the same settings, got other ones \(encoder: .* begin anew "
+            r"with"
+        ),
+    ):
         extract(encoders[0], text(), tmp_path / "store")
     assert files(tmp_path / "store.partial") == before
     extract(encoders[0], text(), tmp_path / "store", restart=True)
@@ -185,24 +226,37 @@ def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path
 def test_a_sentence_without_tokens_is_refused_by_its_line(originals, tmp_path, kind):
     encoder = load_encoder(str(originals[kind]))
     with pytest.raises(
-        InputError, match=r"hard.txt:3: expected a sentence with at least one token, got ' '; remove or replace the sentence"
+        InputError,
+        match=(
+            r"hard.txt:3: expected a sentence with at least one token, got ' '; remove or replace "
+            r"the sentence"
+        ),
     ):
         extract(encoder, text(["the cat", "the dog", " ", "the mat"]), tmp_path / "store")
     assert not list(tmp_path.iterdir())
 
 
 def test_the_text_of_special_tokens_is_text(originals, tmp_path):
-    """A sentence that contains the characters "[SEP]" is pooled over them as the plain loop does."""
+    """A sentence that contains the characters "[SEP]" is pooled over them as the plain loop
+    does."""
     encoder = load_encoder(str(originals["ours"]))
     sentences = ["the cat [SEP] the dog", "[MASK]", "unknown 的 characters"]
     expected, _ = plain_loop(originals["ours"], sentences, 32)
-    assert np.allclose(layers(extract(encoder, text(sentences), tmp_path / "store")), expected, atol=1e-5)
+    assert np.allclose(
+        layers(extract(encoder, text(sentences), tmp_path / "store")), expected, atol=1e-5
+    )
 
 
 def test_a_random_copy_has_activations_of_its_own(originals, tmp_path):
     name = str(originals["xlm-roberta"])
-    stores = [extract(load_encoder(name, random_seed=seed), text(), tmp_path / str(i)) for i, seed in enumerate((None, 1, 1))]
-    assert np.array_equal(layers(stores[1]), layers(stores[2])) and not np.allclose(layers(stores[0]), layers(stores[1]), atol=0.1)
+    stores = [
+        extract(load_encoder(name, random_seed=seed), text(), tmp_path / str(i))
+        for i, seed in enumerate((None, 1, 1))
+    ]
+    assert np.array_equal(layers(stores[1]), layers(stores[2])) and not np.allclose(
+        layers(stores[0]), layers(stores[1]), atol=0.1
+    )
     assert (
-        json.loads((tmp_path / "1" / "manifest.json").read_text())["settings"]["encoder"] == load_encoder(name, random_seed=1).fingerprint
+        json.loads((tmp_path / "1" / "manifest.json").read_text())["settings"]["encoder"]
+        == load_encoder(name, random_seed=1).fingerprint
     )

@@ -1,4 +1,5 @@
-"""Stores that several processes write, and those of processes that were killed: the bytes of one that was left in peace."""
+"""Stores that several processes write, and those of processes that were killed: the bytes of one
+that was left in peace."""
 
 import os
 import subprocess
@@ -20,10 +21,19 @@ def text(tmp_path_factory):
 
 def torchrun(*arguments):
     """Two processes."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
     command += [extraction_process.__file__, *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def files(folder):
@@ -53,11 +63,18 @@ def test_two_processes_write_the_bytes_of_one(originals, text, undisturbed, tmp_
         ("type", ["encode 9", "write 1"]),
     ],
 )
-def test_after_kill_9_the_same_call_ends_with_the_same_bytes(originals, text, undisturbed, tmp_path, unit, places):
+def test_after_kill_9_the_same_call_ends_with_the_same_bytes(
+    originals, text, undisturbed, tmp_path, unit, places
+):
     """One run is killed again and again, each time somewhere else."""
     store = tmp_path / "store"
     for place, number in (where.split() for where in places):
-        assert extraction_process.in_a_process(originals["bert"], text, store, unit, place, int(number)) == -9, place
+        assert (
+            extraction_process.in_a_process(
+                originals["bert"], text, store, unit, place, int(number)
+            )
+            == -9
+        ), place
         assert not store.exists()
     assert (tmp_path / "store.partial").exists()
     if unit == "word":  # two processes compare what one has written, each its share

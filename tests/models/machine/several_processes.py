@@ -1,9 +1,12 @@
-"""Trainings that several processes share, for the tests; every process that torchrun starts runs this file.
+"""Trainings that several processes share, for the tests; every process that torchrun starts runs
+this file.
 
-    torchrun ... several_processes.py TEXTS RUNS JOBS      JOBS is a JSON list of {"recipe", "folder", "parallel", "trap", "resume"}
+    torchrun ... several_processes.py TEXTS RUNS JOBS      JOBS is a JSON list of {"recipe",
+    "folder", "parallel", "trap", "resume"}
 
-Each job trains one of RECIPES in RUNS/folder. What is raised is printed as a line: [folder, process, kind of error, its text].
-A trap is the name of something that goes wrong, with the step where there is one; "seeds" only prints the seeds that were set.
+Each job trains one of RECIPES in RUNS/folder. What is raised is printed as a line: [folder,
+process, kind of error, its text]. A trap is the name of something that goes wrong, with the step
+where there is one; "seeds" only prints the seeds that were set.
 """
 
 import json
@@ -23,23 +26,51 @@ from crosslens.models.training import masked_lm as train
 from crosslens.models.training.settings import TrainRecipe, with_overrides
 from crosslens.progress import is_quiet
 
-_SMALL = EncoderConfig(vocab_size=110, hidden_size=32, layers=2, heads=2, ffn_size=64, max_positions=32, dropout=0.0)
-# About six rows a batch: with mixed batches a language is often in the share of one process only, and sometimes in no row at all.
-_ALIKE = {"steps": 50, "tlm_share": 0.0, "log_every": 1, "validate_every": 50, "save_every": 25, "batch_tokens": 48, "encoder": _SMALL}
+_SMALL = EncoderConfig(
+    vocab_size=110, hidden_size=32, layers=2, heads=2, ffn_size=64, max_positions=32, dropout=0.0
+)
+# About six rows a batch: with mixed batches a language is often in the share of one process only,
+# and sometimes in no row at all.
+_ALIKE = {
+    "steps": 50,
+    "tlm_share": 0.0,
+    "log_every": 1,
+    "validate_every": 50,
+    "save_every": 25,
+    "batch_tokens": 48,
+    "encoder": _SMALL,
+}
 
 RECIPES = {
-    "shared": {"tlm_share": 0.5, "optimisation.clip": 0.0},  # clipping and Adam would hide gradients that are all too small
+    # clipping and Adam would hide gradients that are all too small
+    "shared": {"tlm_share": 0.5, "optimisation.clip": 0.0},
     "shared, mixed": {"batch_languages": "mixed", "accumulate": 2},
     "embeddings": {"sharing": "sep-emb", "vocabulary.mode": "separate", "accumulate": 2},
     "embeddings, mixed": {"sharing": "sep=emb", "batch_languages": "mixed"},
     "all": {"sharing": "sep=all"},
-    "all, mixed": {"sharing": "sep=all", "batch_languages": "mixed", "accumulate": 3, "select": "best"},
+    "all, mixed": {
+        "sharing": "sep=all",
+        "batch_languages": "mixed",
+        "accumulate": 3,
+        "select": "best",
+    },
     "pairs of segments": {
-        "units": "nsp", "max_length": 24, "batch_tokens": 24 * 5, "accumulate": 3, "encoder.segments": 2, "encoder.next_sentence": True,
+        "units": "nsp",
+        "max_length": 24,
+        "batch_tokens": 24 * 5,
+        "accumulate": 3,
+        "encoder.segments": 2,
+        "encoder.next_sentence": True,
     },
     "lamb": {"sharing": "sep=1", "optimisation.optimiser": "lamb", "optimisation.clip": 0.5},
-    "dropout": {"sharing": "sep=1", "batch_languages": "mixed", "encoder.dropout": 0.1, "steps": 20, "save_every": 10},
-}  # fmt: skip
+    "dropout": {
+        "sharing": "sep=1",
+        "batch_languages": "mixed",
+        "encoder.dropout": 0.1,
+        "steps": 20,
+        "save_every": 10,
+    },
+}
 
 
 def recipe_of(texts: Path, name: str, **changes) -> TrainRecipe:
@@ -47,7 +78,8 @@ def recipe_of(texts: Path, name: str, **changes) -> TrainRecipe:
 
 
 def lay_trap(trap: str, rank: int):
-    """Replace a function by one that fails in the middle of the training; returns what takes it away again."""
+    """Replace a function by one that fails in the middle of the training; returns what takes it
+    away again."""
     what, _, step = trap.partition(" ")
     module, name = {
         "kill": (loop, "learning_rate"),
@@ -96,7 +128,11 @@ if __name__ == "__main__":
         recipe = recipe_of(Path(texts), job["recipe"])
         try:
             train.train(
-                recipe, Path(runs) / job["folder"], resume=job.get("resume", False), device="cpu", parallel=job.get("parallel", "ddp")
+                recipe,
+                Path(runs) / job["folder"],
+                resume=job.get("resume", False),
+                device="cpu",
+                parallel=job.get("parallel", "ddp"),
             )
         except Exception as error:
             tell(job["folder"], dist.get_rank(), type(error).__name__, str(error))

@@ -1,6 +1,8 @@
-"""Training on several processes: the losses of one process, files written once, resuming across numbers of processes, and errors.
+"""Training on several processes: the losses of one process, files written once, resuming across
+numbers of processes, and errors.
 
-Starting processes costs more than training these models, so one start of torchrun does the work of many tests.
+Starting processes costs more than training these models, so one start of torchrun does the work of
+many tests.
 """
 
 import json
@@ -24,13 +26,27 @@ from crosslens.models.training import masked_lm as train
 from crosslens.models.training.data import build_streams, read_source
 from crosslens.models.training.masked_batches import MaskedBatches
 
-FAST = [("shared", "ddp"), ("embeddings", "ddp"), ("all, mixed", "ddp"), ("pairs of segments", "ddp"), ("shared", "fsdp"), ("all", "fsdp")]
+FAST = [
+    ("shared", "ddp"),
+    ("embeddings", "ddp"),
+    ("all, mixed", "ddp"),
+    ("pairs of segments", "ddp"),
+    ("shared", "fsdp"),
+    ("all", "fsdp"),
+]
 SLOW = [
-    ("shared, mixed", "ddp"), ("embeddings, mixed", "ddp"), ("all", "ddp"), ("lamb", "ddp"),
-    ("shared, mixed", "fsdp"), ("embeddings", "fsdp"), ("pairs of segments", "fsdp"), ("lamb", "fsdp"),
-]  # fmt: skip
-# Sums over rows are taken in another order by two processes: float32 losses of about 4 nats then differ by their last bits, 5e-7.
-# 50 steps of Adam have room to make more of it, but do not; 1e-5 is what is promised.
+    ("shared, mixed", "ddp"),
+    ("embeddings, mixed", "ddp"),
+    ("all", "ddp"),
+    ("lamb", "ddp"),
+    ("shared, mixed", "fsdp"),
+    ("embeddings", "fsdp"),
+    ("pairs of segments", "fsdp"),
+    ("lamb", "fsdp"),
+]
+# Sums over rows are taken in another order by two processes: float32 losses of about 4 nats then
+# differ by their last bits, 5e-7. 50 steps of Adam have room to make more of it, but do not; 1e-5
+# is what is promised.
 SAME = 1e-5
 
 
@@ -41,10 +57,23 @@ def job(recipe, folder, parallel="ddp", **more):
 def launch(texts, runs, *jobs, processes=2):
     """Do jobs under torchrun, all in the same processes."""
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), *sys.path]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(here), *sys.path]),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(processes),
+    ]
     command += [several_processes.__file__, str(texts), str(runs), json.dumps(jobs)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=500, check=False
+    )
 
 
 def stopped_by_one(texts, folder, recipe):
@@ -64,7 +93,8 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(texts, tmp_path_factory):
-    """Name of a recipe to the folder of its run in one process, the batch in one part. Not to be written to."""
+    """Name of a recipe to the folder of its run in one process, the batch in one part. Not to be
+    written to."""
     base, done = tmp_path_factory.mktemp("alone"), {}
 
     def run(name):
@@ -82,7 +112,10 @@ def launched(texts, tmp_path_factory):
     runs = tmp_path_factory.mktemp("together")
     killed = launch(texts, runs, job("dropout", "killed", trap="kill 13"))
     assert killed.returncode != 0 and "SIGKILL" in killed.stderr
-    assert not (runs / "killed" / "model").exists() and (runs / "killed" / "checkpoints" / "step-00000010").exists()
+    assert (
+        not (runs / "killed" / "model").exists()
+        and (runs / "killed" / "checkpoints" / "step-00000010").exists()
+    )
     stopped_by_one(texts, runs / "one, then ddp", "embeddings")
     stopped_by_one(texts, runs / "one, then fsdp", "embeddings")
     done = launch(
@@ -112,7 +145,9 @@ def log(folder):
 def assert_same_course(folder, reference):
     """Same losses step by step, each written once, and the same perplexities."""
     mine, theirs = log(folder), log(reference)
-    assert [line["step"] for line in mine] == [line["step"] for line in theirs] == [*range(1, 51), 50]
+    assert (
+        [line["step"] for line in mine] == [line["step"] for line in theirs] == [*range(1, 51), 50]
+    )
     for here, there in zip(mine, theirs, strict=True):
         assert here["tokens"] == there["tokens"]
         if "loss" in here:
@@ -122,14 +157,20 @@ def assert_same_course(folder, reference):
 
 
 def assert_same_state(folder, reference):
-    """The same updates of every parameter, those of absent languages left out, and the same moments."""
-    mine, theirs = (load_file(f / "checkpoints" / "step-00000050" / "optimiser.safetensors") for f in (folder, reference))
+    """The same updates of every parameter, those of absent languages left out, and the same
+    moments."""
+    mine, theirs = (
+        load_file(f / "checkpoints" / "step-00000050" / "optimiser.safetensors")
+        for f in (folder, reference)
+    )
     assert mine.keys() == theirs.keys()
     for name, tensor in mine.items():
         assert tensor.shape == theirs[name].shape
         if name.endswith("/step"):
             assert torch.equal(tensor, theirs[name]), name
-        else:  # moments are sums of gradients near 0.01; those that should be 0 (of key biases) are rounding, 1e-9
+        # moments are sums of gradients near 0.01; those that should be 0 (of key biases) are
+        # rounding, 1e-9
+        else:
             assert torch.allclose(tensor, theirs[name], rtol=1e-3, atol=1e-6), name
 
 
@@ -137,10 +178,18 @@ def languages_of_steps(texts, folder, name):
     """Per step the set of languages that each of two processes has rows of."""
     recipe = recipe_of(texts, name)
     vocabularies = load_vocabularies(folder / "tokenizer")
-    data = build_streams(recipe, {source.name: read_source(source) for source in recipe.sources}, vocabularies, folder / "tokens")
+    data = build_streams(
+        recipe,
+        {source.name: read_source(source) for source in recipe.sources},
+        vocabularies,
+        folder / "tokens",
+    )
     feeds = [MaskedBatches(recipe, data, vocabularies, rank, 2) for rank in (0, 1)]
     return [
-        [{group.language for part in feed[step].parts for group in part["groups"] if group.rows} for feed in feeds]
+        [
+            {group.language for part in feed[step].parts for group in part["groups"] if group.rows}
+            for feed in feeds
+        ]
         for step in range(recipe.steps)
     ]
 
@@ -176,17 +225,28 @@ def test_a_language_that_is_in_no_row_keeps_its_weights_and_moments(launched, te
         steps = languages_of_steps(texts, folder, name)
         state = load_file(folder / "checkpoints" / "step-00000050" / "optimiser.safetensors")
         for language in ("eng", "nld"):
-            counts = {int(tensor) for key, tensor in state.items() if f".own_{language}." in key and key.endswith("/step")}
+            counts = {
+                int(tensor)
+                for key, tensor in state.items()
+                if f".own_{language}." in key and key.endswith("/step")
+            }
             assert counts == {sum(language in first | second for first, second in steps)}
 
 
 def test_files_are_written_once_and_the_model_is_whole(launched, alone):
     runs, _, stderr = launched
     folder = runs / "all, mixed, ddp"
-    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["best", "step-00000050"]
-    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in alone("all, mixed").iterdir())
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == [
+        "best",
+        "step-00000050",
+    ]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        path.name for path in alone("all, mixed").iterdir()
+    )
     model, _ = load_model(runs / "all, fsdp" / "model")
-    for name, tensor in load_file(runs / "all, fsdp" / "checkpoints" / "step-00000050" / "model.safetensors").items():
+    for name, tensor in load_file(
+        runs / "all, fsdp" / "checkpoints" / "step-00000050" / "model.safetensors"
+    ).items():
         assert torch.equal(model.state_dict()[name], tensor)
     prepared = len([path for path in runs.iterdir() if (path / "tokens").exists()])
     assert stderr.count("learning 110") == prepared - 3  # three were prepared before
@@ -202,17 +262,27 @@ def test_a_killed_run_of_two_processes_goes_on_to_the_same_bytes(launched):
     runs, _, _ = launched
     for path in ("model/model.safetensors", "checkpoints/step-00000020/optimiser.safetensors"):
         assert (runs / "killed" / path).read_bytes() == (runs / "undisturbed" / path).read_bytes()
-    assert [line.get("loss") for line in log(runs / "killed")] == [line.get("loss") for line in log(runs / "undisturbed")]
+    assert [line.get("loss") for line in log(runs / "killed")] == [
+        line.get("loss") for line in log(runs / "undisturbed")
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "step"), [("shared", 30), ("dropout", 15)])
 def test_three_processes_go_on_to_the_same_bytes(texts, tmp_path, name, step):
     """Three can be summed in different orders; two cannot."""
-    jobs = [job(name, "undisturbed"), job(name, "stopped", trap=f"stop {step}"), job(name, "stopped", resume=True)]
+    jobs = [
+        job(name, "undisturbed"),
+        job(name, "stopped", trap=f"stop {step}"),
+        job(name, "stopped", resume=True),
+    ]
     done = launch(texts, tmp_path, *jobs, processes=3)
-    assert done.returncode == 0 and done.stdout.count("TrainingError") == 3, done.stdout + done.stderr
-    assert (tmp_path / "stopped/model/model.safetensors").read_bytes() == (tmp_path / "undisturbed/model/model.safetensors").read_bytes()
+    assert done.returncode == 0 and done.stdout.count("TrainingError") == 3, (
+        done.stdout + done.stderr
+    )
+    assert (tmp_path / "stopped/model/model.safetensors").read_bytes() == (
+        tmp_path / "undisturbed/model/model.safetensors"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize("how", ["ddp", "fsdp"])
@@ -225,21 +295,54 @@ def test_a_checkpoint_of_one_process_is_continued_by_two(launched, alone, how):
 @pytest.mark.parametrize("how", ["ddp", "fsdp"])
 def test_a_checkpoint_of_two_processes_is_continued_by_one(launched, texts, alone, how):
     runs, told, _ = launched
-    assert sorted(line[1:3] for line in told if line[0] == f"{how}, then one") == [[0, "TrainingError"], [1, "TrainingError"]]
-    train.train(recipe_of(texts, "embeddings"), runs / f"{how}, then one", resume=True, device="cpu")
+    assert sorted(line[1:3] for line in told if line[0] == f"{how}, then one") == [
+        [0, "TrainingError"],
+        [1, "TrainingError"],
+    ]
+    train.train(
+        recipe_of(texts, "embeddings"), runs / f"{how}, then one", resume=True, device="cpu"
+    )
     assert_same_course(runs / f"{how}, then one", alone("embeddings"))
 
 
 @pytest.mark.parametrize(
     ("folder", "first", "second"),
     [
-        ("unreadable", ("InputError", "text: expected a file, got none here; share the disk"), None),
-        ("broken", ("CrosslensError", "ZeroDivisionError: a fault of ours"), ("ZeroDivisionError", "a fault of ours")),
-        ("full", ("OSError", "[Errno 28] No space left on device"), ("CrosslensError", "OSError: [Errno 28] No space left on device")),
-        ("divided and mixed", ("InputError", "parallel: expected ddp where batches mix languages that own parts, got fsdp; use ddp"), None),
+        (
+            "unreadable",
+            ("InputError", "text: expected a file, got none here; share the disk"),
+            None,
+        ),
+        (
+            "broken",
+            ("CrosslensError", "ZeroDivisionError: a fault of ours"),
+            ("ZeroDivisionError", "a fault of ours"),
+        ),
+        (
+            "full",
+            ("OSError", "[Errno 28] No space left on device"),
+            ("CrosslensError", "OSError: [Errno 28] No space left on device"),
+        ),
+        (
+            "divided and mixed",
+            (
+                "InputError",
+                (
+                    "parallel: expected ddp where batches mix languages that own parts, got fsdp; "
+                    "use ddp"
+                ),
+            ),
+            None,
+        ),
         (
             "shared, ddp",
-            ("OutputError", "shared, ddp: expected a new folder, got a run of this recipe; add --resume to go on with it"),
+            (
+                "OutputError",
+                (
+                    "shared, ddp: expected a new folder, got a run of this recipe; add --resume "
+                    "to go on with it"
+                ),
+            ),
             None,
         ),
     ],
@@ -247,7 +350,10 @@ def test_a_checkpoint_of_two_processes_is_continued_by_one(launched, texts, alon
 def test_what_one_process_raises_all_raise(launched, folder, first, second):
     """None of the others is left waiting: the launch goes on with the next training."""
     runs, told, _ = launched
-    mine = {rank: (kind, text) for where, rank, kind, text in (line for line in told if line[0] == folder)}
+    mine = {
+        rank: (kind, text)
+        for where, rank, kind, text in (line for line in told if line[0] == folder)
+    }
     assert mine.keys() == {0, 1}
     for rank, (kind, text) in enumerate((first, second or first)):
         assert mine[rank][0] == kind and text in mine[rank][1]
@@ -265,14 +371,35 @@ def test_alone_nothing_is_exchanged():
 
 
 def test_what_is_no_device_or_way_is_refused(monkeypatch):
-    with pytest.raises(InputError, match="parallel: expected ddp or fsdp, got 'tp'; choose one of the two"), join_world("cpu", "tp"):
+    with (
+        pytest.raises(
+            InputError, match="parallel: expected ddp or fsdp, got 'tp'; choose one of the two"
+        ),
+        join_world("cpu", "tp"),
+    ):
         pass
-    with pytest.raises(InputError, match="device: expected auto, cpu or cuda, got 'tpu'; choose one of these"), join_world("tpu"):
+    with (
+        pytest.raises(
+            InputError, match="device: expected auto, cpu or cuda, got 'tpu'; choose one of these"
+        ),
+        join_world("tpu"),
+    ):
         pass
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="device: expected a GPU that torch can use, got none; choose cpu"), join_world("cuda"):
+    with (
+        pytest.raises(
+            InputError, match="device: expected a GPU that torch can use, got none; choose cpu"
+        ),
+        join_world("cuda"),
+    ):
         pass
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(InputError, match=r"--nproc-per-node: expected at most one process for each GPU \(2\), got 4; start fewer"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"--nproc-per-node: expected at most one process for each GPU \(2\), got 4; start "
+            r"fewer"
+        ),
+    ):
         distributed._my_gpu()

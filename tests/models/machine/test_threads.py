@@ -1,4 +1,5 @@
-"""Work on several threads: in order, little ahead, on twins, and the number of threads put back whatever happens."""
+"""Work on several threads: in order, little ahead, on twins, and the number of threads put back
+whatever happens."""
 
 import threading
 import time
@@ -40,8 +41,13 @@ def slow_square(model, task):
     return task**2, torch.get_num_threads(), threading.current_thread().name
 
 
-@pytest.mark.parametrize(("number", "most", "workers", "each"), [(1, 8, 1, 1), (2, 8, 2, 1), (5, 3, 2, 2), (7, 4, 3, 2), (9, 4, 3, 3)])
-def test_results_come_in_order_and_threads_are_shared_out(threads, monkeypatch, number, most, workers, each):
+@pytest.mark.parametrize(
+    ("number", "most", "workers", "each"),
+    [(1, 8, 1, 1), (2, 8, 2, 1), (5, 3, 2, 2), (7, 4, 3, 2), (9, 4, 3, 3)],
+)
+def test_results_come_in_order_and_threads_are_shared_out(
+    threads, monkeypatch, number, most, workers, each
+):
     monkeypatch.setattr(module, "_MOST_WORKERS", most)
     threads(number)
     made, taken = [], []
@@ -76,7 +82,9 @@ def test_a_failure_is_raised_in_its_turn_and_nothing_is_left_running(threads):
         for task, _ in in_order(fails, Counted([]), range(20)):
             found.append(task)
     assert found == list(range(5))
-    assert torch.get_num_threads() == 2 and not [one for one in threading.enumerate() if one.name.startswith("encoder")]
+    assert torch.get_num_threads() == 2 and not [
+        one for one in threading.enumerate() if one.name.startswith("encoder")
+    ]
 
 
 def test_a_closed_generator_puts_the_threads_back(threads):
@@ -85,7 +93,9 @@ def test_a_closed_generator_puts_the_threads_back(threads):
     next(work)
     assert torch.get_num_threads() == 1
     work.close()
-    assert torch.get_num_threads() == 2 and not [one for one in threading.enumerate() if one.name.startswith("encoder")]
+    assert torch.get_num_threads() == 2 and not [
+        one for one in threading.enumerate() if one.name.startswith("encoder")
+    ]
 
 
 def test_elsewhere_than_on_a_cpu_everything_is_done_in_turn(threads):
@@ -93,7 +103,9 @@ def test_elsewhere_than_on_a_cpu_everything_is_done_in_turn(threads):
     made = []
     model = Counted(made)
     model.device = torch.device("meta")
-    assert {name for _, (_, _, name) in in_order(slow_square, model, range(4))} == {"MainThread"} and not made
+    assert {name for _, (_, _, name) in in_order(slow_square, model, range(4))} == {
+        "MainThread"
+    } and not made
 
 
 def test_the_same_weights_with_modules_of_their_own():

@@ -12,9 +12,11 @@ def test_what_is_dropped_and_what_stays(rate):
     x = torch.rand(400, 500) + 1
     out = dropout(x, rate, True)
     gone = (out == 0).float().mean().item()
-    assert abs(gone - rate) < 5 * (rate * (1 - rate) / 200_000) ** 0.5  # five standard deviations of 200,000 draws
+    # five standard deviations of 200,000 draws
+    assert abs(gone - rate) < 5 * (rate * (1 - rate) / 200_000) ** 0.5
     stays = out != 0
-    assert torch.allclose(out[stays], x[stays] / (1 - rate), rtol=1e-4)  # the rate is rounded to 1 in 65,536
+    # the rate is rounded to 1 in 65,536
+    assert torch.allclose(out[stays], x[stays] / (1 - rate), rtol=1e-4)
 
 
 def test_rows_columns_and_neighbours_are_dropped_independently():
@@ -25,7 +27,8 @@ def test_rows_columns_and_neighbours_are_dropped_independently():
         flat = gone.flatten()
         together = (flat[:-step] * flat[step:]).mean().item()
         assert abs(together - 0.25) < 5 * (0.25 * 0.75 / 400_000) ** 0.5, step
-    assert gone.mean(0).std().item() == pytest.approx((0.25 / 1000) ** 0.5, rel=0.15)  # 400 columns: their spread is known to 4 %
+    # 400 columns: their spread is known to 4 %
+    assert gone.mean(0).std().item() == pytest.approx((0.25 / 1000) ** 0.5, rel=0.15)
 
 
 def test_the_gradient_is_that_of_the_mask():

@@ -1,4 +1,5 @@
-"""Our encoder: transformers' numbers, no leak from padding, and a head that is computed only where it is needed."""
+"""Our encoder: transformers' numbers, no leak from padding, and a head that is computed only where
+it is needed."""
 
 import dataclasses
 
@@ -34,13 +35,20 @@ def our_logits(model, ids, positions, lengths):
         return model.scores(model.encoder(ids, positions, lengths)[-1])
 
 
-def test_transformers_computes_the_same_logits_from_the_exported_folder(toy_model, originals, batch):
+def test_transformers_computes_the_same_logits_from_the_exported_folder(
+    toy_model, originals, batch
+):
     ids, positions, lengths = batch
     theirs = BertForMaskedLM.from_pretrained(originals["ours"]).eval()
     with torch.no_grad():
         padded = theirs(input_ids=ids, attention_mask=real(lengths).long()).logits
-        reset = theirs(input_ids=ids, position_ids=positions % 5).logits  # positions as a pair of sentences has them; nothing padded
-    assert torch.allclose(our_logits(toy_model, ids, positions, lengths)[real(lengths)], padded[real(lengths)], atol=TOLERANCE)
+        # positions as a pair of sentences has them; nothing padded
+        reset = theirs(input_ids=ids, position_ids=positions % 5).logits
+    assert torch.allclose(
+        our_logits(toy_model, ids, positions, lengths)[real(lengths)],
+        padded[real(lengths)],
+        atol=TOLERANCE,
+    )
     assert torch.allclose(our_logits(toy_model, ids, positions % 5, None), reset, atol=TOLERANCE)
 
 
@@ -48,7 +56,9 @@ def test_transformers_computes_the_same_hidden_states_in_every_layer(toy_model, 
     ids, positions, lengths = batch
     theirs = AutoModel.from_pretrained(originals["ours"]).eval()
     with torch.no_grad():
-        reference = theirs(input_ids=ids, attention_mask=real(lengths).long(), output_hidden_states=True).hidden_states
+        reference = theirs(
+            input_ids=ids, attention_mask=real(lengths).long(), output_hidden_states=True
+        ).hidden_states
         states = toy_model.encoder(ids, positions, lengths)
     assert len(states) == len(reference) == 4
     for ours, other in zip(states, reference, strict=True):
@@ -59,7 +69,10 @@ def test_what_stands_in_padded_places_changes_nothing(toy_model, batch):
     ids, positions, lengths = batch
     other = torch.where(real(lengths), ids, 7)
     with torch.no_grad():
-        first, second = toy_model.encoder(ids, positions, lengths)[-1], toy_model.encoder(other, positions, lengths)[-1]
+        first, second = (
+            toy_model.encoder(ids, positions, lengths)[-1],
+            toy_model.encoder(other, positions, lengths)[-1],
+        )
     assert torch.equal(first[real(lengths)], second[real(lengths)])
 
 
@@ -68,13 +81,17 @@ def test_a_sentence_alone_is_the_sentence_in_a_padded_batch(toy_model, batch):
     with torch.no_grad():
         together = toy_model.encoder(ids, positions, lengths)[-1]
         for row, length in enumerate(lengths.tolist()):
-            alone = toy_model.encoder(ids[row : row + 1, :length], positions[row : row + 1, :length])[-1]
+            alone = toy_model.encoder(
+                ids[row : row + 1, :length], positions[row : row + 1, :length]
+            )[-1]
             assert torch.allclose(alone[0], together[row, :length], atol=TOLERANCE)
 
 
 def test_the_masked_only_head_is_the_full_head_with_ignored_places():
     """Golden check 19, in float64: loss and every gradient."""
-    config = EncoderConfig(vocab_size=50, hidden_size=12, layers=2, heads=3, ffn_size=20, max_positions=16, dropout=0.0)
+    config = EncoderConfig(
+        vocab_size=50, hidden_size=12, layers=2, heads=3, ffn_size=20, max_positions=16, dropout=0.0
+    )
     rng = np.random.default_rng(4)
     ids = torch.from_numpy(rng.integers(5, 50, size=(3, 10)))
     positions, lengths = torch.arange(10).expand(3, 10), torch.tensor([10, 7, 9])
@@ -100,7 +117,11 @@ def test_eager_attention_is_the_fused_one(toy_model, batch):
     eager = MaskedLM(dataclasses.replace(toy_model.config, attention="eager")).eval()
     eager.load_state_dict(toy_model.state_dict())
     lengths = batch[2]
-    assert torch.allclose(our_logits(eager, *batch)[real(lengths)], our_logits(toy_model, *batch)[real(lengths)], atol=TOLERANCE)
+    assert torch.allclose(
+        our_logits(eager, *batch)[real(lengths)],
+        our_logits(toy_model, *batch)[real(lengths)],
+        atol=TOLERANCE,
+    )
 
 
 def test_recomputing_activations_gives_the_same_gradients(toy_model, batch):
@@ -121,7 +142,12 @@ def test_recomputing_activations_gives_the_same_gradients(toy_model, batch):
 def test_positions_may_begin_further_down_the_table(toy_model, batch):
     shifted = MaskedLM(dataclasses.replace(toy_model.config, position_offset=2)).eval()
     state = toy_model.state_dict()
-    table = torch.cat([torch.full((2, toy_model.config.hidden_size), 9.0), state["encoder.position.shared.weight"]])
+    table = torch.cat(
+        [
+            torch.full((2, toy_model.config.hidden_size), 9.0),
+            state["encoder.position.shared.weight"],
+        ]
+    )
     shifted.load_state_dict({**state, "encoder.position.shared.weight": table})
     assert torch.equal(our_logits(shifted, *batch), our_logits(toy_model, *batch))
 
@@ -129,48 +155,97 @@ def test_positions_may_begin_further_down_the_table(toy_model, batch):
 @torch.no_grad()
 def test_segment_and_language_embeddings_are_added_where_they_belong(batch):
     ids, positions, lengths = batch
-    config = EncoderConfig(vocab_size=110, hidden_size=16, layers=1, heads=2, ffn_size=24, segments=2, language_embeddings=True)
+    config = EncoderConfig(
+        vocab_size=110,
+        hidden_size=16,
+        layers=1,
+        heads=2,
+        ffn_size=24,
+        segments=2,
+        language_embeddings=True,
+    )
     model = lively(MaskedLM(config, languages=("a", "b")))
     segments, languages = positions // 5 % 2, positions // 3 % 2
     table, place = model.encoder.token.of("a").weight, model.encoder.position.of("a").weight
-    total = table[ids] + place[positions] + model.encoder.segment.of("a").weight[segments] + model.encoder.language.weight[languages]
+    total = (
+        table[ids]
+        + place[positions]
+        + model.encoder.segment.of("a").weight[segments]
+        + model.encoder.language.weight[languages]
+    )
     reference = model.encoder.norm.of("a")(total)
     found = model.encoder(ids, positions, lengths, None, segments, languages)[0]
-    assert torch.allclose(found, reference, atol=1e-6)  # float32, sums of four terms in another order
+    # float32, sums of four terms in another order
+    assert torch.allclose(found, reference, atol=1e-6)
     by_rows = model.encoder(ids, positions, lengths, (Group("a", 1, 0), Group("b", 3, 0)))[0]
     language = model.encoder.language.weight[torch.tensor([0, 1, 1, 1])][:, None]
-    expected = model.encoder.norm.of("a")(table[ids] + place[positions] + model.encoder.segment.of("a").weight[0] + language)
+    expected = model.encoder.norm.of("a")(
+        table[ids] + place[positions] + model.encoder.segment.of("a").weight[0] + language
+    )
     assert torch.allclose(by_rows, expected, atol=1e-6)
 
 
 @torch.no_grad()
 def test_without_a_norm_the_embeddings_are_their_sum(batch):
     ids, positions, lengths = batch
-    model = lively(MaskedLM(EncoderConfig(vocab_size=110, hidden_size=16, layers=1, heads=2, ffn_size=24, norm_embeddings=False)))
-    total = model.encoder.token.of("und").weight[ids] + model.encoder.position.of("und").weight[positions]
+    model = lively(
+        MaskedLM(
+            EncoderConfig(
+                vocab_size=110,
+                hidden_size=16,
+                layers=1,
+                heads=2,
+                ffn_size=24,
+                norm_embeddings=False,
+            )
+        )
+    )
+    total = (
+        model.encoder.token.of("und").weight[ids]
+        + model.encoder.position.of("und").weight[positions]
+    )
     assert torch.equal(model.encoder(ids, positions, lengths)[0], total)
 
 
 def test_the_next_sentence_head_reads_the_first_token(batch):
-    """Its loss against the formula of Devlin et al.: softmax of a linear map of tanh(W h + b) at [CLS]."""
+    """Its loss against the formula of Devlin et al.: softmax of a linear map of tanh(W h + b) at
+    [CLS]."""
     ids, positions, lengths = batch
-    config = EncoderConfig(vocab_size=110, hidden_size=16, layers=1, heads=2, ffn_size=24, segments=2, next_sentence=True)
+    config = EncoderConfig(
+        vocab_size=110,
+        hidden_size=16,
+        layers=1,
+        heads=2,
+        ffn_size=24,
+        segments=2,
+        next_sentence=True,
+    )
     model, following = lively(MaskedLM(config)), torch.tensor([0, 1, 1, 0])
     masked = torch.tensor([1, 3])
-    loss, decision = model(ids, positions, lengths, masked, ids.flatten()[masked], following=following)
+    loss, decision = model(
+        ids, positions, lengths, masked, ids.flatten()[masked], following=following
+    )
     first = model.encoder(ids, positions, lengths)[-1][:, 0]
-    logits = torch.tanh(first @ model.pooler.weight.T + model.pooler.bias) @ model.follows.weight.T + model.follows.bias
+    logits = (
+        torch.tanh(first @ model.pooler.weight.T + model.pooler.bias) @ model.follows.weight.T
+        + model.follows.bias
+    )
     reference = -logits.log_softmax(-1)[torch.arange(4), following].sum()
     assert torch.allclose(decision, reference, rtol=1e-5)
     assert torch.equal(loss, model(ids, positions, lengths, masked, ids.flatten()[masked]))
 
 
 def test_initialisation_as_in_xlm():
-    config = EncoderConfig(vocab_size=500, hidden_size=64, layers=1, heads=2, ffn_size=64, init="xlm", head="plain")
+    config = EncoderConfig(
+        vocab_size=500, hidden_size=64, layers=1, heads=2, ffn_size=64, init="xlm", head="plain"
+    )
     model = MaskedLM(config)
     assert model.encoder.token.of("und").weight.std().item() == pytest.approx(64**-0.5, rel=0.05)
     qkv = model.encoder.layers[0].of("und").qkv
-    assert qkv.weight.abs().max() <= 64**-0.5 and qkv.weight.std().item() == pytest.approx((3 * 64) ** -0.5, rel=0.05)  # uniform
+    # uniform
+    assert qkv.weight.abs().max() <= 64**-0.5 and qkv.weight.std().item() == pytest.approx(
+        (3 * 64) ** -0.5, rel=0.05
+    )
     assert not hasattr(model, "transform")
 
 
@@ -181,7 +256,9 @@ def test_initial_weights_are_a_function_of_shape_and_seed_alone():
     torch.manual_seed(2)
     again, other = MaskedLM(config, 5).state_dict(), MaskedLM(config, 6).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not torch.equal(first["encoder.token.shared.weight"], other["encoder.token.shared.weight"])
+    assert not torch.equal(
+        first["encoder.token.shared.weight"], other["encoder.token.shared.weight"]
+    )
 
 
 def test_making_a_model_leaves_the_global_generator_alone():
@@ -193,18 +270,33 @@ def test_making_a_model_leaves_the_global_generator_alone():
 
 
 def test_initial_weights_have_the_spread_that_the_configuration_says():
-    model = MaskedLM(EncoderConfig(vocab_size=500, hidden_size=64, layers=1, heads=2, ffn_size=64, init_std=0.05))
+    model = MaskedLM(
+        EncoderConfig(vocab_size=500, hidden_size=64, layers=1, heads=2, ffn_size=64, init_std=0.05)
+    )
     assert model.encoder.token.of("und").weight.std().item() == pytest.approx(
         0.05, rel=0.05
     )  # 32,000 draws: their spread is known to 0.4 %
-    assert model.encoder.layers[0].of("und").qkv.weight.std().item() == pytest.approx(0.05, rel=0.05)
-    assert not model.encoder.layers[0].of("und").qkv.bias.any() and torch.equal(model.encoder.norm.of("und").weight, torch.ones(64))
+    assert model.encoder.layers[0].of("und").qkv.weight.std().item() == pytest.approx(
+        0.05, rel=0.05
+    )
+    assert not model.encoder.layers[0].of("und").qkv.bias.any() and torch.equal(
+        model.encoder.norm.of("und").weight, torch.ones(64)
+    )
 
 
 def test_the_head_is_tied_to_the_token_embeddings():
     """Parameters as counted by hand: no matrix of the vocabulary's size but one."""
     vocabulary, d, wide, places = 50, 12, 20, 16
-    model = MaskedLM(EncoderConfig(vocab_size=vocabulary, hidden_size=d, layers=2, heads=3, ffn_size=wide, max_positions=places))
+    model = MaskedLM(
+        EncoderConfig(
+            vocab_size=vocabulary,
+            hidden_size=d,
+            layers=2,
+            heads=3,
+            ffn_size=wide,
+            max_positions=places,
+        )
+    )
     layer = 4 * (d * d + d) + (d * wide + wide) + (wide * d + d) + 4 * d
     embeddings, head = vocabulary * d + places * d + 2 * d, d * d + d + 2 * d + vocabulary
     assert sum(p.numel() for p in model.parameters()) == embeddings + 2 * layer + head
@@ -221,11 +313,29 @@ def test_dropout_is_drawn_in_training_and_off_in_evaluation(batch, toy_model):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"layers": 0}, "encoder.layers: expected a whole number from 1 to 10,000, got 0; choose one in this range"),
-        ({"vocab_size": -1}, "encoder.vocab_size: expected a whole number from 1 to 100,000,000, got -1"),
-        ({"hidden_size": 10, "heads": 4}, "encoder.heads: expected a divisor of hidden_size = 10, got 4; change one of the two"),
-        ({"head": "linear"}, "encoder.head: expected one of transform, plain, got 'linear'; choose one of these"),
-        ({"segments": -1}, "encoder.segments: expected a whole number from 0 to 1,000,000,000, got -1"),
+        (
+            {"layers": 0},
+            (
+                "encoder.layers: expected a whole number from 1 to 10,000, got 0; choose one in "
+                "this range"
+            ),
+        ),
+        (
+            {"vocab_size": -1},
+            "encoder.vocab_size: expected a whole number from 1 to 100,000,000, got -1",
+        ),
+        (
+            {"hidden_size": 10, "heads": 4},
+            "encoder.heads: expected a divisor of hidden_size = 10, got 4; change one of the two",
+        ),
+        (
+            {"head": "linear"},
+            "encoder.head: expected one of transform, plain, got 'linear'; choose one of these",
+        ),
+        (
+            {"segments": -1},
+            "encoder.segments: expected a whole number from 0 to 1,000,000,000, got -1",
+        ),
         ({"dropout": 1.0}, r"encoder.dropout: expected a number from 0 to below 1, got 1.0"),
     ],
 )

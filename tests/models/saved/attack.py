@@ -1,6 +1,8 @@
-"""Hostile and damaged model folders: kinds of damage, each varied by a seed, and a process that loads them under watch.
+"""Hostile and damaged model folders: kinds of damage, each varied by a seed, and a process that
+loads them under watch.
 
-Run as a program: ``attack.py KIND SEED ORIGINAL BASE ...`` loads such folders one after another, and prints a JSON line on each.
+Run as a program: ``attack.py KIND SEED ORIGINAL BASE ...`` loads such folders one after another,
+    and prints a JSON line on each.
 """
 
 import json
@@ -14,7 +16,14 @@ import time
 from pathlib import Path
 
 NAMES = ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
-SIZES = ["hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size", "max_position_embeddings"]
+SIZES = [
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "vocab_size",
+    "max_position_embeddings",
+]
 
 
 def change(path, edit):
@@ -37,7 +46,9 @@ def write_header(folder, header, data):
 def to_index(folder, target):
     header, _ = header_of(folder)
     names = [name for name in header if name != "__metadata__"]
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(names, target)}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": dict.fromkeys(names, target)})
+    )
     (folder / "model.safetensors").unlink()
 
 
@@ -47,7 +58,9 @@ def pickle(folder, name, sign):
 
 
 def index_to_pickle(folder, draw, sign):
-    name = draw.choice(["pytorch_model.bin", "model.pt", "weights", "model.safetensors.bin", "a.pkl"])
+    name = draw.choice(
+        ["pytorch_model.bin", "model.pt", "weights", "model.safetensors.bin", "a.pkl"]
+    )
     to_index(folder, name)
     pickle(folder, name, sign)
 
@@ -55,14 +68,28 @@ def index_to_pickle(folder, draw, sign):
 def index_outside(folder, draw, sign):
     elsewhere = folder.parent / "elsewhere.safetensors"
     shutil.copy(folder / "model.safetensors", elsewhere)
-    ways = ["../elsewhere.safetensors", str(elsewhere), "./../elsewhere.safetensors", f"../{folder.name}/../elsewhere.safetensors"]
+    ways = [
+        "../elsewhere.safetensors",
+        str(elsewhere),
+        "./../elsewhere.safetensors",
+        f"../{folder.name}/../elsewhere.safetensors",
+    ]
     to_index(folder, draw.choice(ways))
 
 
 def index_odd(folder, draw, sign):
     to_index(folder, "a.safetensors")
     odd = draw.choice(
-        ["[]", "{", '{"weight_map": 3}', '{"weight_map": {"a": null}}', "", "\x00", '{"weight_map": {"": ""}}', "[" * 100_000]
+        [
+            "[]",
+            "{",
+            '{"weight_map": 3}',
+            '{"weight_map": {"a": null}}',
+            "",
+            "\x00",
+            '{"weight_map": {"": ""}}',
+            "[" * 100_000,
+        ]
     )
     (folder / "model.safetensors.index.json").write_text(odd)
 
@@ -70,11 +97,25 @@ def index_odd(folder, draw, sign):
 def link_out(folder, draw, sign):
     name = draw.choice(NAMES)
     (folder / name).unlink()
-    (folder / name).symlink_to(draw.choice(["/etc/passwd", "/dev/zero", "/proc/self/mem", "../../" + name, name, "/", "/dev/urandom"]))
+    (folder / name).symlink_to(
+        draw.choice(
+            [
+                "/etc/passwd",
+                "/dev/zero",
+                "/proc/self/mem",
+                "../../" + name,
+                name,
+                "/",
+                "/dev/urandom",
+            ]
+        )
+    )
 
 
 def decoy(folder, draw, sign):
-    (folder / "model.safetensors").rename(folder / draw.choice(["decoy.safetensors", "model.fp16.safetensors"]))
+    (folder / "model.safetensors").rename(
+        folder / draw.choice(["decoy.safetensors", "model.fp16.safetensors"])
+    )
     pickle(folder, "pytorch_model.bin", sign)
 
 
@@ -110,7 +151,9 @@ def header_claims(folder, draw, sign):
 def header_nested(folder, draw, sign):
     _, data = header_of(folder)
     deep = draw.choice([200, 10_000, 1_000_000])
-    write_header(folder, draw.choice([b"[" * deep, b'{"a":' * deep, b'{"__metadata__":' + b"[" * deep]), data)
+    write_header(
+        folder, draw.choice([b"[" * deep, b'{"a":' * deep, b'{"__metadata__":' + b"[" * deep]), data
+    )
 
 
 def header_odd(folder, draw, sign):
@@ -143,25 +186,77 @@ def not_numbers(folder, draw, sign):
 
 
 def huge_sizes(folder, draw, sign):
-    sizes = {name: draw.choice([10**5, 10**6, 10**9, 2**31, 2**40, 10**18]) for name in draw.sample(SIZES, draw.randrange(1, 4))}
+    sizes = {
+        name: draw.choice([10**5, 10**6, 10**9, 2**31, 2**40, 10**18])
+        for name in draw.sample(SIZES, draw.randrange(1, 4))
+    }
     sizes |= draw.choice([{}, {"num_labels": 10**9}, {"type_vocab_size": 10**9}])
     change(folder / "config.json", lambda told: told.update(sizes))
 
 
 def many_layers(folder, draw, sign):
-    change(folder / "config.json", lambda told: told.update(num_hidden_layers=draw.choice([300, 10**4, 10**5, 10**6, 10**12])))
+    change(
+        folder / "config.json",
+        lambda told: told.update(num_hidden_layers=draw.choice([300, 10**4, 10**5, 10**6, 10**12])),
+    )
 
 
 def wrong_types(folder, draw, sign):
-    odd = [None, "x", [], {}, -1, 0, 1.5, True, "1e9", [1, 2], {"a": 1}, float("nan"), "\ud800", 10**400]
-    keys = [*SIZES, "model_type", "architectures", "hidden_act", "pad_token_id", "auto_map", "layer_norm_eps", "dtype", "id2label"]
-    keys += ["transformers_weights", "quantization_config", "rope_parameters", "is_encoder_decoder", "attn_implementation", "problem_type"]
+    odd = [
+        None,
+        "x",
+        [],
+        {},
+        -1,
+        0,
+        1.5,
+        True,
+        "1e9",
+        [1, 2],
+        {"a": 1},
+        float("nan"),
+        "\ud800",
+        10**400,
+    ]
+    keys = [
+        *SIZES,
+        "model_type",
+        "architectures",
+        "hidden_act",
+        "pad_token_id",
+        "auto_map",
+        "layer_norm_eps",
+        "dtype",
+        "id2label",
+    ]
+    keys += [
+        "transformers_weights",
+        "quantization_config",
+        "rope_parameters",
+        "is_encoder_decoder",
+        "attn_implementation",
+        "problem_type",
+    ]
     changes = {draw.choice(keys): draw.choice(odd) for _ in range(draw.randrange(1, 4))}
     change(folder / "config.json", lambda told: told.update(changes))
 
 
 def other_model_type(folder, draw, sign):
-    types = ["gpt2", "t5", "llama", "clip", "whisper", "rag", "vit", "xlm", "deberta-v2", "encoder-decoder", "mamba", "nobodys", "bart"]
+    types = [
+        "gpt2",
+        "t5",
+        "llama",
+        "clip",
+        "whisper",
+        "rag",
+        "vit",
+        "xlm",
+        "deberta-v2",
+        "encoder-decoder",
+        "mamba",
+        "nobodys",
+        "bart",
+    ]
     change(folder / "config.json", lambda told: told.update(model_type=draw.choice(types)))
 
 
@@ -173,22 +268,51 @@ def nested(folder, draw, sign):
 
 
 def post_processor(folder, draw, sign):
-    token = {"SpecialToken": {"id": draw.choice(["[CLS]", "[NOPE]", ""]), "type_id": draw.choice([0, 7])}}
+    token = {
+        "SpecialToken": {"id": draw.choice(["[CLS]", "[NOPE]", ""]), "type_id": draw.choice([0, 7])}
+    }
     text = {"Sequence": {"id": "A", "type_id": 0}}
-    made = {"type": "TemplateProcessing", "single": [token, text], "pair": [token, text], "special_tokens": {}}
+    made = {
+        "type": "TemplateProcessing",
+        "single": [token, text],
+        "pair": [token, text],
+        "special_tokens": {},
+    }
     if draw.random() < 0.5:
         made["special_tokens"] = {
-            "[CLS]": {"id": "[CLS]", "ids": draw.choice([[], [10**6], [2**32 - 1]]), "tokens": draw.choice([[], ["a"]])}
+            "[CLS]": {
+                "id": "[CLS]",
+                "ids": draw.choice([[], [10**6], [2**32 - 1]]),
+                "tokens": draw.choice([[], ["a"]]),
+            }
         }
     change(folder / "tokenizer.json", lambda told: told.update(post_processor=made))
 
 
 def backtracking(folder, draw, sign):
     pattern = draw.choice(
-        [r"(a+)+$", r"(.*)*x$", r"(\w+\s?)*!$", r"((.)\2?)*z", "(" * 5000, r"(x+x+)+y", "a{1,60000}" * 30, r"(?:.*.*.*.*)*=$"]
+        [
+            r"(a+)+$",
+            r"(.*)*x$",
+            r"(\w+\s?)*!$",
+            r"((.)\2?)*z",
+            "(" * 5000,
+            r"(x+x+)+y",
+            "a{1,60000}" * 30,
+            r"(?:.*.*.*.*)*=$",
+        ]
     )
-    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-    replace = {"type": "Replace", "pattern": {"Regex": pattern}, "content": draw.choice(["", "a" * 100])}
+    split = {
+        "type": "Split",
+        "pattern": {"Regex": pattern},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+    replace = {
+        "type": "Replace",
+        "pattern": {"Regex": pattern},
+        "content": draw.choice(["", "a" * 100]),
+    }
     part, value = draw.choice([("pre_tokenizer", split), ("normalizer", replace)])
     change(folder / "tokenizer.json", lambda told: told.update({part: value}))
 
@@ -198,18 +322,52 @@ def growing(folder, draw, sign):
     one = {"type": "Replace", "pattern": {"Regex": "."}, "content": "ab" * draw.choice([2, 10])}
     change(
         folder / "tokenizer.json",
-        lambda told: told.update(normalizer={"type": "Sequence", "normalizers": [one] * draw.choice([5, 12, 30])}),
+        lambda told: told.update(
+            normalizer={"type": "Sequence", "normalizers": [one] * draw.choice([5, 12, 30])}
+        ),
     )
 
 
 def tokeniser_damaged(folder, draw, sign):
     def edit(told):
-        part = draw.choice(["model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation", "padding"])
-        told[part] = draw.choice([None, {}, [], 3, "x", {"type": "Nobodys"}, {"type": "BPE", "vocab": {}, "merges": [["a", "b"]]}])
+        part = draw.choice(
+            [
+                "model",
+                "added_tokens",
+                "normalizer",
+                "pre_tokenizer",
+                "post_processor",
+                "decoder",
+                "truncation",
+                "padding",
+            ]
+        )
+        told[part] = draw.choice(
+            [
+                None,
+                {},
+                [],
+                3,
+                "x",
+                {"type": "Nobodys"},
+                {"type": "BPE", "vocab": {}, "merges": [["a", "b"]]},
+            ]
+        )
 
     def model(told):
-        part = draw.choice(["vocab", "merges", "unk_token", "type", "max_input_chars_per_word", "continuing_subword_prefix"])
-        told["model"][part] = draw.choice([None, {}, [], 3, "x", {"a": 2**32 - 1}, {"a": -1}, [["a", "b"]], 10**18])
+        part = draw.choice(
+            [
+                "vocab",
+                "merges",
+                "unk_token",
+                "type",
+                "max_input_chars_per_word",
+                "continuing_subword_prefix",
+            ]
+        )
+        told["model"][part] = draw.choice(
+            [None, {}, [], 3, "x", {"a": 2**32 - 1}, {"a": -1}, [["a", "b"]], 10**18]
+        )
 
     change(folder / "tokenizer.json", draw.choice([edit, model]))
 
@@ -226,9 +384,20 @@ def config_huge(folder, draw, sign):
 
 def code_unasked(folder, draw, sign):
     (folder / "evil.py").write_text(f"import os\nos.mkdir({str(sign)!r})\nclass X: pass\n")
-    file, key = draw.choice([("config.json", "AutoModel"), ("config.json", "AutoConfig"), ("tokenizer_config.json", "AutoTokenizer")])
+    file, key = draw.choice(
+        [
+            ("config.json", "AutoModel"),
+            ("config.json", "AutoConfig"),
+            ("tokenizer_config.json", "AutoTokenizer"),
+        ]
+    )
     value = draw.choice(["evil.X", ["evil.X", None], "some/one--evil.X", "../evil.X"])
-    change(folder / file, lambda told: told.update(auto_map={key: value}, **({"model_type": "nobodys"} if file == "config.json" else {})))
+    change(
+        folder / file,
+        lambda told: told.update(
+            auto_map={key: value}, **({"model_type": "nobodys"} if file == "config.json" else {})
+        ),
+    )
 
 
 def tokeniser_class(folder, draw, sign):
@@ -244,7 +413,10 @@ def tokeniser_class(folder, draw, sign):
         "utils",
     ]
     pickle(folder, "vocab.pkl", sign)
-    change(folder / "tokenizer_config.json", lambda told: told.update(tokenizer_class=draw.choice([*names, 3, [], "os.system"])))
+    change(
+        folder / "tokenizer_config.json",
+        lambda told: told.update(tokenizer_class=draw.choice([*names, 3, [], "os.system"])),
+    )
 
 
 def settings_name_files(folder, draw, sign):
@@ -275,7 +447,12 @@ def no_file(folder, draw, sign):
 
 
 def empty_file(folder, draw, sign):
-    (folder / draw.choice([*NAMES, "special_tokens_map.json", "added_tokens.json", "vocab.txt", "merges.txt"])).write_bytes(b"")
+    (
+        folder
+        / draw.choice(
+            [*NAMES, "special_tokens_map.json", "added_tokens.json", "vocab.txt", "merges.txt"]
+        )
+    ).write_bytes(b"")
 
 
 def odd_names(folder, draw, sign):
@@ -292,29 +469,43 @@ def ids_beyond(folder, draw, sign):
     def edit(told):
         vocabulary = told["model"]["vocab"]
         if isinstance(vocabulary, dict):
-            told["model"]["vocab"] = {token: number + shift if number > 20 else number for token, number in vocabulary.items()}
+            told["model"]["vocab"] = {
+                token: number + shift if number > 20 else number
+                for token, number in vocabulary.items()
+            }
 
     change(folder / "tokenizer.json", edit)
 
 
 def adapter(folder, draw, sign):
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "../elsewhere", "peft_type": "LORA"}))
+    (folder / "adapter_config.json").write_text(
+        json.dumps({"base_model_name_or_path": "../elsewhere", "peft_type": "LORA"})
+    )
     pickle(folder, "adapter_model.bin", sign)
 
 
 KINDS = {
     name: value
     for name, value in list(globals().items())
-    if callable(value) and getattr(value, "__code__", None) and value.__code__.co_varnames[:3] == ("folder", "draw", "sign")
+    if callable(value)
+    and getattr(value, "__code__", None)
+    and value.__code__.co_varnames[:3] == ("folder", "draw", "sign")
     and value.__code__.co_argcount == 3
-}  # fmt: skip
+}
 
 
 def watch(opened):
     """Note every pickle that is read and every program that is started."""
 
     def heard(event, told):
-        if event in ("pickle.find_class", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect"):
+        if event in (
+            "pickle.find_class",
+            "subprocess.Popen",
+            "os.system",
+            "os.exec",
+            "os.posix_spawn",
+            "socket.connect",
+        ):
             opened.append(f"{event} {str(told)[:80]}")
 
     sys.addaudithook(heard)
@@ -346,8 +537,17 @@ def main():
             outcome = f"refused: {error}"
         except BaseException as error:
             outcome = f"FAULT {type(error).__name__}: {str(error)[:200]}"
-        told = {"kind": kind, "seed": seed, "outcome": outcome[:300], "seconds": round(time.monotonic() - started, 2)}
-        told |= {"executed": sign.exists(), "heard": heard[:3], "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10}
+        told = {
+            "kind": kind,
+            "seed": seed,
+            "outcome": outcome[:300],
+            "seconds": round(time.monotonic() - started, 2),
+        }
+        told |= {
+            "executed": sign.exists(),
+            "heard": heard[:3],
+            "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
+        }
         print(json.dumps(told), flush=True)
         shutil.rmtree(here)
 

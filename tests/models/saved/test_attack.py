@@ -1,4 +1,5 @@
-"""An attack on the loading of model folders: whatever lies in one, it is loaded or refused, quickly and in little memory."""
+"""An attack on the loading of model folders: whatever lies in one, it is loaded or refused, quickly
+and in little memory."""
 
 import json
 import os
@@ -15,11 +16,19 @@ VARIATIONS = int(os.environ.get("CROSSLENS_ATTACK_VARIATIONS", "10"))
 
 
 def attacked(original, base, cases, limit):
-    """What became of each case, in a process of its own; its memory is bounded, so that a fault of this kind harms nobody."""
+    """What became of each case, in a process of its own; its memory is bounded, so that a fault of
+    this kind harms nobody."""
     base.mkdir(exist_ok=True)
     bound = lambda: resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))  # noqa: E731
     program = [sys.executable, str(Path(__file__).with_name("attack.py")), str(original), str(base)]
-    done = subprocess.run(program, input=json.dumps(cases), capture_output=True, text=True, timeout=limit, preexec_fn=bound)
+    done = subprocess.run(
+        program,
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        timeout=limit,
+        preexec_fn=bound,
+    )
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, f"{told[-1:]} {done.stderr[-1000:]}"
     found = [one for one in told if "outcome" in one]
@@ -47,11 +56,29 @@ def test_every_kind_of_damage_is_refused_or_does_no_harm(originals, tmp_path, ki
     found = attacked(originals[kind], tmp_path / "attack", cases, 60 + 20 * len(cases))
     assert faults(found) == []
     refused = {one["kind"] for one in found if one["outcome"].startswith("refused")}
-    assert {"index_to_pickle", "index_outside", "decoy", "pickle_alone", "header_claims", "huge_sizes", "no_file", "adapter"} <= refused
+    assert {
+        "index_to_pickle",
+        "index_outside",
+        "decoy",
+        "pickle_alone",
+        "header_claims",
+        "huge_sizes",
+        "no_file",
+        "adapter",
+    } <= refused
 
 
 @pytest.mark.parametrize(
-    "name", ["index_to_pickle", "index_outside", "header_nested", "huge_sizes", "many_layers", "code_unasked", "no_file"]
+    "name",
+    [
+        "index_to_pickle",
+        "index_outside",
+        "header_nested",
+        "huge_sizes",
+        "many_layers",
+        "code_unasked",
+        "no_file",
+    ],
 )
 def test_a_sample_of_it(originals, tmp_path, name):
     """In this process, so that it is quick."""

@@ -1,4 +1,5 @@
-"""Folders whose names are no UTF-8, and tokenisers that end in a panic of the library below them."""
+"""Folders whose names are no UTF-8, and tokenisers that end in a panic of the library below
+them."""
 
 import json
 import os
@@ -49,15 +50,22 @@ def test_texts_encoders_and_stores_may_lie_in_folders_of_any_name(copy_of, tmp_p
 
 def test_tensors_and_tokenisers_are_read_from_folders_of_any_name(copy_of, originals):
     folder = copy_of("bert", ODD)
-    found, expected = load_tensors(folder / "model.safetensors"), load_file(originals["bert"] / "model.safetensors")
-    assert found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in found)
+    found, expected = (
+        load_tensors(folder / "model.safetensors"),
+        load_file(originals["bert"] / "model.safetensors"),
+    )
+    assert found.keys() == expected.keys() and all(
+        torch.equal(found[name], expected[name]) for name in found
+    )
     assert load_tokenizer(folder).get_vocab() == load_tokenizer(originals["bert"]).get_vocab()
 
 
 def test_a_training_may_lie_in_a_folder_of_any_name_and_resumes_there(toy, stopped_at, undisturbed):
     folder = stopped_at(toy, 25, ODD)
     train(toy, folder, resume=True)
-    found, expected = (load_tensors(Path(run) / "model" / "model.safetensors") for run in (folder, undisturbed))
+    found, expected = (
+        load_tensors(Path(run) / "model" / "model.safetensors") for run in (folder, undisturbed)
+    )
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
@@ -67,8 +75,13 @@ def lacking(folder, only_pairs=False):
     told = json.loads(path.read_text(encoding="utf-8"))
     told["post_processor"] = {
         "type": "TemplateProcessing",
-        "single": [{"Sequence": {"id": "A", "type_id": 0}}] if only_pairs else [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}],
-        "pair": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}]
+        if only_pairs
+        else [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}],
+        "pair": [
+            {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+            {"Sequence": {"id": "A", "type_id": 0}},
+        ],
         "special_tokens": {},
     }
     path.write_text(json.dumps(told), encoding="utf-8")
@@ -78,7 +91,13 @@ def lacking(folder, only_pairs=False):
 def test_a_tokeniser_that_lacks_a_token_it_adds_is_refused(copy_of):
     folder = lacking(copy_of("ours"))
     for load in (load_encoder, load_scorer):
-        with pytest.raises(InputError, match="expected a tokeniser that takes every text, got a panic of the library .*; check its token"):
+        with pytest.raises(
+            InputError,
+            match=(
+                "expected a tokeniser that takes every text, got a panic of the library .*; check "
+                "its token"
+            ),
+        ):
             load(str(folder))
 
 
@@ -86,7 +105,9 @@ def test_one_that_lacks_it_for_pairs_alone_is_refused_when_they_come(copy_of):
     encoder = load_encoder(str(lacking(copy_of("ours"), only_pairs=True)))
     first, second = (Corpus("eng", TEXT, ["a", "b"], "x.txt") for _ in range(2))
     locate(encoder, first, range(2), Reading("sentence"))
-    with pytest.raises(InputError, match="expected a tokeniser that takes every text, got a panic of the library"):
+    with pytest.raises(
+        InputError, match="expected a tokeniser that takes every text, got a panic of the library"
+    ):
         locate(encoder, first, range(2), Reading("pair"), second)
 
 
@@ -100,18 +121,33 @@ def test_ids_beyond_the_models_table_are_refused_wherever_they_come_up(copy_of, 
     folder = copy_of("ours")
     path = folder / "tokenizer.json"
     told = json.loads(path.read_text(encoding="utf-8"))
-    told["added_tokens"].append({**told["added_tokens"][0], "id": len(told["model"]["vocab"]), "content": "zebra", "special": False})
+    told["added_tokens"].append(
+        {
+            **told["added_tokens"][0],
+            "id": len(told["model"]["vocab"]),
+            "content": "zebra",
+            "special": False,
+        }
+    )
     path.write_text(json.dumps(told), encoding="utf-8")
     encoder = load_encoder(str(folder))  # a token that does not come up does no harm
     corpus = Corpus("eng", ["the cat", "a zebra"], ["a", "b"], "x.txt")
-    with pytest.raises(InputError, match=r"encoder encoder: expected token ids below \d+, got \d+ for 'zebra'; give the model its own tok"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"encoder encoder: expected token ids below \d+, got \d+ for 'zebra'; give the model "
+            r"its own tok"
+        ),
+    ):
         extract(encoder, corpus, tmp_path / "store")
     with pytest.raises(InputError, match="expected token ids below"):
         load_scorer(str(folder)).score_sentences(["a zebra"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+)
 def test_a_terminal_without_unicode_takes_folders_with_it(copy_of, tmp_path, locale):
     folder = copy_of("bert", "modèle")
     (tmp_path / "texte é.txt").write_text("\n".join(TEXT) + "\n")
@@ -127,7 +163,9 @@ def test_a_terminal_without_unicode_takes_folders_with_it(copy_of, tmp_path, loc
         "--out",
         f"{tmp_path}/été",
     ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))} | locale
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG"))
+    } | locale
     done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     assert Activations(tmp_path / "été" / "eng").n == 2

@@ -15,14 +15,22 @@ KEY = {"text": "a", "vocabulary": "b"}
 
 
 def encode_text(tokenizer, sentences, folder, key, shift=0, size=0):
-    """As the package does it, for a model whose ids are the tokeniser's, or some numbers further up."""
+    """As the package does it, for a model whose ids are the tokeniser's, or some numbers further
+    up."""
     here = tokenizer.get_vocab_size()
-    return tokens.encode_text(tokenizer, np.arange(here) + shift, size or here + shift, sentences, folder, key)
+    return tokens.encode_text(
+        tokenizer, np.arange(here) + shift, size or here + shift, sentences, folder, key
+    )
 
 
 def test_ids_are_the_models(toy_tokenizer, tmp_path):
-    plain, moved = encode_text(toy_tokenizer, LINES, tmp_path / "a", KEY), encode_text(toy_tokenizer, LINES, tmp_path / "b", KEY, 70_000)
-    assert moved.ids.dtype == np.uint32 and np.array_equal(moved.ids, plain.ids.astype(np.int64) + 70_000)
+    plain, moved = (
+        encode_text(toy_tokenizer, LINES, tmp_path / "a", KEY),
+        encode_text(toy_tokenizer, LINES, tmp_path / "b", KEY, 70_000),
+    )
+    assert moved.ids.dtype == np.uint32 and np.array_equal(
+        moved.ids, plain.ids.astype(np.int64) + 70_000
+    )
     assert np.array_equal(moved.offsets, plain.offsets)
 
 
@@ -39,18 +47,26 @@ def test_a_file_is_written_while_the_text_is_read(toy_tokenizer, tmp_path, monke
 
     file = encode_text(toy_tokenizer, Watched(LINES * 500), tmp_path / "t", KEY)
     assert len(sizes) == 60 and sizes[-1] > 0.8 * 2 * len(file.ids) and len(file) == 6000
-    assert np.array_equal(file.ids, np.tile(encode_text(toy_tokenizer, LINES, tmp_path / "u", KEY).ids, 500))
+    assert np.array_equal(
+        file.ids, np.tile(encode_text(toy_tokenizer, LINES, tmp_path / "u", KEY).ids, 500)
+    )
 
 
 def test_a_vocabulary_that_no_token_type_holds_is_refused(toy_tokenizer, tmp_path):
-    told = "vocabulary.size: expected at most 4294967296 ids, what a token of 32 bits can be, got 4294967297; lower it"
+    told = (
+        "vocabulary.size: expected at most 4294967296 ids, what a token of 32 bits can be, got "
+        "4294967297; lower it"
+    )
     with pytest.raises(InputError, match=told):
         encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY, size=(1 << 32) + 1)
     assert not any(tmp_path.iterdir())
 
 
 def test_a_text_without_pieces_is_refused(toy_tokenizer, tmp_path):
-    with pytest.raises(InputError, match="t: expected a text with at least one piece, got none; give a text with words in it"):
+    with pytest.raises(
+        InputError,
+        match="t: expected a text with at least one piece, got none; give a text with words in it",
+    ):
         encode_text(toy_tokenizer, [" ", ""], tmp_path / "t", KEY)
     assert not any(tmp_path.iterdir())
 
@@ -76,7 +92,11 @@ def test_the_ids_are_the_tokenisers(toy_tokenizer, tmp_path, monkeypatch):
 
 def test_a_sentence_without_pieces_keeps_its_row(toy_tokenizer, tmp_path):
     file = encode_text(toy_tokenizer, ["the cat", " ", "a dog"], tmp_path / "t", KEY)
-    assert file.lengths[1] == 0 and len(file[1]) == 0 and file[2].tolist() == toy_tokenizer.encode("a dog", add_special_tokens=False).ids
+    assert (
+        file.lengths[1] == 0
+        and len(file[1]) == 0
+        and file[2].tolist() == toy_tokenizer.encode("a dog", add_special_tokens=False).ids
+    )
 
 
 def test_the_same_key_reuses_and_another_one_rewrites(toy_tokenizer, tmp_path):
@@ -113,7 +133,11 @@ def test_a_truncated_file_is_refused(toy_tokenizer, tmp_path, name, keep):
     encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
     shorten(tmp_path / "t" / name, keep)
     with pytest.raises(
-        StoreError, match=r"t/.+npy: expected an array of numbers, got .+; delete the folder and run the same command again"
+        StoreError,
+        match=(
+            r"t/.+npy: expected an array of numbers, got .+; delete the folder and run the same "
+            r"command again"
+        ),
     ):
         encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
 
@@ -121,19 +145,27 @@ def test_a_truncated_file_is_refused(toy_tokenizer, tmp_path, name, keep):
 def test_ids_of_another_text_are_refused(toy_tokenizer, tmp_path):
     n = len(encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY).ids)
     np.save(tmp_path / "t" / "ids.npy", np.zeros(7, np.uint16))
-    with pytest.raises(StoreError, match=f"expected {n} tokens of {len(LINES)} sentences, got 7 of .*; delete the folder"):
+    with pytest.raises(
+        StoreError,
+        match=f"expected {n} tokens of {len(LINES)} sentences, got 7 of .*; delete the folder",
+    ):
         open_tokens(tmp_path / "t")
 
 
 def test_offsets_of_another_text_are_refused(toy_tokenizer, tmp_path):
     encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
     np.save(tmp_path / "t" / "offsets.npy", np.arange(len(LINES) + 1))
-    with pytest.raises(StoreError, match=r"offsets.npy: expected where each sentence begins, got .*; delete the folder"):
+    with pytest.raises(
+        StoreError,
+        match=r"offsets.npy: expected where each sentence begins, got .*; delete the folder",
+    ):
         open_tokens(tmp_path / "t")
 
 
 def test_a_folder_that_is_no_token_file_is_refused(tmp_path):
-    with pytest.raises(StoreError, match="manifest.json: expected a JSON file that can be read, got no such file"):
+    with pytest.raises(
+        StoreError, match="manifest.json: expected a JSON file that can be read, got no such file"
+    ):
         open_tokens(tmp_path)
 
 
@@ -141,6 +173,12 @@ def test_a_folder_that_is_no_token_file_is_refused(tmp_path):
 def test_a_folder_with_something_else_in_it_is_not_deleted(toy_tokenizer, tmp_path, place):
     (tmp_path / place).mkdir()
     (tmp_path / place / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="expected a folder that crosslens has made, got one with 'thesis.tex' in it; move it away"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            "expected a folder that crosslens has made, got one with 'thesis.tex' in it; move it "
+            "away"
+        ),
+    ):
         encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
     assert (tmp_path / place / "thesis.tex").read_text() == "years of work"

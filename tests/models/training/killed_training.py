@@ -1,11 +1,15 @@
-"""Run by test_killed_training.py: `crosslens train` stopped from outside at random moments, and resumed until it is done.
+"""Run by test_killed_training.py: `crosslens train` stopped from outside at random moments, and
+resumed until it is done.
 
 The parent forks and waits, so torch is imported once and a run takes about a second.
 
-    python killed_training.py RECIPE RUNS SEED JOB ...      a JSON line for each JOB, "how number": kill 3, interrupt 0, full 7
+    python killed_training.py RECIPE RUNS SEED JOB ...      a JSON line for each JOB, "how number":
+    kill 3, interrupt 0, full 7
 
-"kill" is SIGKILL, up to three times, "interrupt" is SIGINT, and "full" a disk on which no file grows beyond a random size. A line says
-what happened each time: after how many seconds, or with how many bytes, the exit status (negative: the signal), and what was printed.
+"kill" is SIGKILL, up to three times, "interrupt" is SIGINT, and "full" a disk on which no file
+grows beyond a random size. A line says
+what happened each time: after how many seconds, or with how many bytes, the exit status (negative:
+    the signal), and what was printed.
 """
 
 import contextlib
@@ -39,7 +43,18 @@ def start(recipe: str, folder: Path, *, resume: bool, most: int | None = None) -
     torch.set_num_threads(1)
     status = 99
     with contextlib.suppress(SystemExit):
-        status = main(["train", recipe, "--out", str(folder), "--device", "cpu", "--quiet", *(["--resume"] if resume else [])])
+        status = main(
+            [
+                "train",
+                recipe,
+                "--out",
+                str(folder),
+                "--device",
+                "cpu",
+                "--quiet",
+                *(["--resume"] if resume else []),
+            ]
+        )
     os._exit(status)
 
 
@@ -60,19 +75,41 @@ def ended(child: int, after: float | None = None, how: signal.Signals = signal.S
     raise TimeoutError(f"{LONGEST} s")
 
 
-def disturbed(recipe: str, folder: Path, how: str, usual: float, largest: int, draw: random.Random) -> list[dict]:
+def disturbed(
+    recipe: str, folder: Path, how: str, usual: float, largest: int, draw: random.Random
+) -> list[dict]:
     """One run with what happened to it, resumed until it is done."""
     story = []
     for turn in range(draw.randint(1, 3) if how != "full" else 1):
         after = most = None
         if how == "full":
-            most = max(1000, int(largest ** draw.uniform(0.3, 1.0)))  # room for what is said, which goes to a file as well
+            # room for what is said, which goes to a file as well
+            most = max(1000, int(largest ** draw.uniform(0.3, 1.0)))
         else:
             after = draw.uniform(0, 1.05 * usual)
-        status = ended(start(recipe, folder, resume=turn > 0, most=most), after, signal.SIGINT if how == "interrupt" else signal.SIGKILL)
-        story.append({"after": after, "most": most, "status": status, "said": folder.with_suffix(".said").read_text()[-500:]})
+        status = ended(
+            start(recipe, folder, resume=turn > 0, most=most),
+            after,
+            signal.SIGINT if how == "interrupt" else signal.SIGKILL,
+        )
+        story.append(
+            {
+                "after": after,
+                "most": most,
+                "status": status,
+                "said": folder.with_suffix(".said").read_text()[-500:],
+            }
+        )
     status = ended(start(recipe, folder, resume=True))
-    return [*story, {"after": None, "most": None, "status": status, "said": folder.with_suffix(".said").read_text()[-500:]}]
+    return [
+        *story,
+        {
+            "after": None,
+            "most": None,
+            "status": status,
+            "said": folder.with_suffix(".said").read_text()[-500:],
+        },
+    ]
 
 
 if __name__ == "__main__":
@@ -86,7 +123,9 @@ if __name__ == "__main__":
     if ended(start(recipe, runs / "undisturbed", resume=False)):
         raise SystemExit((runs / "undisturbed.said").read_text())
     usual = time.monotonic() - began
-    largest = max(path.stat().st_size for path in (runs / "undisturbed").rglob("*") if path.is_file())
+    largest = max(
+        path.stat().st_size for path in (runs / "undisturbed").rglob("*") if path.is_file()
+    )
     for job in jobs:
         how, _, number = job.partition(" ")
         draw = random.Random(f"{seed} {job}")

@@ -15,18 +15,27 @@ from crosslens.models.training.settings import Source, TrainRecipe
 
 
 def recipe(**changes):
-    shape = EncoderConfig(vocab_size=50, hidden_size=16, layers=8, heads=2, ffn_size=32, max_positions=32)
+    shape = EncoderConfig(
+        vocab_size=50, hidden_size=16, layers=8, heads=2, ffn_size=32, max_positions=32
+    )
     values = {
-        "name": "x", "sources": (Source(name="s", texts={"eng": "no.txt", "fra": "no.txt"}),), "steps": 7, "batch_tokens": 100,
-        "max_length": 30, "tlm_share": 0.0, "vocabulary": Vocabulary(size=50, kind="bpe"), "encoder": shape,
-    }  # fmt: skip
+        "name": "x",
+        "sources": (Source(name="s", texts={"eng": "no.txt", "fra": "no.txt"}),),
+        "steps": 7,
+        "batch_tokens": 100,
+        "max_length": 30,
+        "tlm_share": 0.0,
+        "vocabulary": Vocabulary(size=50, kind="bpe"),
+        "encoder": shape,
+    }
     return TrainRecipe(**{**values, **changes})
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_parameters_are_those_of_the_model(system):
     found = estimate(recipe(sharing=system))
-    size = 95 if SYSTEMS[system].vocabulary in ("union", "disjoint") else 50  # two vocabularies of 50 share five special tokens
+    # two vocabularies of 50 share five special tokens
+    size = 95 if SYSTEMS[system].vocabulary in ("union", "disjoint") else 50
     shape = dataclasses.replace(recipe().encoder, vocab_size=size)
     model = MaskedLM(shape, languages=("eng", "fra"), plan=SharingPlan.parse(system, 8))
     assert found.parameters == sum(p.numel() for p in model.parameters())
@@ -35,7 +44,9 @@ def test_the_parameters_are_those_of_the_model(system):
 
 
 def test_nothing_is_read_and_no_memory_is_taken():
-    huge = EncoderConfig(vocab_size=50, hidden_size=8192, layers=96, heads=64, ffn_size=32_768, max_positions=512)
+    huge = EncoderConfig(
+        vocab_size=50, hidden_size=8192, layers=96, heads=64, ffn_size=32_768, max_positions=512
+    )
     found = estimate(recipe(encoder=huge, vocabulary=Vocabulary(size=250_000)))
     assert found.parameters > 70e9
     assert found.lines[2].startswith("time: about ")

@@ -12,14 +12,22 @@ from crosslens.models.training.events import Events, cut_log
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import with_overrides
 
-LINES = [{"step": 2, "tokens": 20, "loss": 3.5}, {"step": 4, "tokens": 40, "perplexity": {"eng": 7.5}, "retrieval": {"a b": [0.25, 0.5]}}]
+LINES = [
+    {"step": 2, "tokens": 20, "loss": 3.5},
+    {"step": 4, "tokens": 40, "perplexity": {"eng": 7.5}, "retrieval": {"a b": [0.25, 0.5]}},
+]
 
 
 def scalars(folder):
     """(name, step) to value of everything that TensorBoard would show."""
     events = EventAccumulator(str(folder / "tensorboard")).Reload()
-    found = [((name, event.step), event.value) for name in events.Tags()["scalars"] for event in events.Scalars(name)]
-    assert len(dict(found)) == len(set(found))  # no step has two values (the two lines of a validated step say their tokens twice)
+    found = [
+        ((name, event.step), event.value)
+        for name in events.Tags()["scalars"]
+        for event in events.Scalars(name)
+    ]
+    # no step has two values (the two lines of a validated step say their tokens twice)
+    assert len(dict(found)) == len(set(found))
     return dict(found)
 
 
@@ -101,6 +109,10 @@ def test_a_machine_without_tensorboard_is_told_what_to_type(tmp_path, monkeypatc
     for name in [name for name in sys.modules if name.startswith("torch.utils.tensorboard")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(
-        InputError, match=r"tensorboard: expected the package tensorboard, got none installed; install it with: pip install"
+        InputError,
+        match=(
+            r"tensorboard: expected the package tensorboard, got none installed; install it with: "
+            r"pip install"
+        ),
     ):
         Events(tmp_path, 0, tensorboard=True)

@@ -1,4 +1,5 @@
-"""Every number of a recipe has a range, is refused outside it by its own name, and leaves no trace on the disk."""
+"""Every number of a recipe has a range, is refused outside it by its own name, and leaves no trace
+on the disk."""
 
 import dataclasses
 import re
@@ -21,9 +22,13 @@ from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 from crosslens.recipes import load_recipe
 
 PARTS = {
-    TrainRecipe: "", Optimisation: "optimisation.", Masking: "masking.", Vocabulary: "vocabulary.", EncoderConfig: "encoder.",
+    TrainRecipe: "",
+    Optimisation: "optimisation.",
+    Masking: "masking.",
+    Vocabulary: "vocabulary.",
+    EncoderConfig: "encoder.",
     Source: "mine.",
-}  # fmt: skip
+}
 BAD = ["nan", "inf", "-inf", "-7", "1e300", "true", '"three"', "[1]", "{}", "9" * 400]
 
 
@@ -41,7 +46,10 @@ def numbers(kind):
 def test_every_class_of_settings_is_walked():
     """A recipe's parts are those above; another would have numbers that nobody checks."""
     hints = typing.get_type_hints(TrainRecipe)
-    parts = {hint for hint in hints.values() if dataclasses.is_dataclass(hint)} | {typing.get_args(hints["sources"])[0], TrainRecipe}
+    parts = {hint for hint in hints.values() if dataclasses.is_dataclass(hint)} | {
+        typing.get_args(hints["sources"])[0],
+        TrainRecipe,
+    }
     assert parts == set(PARTS)
 
 
@@ -76,7 +84,9 @@ def recipe_with(place, kind, name, value):
     return str(place / "recipe.toml")
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in PARTS for name in numbers(kind)])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in PARTS for name in numbers(kind)]
+)
 def test_every_bad_value_is_refused_by_name_before_the_disk_is_touched(place, capsys, kind, name):
     limits = LIMITS[kind.__name__][name]
     beyond = [f"{limits.low - 1:.0f}"] if limits.whole and limits.also is None else []
@@ -84,25 +94,42 @@ def test_every_bad_value_is_refused_by_name_before_the_disk_is_touched(place, ca
         with pytest.raises(InputError) as refusal:
             load_recipe(recipe_with(place, kind, name, value))
         where = "sources[0]." if kind is Source else PARTS[kind]
-        assert str(refusal.value).startswith((f"{PARTS[kind]}{name}", f"{where}{name}")), refusal.value
+        assert str(refusal.value).startswith((f"{PARTS[kind]}{name}", f"{where}{name}")), (
+            refusal.value
+        )
         assert ": expected " in str(refusal.value) and len(str(refusal.value)) < 300, refusal.value
     assert main(["train", recipe_with(place, kind, name, "nan"), "--out", str(place / "run")]) == 2
-    assert re.match(rf"crosslens: (sources\[0\]|mine|[a-z]+)?\.?{name}.*: expected .*, got nan; [^\n]*\n\Z", capsys.readouterr().err)
+    assert re.match(
+        rf"crosslens: (sources\[0\]|mine|[a-z]+)?\.?{name}.*: expected .*, got nan; [^\n]*\n\Z",
+        capsys.readouterr().err,
+    )
     assert not (place / "run").exists()
 
 
 def test_ranges_by_their_ends():
     closed, open_ = Limits(0, 2, also=-1), Limits(0, 2, above=True, below=True)
-    assert [closed.hold(value) for value in (0, 2.0, -1, -1.0, -0.5, 2.1)] == [True, True, True, True, False, False]
+    assert [closed.hold(value) for value in (0, 2.0, -1, -1.0, -0.5, 2.1)] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert [open_.hold(value) for value in (0, 1, 2)] == [False, True, False]
-    assert str(closed) == "-1 or a number from 0 to 2" and str(open_) == "a number above 0 and below 2"
+    assert (
+        str(closed) == "-1 or a number from 0 to 2" and str(open_) == "a number above 0 and below 2"
+    )
 
 
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"vocabulary.size": 6, "vocabulary.kind": "unigram"}, "vocabulary.size: expected room for every character"),
+        (
+            {"vocabulary.size": 6, "vocabulary.kind": "unigram"},
+            "vocabulary.size: expected room for every character",
+        ),
         ({"batch_tokens": 6}, "batch_tokens: expected room for the longest item"),
         ({"max_length": 1}, "text of eng: expected sentences to train on, got none that is left"),
     ],
@@ -113,29 +140,62 @@ def test_a_refusal_that_needs_the_vocabulary_frees_the_folder(toy, tmp_path, cha
         folder.mkdir()
     with pytest.raises(InputError, match=told):
         train(with_overrides(short, changes), folder)
-    assert folder.exists() == there and not (there and [path for path in folder.iterdir() if path.name != ".lock"])
+    assert folder.exists() == there and not (
+        there and [path for path in folder.iterdir() if path.name != ".lock"]
+    )
     train(short, folder)
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"encoder.norm_embeddings": False}, "encoder: expected a shape that one of transformers' classes has, got norm_embeddings=false"),
-        ({"tlm_share": 1.0, "sources": [{"name": "s", "texts": {"eng": "no"}}]}, "tlm_share: expected 0 where no source has two languages"),
-        ({"optimisation.warmup": 31}, "optimisation.warmup: expected at most steps = 30 .*, got 31; lower it, to 7 say, or raise steps"),
-        ({"units": "packed", "max_length": 2}, "max_length: expected at least 3 tokens a row for these units, got 2; raise it"),
-        ({"validation": 80}, r"toy: expected more than 160 sentences \(validation holds out 80\), got 160; set validation=16"),
+        (
+            {"encoder.norm_embeddings": False},
+            (
+                "encoder: expected a shape that one of transformers' classes has, got "
+                "norm_embeddings=false"
+            ),
+        ),
+        (
+            {"tlm_share": 1.0, "sources": [{"name": "s", "texts": {"eng": "no"}}]},
+            "tlm_share: expected 0 where no source has two languages",
+        ),
+        (
+            {"optimisation.warmup": 31},
+            (
+                "optimisation.warmup: expected at most steps = 30 .*, got 31; lower it, to 7 say, "
+                "or raise steps"
+            ),
+        ),
+        (
+            {"units": "packed", "max_length": 2},
+            "max_length: expected at least 3 tokens a row for these units, got 2; raise it",
+        ),
+        (
+            {"validation": 80},
+            (
+                r"toy: expected more than 160 sentences \(validation holds out 80\), got 160; set "
+                r"validation=16"
+            ),
+        ),
     ],
 )
-def test_what_can_be_known_before_is_refused_before_a_vocabulary_is_learnt(toy, tmp_path, monkeypatch, changes, told):
+def test_what_can_be_known_before_is_refused_before_a_vocabulary_is_learnt(
+    toy, tmp_path, monkeypatch, changes, told
+):
     monkeypatch.setattr(train_module, "learn_vocabularies", None)
     with pytest.raises(InputError, match=told):
         train(with_overrides(toy, changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_text_that_is_excluded_altogether_is_refused_before_a_vocabulary_is_learnt(toy, tmp_path, monkeypatch):
+def test_text_that_is_excluded_altogether_is_refused_before_a_vocabulary_is_learnt(
+    toy, tmp_path, monkeypatch
+):
     monkeypatch.setattr(train_module, "learn_vocabularies", None)
-    with pytest.raises(InputError, match="text of nld in toy: expected sentences to train on, got 160 of 160 rows with "):
+    with pytest.raises(
+        InputError,
+        match="text of nld in toy: expected sentences to train on, got 160 of 160 rows with ",
+    ):
         train(with_overrides(toy, {"exclude": [toy.sources[0].texts["nld"]]}), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -1,4 +1,5 @@
-"""The loop takes any objective: here one that it has never heard of, sentences classified by a head on an encoder."""
+"""The loop takes any objective: here one that it has never heard of, sentences classified by a head
+on an encoder."""
 
 import dataclasses
 import json
@@ -17,9 +18,18 @@ from crosslens.models.training.loop import run_loop
 from crosslens.models.training.objective import Objective, Step
 from crosslens.models.training.settings import LoopSettings, Optimisation
 
-SHAPE = EncoderConfig(vocab_size=20, hidden_size=16, layers=2, heads=2, ffn_size=32, max_positions=8, dropout=0.1)
+SHAPE = EncoderConfig(
+    vocab_size=20, hidden_size=16, layers=2, heads=2, ffn_size=32, max_positions=8, dropout=0.1
+)
 SETTINGS = LoopSettings(
-    name="toy", steps=30, seed=3, log_every=5, validate_every=10, save_every=10, select="best", optimisation=Optimisation(peak_rate=1e-2)
+    name="toy",
+    steps=30,
+    seed=3,
+    log_every=5,
+    validate_every=10,
+    save_every=10,
+    select="best",
+    optimisation=Optimisation(peak_rate=1e-2),
 )
 
 
@@ -29,7 +39,10 @@ class Classifier(torch.nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.encoder, self.head = MaskedLM(SHAPE, seed=1).encoder, torch.nn.Linear(SHAPE.hidden_size, 2)
+        self.encoder, self.head = (
+            MaskedLM(SHAPE, seed=1).encoder,
+            torch.nn.Linear(SHAPE.hidden_size, 2),
+        )
 
     def forward(self, ids):
         positions = torch.arange(ids.shape[1]).expand_as(ids)
@@ -37,7 +50,8 @@ class Classifier(torch.nn.Module):
 
 
 class Classification:
-    """Which of two halves of the vocabulary most of a sentence's tokens are from; embeddings of positions are frozen."""
+    """Which of two halves of the vocabulary most of a sentence's tokens are from; embeddings of
+    positions are frozen."""
 
     def __init__(self):
         self.model = Classifier()
@@ -49,11 +63,16 @@ class Classification:
 
     def batch(self, step):
         ids, labels = self.draw(np.random.default_rng([SETTINGS.seed, step]), 16)
-        halves = [{"ids": ids[rows], "labels": labels[rows]} for rows in (slice(0, 8), slice(8, 16))]
+        halves = [
+            {"ids": ids[rows], "labels": labels[rows]} for rows in (slice(0, 8), slice(8, 16))
+        ]
         return Step(halves, predicted=16, tokens=ids.numel())
 
     def loss(self, runner, inputs, batch):
-        return F.cross_entropy(runner(inputs["ids"]), inputs["labels"], reduction="sum") / batch.predicted
+        return (
+            F.cross_entropy(runner(inputs["ids"]), inputs["labels"], reduction="sum")
+            / batch.predicted
+        )
 
     def flops(self, batch):
         raise NotImplementedError  # asked for only on a GPU
@@ -72,11 +91,15 @@ class Classification:
 
 def run(folder, settings=SETTINGS, objective=None):
     with join_world("cpu") as world:
-        return run_loop(objective or Classification(), settings, folder, {"seed": settings.seed}, world)
+        return run_loop(
+            objective or Classification(), settings, folder, {"seed": settings.seed}, world
+        )
 
 
 def log(folder):
-    return without_times([json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()])
+    return without_times(
+        [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +139,13 @@ def test_it_is_resumed_to_the_same_bits(undisturbed, tmp_path, monkeypatch, step
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(loop, "learning_rate", stop)
         run(tmp_path)
-    assert [path.name for path in tmp_path.glob("checkpoints/step-*")] == ([] if step == 4 else ["step-00000010"])
+    assert [path.name for path in tmp_path.glob("checkpoints/step-*")] == (
+        [] if step == 4 else ["step-00000010"]
+    )
     resumed = run(tmp_path)
-    assert resumed.keys() == weights.keys() and all(torch.equal(tensor, weights[name]) for name, tensor in resumed.items())
+    assert resumed.keys() == weights.keys() and all(
+        torch.equal(tensor, weights[name]) for name, tensor in resumed.items()
+    )
     assert log(tmp_path) == log(folder)
     with pytest.raises(StoreError, match=r"settings of this run|seed: 3 there, 4 here"):
         run(tmp_path, dataclasses.replace(SETTINGS, seed=4))

@@ -12,7 +12,10 @@ from crosslens.models.training.settings import Optimisation
 
 
 def rates(decay, steps=100, warmup=20, peak=2.0):
-    return [learning_rate(step, Optimisation(peak_rate=peak, warmup=warmup, decay=decay), steps) for step in range(steps)]
+    return [
+        learning_rate(step, Optimisation(peak_rate=peak, warmup=warmup, decay=decay), steps)
+        for step in range(steps)
+    ]
 
 
 @pytest.mark.parametrize("decay", ["linear", "cosine", "inverse_sqrt"])
@@ -24,8 +27,12 @@ def test_the_rate_rises_to_its_peak_and_falls(decay):
 
 
 def test_linear_and_cosine_by_their_formulas():
-    assert rates("linear")[20:] == pytest.approx([2 * (100 - step) / 80 for step in range(20, 100)], rel=1e-12)
-    assert rates("cosine")[20:] == pytest.approx([1 + math.cos(math.pi * (step - 20) / 80) for step in range(20, 100)], rel=1e-9)
+    assert rates("linear")[20:] == pytest.approx(
+        [2 * (100 - step) / 80 for step in range(20, 100)], rel=1e-12
+    )
+    assert rates("cosine")[20:] == pytest.approx(
+        [1 + math.cos(math.pi * (step - 20) / 80) for step in range(20, 100)], rel=1e-9
+    )
 
 
 def test_inverse_sqrt_is_the_published_one():
@@ -51,21 +58,25 @@ def test_biases_and_norms_do_not_decay():
 
 
 def test_it_is_adamw_with_these_settings():
-    """One step against the formulas: m and v start at 0, so the first step is lr * sign(g), and the decay lr * decay * w."""
+    """One step against the formulas: m and v start at 0, so the first step is lr * sign(g), and the
+    decay lr * decay * w."""
     layer = torch.nn.Linear(3, 2)
     before = {name: p.detach().clone() for name, p in layer.named_parameters()}
     optimiser = build_optimiser(layer, Optimisation(peak_rate=0.01, weight_decay=0.5, beta2=0.9))
     assert optimiser.defaults["betas"] == (0.9, 0.9) and optimiser.defaults["eps"] == 1e-8
     layer(torch.ones(1, 3)).sum().backward()
     optimiser.step()
-    assert torch.allclose(layer.weight, before["weight"] * (1 - 0.01 * 0.5) - 0.01, atol=1e-6)  # float32
+    # float32
+    assert torch.allclose(layer.weight, before["weight"] * (1 - 0.01 * 0.5) - 0.01, atol=1e-6)
     assert torch.allclose(layer.bias, before["bias"] - 0.01, atol=1e-6)
 
 
 def test_frozen_parameters_are_left_out():
     layer = torch.nn.Linear(3, 2)
     layer.bias.requires_grad_(False)
-    assert [len(group["params"]) for group in build_optimiser(layer, Optimisation()).param_groups] == [1, 0]
+    assert [
+        len(group["params"]) for group in build_optimiser(layer, Optimisation()).param_groups
+    ] == [1, 0]
 
 
 def quadratic(parameters, target=3.0):
@@ -77,7 +88,12 @@ def test_adam_puts_the_decay_into_the_gradient():
     weight = torch.nn.Parameter(torch.tensor([[1.0, -2.0]], dtype=torch.float64))
     module = torch.nn.Module()
     module.weight = weight
-    optimiser = build_optimiser(module, Optimisation(optimiser="adam", peak_rate=0.1, weight_decay=0.5, beta1=0.8, beta2=0.9, eps=1e-6))
+    optimiser = build_optimiser(
+        module,
+        Optimisation(
+            optimiser="adam", peak_rate=0.1, weight_decay=0.5, beta1=0.8, beta2=0.9, eps=1e-6
+        ),
+    )
     w, m, v = np.array([[1.0, -2.0]]), np.zeros((1, 2)), np.zeros((1, 2))
     for step in range(1, 4):
         g = 2 * (w - 3) + 0.5 * w
@@ -91,13 +107,22 @@ def test_adam_puts_the_decay_into_the_gradient():
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.01, 0.2])
 def test_lamb_by_its_algorithm(weight_decay):
-    """You et al. 2020, algorithm 2, restated in numpy: a matrix is rescaled, whatever its decay, a vector is not; in float64."""
+    """You et al. 2020, algorithm 2, restated in numpy: a matrix is rescaled, whatever its decay, a
+    vector is not; in float64."""
     rng = np.random.default_rng(0)
     matrix, vector = rng.normal(size=(3, 4)), rng.normal(size=4)
     module = torch.nn.Module()
     module.matrix, module.vector = (torch.nn.Parameter(torch.tensor(a)) for a in (matrix, vector))
     optimiser = build_optimiser(
-        module, Optimisation(optimiser="lamb", peak_rate=0.05, weight_decay=weight_decay, beta1=0.9, beta2=0.99, eps=1e-6)
+        module,
+        Optimisation(
+            optimiser="lamb",
+            peak_rate=0.05,
+            weight_decay=weight_decay,
+            beta1=0.9,
+            beta2=0.99,
+            eps=1e-6,
+        ),
     )
     moments = [[np.zeros_like(a), np.zeros_like(a)] for a in (matrix, vector)]
     arrays = [matrix.copy(), vector.copy()]
@@ -122,7 +147,9 @@ def test_lamb_by_its_algorithm(weight_decay):
 @pytest.mark.parametrize("kind", ["adamw", "adam", "lamb"])
 def test_every_optimiser_goes_downhill(kind):
     layer = torch.nn.Linear(3, 2)
-    optimiser = build_optimiser(layer, Optimisation(optimiser=kind, peak_rate=0.05, weight_decay=0.0))
+    optimiser = build_optimiser(
+        layer, Optimisation(optimiser=kind, peak_rate=0.05, weight_decay=0.0)
+    )
     first = quadratic(layer.parameters()).item()
     for _ in range(200):
         optimiser.zero_grad()
@@ -137,4 +164,5 @@ def test_a_tensor_of_zeros_takes_a_plain_step_in_lamb():
     optimiser = build_optimiser(layer, Optimisation(optimiser="lamb", peak_rate=0.5))
     quadratic(layer.parameters()).backward()
     optimiser.step()
-    assert torch.allclose(layer.weight, torch.full((2, 2), 0.5), atol=1e-5)  # the sign of the gradient times the rate
+    # the sign of the gradient times the rate
+    assert torch.allclose(layer.weight, torch.full((2, 2), 0.5), atol=1e-5)

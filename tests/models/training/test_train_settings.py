@@ -1,4 +1,5 @@
-"""Recipes: built from dictionaries, changed by name, printed, and refused where they make no sense."""
+"""Recipes: built from dictionaries, changed by name, printed, and refused where they make no
+sense."""
 
 import dataclasses
 
@@ -9,35 +10,70 @@ from crosslens.models.network.encoder import EncoderConfig
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.masking import Masking
-from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, describe, from_dict, resolve, with_overrides
+from crosslens.models.training.settings import (
+    Optimisation,
+    Source,
+    TrainRecipe,
+    describe,
+    from_dict,
+    resolve,
+    with_overrides,
+)
 
-VALUES = {"name": "x", "steps": 10, "sources": [{"name": "s", "texts": {"eng": "e.txt", "fra": "f.txt"}}]}
+VALUES = {
+    "name": "x",
+    "steps": 10,
+    "sources": [{"name": "s", "texts": {"eng": "e.txt", "fra": "f.txt"}}],
+}
 
 
 @pytest.fixture
 def recipe():
-    return TrainRecipe(name="x", sources=(Source(name="s", texts={"eng": "e.txt", "fra": "f.txt"}),), steps=10)
+    return TrainRecipe(
+        name="x", sources=(Source(name="s", texts={"eng": "e.txt", "fra": "f.txt"}),), steps=10
+    )
 
 
 def test_a_recipe_can_be_built_from_dictionaries(recipe):
     assert from_dict(TrainRecipe, VALUES) == recipe
-    full = {**VALUES, "masking": {"rate": 0.3}, "encoder": {"vocab_size": 100, "layers": 2}, "optimisation": {"peak_rate": 1}}
+    full = {
+        **VALUES,
+        "masking": {"rate": 0.3},
+        "encoder": {"vocab_size": 100, "layers": 2},
+        "optimisation": {"peak_rate": 1},
+    }
     built = from_dict(TrainRecipe, full)
-    assert built.masking == Masking(rate=0.3) and built.encoder == EncoderConfig(vocab_size=100, layers=2)
+    assert built.masking == Masking(rate=0.3) and built.encoder == EncoderConfig(
+        vocab_size=100, layers=2
+    )
     assert built.optimisation.peak_rate == 1.0 and isinstance(built.optimisation.peak_rate, float)
 
 
 def test_a_recipe_survives_the_way_through_dictionaries(recipe):
-    changed = dataclasses.replace(recipe, exclude=("a", "b"), vocabulary=Vocabulary(kind="bpe"), seed=4)
+    changed = dataclasses.replace(
+        recipe, exclude=("a", "b"), vocabulary=Vocabulary(kind="bpe"), seed=4
+    )
     assert from_dict(TrainRecipe, dataclasses.asdict(changed)) == changed
 
 
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"stepz": 3}, r"stepz: expected a setting of TrainRecipe \(.*steps.*\), got an unknown name; check the spelling"),
-        ({"masking": {"rat": 0.1}}, r"masking.rat: expected a setting of Masking \(count, .*rate.*\), got an unknown name"),
-        ({"sources": [{"name": "s", "text": {}}]}, r"sources\[0\].text: expected a setting of Source"),
+        (
+            {"stepz": 3},
+            (
+                r"stepz: expected a setting of TrainRecipe \(.*steps.*\), got an unknown name; "
+                r"check the spelling"
+            ),
+        ),
+        (
+            {"masking": {"rat": 0.1}},
+            r"masking.rat: expected a setting of Masking \(count, .*rate.*\), got an unknown name",
+        ),
+        (
+            {"sources": [{"name": "s", "text": {}}]},
+            r"sources\[0\].text: expected a setting of Source",
+        ),
         ({"steps": "many"}, "steps: expected int, got 'many'; give a value of this type"),
         ({"steps": 2.5}, "steps: expected int, got 2.5"),
         ({"steps": True}, "steps: expected int, got True"),
@@ -48,9 +84,21 @@ def test_a_recipe_survives_the_way_through_dictionaries(recipe):
         ({"sources": "e.txt"}, "sources: expected tuple, got 'e.txt'"),
         ({"exclude": "e.txt"}, "exclude: expected tuple, got 'e.txt'"),
         ({"exclude": [1]}, r"exclude\[0\]: expected str, got 1"),
-        ({"sources": [{"name": "s", "texts": {"eng": 3}}]}, r"sources\[0\].texts.eng: expected str, got 3"),
-        ({"sources": [{"name": "s", "texts": ["e.txt"]}]}, r"sources\[0\].texts: expected Mapping, got \['e.txt'\]"),
-        ({"sources": [{"name": "s"}]}, r"sources\[0\].: expected all required settings, got .*missing.*texts.*; add what is missing"),
+        (
+            {"sources": [{"name": "s", "texts": {"eng": 3}}]},
+            r"sources\[0\].texts.eng: expected str, got 3",
+        ),
+        (
+            {"sources": [{"name": "s", "texts": ["e.txt"]}]},
+            r"sources\[0\].texts: expected Mapping, got \['e.txt'\]",
+        ),
+        (
+            {"sources": [{"name": "s"}]},
+            (
+                r"sources\[0\].: expected all required settings, got .*missing.*texts.*; add what "
+                r"is missing"
+            ),
+        ),
     ],
 )
 def test_names_and_types_that_do_not_fit_are_refused(values, told):
@@ -59,47 +107,110 @@ def test_names_and_types_that_do_not_fit_are_refused(values, told):
 
 
 def test_missing_settings_are_named():
-    with pytest.raises(InputError, match="TrainRecipe: expected all required settings, got .*missing.*'steps'.*; add what is missing"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "TrainRecipe: expected all required settings, got .*missing.*'steps'.*; add what is "
+            "missing"
+        ),
+    ):
         from_dict(TrainRecipe, {"name": "x"})
 
 
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"steps": 0}, "steps: expected a whole number from 1 to 100,000,000, got 0; choose one in this range"),
+        (
+            {"steps": 0},
+            "steps: expected a whole number from 1 to 100,000,000, got 0; choose one in this range",
+        ),
         ({"save_every": -1}, "save_every: expected a whole number from 1 to 1,000,000,000, got -1"),
         ({"validation": 0}, "validation: expected a whole number from 1 to 1,000,000,000, got 0"),
-        ({"tlm_share": 1.5}, "tlm_share: expected a number from 0 to 1, got 1.5; 0.5 gives half of the steps to sentence pairs"),
+        (
+            {"tlm_share": 1.5},
+            (
+                "tlm_share: expected a number from 0 to 1, got 1.5; 0.5 gives half of the steps "
+                "to sentence pairs"
+            ),
+        ),
         ({"sources": []}, "sources: expected at least one text, got none; name a text file"),
-        ({"max_length": 127}, r"max_length: expected at most encoder.max_positions - 2 = 126, got 127; lower it or raise"),
+        (
+            {"max_length": 127},
+            (
+                r"max_length: expected at most encoder.max_positions - 2 = 126, got 127; lower it "
+                r"or raise"
+            ),
+        ),
         ({"seed": -1}, "seed: expected a whole number from 0 to 4,294,967,295, got -1"),
-        ({"sources": VALUES["sources"] * 2}, "sources: expected different names, got 's' twice; rename one"),
-        ({"sources": [{"name": "s", "texts": {}}]}, "s.texts: expected at least one language, got none; name a text file"),
+        (
+            {"sources": VALUES["sources"] * 2},
+            "sources: expected different names, got 's' twice; rename one",
+        ),
+        (
+            {"sources": [{"name": "s", "texts": {}}]},
+            "s.texts: expected at least one language, got none; name a text file",
+        ),
         (
             {"sources": [{**VALUES["sources"][0], "weight": 0}]},
             "s.weight: expected a number from 1e-06 to 1e\\+06, got 0.0; leave the source out",
         ),
-        ({"optimisation": {"decay": "steps"}}, "optimisation.decay: expected linear, cosine or inverse_sqrt, got 'steps'; choose one"),
+        (
+            {"optimisation": {"decay": "steps"}},
+            "optimisation.decay: expected linear, cosine or inverse_sqrt, got 'steps'; choose one",
+        ),
         (
             {"optimisation": {"warmup": 0}},
             "optimisation.warmup: expected a whole number from 1 to 100,000,000, got 0",
         ),
-        ({"optimisation": {"clip": -1}}, r"optimisation.clip: expected a number from 0 to 1e\+10, got -1.0; 0 leaves gradients alone"),
+        (
+            {"optimisation": {"clip": -1}},
+            (
+                r"optimisation.clip: expected a number from 0 to 1e\+10, got -1.0; 0 leaves "
+                r"gradients alone"
+            ),
+        ),
         (
             {"optimisation": {"first_rate": 1}},
-            "optimisation.first_rate: expected at most peak_rate = 0.001, got 1.0; lower it, or raise peak_rate",
+            (
+                "optimisation.first_rate: expected at most peak_rate = 0.001, got 1.0; lower it, "
+                "or raise peak_rate"
+            ),
         ),
-        ({"optimisation": {"optimiser": "sgd"}}, "optimisation.optimiser: expected adamw, adam or lamb, got 'sgd'; choose one of these"),
-        ({"units": "words"}, "units: expected one of sentences, stream, packed, nsp, got 'words'; choose one of these"),
+        (
+            {"optimisation": {"optimiser": "sgd"}},
+            "optimisation.optimiser: expected adamw, adam or lamb, got 'sgd'; choose one of these",
+        ),
+        (
+            {"units": "words"},
+            (
+                "units: expected one of sentences, stream, packed, nsp, got 'words'; choose one "
+                "of these"
+            ),
+        ),
         ({"batch_languages": "two"}, "batch_languages: expected one of one, mixed, got 'two'"),
         ({"precision": "half"}, "precision: expected one of float32, bfloat16, got 'half'"),
-        ({"select": "deu"}, "select: expected last, best or one of eng, fra, got 'deu'; choose one of these"),
-        ({"patience": -1}, "patience: expected a whole number from 0 to 1,000,000,000, got -1; 0 never stops early"),
+        (
+            {"select": "deu"},
+            "select: expected last, best or one of eng, fra, got 'deu'; choose one of these",
+        ),
+        (
+            {"patience": -1},
+            (
+                "patience: expected a whole number from 0 to 1,000,000,000, got -1; 0 never stops "
+                "early"
+            ),
+        ),
         ({"accumulate": 0}, "accumulate: expected a whole number from 1 to 1,000,000, got 0"),
-        ({"units": "stream", "max_length": 129}, "max_length: expected at most encoder.max_positions = 128, got 129; lower it or raise"),
+        (
+            {"units": "stream", "max_length": 129},
+            "max_length: expected at most encoder.max_positions = 128, got 129; lower it or raise",
+        ),
         (
             {"optimisation": {"peak_rate": 0}},
-            r"optimisation.peak_rate: expected a number from 1e-12 to 1e\+10, got 0.0; 1e-3 suits small models",
+            (
+                r"optimisation.peak_rate: expected a number from 1e-12 to 1e\+10, got 0.0; 1e-3 "
+                r"suits small models"
+            ),
         ),
     ],
 )
@@ -109,9 +220,22 @@ def test_values_that_make_no_sense_are_refused(values, told):
 
 
 def test_overrides_reach_nested_settings_and_leave_the_recipe_alone(recipe):
-    changed = with_overrides(recipe, {"steps": 20, "masking.rate": 0.3, "optimisation.decay": "cosine", "exclude": ["t.txt"]})
-    assert (changed.steps, changed.masking.rate, changed.optimisation.decay, changed.exclude) == (20, 0.3, "cosine", ("t.txt",))
-    assert dataclasses.replace(changed, steps=10, masking=Masking(), optimisation=Optimisation(), exclude=()) == recipe
+    changed = with_overrides(
+        recipe,
+        {"steps": 20, "masking.rate": 0.3, "optimisation.decay": "cosine", "exclude": ["t.txt"]},
+    )
+    assert (changed.steps, changed.masking.rate, changed.optimisation.decay, changed.exclude) == (
+        20,
+        0.3,
+        "cosine",
+        ("t.txt",),
+    )
+    assert (
+        dataclasses.replace(
+            changed, steps=10, masking=Masking(), optimisation=Optimisation(), exclude=()
+        )
+        == recipe
+    )
     assert recipe.steps == 10 and recipe.masking.rate == 0.15
 
 
@@ -120,7 +244,13 @@ def test_overrides_reach_nested_settings_and_leave_the_recipe_alone(recipe):
     [
         ("stepz", "stepz: expected a setting of TrainRecipe"),
         ("masking.rat", "masking.rat: expected a setting of Masking"),
-        ("maskin.rate", "maskin.rate: expected a setting of the recipe, got an unknown name; see `crosslens train RECIPE --dry-run`"),
+        (
+            "maskin.rate",
+            (
+                "maskin.rate: expected a setting of the recipe, got an unknown name; see "
+                "`crosslens train RECIPE --dry-run`"
+            ),
+        ),
         ("steps.more", "steps.more: expected a setting of the recipe, got an unknown name"),
     ],
 )
@@ -136,11 +266,20 @@ def test_an_override_of_the_wrong_type_is_refused(recipe):
 
 def test_the_description_has_every_setting_with_its_value(recipe):
     lines = describe(recipe).splitlines()
-    assert {"name = 'x'", "steps = 10", "masking.rate = 0.15", "encoder.layers = 4", "sources[0].texts.fra = 'f.txt'"} <= set(lines)
+    assert {
+        "name = 'x'",
+        "steps = 10",
+        "masking.rate = 0.15",
+        "encoder.layers = 4",
+        "sources[0].texts.fra = 'f.txt'",
+    } <= set(lines)
     told = {line.split(" = ")[0] for line in lines}
     assert len(told) == len(lines)
     for field in dataclasses.fields(TrainRecipe):
-        assert any(name == field.name or name.startswith((f"{field.name}.", f"{field.name}[")) for name in told), field.name
+        assert any(
+            name == field.name or name.startswith((f"{field.name}.", f"{field.name}["))
+            for name in told
+        ), field.name
 
 
 @pytest.mark.parametrize(
@@ -160,7 +299,14 @@ def test_the_description_has_every_setting_with_its_value(recipe):
 )
 def test_a_named_system_brings_its_plan_vocabulary_and_masking(recipe, system, plan, mode, scope):
     asked = with_overrides(
-        recipe, {"sharing": system, "tlm_share": 0.0, "encoder.layers": 8, "optimisation.warmup": 3, "masking.counts": "language"}
+        recipe,
+        {
+            "sharing": system,
+            "tlm_share": 0.0,
+            "encoder.layers": 8,
+            "optimisation.warmup": 3,
+            "masking.counts": "language",
+        },
     )
     found = resolve(asked)
     assert (found.sharing, found.vocabulary.mode, found.masking.scope) == (plan, mode, scope)
@@ -175,35 +321,68 @@ def test_every_named_system_is_in_the_table_above(recipe):
 
 
 def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
-    own = {"sharing": "sep=2,1", "vocabulary.mode": "union", "masking.scope": "language", "tlm_share": 0.0}
+    own = {
+        "sharing": "sep=2,1",
+        "vocabulary.mode": "union",
+        "masking.scope": "language",
+        "tlm_share": 0.0,
+    }
     found = resolve(with_overrides(recipe, own))
-    assert (found.sharing, found.vocabulary.mode, found.masking.scope) == ("sep=1-2", "union", "language")
+    assert (found.sharing, found.vocabulary.mode, found.masking.scope) == (
+        "sep=1-2",
+        "union",
+        "language",
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"sharing": "sep=1-5"}, "sharing: expected layers from 1 to 4, got 1-5; name layers that exist, the lower one first"),
+        (
+            {"sharing": "sep=1-5"},
+            (
+                "sharing: expected layers from 1 to 4, got 1-5; name layers that exist, the lower "
+                "one first"
+            ),
+        ),
         ({"sharing": "sep-1-6"}, "sharing: expected layers from 1 to 4, got 1-6"),
         ({"sharing": "sep-all"}, "sharing: expected .*default, no-anchors, .* got 'sep-all'"),
         (
             {"vocabulary.mode": "separate"},
-            'vocabulary.mode: expected shared ids where token embeddings are shared, got separate; use union, or sharing="sep=emb"',
+            (
+                "vocabulary.mode: expected shared ids where token embeddings are shared, got "
+                'separate; use union, or sharing="sep=emb"'
+            ),
         ),
         (
             {"vocabulary.mode": "separate", "sharing": "sep=token,softmax", "encoder.tied": False},
-            "sharing: expected an output bias for each language where ids are separate, got sep=token,softmax; add bias, or use sep=emb",
+            (
+                "sharing: expected an output bias for each language where ids are separate, got "
+                "sep=token,softmax; add bias, or use sep=emb"
+            ),
         ),
         (
             {"sharing": "sep-1-3", "tlm_share": 0.1},
-            r"tlm_share: expected 0 where languages own parts \(a pair is of two languages\), got 0.1; set tlm_share=0",
+            (
+                r"tlm_share: expected 0 where languages own parts \(a pair is of two languages\), "
+                r"got 0.1; set tlm_share=0"
+            ),
         ),
         (
             {"units": "nsp"},
-            'encoder: expected next_sentence=true and segments=2 for units="nsp", got next_sentence=False, segments=0; set both',
+            (
+                'encoder: expected next_sentence=true and segments=2 for units="nsp", got '
+                "next_sentence=False, segments=0; set both"
+            ),
         ),
-        ({"units": "nsp", "encoder.next_sentence": True}, "encoder: expected .*, got next_sentence=True, segments=0; set both"),
-        ({"encoder.next_sentence": True, "encoder.segments": 2}, 'encoder.next_sentence: expected false without units="nsp", got true'),
+        (
+            {"units": "nsp", "encoder.next_sentence": True},
+            "encoder: expected .*, got next_sentence=True, segments=0; set both",
+        ),
+        (
+            {"encoder.next_sentence": True, "encoder.segments": 2},
+            'encoder.next_sentence: expected false without units="nsp", got true',
+        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(recipe, values, told):

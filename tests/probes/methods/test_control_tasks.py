@@ -1,4 +1,5 @@
-"""Control tasks: a label per type whatever the order, in the labels' proportions; selectivity and its interval."""
+"""Control tasks: a label per type whatever the order, in the labels' proportions; selectivity and
+its interval."""
 
 import os
 import subprocess
@@ -36,7 +37,13 @@ def test_neither_does_the_seed_of_hashes():
         "from crosslens.probes.methods.control_tasks import control_labels; "
         "print(control_labels(list('abcdefgh'), list('xyz'), 5).tolist())"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "1"})
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "1"},
+    )
     assert run.stdout == f"{control_labels(list('abcdefgh'), list('xyz'), 5).tolist()}\n"
     assert os.environ.get("PYTHONHASHSEED") != "1"
 
@@ -45,7 +52,8 @@ def test_labels_are_drawn_in_their_proportions_and_by_the_seed():
     labels = control_labels(TYPES, LABELS, 0)
     shares = [np.mean(labels == name) for name in ("NOUN", "VERB", "X")]
     assert shares == pytest.approx([0.6, 0.3, 0.1], abs=0.03)  # 3 standard errors of 3,000 draws
-    assert np.mean(labels == control_labels(TYPES, LABELS, 1)) == pytest.approx(0.46, abs=0.03)  # .6² + .3² + .1²: independent
+    # .6² + .3² + .1²: independent
+    assert np.mean(labels == control_labels(TYPES, LABELS, 1)) == pytest.approx(0.46, abs=0.03)
 
 
 def test_a_label_that_never_occurs_is_never_drawn():
@@ -56,7 +64,9 @@ def test_a_label_that_never_occurs_is_never_drawn():
 def test_selectivity_of_one_task_is_the_paired_interval():
     rng = np.random.default_rng(0)
     correct, control = rng.random(200) < 0.8, rng.random(200) < 0.4
-    assert selectivity(correct, control[None]) == pytest.approx(paired_interval(correct, control), abs=1e-12)
+    assert selectivity(correct, control[None]) == pytest.approx(
+        paired_interval(correct, control), abs=1e-12
+    )
 
 
 def test_selectivity_of_several_tasks_is_their_mean_and_surer():
@@ -76,13 +86,23 @@ def test_at_the_ends_the_interval_still_has_a_width():
 
 
 def test_refusals():
-    with pytest.raises(InputError, match=r"types: expected 4 labels, one per row, got an array of shape \(2, 2\)"):
+    with pytest.raises(
+        InputError, match=r"types: expected 4 labels, one per row, got an array of shape \(2, 2\)"
+    ):
         control_labels([["a", "b"], ["c", "d"]], LABELS, 0)
     with pytest.raises(InputError, match=r"y: expected at least one label, got none"):
         control_labels(["a"], [], 0)
     with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
         control_labels(["a"], LABELS, -1)
-    with pytest.raises(InputError, match=r"control: expected outcomes of 3 items, at least one, got shape \(2, 4\); score the same items"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"control: expected outcomes of 3 items, at least one, got shape \(2, 4\); score the "
+            r"same items"
+        ),
+    ):
         selectivity(np.ones(3, bool), np.ones((2, 4), bool))
-    with pytest.raises(InputError, match=r"control: expected outcomes of 3 items, at least one, got shape \(0, 3\)"):
+    with pytest.raises(
+        InputError, match=r"control: expected outcomes of 3 items, at least one, got shape \(0, 3\)"
+    ):
         selectivity(np.ones(3, bool), np.ones((0, 3), bool))

@@ -6,7 +6,13 @@ from sklearn.metrics import confusion_matrix, f1_score
 
 from crosslens.errors import InputError
 from crosslens.probes import Accuracy, majority_accuracy, shuffled_labels
-from crosslens.probes.methods.controls import confusion_counts, f1_per_class, macro_f1, number_labels, unseen_labels
+from crosslens.probes.methods.controls import (
+    confusion_counts,
+    f1_per_class,
+    macro_f1,
+    number_labels,
+    unseen_labels,
+)
 from crosslens.stats import wilson_interval
 
 
@@ -54,9 +60,14 @@ def test_confusion_and_f1_are_scikit_learns():
     true, answers = rng.integers(0, 5, 60), rng.integers(0, 4, 60)
     counts = confusion_counts(true, answers, 6)
     assert np.array_equal(counts, confusion_matrix(true, answers, labels=range(6)))
-    assert f1_per_class(counts)[:5] == pytest.approx(f1_score(true, answers, labels=range(5), average=None, zero_division=0))
-    assert macro_f1(true, answers) == pytest.approx(f1_score(true, answers, average="macro", zero_division=0))
-    assert np.isnan(f1_per_class(counts)[5])  # neither there nor answered: no number, and no warning
+    assert f1_per_class(counts)[:5] == pytest.approx(
+        f1_score(true, answers, labels=range(5), average=None, zero_division=0)
+    )
+    assert macro_f1(true, answers) == pytest.approx(
+        f1_score(true, answers, average="macro", zero_division=0)
+    )
+    # neither there nor answered: no number, and no warning
+    assert np.isnan(f1_per_class(counts)[5])
 
 
 def test_labels_of_training_are_numbered_first():
@@ -66,8 +77,17 @@ def test_labels_of_training_are_numbered_first():
     assert unseen_labels(labels, codes, 2) == {"a": 2, "d": 1}
     objects, codes = number_labels(np.array(["b", "a"], object), np.array(["c"], object))
     assert (objects.tolist(), codes.tolist()) == (["a", "b", "c"], [2])
-    for train, y in ((np.array(["1"]), np.array([1])), (np.array(["a"], object), np.array([1], object))):
-        with pytest.raises(InputError, match=r"labels: expected labels of one kind, got words and numbers; use all words or all numbers"):
+    for train, y in (
+        (np.array(["1"]), np.array([1])),
+        (np.array(["a"], object), np.array([1], object)),
+    ):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"labels: expected labels of one kind, got words and numbers; use all words or "
+                r"all numbers"
+            ),
+        ):
             number_labels(train, y)
 
 
@@ -76,9 +96,13 @@ def test_refusals():
         majority_accuracy([], ["a"])
     with pytest.raises(InputError, match=r"y_test: expected at least one label, got none; give"):
         majority_accuracy(["a"], [])
-    with pytest.raises(InputError, match=r"y: expected 4 labels, one per row, got an array of shape \(2, 2\)"):
+    with pytest.raises(
+        InputError, match=r"y: expected 4 labels, one per row, got an array of shape \(2, 2\)"
+    ):
         shuffled_labels([["a", "b"], ["c", "d"]], 0)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1; choose"):
+    with pytest.raises(
+        InputError, match=r"seed: expected a whole number from 0 up, got -1; choose"
+    ):
         shuffled_labels(["a"], -1)
     with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got True"):
         shuffled_labels(["a"], True)

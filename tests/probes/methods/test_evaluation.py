@@ -1,4 +1,5 @@
-"""Probes of every layer with their controls: scikit-learn's scores, an explicit pipeline, planted controls, and every refusal."""
+"""Probes of every layer with their controls: scikit-learn's scores, an explicit pipeline, planted
+controls, and every refusal."""
 
 import numpy as np
 import pytest
@@ -29,7 +30,9 @@ def rng():
 def data(rng, n=500, d=6, apart=(0.0, 1.2), classes=3):
     y = rng.integers(0, classes, n)
     centres = rng.normal(size=(classes, d))
-    return [share * centres[y] + rng.normal(size=(n, d)) for share in apart], np.array(["ADJ", "NOUN", "VERB", "X"])[y]
+    return [share * centres[y] + rng.normal(size=(n, d)) for share in apart], np.array(
+        ["ADJ", "NOUN", "VERB", "X"]
+    )[y]
 
 
 def sure(model, x):
@@ -39,7 +42,9 @@ def sure(model, x):
 
 
 def reference(x, y, train, strength):
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=strength, tol=1e-10, max_iter=10_000))
+    model = make_pipeline(
+        StandardScaler(), LogisticRegression(C=strength, tol=1e-10, max_iter=10_000)
+    )
     return model.fit(x[train], y[train])
 
 
@@ -48,7 +53,9 @@ def test_every_layer_is_the_pipeline_with_the_penalty_that_dev_likes_best(rng):
     result = probe_layers(layers, y, PARTS, seeds=(), penalties=(0.0005, 0.05, 5.0))
     dev, test = np.array(DEV), np.array(TEST)
     for i, x in enumerate(layers):
-        models = {strength: reference(x, y, np.array(TRAIN), strength) for strength in (0.0005, 0.05, 5.0)}
+        models = {
+            strength: reference(x, y, np.array(TRAIN), strength) for strength in (0.0005, 0.05, 5.0)
+        }
         best = max(model.score(x[dev], y[dev]) for model in models.values())
         assert result.dev_accuracy[i] == pytest.approx(best, abs=0.015)  # one item
         chosen = models[result.C[i]]
@@ -58,14 +65,31 @@ def test_every_layer_is_the_pipeline_with_the_penalty_that_dev_likes_best(rng):
         assert np.array_equal(answers[certain], chosen.predict(x[test])[certain])
         assert np.array_equal(result.answers.correct[i], answers == y[test])
         assert result.accuracy[i].value == np.mean(answers == y[test])
-        assert (result.accuracy[i].low, result.accuracy[i].high) == wilson_interval(float((answers == y[test]).sum()), 120)
-        assert result.answers.macro_f1[i] == pytest.approx(f1_score(y[test], answers, average="macro"))
+        assert (result.accuracy[i].low, result.accuracy[i].high) == wilson_interval(
+            float((answers == y[test]).sum()), 120
+        )
+        assert result.answers.macro_f1[i] == pytest.approx(
+            f1_score(y[test], answers, average="macro")
+        )
         names = ["ADJ", "NOUN", "VERB"]
-        assert result.answers.f1[i] == pytest.approx(f1_score(y[test], answers, average=None, labels=names))
-        assert np.array_equal(result.answers.confusion(i), confusion_matrix(y[test], answers, labels=names))
+        assert result.answers.f1[i] == pytest.approx(
+            f1_score(y[test], answers, average=None, labels=names)
+        )
+        assert np.array_equal(
+            result.answers.confusion(i), confusion_matrix(y[test], answers, labels=names)
+        )
     assert result.majority == majority_accuracy(y[:300], y[test])
-    assert (result.sizes, result.drawn, result.unseen) == ({"train": 300, "dev": 80, "test": 120}, "given", {"dev": {}, "test": {}})
-    assert (result.control, result.random_encoder, result.code, result.resampled.shape) == (None, None, None, (0, 2))
+    assert (result.sizes, result.drawn, result.unseen) == (
+        {"train": 300, "dev": 80, "test": 120},
+        "given",
+        {"dev": {}, "test": {}},
+    )
+    assert (result.control, result.random_encoder, result.code, result.resampled.shape) == (
+        None,
+        None,
+        None,
+        (0, 2),
+    )
 
 
 def test_shuffled_labels_are_near_chance_and_selectivity_is_the_rest(rng):
@@ -84,7 +108,8 @@ def test_shuffled_labels_are_near_chance_and_selectivity_is_the_rest(rng):
 
 
 def test_a_layer_that_knows_types_does_well_on_the_control_task_and_is_not_selective(rng):
-    """Two layers with the same accuracy; one knows word types, and so memorises any label of theirs."""
+    """Two layers with the same accuracy; one knows word types, and so memorises any label of
+    theirs."""
     types = rng.integers(0, 12, 500)
     tags = np.array(["ADJ", "NOUN", "VERB"])[np.arange(12) % 3]
     y = tags[types]
@@ -119,9 +144,17 @@ def test_seeds_draw_bootstrap_samples_within_each_label(rng):
     for accuracy, seed in zip(result.resampled[:, 0], (0, 5), strict=True):
         draw = np.random.default_rng([seed, 0xB007])
         rows = np.sort(
-            np.concatenate([draw.choice(some, len(some)) for some in (np.flatnonzero(y[:300] == name) for name in np.unique(y))])
+            np.concatenate(
+                [
+                    draw.choice(some, len(some))
+                    for some in (np.flatnonzero(y[:300] == name) for name in np.unique(y))
+                ]
+            )
         )
-        assert accuracy == LayerProbe(0.1).fit([layers[0][rows]], y[rows]).score([layers[0][380:]], y[380:])[0]
+        assert (
+            accuracy
+            == LayerProbe(0.1).fit([layers[0][rows]], y[rows]).score([layers[0][380:]], y[380:])[0]
+        )
     assert result.resampled[0, 0] != result.resampled[1, 0]
 
 
@@ -166,7 +199,10 @@ class MostFrequent(BaseEstimator):
     """A probe of somebody's own."""
 
     def fit(self, layers, y, dev_layers=None, dev_y=None):
-        self.answer_, self.dev_ = int(np.bincount(y).argmax()), None if dev_y is None else len(dev_y)
+        self.answer_, self.dev_ = (
+            int(np.bincount(y).argmax()),
+            None if dev_y is None else len(dev_y),
+        )
         return self
 
     def predict(self, layers):
@@ -181,9 +217,14 @@ def test_a_probe_of_ones_own_gets_the_same_controls(rng):
     assert result.C is None
     assert [accuracy.value for accuracy in result.accuracy] == [result.majority.value] * 2
     assert result.resampled.tolist() == [[result.majority.value] * 2]
-    with pytest.raises(InputError, match=r"penalties: expected None beside a probe, got \(1.0,\); give them to the probe"):
+    with pytest.raises(
+        InputError,
+        match=r"penalties: expected None beside a probe, got \(1.0,\); give them to the probe",
+    ):
         probe_layers(layers, y, PARTS, probe=own, penalties=(1.0,))
-    with pytest.raises(InputError, match=r"mdl: expected False for probes without a penalty C, got True"):
+    with pytest.raises(
+        InputError, match=r"mdl: expected False for probes without a penalty C, got True"
+    ):
         probe_layers(layers, y, PARTS, probe=own, mdl=True)
 
 
@@ -194,8 +235,12 @@ def test_layers_on_disk_and_in_float16_are_read_where_they_lie(rng, tmp_path):
     stored[:] = stack
     before = stack.copy()
     plain = probe_layers([x.astype(np.float32) for x in stack], y, PARTS, seeds=())
-    assert np.array_equal(probe_layers(list(stored), y, PARTS, seeds=()).answers.given, plain.answers.given)
-    assert np.array_equal(probe_layers(stack, y, PARTS, seeds=()).answers.given, plain.answers.given)
+    assert np.array_equal(
+        probe_layers(list(stored), y, PARTS, seeds=()).answers.given, plain.answers.given
+    )
+    assert np.array_equal(
+        probe_layers(stack, y, PARTS, seeds=()).answers.given, plain.answers.given
+    )
     assert np.array_equal(stack, before)
 
 
@@ -213,46 +258,98 @@ def test_macro_f1_of_answers_is_scikit_learns(rng):
     true, given = rng.integers(0, 6, 80), rng.integers(0, 4, (3, 80))
     true[true == 5] = 4
     answers = Answers(np.arange(7), true, given)  # 5 and 6 are nowhere
-    assert answers.macro_f1 == pytest.approx([f1_score(true, row, average="macro", zero_division=0) for row in given])
+    assert answers.macro_f1 == pytest.approx(
+        [f1_score(true, row, average="macro", zero_division=0) for row in given]
+    )
     assert np.isnan(answers.f1[:, 5:]).all()
 
 
 def test_refusals(rng):
     layers, y = data(rng)
-    with pytest.raises(InputError, match=r"y: expected at least two classes, got only NOUN in training; give items of another class"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"y: expected at least two classes, got only NOUN in training; give items of another "
+            r"class"
+        ),
+    ):
         probe_layers(layers, np.where(np.arange(500) < 300, "NOUN", y), PARTS)
-    with pytest.raises(InputError, match=r"parts: expected a development part to choose among 4 penalties by, got no items of trained"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"parts: expected a development part to choose among 4 penalties by, got no items of "
+            r"trained"
+        ),
+    ):
         probe_layers(layers, y, Parts(TRAIN, TEST))
-    assert probe_layers(layers, y, Parts(TRAIN, TEST), penalties=(1.0,), seeds=()).dev_accuracy is None
-    with pytest.raises(InputError, match=r"parts: expected rows of 500 items, 0 to 499, got row 500; give parts of these items"):
+    assert (
+        probe_layers(layers, y, Parts(TRAIN, TEST), penalties=(1.0,), seeds=()).dev_accuracy is None
+    )
+    with pytest.raises(
+        InputError,
+        match=(
+            r"parts: expected rows of 500 items, 0 to 499, got row 500; give parts of these "
+            r"items"
+        ),
+    ):
         probe_layers(layers, y, Parts(TRAIN, [500], DEV))
-    with pytest.raises(InputError, match=r"y: expected 500 labels, one per row, got an array of shape \(499,\)"):
+    with pytest.raises(
+        InputError, match=r"y: expected 500 labels, one per row, got an array of shape \(499,\)"
+    ):
         probe_layers(layers, y[1:], PARTS)
-    with pytest.raises(InputError, match=r"types: expected 500 labels, one per row, got an array of shape \(2,\)"):
+    with pytest.raises(
+        InputError, match=r"types: expected 500 labels, one per row, got an array of shape \(2,\)"
+    ):
         probe_layers(layers, y, PARTS, types=["a", "b"])
-    with pytest.raises(InputError, match=r"types: expected types whose control labels differ, got one label for all 300 items with seed 0"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"types: expected types whose control labels differ, got one label for all 300 items "
+            r"with seed 0"
+        ),
+    ):
         probe_layers(layers, y, PARTS, types=["a"] * 500)
     with pytest.raises(
-        InputError, match=r"random_layers: expected 2 layers of 500 items, as in layers, got 1 layers of 500 items; extract"
+        InputError,
+        match=(
+            r"random_layers: expected 2 layers of 500 items, as in layers, got 1 layers of 500 "
+            r"items; extract"
+        ),
     ):
         probe_layers(layers, y, PARTS, random_layers=layers[:1])
-    with pytest.raises(InputError, match=r"seeds: expected different seeds, got \(1, 1\); give each once"):
+    with pytest.raises(
+        InputError, match=r"seeds: expected different seeds, got \(1, 1\); give each once"
+    ):
         probe_layers(layers, y, PARTS, seeds=(1, 1))
     with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
         probe_layers(layers, y, PARTS, seeds=(-1,))
-    with pytest.raises(InputError, match=r"layers: expected layers of shape \(L, n, d\), got an array of shape \(500, 6\)"):
+    with pytest.raises(
+        InputError,
+        match=r"layers: expected layers of shape \(L, n, d\), got an array of shape \(500, 6\)",
+    ):
         probe_layers(layers[0], y, PARTS)
 
 
 def test_a_probe_that_remembers_its_texts_does_as_well_on_the_control():
-    """Labels by the toss of a coin, and a test part that is in training: equal texts keep their control labels, too."""
+    """Labels by the toss of a coin, and a test part that is in training: equal texts keep their
+    control labels, too."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 80)).astype(np.float32)
     y = np.array(["a", "b"])[rng.integers(0, 2, 60)]
-    rows, texts = np.r_[np.arange(60), np.arange(20)], np.r_[np.arange(60), np.arange(20)].astype(str)
+    rows, texts = (
+        np.r_[np.arange(60), np.arange(20)],
+        np.r_[np.arange(60), np.arange(20)].astype(str),
+    )
     parts = Parts(range(60), range(60, 80))
     result = probe_layers([x[rows]], y[rows], parts, texts=texts, penalties=(1.0,))
-    assert result.accuracy[0].value == 1 and result.control.accuracy.tolist() == [[1.0]] * 3 and result.control.selectivity[0] == 0
+    assert (
+        result.accuracy[0].value == 1
+        and result.control.accuracy.tolist() == [[1.0]] * 3
+        and result.control.selectivity[0] == 0
+    )
     apart = np.arange(80).astype(str)
-    same = [probe_layers([x[rows]], y[rows], parts, texts=t, penalties=(1.0,)).control.correct for t in (apart, None)]
+    same = [
+        probe_layers([x[rows]], y[rows], parts, texts=t, penalties=(1.0,)).control.correct
+        for t in (apart, None)
+    ]
     assert np.array_equal(*same)  # where no text is repeated labels are shuffled as ever

@@ -1,4 +1,5 @@
-"""The linear probe: scikit-learn's pipeline as the reference, what standardisation must do, and every refusal."""
+"""The linear probe: scikit-learn's pipeline as the reference, what standardisation must do, and
+every refusal."""
 
 import warnings
 
@@ -31,7 +32,9 @@ def blobs(rng, classes, n=150, d=6, apart=1.0):
 def test_it_is_scikit_learns_standardised_logistic_regression(rng, classes, strength):
     x, y = blobs(rng, classes)
     probe = LinearProbe(C=strength).fit(x[:100], y[:100])
-    reference = make_pipeline(StandardScaler(), LogisticRegression(C=strength, tol=1e-9, max_iter=5000)).fit(x[:100], y[:100])
+    reference = make_pipeline(
+        StandardScaler(), LogisticRegression(C=strength, tol=1e-9, max_iter=5000)
+    ).fit(x[:100], y[:100])
     assert np.allclose(probe.predict_proba(x[100:]), reference.predict_proba(x[100:]), atol=1e-4)
     assert np.allclose(probe.coef_, reference[-1].coef_, atol=1e-3)
     assert np.array_equal(probe.predict(x[100:]), reference.predict(x[100:]))
@@ -40,7 +43,8 @@ def test_it_is_scikit_learns_standardised_logistic_regression(rng, classes, stre
 
 
 def test_it_reaches_the_minimum_of_the_documented_objective(rng):
-    """Written out and minimised by another optimiser: catches a penalty that is scaled otherwise than we say."""
+    """Written out and minimised by another optimiser: catches a penalty that is scaled otherwise
+    than we say."""
     x, y = blobs(rng, 3, n=60, d=3)
     strength, (n, d) = 0.3, x.shape
     z, codes = (x - x.mean(axis=0)) / x.std(axis=0), np.unique(y, return_inverse=True)[1]
@@ -52,7 +56,9 @@ def test_it_reaches_the_minimum_of_the_documented_objective(rng):
         return strength * surprise.sum() + (w**2).sum() / 2
 
     best = minimize(objective, np.zeros(3 * d + 3), tol=1e-10).x
-    assert np.allclose(LinearProbe(C=strength).fit(x, y).coef_, best[: 3 * d].reshape(3, d), atol=1e-3)
+    assert np.allclose(
+        LinearProbe(C=strength).fit(x, y).coef_, best[: 3 * d].reshape(3, d), atol=1e-3
+    )
 
 
 def test_scale_and_shift_of_features_change_nothing(rng):
@@ -67,7 +73,8 @@ def test_means_and_scales_come_from_training_rows_only(rng):
     probe = LinearProbe().fit(x[:100], y[:100])
     assert np.allclose(probe.mean_, x[:100].mean(axis=0))
     assert np.allclose(probe.scale_, x[:100].std(axis=0))
-    assert np.array_equal(probe.predict_proba(x[100:]), probe.predict_proba(x)[100:])  # the rows beside a row do not matter
+    # the rows beside a row do not matter
+    assert np.array_equal(probe.predict_proba(x[100:]), probe.predict_proba(x)[100:])
 
 
 def test_outlier_dimensions_in_float32(rng):
@@ -86,7 +93,9 @@ def test_a_feature_that_is_constant_in_training_has_no_influence(rng, dtype):
     moved = x.copy()
     moved[:, 1] = 50
     assert probe.scale_[1] == 1
-    assert np.allclose(probe.predict_proba(moved.astype(dtype)), probe.predict_proba(x.astype(dtype)), atol=1e-6)
+    assert np.allclose(
+        probe.predict_proba(moved.astype(dtype)), probe.predict_proba(x.astype(dtype)), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -105,7 +114,9 @@ def test_labels_may_be_numbers_words_or_objects(rng):
     words = LinearProbe().fit(x, y).predict(x)
     numbers = LinearProbe().fit(x, codes * 10).predict(x)
     assert np.array_equal(np.unique(y)[numbers // 10], words)
-    assert LinearProbe().fit(x, y.astype(object)).score(x, y.tolist()) == LinearProbe().fit(x, y).score(x, y)
+    assert LinearProbe().fit(x, y.astype(object)).score(x, y.tolist()) == LinearProbe().fit(
+        x, y
+    ).score(x, y)
 
 
 def test_it_is_the_same_every_time(rng):
@@ -130,27 +141,45 @@ def test_stopping_early_is_said_with_the_remedy(rng):
 def test_refusals(rng):
     x, y = blobs(rng, 2)
     probe = LinearProbe().fit(x, y)
-    with pytest.raises(InputError, match=r"y: expected at least two classes, got only deu; give items of another class"):
+    with pytest.raises(
+        InputError,
+        match=r"y: expected at least two classes, got only deu; give items of another class",
+    ):
         LinearProbe().fit(x, np.full(150, "deu"))
-    with pytest.raises(InputError, match=r"y: expected labels seen in fit, got 'ita', 'nld'; train on these"):
+    with pytest.raises(
+        InputError, match=r"y: expected labels seen in fit, got 'ita', 'nld'; train on these"
+    ):
         probe.score(x[:3], ["deu", "nld", "ita"])
     with pytest.raises(InputError, match=r"y: expected labels seen in fit, got '0'"):
         LinearProbe().fit(x, y == "deu").score(x[:1], ["0"])
-    with pytest.raises(InputError, match=r"y: expected 150 labels, one per row, got an array of shape \(149,\)"):
+    with pytest.raises(
+        InputError, match=r"y: expected 150 labels, one per row, got an array of shape \(149,\)"
+    ):
         LinearProbe().fit(x, y[1:])
     with pytest.raises(InputError, match=r"y: expected 3 labels, one per row"):
         probe.score(x[:3], y[:2])
-    with pytest.raises(InputError, match=r"y: expected a label for every item, got none for item 4; remove"):
+    with pytest.raises(
+        InputError, match=r"y: expected a label for every item, got none for item 4; remove"
+    ):
         LinearProbe().fit(x, np.where(np.arange(150) == 4, np.nan, np.arange(150) % 2))
-    with pytest.raises(InputError, match=r"y: expected a label for every item, got none for item 4; remove"):
+    with pytest.raises(
+        InputError, match=r"y: expected a label for every item, got none for item 4; remove"
+    ):
         LinearProbe().fit(x, np.where(np.arange(150) == 4, None, y.astype(object)))
-    with pytest.raises(InputError, match=r"y: expected labels of one kind, got labels that cannot be sorted"):
+    with pytest.raises(
+        InputError, match=r"y: expected labels of one kind, got labels that cannot be sorted"
+    ):
         LinearProbe().fit(x, np.where(np.arange(150) == 4, 1, y.astype(object)))
-    with pytest.raises(InputError, match=r"X: expected at least one feature that varies, got 6 constant columns"):
+    with pytest.raises(
+        InputError, match=r"X: expected at least one feature that varies, got 6 constant columns"
+    ):
         LinearProbe().fit(np.full((150, 6), 0.1), y)
     with pytest.raises(InputError, match=r"X: expected 6 columns, as in fit, got 5 columns"):
         probe.predict(x[:, :5])
-    with pytest.raises(InputError, match=r"LinearProbe: expected a fitted probe, got one without coefficients; call fit"):
+    with pytest.raises(
+        InputError,
+        match=r"LinearProbe: expected a fitted probe, got one without coefficients; call fit",
+    ):
         LinearProbe().predict_proba(x)
     for strength in (0, -1.0, np.nan, np.inf):
         with pytest.raises(InputError, match=r"C: expected a finite number above 0, got"):

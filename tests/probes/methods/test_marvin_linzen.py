@@ -5,10 +5,17 @@ import collections
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.probes.methods.marvin_linzen import AGREEMENT, GROUPS, PUBLISHED_TOTALS, REFLEXIVES, marvin_linzen_pairs
+from crosslens.probes.methods.marvin_linzen import (
+    AGREEMENT,
+    GROUPS,
+    PUBLISHED_TOTALS,
+    REFLEXIVES,
+    marvin_linzen_pairs,
+)
 from crosslens.readers.minimal_pairs import MARVIN_LINZEN_CATEGORIES, read_minimal_pairs
 
-TOTALS = [140, 1680, 840, 400, 22400, 11200, 22400, 22400, 22400, 22400, 280, 3360, 22400]  # Artetxe et al. 2020, table 10
+# Artetxe et al. 2020, table 10
+TOTALS = [140, 1680, 840, 400, 22400, 11200, 22400, 22400, 22400, 22400, 280, 3360, 22400]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +44,9 @@ def test_totals_are_those_of_the_paper_in_its_order(published):
 
 def test_the_groups_are_ten_and_three_categories():
     assert [len(group) for group in GROUPS.values()] == [10, 3]
-    assert {one for group in GROUPS.values() for one in group} == set(MARVIN_LINZEN_CATEGORIES.values())
+    assert {one for group in GROUPS.values() for one in group} == set(
+        MARVIN_LINZEN_CATEGORIES.values()
+    )
 
 
 def test_no_pair_is_there_twice(published, revised):
@@ -61,11 +70,31 @@ def test_examples_of_the_paper_are_there(published):
     found = {(pair.good, pair.bad, pair.category) for pair in published}
     for good, bad, category in [
         ("the author laughs", "the author laugh", "simple agreement"),
-        ("the bankers knew the officer smiles", "the bankers knew the officer smile", "in a sentential complement"),
-        ("the farmer near the parents smiles", "the farmer near the parents smile", "across a prepositional phrase"),
-        ("the officers that love the skater smile", "the officers that love the skater smiles", "across a subject relative clause"),
-        ("the farmer that the parents love swims", "the farmer that the parents love swim", "across an object relative clause"),
-        ("the farmer that the parents love swims", "the farmer that the parents loves swims", "in an object relative clause"),
+        (
+            "the bankers knew the officer smiles",
+            "the bankers knew the officer smile",
+            "in a sentential complement",
+        ),
+        (
+            "the farmer near the parents smiles",
+            "the farmer near the parents smile",
+            "across a prepositional phrase",
+        ),
+        (
+            "the officers that love the skater smile",
+            "the officers that love the skater smiles",
+            "across a subject relative clause",
+        ),
+        (
+            "the farmer that the parents love swims",
+            "the farmer that the parents love swim",
+            "across an object relative clause",
+        ),
+        (
+            "the farmer that the parents love swims",
+            "the farmer that the parents loves swims",
+            "in an object relative clause",
+        ),
         ("the pilots injured themselves", "the pilots injured herself", "simple reflexive"),
     ]:
         assert (good, bad, category) in found
@@ -82,11 +111,16 @@ def test_the_revised_pairs_are_those_of_the_released_file(revised, shared_data):
 
 def test_the_releases_differ_in_two_nouns(published, revised):
     without = [pair for pair in published if not pair.good.startswith("the television show")]
-    spoken = {(pair.good.replace("security guard", "guard"), pair.bad.replace("security guard", "guard")) for pair in without}
+    spoken = {
+        (pair.good.replace("security guard", "guard"), pair.bad.replace("security guard", "guard"))
+        for pair in without
+    }
     assert spoken == {(pair.good, pair.bad) for pair in revised}
     assert len(published) - len(revised) == 5040
 
 
 def test_refusal():
-    with pytest.raises(InputError, match=r"release: expected one of published, revised, got 'old'; choose"):
+    with pytest.raises(
+        InputError, match=r"release: expected one of published, revised, got 'old'; choose"
+    ):
         marvin_linzen_pairs("old")

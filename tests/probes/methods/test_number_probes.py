@@ -1,4 +1,5 @@
-"""Numbers regressed on every layer: scikit-learn's scores, scipy's Spearman, and controls that find nothing."""
+"""Numbers regressed on every layer: scikit-learn's scores, scipy's Spearman, and controls that find
+nothing."""
 
 import numpy as np
 import pytest
@@ -19,7 +20,10 @@ PARTS = Parts(range(200), range(250, 330), range(200, 250))
 def data(seed=0):
     rng = np.random.default_rng(seed)
     depth = rng.integers(0, 8, 330)
-    return [rng.normal(size=(330, 5)) + share * depth[:, None] * [1, 0, 0.2, 0, 0] for share in (0.0, 0.5, 2.0)], depth
+    return [
+        rng.normal(size=(330, 5)) + share * depth[:, None] * [1, 0, 0.2, 0, 0]
+        for share in (0.0, 0.5, 2.0)
+    ], depth
 
 
 def reference(x, y, rows, penalty):
@@ -36,9 +40,17 @@ def test_every_layer_is_ridge_with_the_penalty_that_dev_likes_best():
         answers = models[best].predict(x[PARTS.test])
         assert result.answers.given[i] == pytest.approx(answers, abs=1e-8)
         assert result.answers.r2[i] == pytest.approx(r2_score(y[PARTS.test], answers))
-        assert result.answers.spearman[i] == pytest.approx(spearmanr(y[PARTS.test], answers).statistic)
-        assert result.answers.interval[i] == pytest.approx(spearman_interval(answers, y[PARTS.test])[1:], abs=1e-7)
-    assert (result.control.shape, result.resampled.shape, result.random_encoder) == ((0, 3), (0, 3), None)
+        assert result.answers.spearman[i] == pytest.approx(
+            spearmanr(y[PARTS.test], answers).statistic
+        )
+        assert result.answers.interval[i] == pytest.approx(
+            spearman_interval(answers, y[PARTS.test])[1:], abs=1e-7
+        )
+    assert (result.control.shape, result.resampled.shape, result.random_encoder) == (
+        (0, 3),
+        (0, 3),
+        None,
+    )
 
 
 def test_shuffled_numbers_tell_nothing_and_bootstrap_samples_little_less():
@@ -54,7 +66,9 @@ def test_shuffled_numbers_tell_nothing_and_bootstrap_samples_little_less():
 def test_the_random_encoder_is_scored_by_the_same_rules():
     (layers, y), (others, _) = data(), data(9)
     result = probe_numbers(layers, y, PARTS, random_layers=others, seeds=())
-    assert np.array_equal(result.random_encoder.given, probe_numbers(others, y, PARTS, seeds=()).answers.given)
+    assert np.array_equal(
+        result.random_encoder.given, probe_numbers(others, y, PARTS, seeds=()).answers.given
+    )
 
 
 def test_a_layer_that_always_answers_the_same_has_no_correlation():
@@ -65,15 +79,34 @@ def test_a_layer_that_always_answers_the_same_has_no_correlation():
 
 def test_refusals():
     layers, y = data()
-    with pytest.raises(InputError, match=r"y: expected 330 finite numbers, one per row, got an array of <U1 of shape \(330,\); give"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"y: expected 330 finite numbers, one per row, got an array of <U1 of shape \(330,\); "
+            r"give"
+        ),
+    ):
         probe_numbers(layers, y.astype("U1"), PARTS)
-    with pytest.raises(InputError, match=r"y: expected 330 finite numbers, one per row, got .* with NaN or infinity; give"):
+    with pytest.raises(
+        InputError,
+        match=r"y: expected 330 finite numbers, one per row, got .* with NaN or infinity; give",
+    ):
         probe_numbers(layers, np.where(y == 3, np.nan, y), PARTS)
-    with pytest.raises(InputError, match=r"y: expected numbers that vary in test, got the same for all items; give"):
+    with pytest.raises(
+        InputError, match=r"y: expected numbers that vary in test, got the same for all items; give"
+    ):
         probe_numbers(layers, np.where(np.arange(330) >= 250, 1, y), PARTS)
-    with pytest.raises(InputError, match=r"random_layers: expected 3 layers of 330 items, as in layers, got 2 layers of 330 items"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"random_layers: expected 3 layers of 330 items, as in layers, got 2 layers of 330 "
+            r"items"
+        ),
+    ):
         probe_numbers(layers, y, PARTS, random_layers=layers[:2])
-    with pytest.raises(InputError, match=r"parts: expected rows of 330 items, 0 to 329, got row 400"):
+    with pytest.raises(
+        InputError, match=r"parts: expected rows of 330 items, 0 to 329, got row 400"
+    ):
         probe_numbers(layers, y, Parts([0, 1], [400]))
     with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
         probe_numbers(layers, y, PARTS, seeds=(-1,))
@@ -83,9 +116,14 @@ def test_equal_texts_have_one_shuffled_number_and_widen_the_interval():
     layers, y = data()
     texts = np.arange(330) // 2  # every text twice, some in train and test
     layers, y = [layer[texts] for layer in layers], y[texts]
-    alone, twice = probe_numbers(layers, y, PARTS, seeds=(0,)), probe_numbers(layers, y, PARTS, seeds=(0,), texts=texts, groups=texts)
+    alone, twice = (
+        probe_numbers(layers, y, PARTS, seeds=(0,)),
+        probe_numbers(layers, y, PARTS, seeds=(0,), texts=texts, groups=texts),
+    )
     moved = twice.shuffled[0].true
-    assert (moved[::2] == moved[1::2]).all() and not (alone.shuffled[0].true[::2] == alone.shuffled[0].true[1::2]).all()
+    assert (moved[::2] == moved[1::2]).all() and not (
+        alone.shuffled[0].true[::2] == alone.shuffled[0].true[1::2]
+    ).all()
     assert twice.answers.spearman == pytest.approx(alone.answers.spearman)
     (low, high), (lower, higher) = alone.answers.interval[1], twice.answers.interval[1]
     assert lower < low < high < higher

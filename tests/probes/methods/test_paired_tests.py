@@ -1,4 +1,5 @@
-"""Tests between layers or models: scipy's binomial test, a hand-written Holm, and tests that keep their level."""
+"""Tests between layers or models: scipy's binomial test, a hand-written Holm, and tests that keep
+their level."""
 
 from math import comb
 
@@ -19,12 +20,15 @@ def outcomes(only_first, only_second, both=5, none=4):
     return first[order], second[order]
 
 
-@pytest.mark.parametrize(("more", "less"), [(0, 0), (1, 0), (3, 3), (9, 2), (2, 9), (40, 21), (400, 310)])
+@pytest.mark.parametrize(
+    ("more", "less"), [(0, 0), (1, 0), (3, 3), (9, 2), (2, 9), (40, 21), (400, 310)]
+)
 def test_mcnemar_is_the_binomial_test_of_discordant_items_less_half_of_what_was_seen(more, less):
     first, second = outcomes(more, less)
     test = mcnemar(first, second)
     expected = binomtest(more, more + less, 0.5).pvalue if more + less else 1.0
-    seen = comb(more + less, more) / 2 ** (more + less) if more != less else 0.0  # of equal numbers the two tails share it: p is 1
+    # of equal numbers the two tails share it: p is 1
+    seen = comb(more + less, more) / 2 ** (more + less) if more != less else 0.0
     assert test.p == pytest.approx(expected - seen, rel=1e-9)
     assert (test.p == 1) == (more == less)
     assert (test.n, test.only_first, test.only_second) == (len(first), more, less)
@@ -39,7 +43,8 @@ def test_items_that_both_got_right_change_the_difference_but_not_p():
 
 
 def by_hand(p):
-    """Holm's procedure as the paper has it: reject in ascending order at alpha / (m - k); the least alpha that rejects."""
+    """Holm's procedure as the paper has it: reject in ascending order at alpha / (m - k); the least
+    alpha that rejects."""
     values, found = sorted(p), []
     for one in p:
         rank = max(k for k, value in enumerate(values) if value <= one)
@@ -60,14 +65,18 @@ def test_holm_of_known_numbers_and_of_ties():
     p = np.random.default_rng(0).random(20)
     order = np.random.default_rng(1).permutation(20)
     assert np.array_equal(holm(p)[order], holm(p[order]))
-    assert (holm(p) >= p).all() and (holm(p) <= np.minimum(1, 20 * p)).all()  # between none and Bonferroni
+    # between none and Bonferroni
+    assert (holm(p) >= p).all() and (holm(p) <= np.minimum(1, 20 * p)).all()
 
 
 def test_all_pairs_are_tested_and_corrected_together():
     rng = np.random.default_rng(2)
     right = {f"layer {i}": rng.random(300) < share for i, share in enumerate((0.5, 0.6, 0.9, 0.9))}
     tests = compare_all(right)
-    assert [(test.first, test.second) for test in tests][:2] == [("layer 0", "layer 1"), ("layer 0", "layer 2")]
+    assert [(test.first, test.second) for test in tests][:2] == [
+        ("layer 0", "layer 1"),
+        ("layer 0", "layer 2"),
+    ]
     assert len(tests) == 6
     assert [test.corrected_p for test in tests] == pytest.approx(holm([test.p for test in tests]))
     chosen = compare_all(right, [("layer 2", "layer 0")])
@@ -118,21 +127,46 @@ def test_equal_answers_are_no_evidence_and_the_seed_decides():
 
 def test_refusals():
     right = np.ones(4, bool)
-    with pytest.raises(InputError, match=r"second: expected 4 outcomes, of the same items, and at least one, got 3"):
+    with pytest.raises(
+        InputError, match=r"second: expected 4 outcomes, of the same items, and at least one, got 3"
+    ):
         mcnemar(right, right[:3])
-    with pytest.raises(InputError, match=r"p: expected a list of probabilities from 0 to 1, got \[0.5, nan\]; give"):
+    with pytest.raises(
+        InputError, match=r"p: expected a list of probabilities from 0 to 1, got \[0.5, nan\]; give"
+    ):
         holm([0.5, float("nan")])
     with pytest.raises(InputError, match=r"p: expected a list of probabilities"):
         holm([])
-    with pytest.raises(InputError, match=r"outcomes: expected the outcomes of two or more, got a; give something to compare with"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"outcomes: expected the outcomes of two or more, got a; give something to compare "
+            r"with"
+        ),
+    ):
         compare_all({"a": right})
     for pairs in ([("a", "c")], [("a", "a")], [("a", "b"), ("b", "a")]):
-        with pytest.raises(InputError, match=r"pairs: expected different pairs of a, b, got \('\w', '\w'\); name each pair once"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"pairs: expected different pairs of a, b, got \('\w', '\w'\); name each pair "
+                r"once"
+            ),
+        ):
             compare_all({"a": right, "b": right}, pairs)
     y = np.arange(4)
-    with pytest.raises(InputError, match=r"first, second: expected two answers to each of 2 or more items, got \(3,\) and \(4,\) for 4"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"first, second: expected two answers to each of 2 or more items, got \(3,\) and "
+            r"\(4,\) for 4"
+        ),
+    ):
         permutation_test(y[:3], y, y, share)
-    with pytest.raises(InputError, match=r"score: expected a finite number on every sample of items, got nan; give more items"):
+    with pytest.raises(
+        InputError,
+        match=r"score: expected a finite number on every sample of items, got nan; give more items",
+    ):
         permutation_test(y, y, y, lambda true, answers: float("nan"))
     with pytest.raises(InputError, match=r"samples: expected a whole number from 1 up, got 0"):
         permutation_test(y, y, y, share, samples=0)

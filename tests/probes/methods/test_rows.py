@@ -1,4 +1,5 @@
-"""Layers read in blocks: the same numbers as from memory in any format, chosen rows, and never a layer as a whole."""
+"""Layers read in blocks: the same numbers as from memory in any format, chosen rows, and never a
+layer as a whole."""
 
 import tracemalloc
 
@@ -9,7 +10,13 @@ import sklearn
 from sklearn.preprocessing import StandardScaler
 
 from crosslens.errors import InputError
-from crosslens.probes.methods.rows import BLOCK, StandardisedLayer, TakenRows, check_layers, check_same_layers
+from crosslens.probes.methods.rows import (
+    BLOCK,
+    StandardisedLayer,
+    TakenRows,
+    check_layers,
+    check_same_layers,
+)
 
 
 @pytest.fixture
@@ -58,7 +65,9 @@ def test_taking_rows_copies_nothing_until_they_are_read(rng):
 
 def test_refused_rows(rng):
     x = rng.normal(size=(5, 2))
-    with pytest.raises(InputError, match=r"rows: expected numbers from 0 to 4, got 5; take rows that the array has"):
+    with pytest.raises(
+        InputError, match=r"rows: expected numbers from 0 to 4, got 5; take rows that the array has"
+    ):
         TakenRows(x, [0, 5])
     with pytest.raises(InputError, match=r"rows: expected numbers from 0 to 4, got -1"):
         TakenRows(x, [-1])
@@ -98,7 +107,11 @@ def test_constant_features_have_scale_one_and_no_part(rng, dtype):
     x = rng.normal(size=(100, 3)).astype(dtype)
     x[:, 1] = 0.1
     layer = StandardisedLayer.of(x, "x")
-    assert layer.scale[1] == 1 and layer.varies.tolist() == [True, False, True] and layer.folded[1] == 0
+    assert (
+        layer.scale[1] == 1
+        and layer.varies.tolist() == [True, False, True]
+        and layer.folded[1] == 0
+    )
 
 
 def test_linear_functions_of_standardised_features(rng):
@@ -112,17 +125,36 @@ def test_numbers_that_are_not_finite_are_refused_by_row_without_a_warning(rng, b
     x = rng.normal(size=(3000, 2))
     good = StandardisedLayer.of(x, "layers[4]")
     x[[2047, 2999], 1] = bad
-    for call in (lambda: StandardisedLayer.of(x, "layers[4]"), lambda: good.apply(np.ones((1, 2)), np.ones(1))):
+    for call in (
+        lambda: StandardisedLayer.of(x, "layers[4]"),
+        lambda: good.apply(np.ones((1, 2)), np.ones(1)),
+    ):
         with pytest.raises(
-            InputError, match=r"layers\[4\]: expected finite numbers, got NaN or infinity in 2 row\(s\), the first is row 2047"
+            InputError,
+            match=(
+                r"layers\[4\]: expected finite numbers, got NaN or infinity in 2 row\(s\), the "
+                r"first is row 2047"
+            ),
         ):
             call()
 
 
 def test_numbers_too_large_to_be_squared_are_refused_without_a_warning():
-    with pytest.raises(InputError, match=r"x: expected numbers whose squares fit in float64, got an overflow; rescale the vectors"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"x: expected numbers whose squares fit in float64, got an overflow; rescale the "
+            r"vectors"
+        ),
+    ):
         StandardisedLayer.of(np.array([[1e200], [-1e200]]), "x")
-    with pytest.raises(InputError, match=r"x: expected numbers whose sums fit in float64, got an overflow; rescale the vectors"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"x: expected numbers whose sums fit in float64, got an overflow; rescale the "
+            r"vectors"
+        ),
+    ):
         StandardisedLayer.of(np.array([[1e308], [1e308]]), "x")
 
 
@@ -133,18 +165,29 @@ def test_layers_are_checked_one_by_one(rng):
     taken = TakenRows(x, [1, 2])
     assert check_layers((taken,))[0] is taken
     for wrong, message in [
-        (x, r"layers: expected layers of shape \(L, n, d\), got an array of shape \(5, 3\); put a single layer into a list"),
+        (
+            x,
+            (
+                r"layers: expected layers of shape \(L, n, d\), got an array of shape \(5, 3\); "
+                r"put a single layer into a list"
+            ),
+        ),
         ([], r"layers: expected at least one layer, got none"),
         ({"a": x}, r"layers: expected a sequence of layers, got dict"),
         ([x, x[:4]], r"layers\[1\]: expected shape \(5, 3\), as layers\[0\], got shape \(4, 3\)"),
-        ([x, x[0]], r"layers\[1\]: expected a matrix of shape \(n, d\), got an array of shape \(3,\)"),
+        (
+            [x, x[0]],
+            r"layers\[1\]: expected a matrix of shape \(n, d\), got an array of shape \(3,\)",
+        ),
         ([x[:0]], r"layers\[0\]: expected at least 1 row and 1 column, got shape \(0, 3\)"),
         ([x.astype(str)], r"layers\[0\]: expected a matrix of numbers"),
         ([x + 1j], r"layers\[0\]: expected a matrix of numbers"),
     ]:
         with pytest.raises(InputError, match=message):
             check_layers(wrong)
-    with pytest.raises(InputError, match=r"layers: expected 3 layers, as in fit, got 2; pass the same layers"):
+    with pytest.raises(
+        InputError, match=r"layers: expected 3 layers, as in fit, got 2; pass the same layers"
+    ):
         check_same_layers([x, x], 3, 3)
     with pytest.raises(InputError, match=r"layers: expected 4 columns, as in fit, got 3 columns"):
         check_same_layers([x, x], 4, 2)
@@ -158,11 +201,15 @@ def test_memory_is_a_block_not_the_layer(rng, tmp_path):
     StandardisedLayer.of(TakenRows(mapped, np.arange(len(mapped))), "x")
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 6 * BLOCK * 32 * 8 + 2 * 8 * len(mapped)  # some blocks in float64, and the row numbers
+    # some blocks in float64, and the row numbers
+    assert peak < 6 * BLOCK * 32 * 8 + 2 * 8 * len(mapped)
     assert peak < mapped.nbytes
 
 
 def test_masks_of_layers_are_not_lost():
     masked = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 1], [0, 0], [0, 0]])
-    with pytest.raises(InputError, match=r"layers\[1\]: expected an array without a mask, got a masked array \(1 masked\)"):
+    with pytest.raises(
+        InputError,
+        match=r"layers\[1\]: expected an array without a mask, got a masked array \(1 masked\)",
+    ):
         check_layers([np.ones((3, 2)), masked])

@@ -1,4 +1,5 @@
-"""Similarity in context: cosines by hand, correlations by scipy, and every pair that has none is counted."""
+"""Similarity in context: cosines by hand, correlations by scipy, and every pair that has none is
+counted."""
 
 import math
 
@@ -21,7 +22,9 @@ def pairs(seed=0, n=60, d=6, layers=3):
 
 def loop_cosine(u, v):
     dot = sum(a * b for a, b in zip(u.tolist(), v.tolist(), strict=True))
-    return dot / math.sqrt(sum(a * a for a in u.tolist())) / math.sqrt(sum(b * b for b in v.tolist()))
+    return (
+        dot / math.sqrt(sum(a * a for a in u.tolist())) / math.sqrt(sum(b * b for b in v.tolist()))
+    )
 
 
 def test_correlations_are_scipy_s_of_cosines_by_hand():
@@ -30,10 +33,14 @@ def test_correlations_are_scipy_s_of_cosines_by_hand():
     result = scws(first, second, ratings)
     for layer in range(3):
         values = [loop_cosine(u, v) for u, v in zip(first[layer], second[layer], strict=True)]
-        assert result.spearman[layer] == pytest.approx(spearmanr(values, ratings).statistic, abs=1e-12)
+        assert result.spearman[layer] == pytest.approx(
+            spearmanr(values, ratings).statistic, abs=1e-12
+        )
         found = (result.spearman[layer], result.low[layer], result.high[layer])
         assert found == pytest.approx(spearman_interval(np.array(values), ratings), abs=1e-9)
-    assert 0.3 < result.spearman.min() < result.spearman.max() < 0.95, "the case is too easy or too hard to show anything"
+    assert 0.3 < result.spearman.min() < result.spearman.max() < 0.95, (
+        "the case is too easy or too hard to show anything"
+    )
     assert result.n.tolist() == [60, 60, 60]
     assert (result.not_found, result.zero.tolist()) == (0, [0, 0, 0])
 
@@ -44,10 +51,17 @@ def test_centring_subtracts_the_mean_of_both_sides():
     centred = scws(*moved, ratings, centred=True)
     for layer in range(3):
         mean = np.concatenate([first[layer], second[layer]]).mean(axis=0)
-        values = [loop_cosine(u - mean, v - mean) for u, v in zip(first[layer], second[layer], strict=True)]
-        assert centred.spearman[layer] == pytest.approx(spearmanr(values, ratings).statistic, abs=1e-12)
+        values = [
+            loop_cosine(u - mean, v - mean)
+            for u, v in zip(first[layer], second[layer], strict=True)
+        ]
+        assert centred.spearman[layer] == pytest.approx(
+            spearmanr(values, ratings).statistic, abs=1e-12
+        )
     assert centred.spearman == pytest.approx(scws(first, second, ratings, centred=True).spearman)
-    assert scws(*moved, ratings).spearman != pytest.approx(centred.spearman, abs=0.01), "a common shift changes plain cosines"
+    assert scws(*moved, ratings).spearman != pytest.approx(centred.spearman, abs=0.01), (
+        "a common shift changes plain cosines"
+    )
 
 
 def test_what_does_not_matter_and_what_does():
@@ -58,11 +72,17 @@ def test_what_does_not_matter_and_what_does():
     assert scws(first @ rotation, second @ rotation, ratings).spearman == pytest.approx(expected)
     assert scws(3 * first, 0.1 * second, ratings).spearman == pytest.approx(expected)
     assert scws(second, first, ratings).spearman == pytest.approx(expected)
-    assert scws(first[:, order], second[:, order], ratings[order]).spearman == pytest.approx(expected)
-    assert scws(first, second, np.exp(ratings)).spearman == pytest.approx(expected), "ranks alone count"
+    assert scws(first[:, order], second[:, order], ratings[order]).spearman == pytest.approx(
+        expected
+    )
+    assert scws(first, second, np.exp(ratings)).spearman == pytest.approx(expected), (
+        "ranks alone count"
+    )
     assert scws(first, second, -ratings).spearman == pytest.approx(-expected)
     stretched = np.array([9.0, 1, 1, 1, 1, 1])
-    assert scws(first * stretched, second * stretched, ratings).spearman != pytest.approx(expected, abs=0.01)
+    assert scws(first * stretched, second * stretched, ratings).spearman != pytest.approx(
+        expected, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
@@ -70,7 +90,9 @@ def test_layers_in_fewer_bits_give_nearly_the_same_and_are_not_written_to(dtype)
     first, second, ratings = pairs()
     some, others = first.astype(dtype), second.astype(dtype)
     before = some.copy()
-    assert scws(some, others, ratings).spearman == pytest.approx(scws(first, second, ratings).spearman, abs=0.02)
+    assert scws(some, others, ratings).spearman == pytest.approx(
+        scws(first, second, ratings).spearman, abs=0.02
+    )
     assert np.array_equal(some, before)
 
 
@@ -90,28 +112,57 @@ def test_words_without_a_vector_and_zero_vectors_are_left_out_and_counted():
     first[:, 0], second[:, 1] = np.nan, np.nan  # no pieces: NaN in all layers
     first[1, 2:5], second[1, 4] = 0, 0
     result = scws(first, second, ratings)
-    assert (result.not_found, result.zero.tolist(), result.n.tolist()) == (2, [0, 3, 0], [58, 55, 58])
+    assert (result.not_found, result.zero.tolist(), result.n.tolist()) == (
+        2,
+        [0, 3, 0],
+        [58, 55, 58],
+    )
     assert result.spearman[1] == pytest.approx(expected.spearman[1])
 
 
 def test_refusals():
     first, second, ratings = pairs()
-    with pytest.raises(InputError, match=r"second: expected 3 layers, as many as first, and at least one, got 2; give both"):
+    with pytest.raises(
+        InputError,
+        match=r"second: expected 3 layers, as many as first, and at least one, got 2; give both",
+    ):
         scws(first, second[:2], ratings)
-    with pytest.raises(InputError, match=r"second\[1\]: expected shape \(60, d\), as first\[0\], got shape \(59, 6\); row i"):
+    with pytest.raises(
+        InputError,
+        match=r"second\[1\]: expected shape \(60, d\), as first\[0\], got shape \(59, 6\); row i",
+    ):
         scws(first, [second[0], second[1][1:], second[2]], ratings)
-    with pytest.raises(InputError, match=r"layer 0: expected two matrices of one shape \(n, d\), got shapes \(60, 6\) and \(60, 5\)"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"layer 0: expected two matrices of one shape \(n, d\), got shapes \(60, 6\) and "
+            r"\(60, 5\)"
+        ),
+    ):
         scws(first, second[:, :, 1:], ratings)
     for bad in (ratings[1:], np.where(np.arange(60) == 3, np.nan, ratings), ratings.astype(str)):
-        with pytest.raises(InputError, match=r"ratings: expected 60 finite numbers, one per pair, got "):
+        with pytest.raises(
+            InputError, match=r"ratings: expected 60 finite numbers, one per pair, got "
+        ):
             scws(first, second, bad)
-    with pytest.raises(InputError, match=r"ratings: expected numbers that vary, got equal ones; a correlation with a constant"):
+    with pytest.raises(
+        InputError,
+        match=r"ratings: expected numbers that vary, got equal ones; a correlation with a constant",
+    ):
         scws(first, second, np.ones(60))
-    with pytest.raises(InputError, match=r"cosines of layer 0: expected numbers that vary, got equal ones"):
+    with pytest.raises(
+        InputError, match=r"cosines of layer 0: expected numbers that vary, got equal ones"
+    ):
         scws(np.ones_like(first), np.ones_like(second), ratings)
-    with pytest.raises(InputError, match=r"layer 0: expected at least four pairs with a cosine, got 3; give more pairs"):
+    with pytest.raises(
+        InputError,
+        match=r"layer 0: expected at least four pairs with a cosine, got 3; give more pairs",
+    ):
         scws(first[:, :3], second[:, :3], ratings[:3])
     broken = first.copy()
     broken[1, 7, 2] = np.nan
-    with pytest.raises(InputError, match=r"layer 1: expected finite numbers, got NaN or infinity in row 7; remove or repair"):
+    with pytest.raises(
+        InputError,
+        match=r"layer 1: expected finite numbers, got NaN or infinity in row 7; remove or repair",
+    ):
         scws(broken, second, ratings)

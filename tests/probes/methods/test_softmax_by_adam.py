@@ -1,4 +1,5 @@
-"""Adam for a fixed number of epochs: torch's optimiser as the reference, layers that do not touch, and every refusal."""
+"""Adam for a fixed number of epochs: torch's optimiser as the reference, layers that do not touch,
+and every refusal."""
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from crosslens.probes.methods.linear.softmax_by_adam import SoftmaxByAdam
 def data(seed=0, n=130, d=5, layers=2):
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n)
-    return [rng.normal(size=(n, d)) + rng.normal(size=(3, d))[y] for _ in range(layers)], np.array(["deu", "eng", "swa"])[y]
+    return [rng.normal(size=(n, d)) + rng.normal(size=(3, d))[y] for _ in range(layers)], np.array(
+        ["deu", "eng", "swa"]
+    )[y]
 
 
 def by_torch(x, y, probe):
@@ -21,7 +24,10 @@ def by_torch(x, y, probe):
     linear = torch.nn.Linear(x.shape[1], 3, dtype=torch.float64)
     torch.nn.init.zeros_(linear.weight)
     torch.nn.init.zeros_(linear.bias)
-    adam, rng = torch.optim.Adam(linear.parameters(), lr=probe.learning_rate), np.random.default_rng([probe.seed, 0xADA3])
+    adam, rng = (
+        torch.optim.Adam(linear.parameters(), lr=probe.learning_rate),
+        np.random.default_rng([probe.seed, 0xADA3]),
+    )
     for _ in range(probe.epochs):
         order = rng.permutation(len(x))
         for start in range(0, len(x), probe.batch):
@@ -39,7 +45,9 @@ def test_it_takes_torchs_steps_on_every_layer():
         weight, bias = by_torch(x, y, probe)
         assert np.allclose(probe.coef_[i], weight, atol=1e-6)
         assert np.allclose(probe.intercept_[i], bias, atol=1e-6)
-        assert np.array_equal(probe.predict(layers)[i], probe.classes_[(x @ weight.T + bias).argmax(axis=1)])
+        assert np.array_equal(
+            probe.predict(layers)[i], probe.classes_[(x @ weight.T + bias).argmax(axis=1)]
+        )
 
 
 def test_more_epochs_learn_more_and_the_seed_is_used():
@@ -77,18 +85,27 @@ def test_refusals():
     with pytest.raises(InputError, match=r"epochs: expected a whole number from 1 up, got 0"):
         SoftmaxByAdam(epochs=0).fit(layers, y)
     for rate in (0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(InputError, match=r"learning_rate: expected a finite number above 0, got"):
+        with pytest.raises(
+            InputError, match=r"learning_rate: expected a finite number above 0, got"
+        ):
             SoftmaxByAdam(learning_rate=rate).fit(layers, y)
     broken = [layers[0], layers[1].copy()]
     broken[1][7, 2] = np.nan
-    with pytest.raises(InputError, match=r"layers\[1\]: expected finite numbers, got NaN or infinity in row 7"):
+    with pytest.raises(
+        InputError, match=r"layers\[1\]: expected finite numbers, got NaN or infinity in row 7"
+    ):
         SoftmaxByAdam(epochs=1).fit(broken, y)
     fitted = SoftmaxByAdam(epochs=1).fit(layers, y)
-    with pytest.raises(InputError, match=r"layers\[1\]: expected finite numbers, got NaN or infinity in row 7"):
+    with pytest.raises(
+        InputError, match=r"layers\[1\]: expected finite numbers, got NaN or infinity in row 7"
+    ):
         fitted.predict(broken)
     with pytest.raises(InputError, match=r"layers: expected 2 layers, as in fit, got 1"):
         fitted.predict(layers[:1])
     with pytest.raises(InputError, match=r"layers: expected 5 columns, as in fit, got 4 columns"):
         fitted.predict([x[:, :4] for x in layers])
-    with pytest.raises(InputError, match=r"SoftmaxByAdam: expected a fitted probe, got one without coefficients; call fit"):
+    with pytest.raises(
+        InputError,
+        match=r"SoftmaxByAdam: expected a fitted probe, got one without coefficients; call fit",
+    ):
         SoftmaxByAdam().predict(layers)
