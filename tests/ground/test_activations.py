@@ -439,7 +439,7 @@ def test_the_document_s_code_runs_beside_a_store_and_its_reader_reads(
     states = {"layer_00": STATES["layer_00"], "layer_01": STATES["layer_04"]}
     write_store("store", states=states)
     write_store("other", {"id": ["s5", "s3", "t"]}, {"layer_00": np.zeros((3, 2))})
-    ours, reader, writing = document_codes()
+    _, ours, reader, writing = document_codes()  # the first is run with those of all documents
     found = {}
     exec(compile(ours, "ours", "exec"), found)
     assert np.array_equal(found["french"], states["layer_01"][1::3]) and found["same"].left_out == [

@@ -1,6 +1,7 @@
 """A run that was killed, stopped or disturbed goes on to the same bytes; whatever else lies in its
 folder is refused."""
 
+import json
 import os
 import random
 import shutil
@@ -99,7 +100,10 @@ def test_a_killed_run_goes_on_to_the_same_bytes(killed, ended, name):
         == made
     )
     for path in made:
-        if not path.endswith(("log.jsonl", "state.json", ".lock")):  # these hold times
+        if path == "config.json":  # each has been asked for the texts of a folder of its own
+            told, wanted = (json.loads((one / path).read_text()) for one in (folder, ended(run)))
+            assert told.pop("asked").keys() == wanted.pop("asked").keys() and told == wanted
+        elif not path.endswith(("log.jsonl", "state.json", ".lock")):  # these hold times
             assert (folder / path).read_bytes() == (ended(run) / path).read_bytes(), path
     assert without_times(log(folder)) == without_times(log(ended(run)))
 
