@@ -1,4 +1,5 @@
-"""What vectors must be before they are compared: rows of length 1 for cosine, centred, and not all the same."""
+"""What vectors must be before they are compared: rows of length 1 for cosine, centred, and not all
+the same."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -7,11 +8,19 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.saved import FittedEstimator
+from crosslens.alignment.maps.fitted import FittedEstimator
 from crosslens.checks import check_matrix, check_paired, check_positive_int
 from crosslens.errors import refuse
 
-__all__ = ["CentredMap", "IterativeNormalisation", "check_varies", "mean_row", "normalise", "row_lengths", "unit_rows"]
+__all__ = [
+    "CentredMap",
+    "IterativeNormalisation",
+    "check_varies",
+    "mean_row",
+    "normalise",
+    "row_lengths",
+    "unit_rows",
+]
 
 _BLOCK = 4096  # rows squared at a time, so that the float64 squares stay small
 
@@ -28,7 +37,12 @@ def check_varies(x: Float[np.ndarray, "n d"], name: str) -> None:
     for start in range(0, len(x), _BLOCK):  # the first block nearly always settles it
         if (x[start : start + _BLOCK] != x[0]).any():
             return
-    refuse(name, "rows that differ", f"{len(x)} equal row(s)", "give at least two different items; with one vector for all, nothing varies")
+    refuse(
+        name,
+        "rows that differ",
+        f"{len(x)} equal row(s)",
+        "give at least two different items; with one vector for all, nothing varies",
+    )
 
 
 def row_lengths(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " n"]:
@@ -73,7 +87,12 @@ def _lengths(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " n"]:
             lengths[rows] = np.sqrt(np.square(x[rows], dtype=np.float64, order="C").sum(axis=1))
     long = np.flatnonzero(lengths > np.finfo(x.dtype).max)
     if len(long):
-        refuse(name, f"rows whose lengths fit in {x.dtype}", f"an overflow in row {long[0]}", "scale the vectors down")
+        refuse(
+            name,
+            f"rows whose lengths fit in {x.dtype}",
+            f"an overflow in row {long[0]}",
+            "scale the vectors down",
+        )
     return lengths
 
 
@@ -117,7 +136,9 @@ def mean_row(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " d"]:
     return mean.astype(x.dtype)
 
 
-def normalise(x: ArrayLike, steps: Sequence[str] = ("unit", "centre", "unit")) -> Float[np.ndarray, "n d"]:
+def normalise(
+    x: ArrayLike, steps: Sequence[str] = ("unit", "centre", "unit")
+) -> Float[np.ndarray, "n d"]:
     """Scale and centre a whole matrix, one step after the other, as ``--normalize`` of VecMap does.
 
     ``"unit"`` scales every row to length 1, ``"centre"`` subtracts the mean over rows.
@@ -153,7 +174,12 @@ def normalise(x: ArrayLike, steps: Sequence[str] = ("unit", "centre", "unit")) -
     True
     """
     if isinstance(steps, str) or any(step not in ("unit", "centre") for step in steps):
-        refuse("steps", 'a sequence of "unit" and "centre"', repr(steps), 'choose from these two, for example ("unit", "centre", "unit")')
+        refuse(
+            "steps",
+            'a sequence of "unit" and "centre"',
+            repr(steps),
+            'choose from these two, for example ("unit", "centre", "unit")',
+        )
     result = np.array(check_matrix(x, "x"), order="C")
     mean = None
     for step in steps:
@@ -166,8 +192,11 @@ def normalise(x: ArrayLike, steps: Sequence[str] = ("unit", "centre", "unit")) -
     return result
 
 
-def _scale_to_unit(x: Float[np.ndarray, "n d"], name: str, mean: Float[np.ndarray, " d"] | None) -> None:
-    """Divide rows by their lengths in place; a row that a mean was subtracted from must be more than rounding."""
+def _scale_to_unit(
+    x: Float[np.ndarray, "n d"], name: str, mean: Float[np.ndarray, " d"] | None
+) -> None:
+    """Divide rows by their lengths in place; a row that a mean was subtracted from must be more
+    than rounding."""
     if mean is None:
         lengths = row_lengths(x, name)
     else:
@@ -185,7 +214,8 @@ def _scale_to_unit(x: Float[np.ndarray, "n d"], name: str, mean: Float[np.ndarra
 
 
 class CentredMap(FittedEstimator):
-    """The ground of maps between rows that are scaled (``normalise``) and centred (``centre``) as the pairs of ``fit`` were."""
+    """The ground of maps between rows that are scaled (``normalise``) and centred (``centre``) as
+    the pairs of ``fit`` were."""
 
     _matrix: ClassVar[str]  # the attribute that holds the learnt matrix
     centre: bool
@@ -194,7 +224,8 @@ class CentredMap(FittedEstimator):
     mean_y_: Float[np.ndarray, " e"]
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "n e"]:
-        """Map rows of X's space into Y's: ``(X - mean_x_) @ W + mean_y_``, with W the learnt matrix.
+        """Map rows of X's space into Y's: ``(X - mean_x_) @ W + mean_y_``, with W the learnt
+        matrix.
 
         Parameters
         ----------
@@ -206,21 +237,26 @@ class CentredMap(FittedEstimator):
 
         Raises
         ------
-        InputError: not fitted, not finite, another number of columns, or a zero row under ``normalise``.
+        InputError: not fitted, not finite, another number of columns, or a zero row under
+            ``normalise``.
         """
         X = self._ready(X, "X")
         matrix: np.ndarray = getattr(self, self._matrix)
-        return (X - self.mean_x_.astype(X.dtype)) @ matrix.astype(X.dtype) + self.mean_y_.astype(X.dtype)
+        return (X - self.mean_x_.astype(X.dtype)) @ matrix.astype(X.dtype) + self.mean_y_.astype(
+            X.dtype
+        )
 
     def predict(self, X: ArrayLike) -> Float[np.ndarray, "n e"]:
-        """What rows of X's space are in Y's: :meth:`transform`, by the name that scikit-learn's searches and pipelines look for."""
+        """What rows of X's space are in Y's: :meth:`transform`, by the name that scikit-learn's
+        searches and pipelines look for."""
         return self.transform(X)
 
     def score(self, X: ArrayLike, Y: ArrayLike) -> float:
-        """Precision at 1 of retrieval by cosine between mapped X and Y, the mean of both directions.
+        """Precision at 1 of retrieval by cosine between mapped X and Y, the mean of both
+        directions.
 
-        Both sides are seen from ``mean_y_``, and all rows given here compete: compare scores of equally many rows. Scikit-learn's
-        searches choose by it.
+        Both sides are seen from ``mean_y_``, and all rows given here compete: compare scores of
+        equally many rows. Scikit-learn's searches choose by it.
 
         Parameters
         ----------
@@ -232,10 +268,13 @@ class CentredMap(FittedEstimator):
 
         Raises
         ------
-        InputError: as for :meth:`transform`, of both sides; different numbers of rows; or a row that is mapped to the mean.
+        InputError: as for :meth:`transform`, of both sides; different numbers of rows; or a row
+            that is mapped to the mean.
         """
         mapped, target = check_paired(self.transform(X), self._ready(Y, "Y"), ("X", "Y"))
-        return self._score(mapped - self.mean_y_.astype(mapped.dtype), target - self.mean_y_.astype(target.dtype))
+        return self._score(
+            mapped - self.mean_y_.astype(mapped.dtype), target - self.mean_y_.astype(target.dtype)
+        )
 
     def _scaled(self, x: np.ndarray, name: str) -> np.ndarray:
         return x / row_lengths(x, name).astype(x.dtype)[:, None] if self.normalise else x
@@ -251,12 +290,14 @@ class CentredMap(FittedEstimator):
 
 
 class IterativeNormalisation(FittedEstimator):
-    """Rows of length 1 whose mean is (nearly) zero, by turns of scaling and centring; the means are kept for new vectors.
+    """Rows of length 1 whose mean is (nearly) zero, by turns of scaling and centring; the means are
+    kept for new vectors.
 
     ``fit`` runs rounds of scaling every row to length 1 and subtracting the mean over
     rows; ``transform`` subtracts the same means in the same turns, and scales to length 1 at
     the end. ``fit_transform(X)`` is the published procedure on the whole matrix X. Fit
-    one per language, on the vectors that its mean should be taken over, before fitting a map. There is no
+    one per language, on the vectors that its mean should be taken over, before fitting a map. There
+    is no
     inverse: the lengths are lost.
 
     Parameters
@@ -270,8 +311,8 @@ class IterativeNormalisation(FittedEstimator):
 
     References
     ----------
-    Zhang, Xu, Kawarabayashi, Jegelka & Boyd-Graber 2019, Are girls neko or shōjo? Cross-lingual alignment of
-    non-isomorphic embeddings with iterative normalization, section 3.
+    Zhang, Xu, Kawarabayashi, Jegelka & Boyd-Graber 2019, Are girls neko or shōjo? Cross-lingual
+    alignment of non-isomorphic embeddings with iterative normalization, section 3.
 
     >>> x = np.random.default_rng(0).normal(1, 1, size=(500, 4))
     >>> z = IterativeNormalisation().fit_transform(x)
@@ -295,7 +336,8 @@ class IterativeNormalisation(FittedEstimator):
 
         Raises
         ------
-        InputError: not finite, a zero row, rows all of one direction, or a row that centring leaves no direction.
+        InputError: not finite, a zero row, rows all of one direction, or a row that centring leaves
+            no direction.
         """
         rows = np.array(check_matrix(X, "X"), order="C")
         rounds = check_positive_int(self.rounds, "rounds")

@@ -1,20 +1,29 @@
-"""How long do CSLS and self-learning take? Beside the bare matrix products, faiss, and vecmap's and MUSE's methods, in one run.
+"""How long do CSLS and self-learning take? Beside the bare matrix products, faiss, and vecmap's and
+MUSE's methods, in one run.
 
-    python benchmarks/alignment.py [--quick] [--threads 1 2] [--sizes 20000 50000 200000] [--rounds 3]
+    python benchmarks/alignment.py [--quick] [--threads 1 2] [--sizes 20000 50000 200000] [--rounds
+    3]
 
-1,500 queries look for their 10 best translations by CSLS (10 neighbours) among V words of 300 dimensions, r being that of whole
-vocabularies. Contestants, each in a process of its own, in turns:
+1,500 queries look for their 10 best translations by CSLS (10 neighbours) among V words of 300
+dimensions, r being that of whole vocabularies. Contestants, each in a process of its own, in turns:
 
-    bare products    V × V and 1,500 × V, in tiles as large as crosslens's largest; nothing is looked at: the floor
-    crosslens        csls_neighbours(x, y, 10, rows=queries); where the latter take up to 512 MB, it keeps them from the former
-    faiss            flat indexes in both directions: all targets among the sources, the queries among the targets; then the scores
-    vecmap           targets against all sources, 1,000 rows at a time, k passes for the k nearest; then the scores
-    MUSE             both vocabularies against each other, 1,024 rows at a time, a partition for the k nearest; then the scores
+    bare products    V × V and 1,500 × V, in tiles as large as crosslens's largest; nothing is
+                     looked at: the floor
+    crosslens        csls_neighbours(x, y, 10, rows=queries); where the latter take up to 512 MB, it
+                     keeps them from the former
+    faiss            flat indexes in both directions: all targets among the sources, the queries
+                     among the targets; then the scores
+    vecmap           targets against all sources, 1,000 rows at a time, k passes for the k nearest;
+                     then the scores
+    MUSE             both vocabularies against each other, 1,024 rows at a time, a partition for the
+                     k nearest; then the scores
 
-The last three are re-stated in a few lines from the published formulas; vecmap looks for the one best translation only. Vectors
-are clusters and a noisy copy of them, of length 1. All must find the same translations. "peak MB" is what a process held at most
-beyond its inputs and libraries; "CPU s" is what the processor has worked, waiting left out. Ratios are of wall time, medians over
-rounds. Self-learning is in alignment_self_learning.py. The last line is one JSON object: the worst of sizes and numbers of threads.
+The last three are re-stated in a few lines from the published formulas; vecmap looks for the one
+best translation only. Vectors are clusters and a noisy copy of them, of length 1. All must find the
+same translations. "peak MB" is what a process held at most beyond its inputs and libraries; "CPU s"
+is what the processor has worked, waiting left out. Ratios are of wall time, medians over rounds.
+Self-learning is in alignment_self_learning.py. The last line is one JSON object: the worst of sizes
+and numbers of threads.
 """
 
 import argparse
@@ -33,9 +42,11 @@ from pathlib import Path
 import numpy as np
 
 _D, _K, _QUERIES = 300, 10, 1500
-# Processes keep what they have freed: memory that is asked for anew costs up to 4 ms per MB where a virtual machine's host has taken it.
+# Processes keep what they have freed: memory that is asked for anew costs up to 4 ms per MB where a
+# virtual machine's host has taken it.
 _KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-_SAME = 0.999  # share of the queries for which all must find the same; float32 products differ in their last bits
+# share of the queries for which all must find the same; float32 products differ in their last bits
+_SAME = 0.999
 
 
 def vocabularies(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -58,13 +69,17 @@ def bare(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
             some = left[row : row + a]
             for column in range(0, len(y), b):
                 others = y[column : column + b]
-                np.matmul(some, others.T, out=tile.ravel()[: len(some) * len(others)].reshape(len(some), -1))
+                np.matmul(
+                    some,
+                    others.T,
+                    out=tile.ravel()[: len(some) * len(others)].reshape(len(some), -1),
+                )
     return queries
 
 
 def crosslens(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Ours."""
-    from crosslens.alignment.csls import csls_neighbours
+    from crosslens.alignment.neighbours.csls import csls_neighbours
 
     return csls_neighbours(x, y, _K, rows=queries, neighbourhood=_K)[0][:, 0]
 
@@ -84,7 +99,8 @@ def by_faiss(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
 
 
 def vecmap(x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The k nearest by k passes; what is usual for a query does not change its order and is left out."""
+    """The k nearest by k passes; what is usual for a query does not change its order and is left
+    out."""
     r_y = np.empty(len(y), np.float32)
     for start in range(0, len(y), 1000):
         block = y[start : start + 1000] @ x.T
@@ -139,18 +155,33 @@ CONTESTANTS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray
 
 def _held(what: str) -> int:
     """Bytes of memory of this process: VmRSS now, VmHWM at most."""
-    return next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what)) * 1024
+    return (
+        next(
+            int(line.split()[1])
+            for line in Path("/proc/self/status").read_text().splitlines()
+            if line.startswith(what)
+        )
+        * 1024
+    )
 
 
 def _contestant(who: str, folder: str, line: Connection) -> None:
-    """The process of one contestant: libraries and inputs are there before its memory is first looked at."""
+    """The process of one contestant: libraries and inputs are there before its memory is first
+    looked at."""
     x, y, queries = (np.load(Path(folder) / f"{name}.npy") for name in ("x", "y", "queries"))
     CONTESTANTS[who](x[:2000], y[:2000], np.arange(100))
     before = _held("VmRSS")
     while line.recv():
         start, worked = time.perf_counter(), time.process_time()
         found = CONTESTANTS[who](x, y, queries)
-        line.send((time.perf_counter() - start, time.process_time() - worked, max(0, _held("VmHWM") - before), found))
+        line.send(
+            (
+                time.perf_counter() - start,
+                time.process_time() - worked,
+                max(0, _held("VmHWM") - before),
+                found,
+            )
+        )
 
 
 class _Worker:
@@ -189,7 +220,12 @@ def measure_size(size: int, threads: int, rounds: int) -> dict[str, float]:
         workers = {who: _Worker(who, folder) for who in CONTESTANTS}
         for number in range(rounds):
             for who in list(workers) if number % 2 == 0 else list(workers)[::-1]:
-                print(f"\r{size}: round {number + 1} of {rounds}, {who}{' ' * 20}", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r{size}: round {number + 1} of {rounds}, {who}{' ' * 20}",
+                    end="",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 workers[who].turn()
         for worker in workers.values():
             worker.stop()
@@ -199,11 +235,15 @@ def measure_size(size: int, threads: int, rounds: int) -> dict[str, float]:
 
 def _report(size: int, threads: int, workers: dict[str, _Worker]) -> dict[str, float]:
     print(f"\n{size} × {size} words, threads: {threads}")
-    print(f"{'':16}{'seconds':>10}{'spread':>9}{'CPU s':>9}{'to products':>13}{'peak MB':>9}{'same':>8}")
+    print(
+        f"{'':16}{'seconds':>10}{'spread':>9}{'CPU s':>9}{'to products':>13}{'peak MB':>9}{'same':>8}"
+    )
     ratios = {}
     for who, worker in workers.items():
         middle = statistics.median(worker.seconds)
-        ratios[who] = statistics.median(a / b for a, b in zip(worker.seconds, workers["bare products"].seconds, strict=True))
+        ratios[who] = statistics.median(
+            a / b for a, b in zip(worker.seconds, workers["bare products"].seconds, strict=True)
+        )
         same = float((worker.found == workers["crosslens"].found).mean())
         spread = f"± {(max(worker.seconds) - min(worker.seconds)) / 2 / middle:.0%}"
         shown = "–" if who == "bare products" else f"{same:.2%}"
@@ -212,7 +252,10 @@ def _report(size: int, threads: int, workers: dict[str, _Worker]) -> dict[str, f
         if who != "bare products" and same < _SAME:
             raise SystemExit(f"{who} finds other translations than crosslens")
     times = {who: workers[who].seconds for who in workers}
-    faster = {who: statistics.median(b / a for a, b in zip(times["crosslens"], times[who], strict=True)) for who in workers}
+    faster = {
+        who: statistics.median(b / a for a, b in zip(times["crosslens"], times[who], strict=True))
+        for who in workers
+    }
     return {
         "csls_ratio_to_products": ratios["crosslens"],
         "csls_peak_mb": workers["crosslens"].memory / 1e6,
@@ -223,17 +266,36 @@ def _report(size: int, threads: int, workers: dict[str, _Worker]) -> dict[str, f
 def main() -> None:
     """Measure, print the tables and the line of ratios."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="10,000 words: a rough answer in under a minute")
-    parser.add_argument("--threads", type=int, nargs="+", default=sorted({1, os.cpu_count() or 1}), help="default: 1, and one a core")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[20_000, 50_000, 200_000], help="words of each side")
-    parser.add_argument("--rounds", type=int, default=0, help="turns of each contestant (default: 5, 3 or 1 by size)")
+    parser.add_argument(
+        "--quick", action="store_true", help="10,000 words: a rough answer in under a minute"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        nargs="+",
+        default=sorted({1, os.cpu_count() or 1}),
+        help="default: 1, and one a core",
+    )
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[20_000, 50_000, 200_000], help="words of each side"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=0,
+        help="turns of each contestant (default: 5, 3 or 1 by size)",
+    )
     told = parser.parse_args()
     found = []
     for threads in told.threads:
         for size in [10_000] if told.quick else told.sizes:
-            rounds = told.rounds or (2 if told.quick else 5 if size < 50_000 else 3 if size < 200_000 else 1)
+            rounds = told.rounds or (
+                2 if told.quick else 5 if size < 50_000 else 3 if size < 200_000 else 1
+            )
             found.append(measure_size(size, threads, rounds))
-    worst = {name: (min if "speedup" in name else max)(each[name] for each in found) for name in found[0]}
+    worst = {
+        name: (min if "speedup" in name else max)(each[name] for each in found) for name in found[0]
+    }
     if importlib.util.find_spec("alignment_self_learning") is not None:
         from alignment_self_learning import measure
 

@@ -2,16 +2,20 @@
 
     equal       all rows are one vector, as of an encoder that has collapsed
     few         a hundred vectors, each many times, as in crawled text
-    1e-9 ...    one vector, with noise of this size beside its numbers, in float32; 1e-7 is about its rounding
+    1e-9 ...    one vector, with noise of this size beside its numbers, in float32; 1e-7 is about
+                its rounding
 
     cosine      ten neighbours of each row
     csls        the best by CSLS for each row
     margin      the best by the ratio margin for each row
     both        the best by CSLS for each row of both sides, of which mutual neighbours are taken
-    induction   what a step of self-learning asks: neighbourhoods of both sides, and partners of ranks that are drawn
+    induction   what a step of self-learning asks: neighbourhoods of both sides, and partners of
+                ranks that are drawn
 
-A ratio is the time beside random rows of the same number. Growth is the time for each pair of rows with the most rows, beside that with
-the fewest: where it is about 1 or less, time is linear in the pairs. ``python benchmarks/alignment_copies.py [--quick]``
+A ratio is the time beside random rows of the same number. Growth is the time for each pair of rows
+with the most rows, beside that with
+the fewest: where it is about 1 or less, time is linear in the pairs. ``python
+    benchmarks/alignment_copies.py [--quick]``
 """
 
 import argparse
@@ -21,8 +25,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from crosslens.alignment import adjusted_neighbours, csls_neighbours, nearest_neighbours, neighbours_both
-from crosslens.alignment.group_maxima import GroupMaxima
+from crosslens.alignment import (
+    adjusted_neighbours,
+    csls_neighbours,
+    nearest_neighbours,
+    neighbours_both,
+)
+from crosslens.alignment.neighbours.group_maxima import GroupMaxima
 from crosslens.alignment.normalisation import unit_rows
 
 D = 128
@@ -43,7 +52,9 @@ def induction(x: np.ndarray, y: np.ndarray) -> None:
     """What a step of self-learning asks."""
     rng, every = np.random.default_rng(1), (np.arange(len(x)), np.arange(len(y)))
     maxima = GroupMaxima(unit_rows(x), unit_rows(y), *every)
-    maxima.partners(*maxima.neighbourhood_means(10), rng.geometric(0.1, len(x)), rng.geometric(0.1, len(y)))
+    maxima.partners(
+        *maxima.neighbourhood_means(10), rng.geometric(0.1, len(x)), rng.geometric(0.1, len(y))
+    )
 
 
 MEASURED: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
@@ -68,19 +79,29 @@ def seconds(kind: str, n: int, by: str) -> float:
 
 def main() -> None:
     """Measure, print a table, and ratios as JSON in the last line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rows")
     sizes = (1000, 2000) if parser.parse_args().quick else (1000, 3000, 10000)
     took: dict[tuple[str, str, int], float] = {}
     ratios = {}
-    print(f"{'rows':>6} {'by':>9} {'random':>8} " + " ".join(f"{kind:>6}" for kind in KINDS) + "   times as long as random")
+    print(
+        f"{'rows':>6} {'by':>9} {'random':>8} "
+        + " ".join(f"{kind:>6}" for kind in KINDS)
+        + "   times as long as random"
+    )
     for n in sizes:
         for by in MEASURED:
             plain = seconds("random", n, by)
             for kind in KINDS:
                 took[by, kind, n] = seconds(kind, n, by)
                 ratios[f"{kind}_{by}_{n}"] = round(took[by, kind, n] / plain, 2)
-            print(f"{n:>6} {by:>9} {plain:>8.3f} " + " ".join(f"{ratios[f'{kind}_{by}_{n}']:>6.2f}" for kind in KINDS), flush=True)
+            print(
+                f"{n:>6} {by:>9} {plain:>8.3f} "
+                + " ".join(f"{ratios[f'{kind}_{by}_{n}']:>6.2f}" for kind in KINDS),
+                flush=True,
+            )
     first, last = sizes[0], sizes[-1]
     for by in MEASURED:
         for kind in KINDS:

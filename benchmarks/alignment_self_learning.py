@@ -1,12 +1,16 @@
-"""Self-learning beside VecMap's published procedure: seconds per iteration, and whether both arrive at the same dictionary.
+"""Self-learning beside VecMap's published procedure: seconds per iteration, and whether both arrive
+at the same dictionary.
 
     python benchmarks/alignment_self_learning.py [--quick] [--threads 1]
 
-VecMap is no package; its iteration is re-stated here from the paper (Artetxe, Labaka & Agirre 2018) as its authors
-run it: four products of mapped vectors (for the CSLS terms of each side, and for each direction of the dictionary), and a number
-drawn for every candidate pair. Where its code does something slower than the paper asks for, the quicker way stands here: blocks of 1,000
-rows and not of 10,000, single precision throughout, and k passes for the k nearest or a partition, whichever took less time.
-What is dropped is removed on both sides. The last line is one JSON object.
+VecMap is no package; its iteration is re-stated here from the paper (Artetxe, Labaka & Agirre 2018)
+as its authors
+run it: four products of mapped vectors (for the CSLS terms of each side, and for each direction of
+    the dictionary), and a number
+drawn for every candidate pair. Where its code does something slower than the paper asks for, the
+quicker way stands here: blocks of 1,000 rows and not of 10,000, single precision throughout, and k
+passes for the k nearest or a partition, whichever took less time. What is dropped is removed on
+both sides. The last line is one JSON object.
 """
 
 import argparse
@@ -18,18 +22,21 @@ from collections.abc import Callable
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslens.alignment.induction import _induce, self_learning
-from crosslens.alignment.learning_state import LearningState
+from crosslens.alignment.maps.induction import _induce, self_learning
+from crosslens.alignment.maps.learning_state import LearningState
+from crosslens.alignment.maps.procrustes import orthogonal_procrustes
 from crosslens.alignment.normalisation import normalise, unit_rows
-from crosslens.alignment.procrustes import orthogonal_procrustes
 from crosslens.progress import be_quiet
 
 _ROWS = 1000  # of one side in a block of the re-stated procedure
 _K, _KEEP = 10, 0.1
 
 
-def spaces(n: int, d: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clusters of unequal size and width, a rotated, reordered and noisy copy, and each word's own row of the copy."""
+def spaces(
+    n: int, d: int, noise: float, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Clusters of unequal size and width, a rotated, reordered and noisy copy, and each word's own
+    row of the copy."""
     rng = np.random.default_rng(seed)
     scales = rng.gamma(2, 1, size=d)
     sizes = 1 / np.arange(1, n // 20 + 1)
@@ -56,7 +63,11 @@ def mean_of_nearest_by_partition(block: np.ndarray, k: int) -> np.ndarray:
 
 
 def published(
-    x: np.ndarray, y: np.ndarray, keep: float, rng: np.random.Generator, mean_of_nearest: Callable[[np.ndarray, int], np.ndarray]
+    x: np.ndarray,
+    y: np.ndarray,
+    keep: float,
+    rng: np.random.Generator,
+    mean_of_nearest: Callable[[np.ndarray, int], np.ndarray],
 ) -> tuple[np.ndarray, float]:
     """VecMap's induction of a dictionary: pairs of both directions, and the objective."""
     pairs, objective = [], []
@@ -78,7 +89,9 @@ def published(
     return np.concatenate(pairs), float(np.mean(objective))
 
 
-def published_self_learning(x: np.ndarray, y: np.ndarray, pairs: np.ndarray, patience: int, seed: int) -> np.ndarray:
+def published_self_learning(
+    x: np.ndarray, y: np.ndarray, pairs: np.ndarray, patience: int, seed: int
+) -> np.ndarray:
     """The whole procedure; the last dictionary."""
     rng = np.random.default_rng(seed)
     keep, best, last_gain, iteration = _KEEP, -np.inf, 0, 0
@@ -95,9 +108,11 @@ def published_self_learning(x: np.ndarray, y: np.ndarray, pairs: np.ndarray, pat
 
 
 def seconds_per_iteration(n: int, d: int, times: int) -> dict[str, float]:
-    """Medians over iterations that follow one another, each from the pairs of the one before; the contestants take turns.
+    """Medians over iterations that follow one another, each from the pairs of the one before; the
+    contestants take turns.
 
-    Our first iteration, of hundreds, is shown by itself: words are grouped by what the iteration before has found.
+    Our first iteration, of hundreds, is shown by itself: words are grouped by what the iteration
+    before has found.
     """
     x, y, own = spaces(n, d, 0.5)
     start = np.stack([np.arange(n // 20), own[: n // 20]], axis=1)
@@ -110,8 +125,12 @@ def seconds_per_iteration(n: int, d: int, times: int) -> dict[str, float]:
 
     contestants: dict[str, Callable[[np.ndarray], np.ndarray | None]] = {
         "crosslens": ours,
-        "published, k passes": lambda mapped: published(mapped, y, _KEEP, rng, mean_of_nearest_by_passes)[0],
-        "published, partition": lambda mapped: published(mapped, y, _KEEP, rng, mean_of_nearest_by_partition)[0],
+        "published, k passes": lambda mapped: published(
+            mapped, y, _KEEP, rng, mean_of_nearest_by_passes
+        )[0],
+        "published, partition": lambda mapped: published(
+            mapped, y, _KEEP, rng, mean_of_nearest_by_partition
+        )[0],
         "one bare product": lambda mapped: _bare(mapped, y),
     }
     pairs = dict.fromkeys(contestants, start)
@@ -121,12 +140,17 @@ def seconds_per_iteration(n: int, d: int, times: int) -> dict[str, float]:
             if turn == 0 and name != "crosslens":
                 continue
             before = time.perf_counter()
-            found = contestant(x @ orthogonal_procrustes(x[pairs[name][:, 0]], y[pairs[name][:, 1]]))
+            found = contestant(
+                x @ orthogonal_procrustes(x[pairs[name][:, 0]], y[pairs[name][:, 1]])
+            )
             taken[name].append(time.perf_counter() - before)
             if found is not None:
                 pairs[name] = found
     first = taken["crosslens"].pop(0)
-    return {**{name: statistics.median(seconds) for name, seconds in taken.items()}, "crosslens, the first": first}
+    return {
+        **{name: statistics.median(seconds) for name, seconds in taken.items()},
+        "crosslens, the first": first,
+    }
 
 
 def _bare(x: np.ndarray, y: np.ndarray) -> None:
@@ -134,8 +158,11 @@ def _bare(x: np.ndarray, y: np.ndarray) -> None:
         x[start : start + _ROWS] @ y.T
 
 
-def final_precision(n: int, d: int, noise: float, patience: int, seeds: int) -> dict[str, list[float]]:
-    """P@1 of the orthogonal map fitted to the last dictionary, from 25 right pairs; one number per seed."""
+def final_precision(
+    n: int, d: int, noise: float, patience: int, seeds: int
+) -> dict[str, list[float]]:
+    """P@1 of the orthogonal map fitted to the last dictionary, from 25 right pairs; one number per
+    seed."""
     result: dict[str, list[float]] = {"crosslens": [], "published": []}
     for seed in range(seeds):
         x, y, own = spaces(n, d, noise, seed)
@@ -151,15 +178,22 @@ def final_precision(n: int, d: int, noise: float, patience: int, seeds: int) -> 
 
 
 def measure(quick: bool, threads: int) -> dict[str, float]:
-    """Print both tables; the ratio of the better published variant to ours (higher is better), and the two precisions."""
+    """Print both tables; the ratio of the better published variant to ours (higher is better), and
+    the two precisions."""
     be_quiet()
     n, d, times = (10_000, 300, 2) if quick else (20_000, 300, 5)
     with threadpool_limits(threads):
         seconds = seconds_per_iteration(n, d, times)
         precision = final_precision(*((500, 40, 1.0, 5, 2) if quick else (2_000, 50, 1.0, 10, 3)))
-    print(f"{n:,} words, d = {d}, k = {_K}, keep probability {_KEEP}, {threads} thread(s): seconds per iteration, median of {times}")
+    print(
+        f"{n:,} words, d = {d}, k = {_K}, keep probability {_KEEP}, {threads} thread(s): "
+        f"seconds per iteration, median of {times}"
+    )
     for name, value in seconds.items():
-        print(f"  {name:22} {value:8.2f}   {value / seconds['one bare product']:6.2f} x one bare product")
+        print(
+            f"  {name:22} {value:8.2f}   {value / seconds['one bare product']:6.2f} x one "
+            f"bare product"
+        )
     print("P@1 after self-learning from 25 pairs, one number per seed")
     for name, values in precision.items():
         print(f"  {name:22} {' '.join(f'{value:.3f}' for value in values)}")
@@ -172,7 +206,9 @@ def measure(quick: bool, threads: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="10,000 words and fewer repetitions")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()

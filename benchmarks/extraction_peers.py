@@ -1,7 +1,9 @@
-"""The contestants of benchmarks/extraction.py: the floor, crosslens, and what else gives vectors of words or sentences.
+"""The contestants of benchmarks/extraction.py: the floor, crosslens, and what else gives vectors of
+words or sentences.
 
-Each is built for one encoder and some lines of text whose words stand between spaces, with everything loaded, and then called with
-a folder to write to, as often as is wanted. What it writes is whole when it returns.
+Each is built for one encoder and some lines of text whose words stand between spaces, with
+everything loaded, and then called with a folder to write to, as often as is wanted. What it writes
+is whole when it returns.
 """
 
 import contextlib
@@ -16,9 +18,9 @@ import torch
 from torch import Tensor
 
 from crosslens.corpus import Corpus
-from crosslens.models.extract import extract
-from crosslens.models.loading import PretrainedEncoder
-from crosslens.words import split_words
+from crosslens.models.extraction.extract import extract
+from crosslens.models.saved.loading import PretrainedEncoder
+from crosslens.readers.words import split_words
 
 Contestant = Callable[[Path], None]
 
@@ -31,12 +33,17 @@ NAMES = {
     "st": "sentence-transformers",
 }
 PEERS = ("plain", "neurox", "st")
-NEEDED = {"neurox": ("neurox", "h5py"), "st": ("sentence_transformers",)}  # modules that a peer is made of
+# modules that a peer is made of
+NEEDED = {"neurox": ("neurox", "h5py"), "st": ("sentence_transformers",)}
 INSTALL = {
-    "neurox": "pip install --no-deps neurox==1.0.9 && pip install h5py (it asks for numpy 1.19 and torch 1.8, and runs without them)",
+    "neurox": (
+        "pip install --no-deps neurox==1.0.9 && pip install h5py (it asks for numpy 1.19 and "
+        "torch 1.8, and runs without them)"
+    ),
     "st": "pip install -c constraints.txt '.[bench]'",
 }
-_BUDGETS = {"cpu": (256, 512, 1024, 2048), "cuda": (16_384, 32_768, 65_536, 131_072)}  # tokens of a batch that the floor tries
+# tokens of a batch that the floor tries
+_BUDGETS = {"cpu": (256, 512, 1024, 2048), "cuda": (16_384, 32_768, 65_536, 131_072)}
 _TRIED = {"cpu": 6_000, "cuda": 300_000}  # tokens for which it tries each
 
 
@@ -57,22 +64,33 @@ def build(who: str, encoder: PretrainedEncoder, folder: Path, lines: list[str]) 
 
 
 def _crosslens(encoder: PretrainedEncoder, lines: list[str], out: Path, dtype: str) -> None:
-    """As a user calls it; the corpus is made anew, so that no checksum of an earlier run is remembered."""
+    """As a user calls it; the corpus is made anew, so that no checksum of an earlier run is
+    remembered."""
     corpus = Corpus("und", lines, [str(i) for i in range(len(lines))], "text")
     extract(encoder, split_words(corpus), out / "store", unit="word", pool="mean", dtype=dtype)
 
 
 class Floor:
-    """A bare forward pass over batches sorted by length that keeps nothing: no tokenisation, no hidden states, no output.
+    """A bare forward pass over batches sorted by length that keeps nothing: no tokenisation, no
+    hidden states, no output.
 
     It is given prepared tensors, and of several sizes of batch the one that turns out fastest.
     """
 
-    def __init__(self, encoder: PretrainedEncoder, lines: list[str], clock: Callable[[Contestant], float], quick: bool) -> None:
+    def __init__(
+        self,
+        encoder: PretrainedEncoder,
+        lines: list[str],
+        clock: Callable[[Contestant], float],
+        quick: bool,
+    ) -> None:
         self.encoder = encoder
         self.rows = sorted(encoder.tokenizer(lines)["input_ids"], key=len)
         self.tokens = sum(map(len, self.rows))
-        budgets, times = _BUDGETS[encoder.device.type][1:3] if quick else _BUDGETS[encoder.device.type], dict[int, float]()
+        budgets, times = (
+            _BUDGETS[encoder.device.type][1:3] if quick else _BUDGETS[encoder.device.type],
+            dict[int, float](),
+        )
         for budget in (budgets[0], *budgets):  # the very first time, memory is laid out
             every = max(1, self.tokens // _TRIED[encoder.device.type])
             batches = list(self._batches(self.rows, budget))
@@ -86,8 +104,14 @@ class Floor:
         while end:
             start = max(0, end - max(1, budget // len(rows[end - 1])))
             batch, width = rows[start:end], len(rows[end - 1])
-            ids = torch.tensor([row + [self.encoder.pad_id] * (width - len(row)) for row in batch], device=self.encoder.device)
-            mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch], device=self.encoder.device)
+            ids = torch.tensor(
+                [row + [self.encoder.pad_id] * (width - len(row)) for row in batch],
+                device=self.encoder.device,
+            )
+            mask = torch.tensor(
+                [[1] * len(row) + [0] * (width - len(row)) for row in batch],
+                device=self.encoder.device,
+            )
             yield ids, mask
             end = start
 
@@ -95,7 +119,9 @@ class Floor:
     def __call__(self, out: Path) -> None:
         encoder = self.encoder
         for ids, mask in self.batches:
-            with torch.autocast(encoder.device.type, torch.bfloat16, enabled=encoder.precision == "bfloat16"):
+            with torch.autocast(
+                encoder.device.type, torch.bfloat16, enabled=encoder.precision == "bfloat16"
+            ):
                 encoder.model(input_ids=ids, attention_mask=mask, output_hidden_states=False)
         if encoder.device.type == "cuda":
             torch.cuda.synchronize()
@@ -103,16 +129,22 @@ class Floor:
 
 @torch.inference_mode()
 def _plain_loop(encoder: PretrainedEncoder, lines: list[str], out: Path) -> None:
-    """What one writes with transformers: batches of 32 in the order of the text, words by ``word_ids()``, an array a layer.
+    """What one writes with transformers: batches of 32 in the order of the text, words by
+    ``word_ids()``, an array a layer.
 
-    It is told of pieces that are nothing but the marker of a space, so that its vectors can be compared with ours.
+    It is told of pieces that are nothing but the marker of a space, so that its vectors can be
+    compared with ours.
     """
     words = [line.split() for line in lines]
-    markers = {number for token, number in encoder.tokenizer.get_vocab().items() if token in ("▁", "Ġ")}
+    markers = {
+        number for token, number in encoder.tokenizer.get_vocab().items() if token in ("▁", "Ġ")
+    }
     found: list[np.ndarray] = []
     for start in range(0, len(words), 32):
         some = words[start : start + 32]
-        batch = encoder.tokenizer(some, is_split_into_words=True, padding=True, truncation=True, return_tensors="pt")
+        batch = encoder.tokenizer(
+            some, is_split_into_words=True, padding=True, truncation=True, return_tensors="pt"
+        )
         states = torch.stack(encoder.model(**batch, output_hidden_states=True).hidden_states)
         for row in range(len(some)):
             pieces: dict[int, list[int]] = {}
@@ -129,7 +161,8 @@ def _plain_loop(encoder: PretrainedEncoder, lines: list[str], out: Path) -> None
 
 
 def _neurox(folder: Path, lines: list[str]) -> Contestant:
-    """NeuroX's own functions, as its ``extract_representations`` calls them, with its HDF5 writer; what it prints is thrown away."""
+    """NeuroX's own functions, as its ``extract_representations`` calls them, with its HDF5 writer;
+    what it prints is thrown away."""
     from neurox.data.extraction import transformers_extractor as neurox
     from neurox.data.writer import ActivationsWriter
 
@@ -138,7 +171,11 @@ def _neurox(folder: Path, lines: list[str]) -> Contestant:
     def run(out: Path) -> None:
         writer = ActivationsWriter.get_writer(str(out / "neurox.hdf5"), filetype="hdf5")
         counts: dict[str, int] = {}
-        with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing), contextlib.redirect_stderr(nothing):
+        with (
+            open(os.devnull, "w") as nothing,
+            contextlib.redirect_stdout(nothing),
+            contextlib.redirect_stderr(nothing),
+        ):
             for number, line in enumerate(lines):
                 states, words = neurox.extract_sentence_representations(
                     line, model, tokenizer, aggregation="average", tokenization_counts=counts
@@ -149,8 +186,11 @@ def _neurox(folder: Path, lines: list[str]) -> Contestant:
     return run
 
 
-def _sentence_transformers(folder: Path, encoder: PretrainedEncoder, lines: list[str]) -> Contestant:
-    """``encode()`` with its defaults: one vector a sentence, of the last layer. It is to read whole texts, as the others do."""
+def _sentence_transformers(
+    folder: Path, encoder: PretrainedEncoder, lines: list[str]
+) -> Contestant:
+    """``encode()`` with its defaults: one vector a sentence, of the last layer. It is to read whole
+    texts, as the others do."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(folder), device=str(encoder.device))
@@ -163,16 +203,24 @@ def _sentence_transformers(folder: Path, encoder: PretrainedEncoder, lines: list
 
 
 def compare(out: Path, who: str, store: Any) -> tuple[float, float]:
-    """How far a peer's vectors of words are from ours: the largest difference, and the share of words where it is less than 1e-4.
+    """How far a peer's vectors of words are from ours: the largest difference, and the share of
+    words where it is less than 1e-4.
 
-    ``store`` is ours, in float32; differences are relative to the largest number of the layer where that is more than 1.
+    ``store`` is ours, in float32; differences are relative to the largest number of the layer where
+    that is more than 1.
     """
     worst = np.zeros(store.n)
     for layer in range(store.layers):
         ours = store.layer(layer)
-        theirs = np.load(out / f"layer_{layer:02d}.npy", mmap_mode="r") if who == "plain" else _neurox_layer(out, layer)
+        theirs = (
+            np.load(out / f"layer_{layer:02d}.npy", mmap_mode="r")
+            if who == "plain"
+            else _neurox_layer(out, layer)
+        )
         if theirs.shape != ours.shape:
-            raise SystemExit(f"{NAMES[who]} has vectors of shape {theirs.shape}, crosslens of {ours.shape}")
+            raise SystemExit(
+                f"{NAMES[who]} has vectors of shape {theirs.shape}, crosslens of {ours.shape}"
+            )
         scale = max(1.0, float(np.abs(ours).max()))
         worst = np.maximum(worst, np.abs(theirs - ours).max(1) / scale)
     return float(worst.max()), float((worst < 1e-4).mean())

@@ -1,17 +1,21 @@
-"""How fast is training? Our loop beside a bare step and transformers' Trainer, on the same rows, in one run.
+"""How fast is training? Our loop beside a bare step and transformers' Trainer, on the same rows, in
+one run.
 
     python benchmarks/training.py [--quick] [--threads N] [--device auto|cpu|cuda] [--shapes C D]
 
 Contestants, each in a process of its own that starts afresh for every shape:
 
-    crosslens    the loop of crosslens.models.train: batches, masking, clipping, AdamW, learning rate, log lines
-    bfloat16     the same with precision = "bfloat16" (on a CPU, the smaller shape alone; on a GPU all work in bfloat16)
+    crosslens    the loop of crosslens.models.training.loop: batches, masking, clipping, AdamW,
+                 learning rate, log lines
+    bfloat16     the same with precision = "bfloat16" (on a CPU, the smaller shape alone; on a GPU
+                 all work in bfloat16)
     bare step    forward, backward, clipping and AdamW on prepared tensors with our model: the floor
     Trainer      transformers' Trainer on BertForMaskedLM of the same shape (extra ``bench``)
 
-They take turns, a few steps each, in several rounds; ratios are medians over rounds, so that whatever else the machine does falls on
-all of them alike; "CPU s" is what the processor has worked, waiting left out. Peak memory is what a process holds at most above what
-it held before its model was made. The last line is one JSON object with the worst ratios of all shapes.
+They take turns, a few steps each, in several rounds; ratios are medians over rounds, so that
+whatever else the machine does falls on all of them alike; "CPU s" is what the processor has worked,
+waiting left out. Peak memory is what a process holds at most above what it held before its model
+was made. The last line is one JSON object with the worst ratios of all shapes.
 """
 
 import argparse
@@ -30,11 +34,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-# Nothing heavy is imported up here: every contestant's process imports this file, and its memory is measured.
+# Nothing heavy is imported up here: every contestant's process imports this file, and its memory is
+# measured.
 
 _FOREVER = 1_000_000  # steps: more than any contestant is given
 _SENTENCE = 25  # tokens of a sentence of the synthetic text
-_NAMES = {"crosslens": "crosslens", "bfloat16": "crosslens, bfloat16", "bare": "bare step", "trainer": "transformers Trainer"}
+_NAMES = {
+    "crosslens": "crosslens",
+    "bfloat16": "crosslens, bfloat16",
+    "bare": "bare step",
+    "trainer": "transformers Trainer",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,14 +66,27 @@ class Shape:
         return self.rows * self.length
 
     def __str__(self) -> str:
-        inside = f"d = {self.hidden}, {self.layers} layers, {self.heads} heads, ffn {self.ffn}, {self.vocab // 1000} k pieces"
+        inside = (
+            f"d = {self.hidden}, {self.layers} layers, {self.heads} heads, ffn {self.ffn}, "
+            f"{self.vocab // 1000} k pieces"
+        )
         return f"{self.name}: {inside}; {self.rows} rows of {self.length} tokens"
 
 
-# C: Conneau et al. 2020 (768 wide, 8 layers, 96 rows of 256 a GPU); D: Deshpande et al. 2022 (512 wide, 8 layers, 128 rows of 512).
-_CPU = (Shape("C scaled", 512, 8, 8, 2048, 40_000, 256, 8), Shape("D scaled", 256, 4, 4, 1024, 16_000, 256, 16))
-_QUICK = (Shape("C small", 256, 8, 8, 1024, 20_000, 128, 2), Shape("D small", 128, 4, 4, 512, 8_000, 128, 4))
-_GPU = (Shape("C", 768, 8, 12, 3072, 80_000, 256, 96), Shape("D", 512, 8, 8, 2048, 40_000, 512, 128))
+# C: Conneau et al. 2020 (768 wide, 8 layers, 96 rows of 256 a GPU); D: Deshpande et al. 2022 (512
+# wide, 8 layers, 128 rows of 512).
+_CPU = (
+    Shape("C scaled", 512, 8, 8, 2048, 40_000, 256, 8),
+    Shape("D scaled", 256, 4, 4, 1024, 16_000, 256, 16),
+)
+_QUICK = (
+    Shape("C small", 256, 8, 8, 1024, 20_000, 128, 2),
+    Shape("D small", 128, 4, 4, 512, 8_000, 128, 4),
+)
+_GPU = (
+    Shape("C", 768, 8, 12, 3072, 80_000, 256, 96),
+    Shape("D", 512, 8, 8, 2048, 40_000, 512, 128),
+)
 
 
 class _Enough(Exception):
@@ -71,7 +94,8 @@ class _Enough(Exception):
 
 
 class _Pace:
-    """Called at the start of every step: lets so many pass as were asked for, then tells how long they took and waits for more."""
+    """Called at the start of every step: lets so many pass as were asked for, then tells how long
+    they took and waits for more."""
 
     def __init__(self, line: Connection, device: str) -> None:
         self.line, self.device, self.left, self.started = line, device, 0, (0.0, 0.0)
@@ -94,7 +118,8 @@ class _Pace:
 
 
 def _clocks() -> tuple[float, float]:
-    """Seconds on the wall, and seconds that the processor has worked for this process (all threads together)."""
+    """Seconds on the wall, and seconds that the processor has worked for this process (all threads
+    together)."""
     return time.perf_counter(), time.process_time()
 
 
@@ -104,13 +129,16 @@ def _peak(device: str) -> int:
         import torch
 
         return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def _recipe(shape: Shape, device: str, log_every: int, precision: str) -> Any:
-    """Our recipe for a shape: BERT with all its parts, so that parameters are as many as the Trainer's."""
-    from crosslens.models.encoder import EncoderConfig
-    from crosslens.models.settings import Optimisation, Source, TrainRecipe
+    """Our recipe for a shape: BERT with all its parts, so that parameters are as many as the
+    Trainer's."""
+    from crosslens.models.network.encoder import EncoderConfig
+    from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 
     encoder = EncoderConfig(
         vocab_size=shape.vocab,
@@ -122,7 +150,7 @@ def _recipe(shape: Shape, device: str, log_every: int, precision: str) -> Any:
         segments=2,
     )
     return TrainRecipe(
-        name=shape.name,
+        name=shape.name.replace(" ", "-"),
         sources=(Source(name="synthetic", texts={"und": "in memory"}),),
         units="stream",
         tlm_share=0.0,
@@ -140,77 +168,89 @@ def _recipe(shape: Shape, device: str, log_every: int, precision: str) -> Any:
 
 
 def _text(shape: Shape) -> tuple[Any, Any]:
-    """Rows for 64 batches, and the vocabulary they are of: pieces as frequent as Zipf says, the same for all contestants."""
+    """Rows for 64 batches, and the vocabulary they are of: pieces as frequent as Zipf says, the
+    same for all contestants."""
     import numpy as np
     from tokenizers import Tokenizer, models
 
-    from crosslens.models.data import TrainingData
-    from crosslens.models.streams import ContinuousStream, Text
-    from crosslens.models.tokenisation import SPECIAL_TOKENS
-    from crosslens.models.tokens import TokenFile
-    from crosslens.models.vocabularies import Vocabularies
+    from crosslens.models.text.token_files import TokenFile
+    from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+    from crosslens.models.text.vocabularies import Vocabularies
+    from crosslens.models.training.data import TrainingData
+    from crosslens.models.training.streams import ContinuousStream, Text
 
     special = len(SPECIAL_TOKENS)
     sentences = 64 * shape.tokens // (_SENTENCE + 1)  # each is followed by a [SEP]
     weights = 1 / np.arange(1, shape.vocab - special + 1)
-    ids = special + np.random.default_rng(0).choice(len(weights), sentences * _SENTENCE, p=weights / weights.sum())
+    ids = special + np.random.default_rng(0).choice(
+        len(weights), sentences * _SENTENCE, p=weights / weights.sum()
+    )
     file = TokenFile(ids.astype(np.uint32), np.arange(sentences + 1) * _SENTENCE)
-    stream = ContinuousStream("synthetic und", [Text("und", 0, file, np.arange(sentences))], shape.length, shape.rows)
+    stream = ContinuousStream(
+        "synthetic und", [Text("und", 0, file, np.arange(sentences))], shape.length, shape.rows
+    )
     names = [*SPECIAL_TOKENS, *(f"▁{i}" for i in range(shape.vocab - special))]
-    tokenizer = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="[UNK]"))
-    data = TrainingData([stream], np.ones(1), {}, {}, {"und": np.bincount(ids, minlength=shape.vocab)})
-    return data, Vocabularies("joint", {"und": tokenizer}, {"und": np.arange(shape.vocab)}, {"und": shape.vocab})
+    tokenizer = Tokenizer(
+        models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="[UNK]")
+    )
+    data = TrainingData(
+        [stream], np.ones(1), {}, {}, {"und": np.bincount(ids, minlength=shape.vocab)}
+    )
+    return data, Vocabularies(
+        "joint", {"und": tokenizer}, {"und": np.arange(shape.vocab)}, {"und": shape.vocab}
+    )
 
 
-def _feed(recipe: Any, shape: Shape) -> Any:
+def _batches(recipe: Any, shape: Shape) -> Any:
     """The batches of our loop."""
-    from crosslens.models.feed import Feed
+    from crosslens.models.training.masked_batches import MaskedBatches
 
-    return Feed(recipe, *_text(shape))
+    return MaskedBatches(recipe, *_text(shape))
 
 
 def _run_crosslens(shape: Shape, device: str, steps: int, line: Connection, precision: str) -> None:
-    """The loop of ``crosslens train``, from the first step on; the pace is set where it asks for a batch."""
-    import math
-
-    from crosslens.models import train
-    from crosslens.models.distributed import join_world
-    from crosslens.models.events import Events
-    from crosslens.models.optimisers import build_optimiser
+    """The loop of ``crosslens train``, from the first step on; the pace is set where it asks for a
+    loss."""
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.models.training.loop import run_loop
+    from crosslens.models.training.masked_lm import MaskedLanguageModelling, build_model
 
     recipe = _recipe(shape, device, steps, precision)
-    feed = _feed(recipe, shape)
+    batches = _batches(recipe, shape)
     pace = _Pace(line, device)
 
-    class Paced:
-        """The feed, with a look at the clock."""
+    class Paced(MaskedLanguageModelling):
+        """The objective, with a look at the clock: a batch is one part."""
 
-        def __getitem__(self, step: int) -> Any:
+        def loss(self, *arguments: Any) -> Any:
             pace()
-            return feed[step]
+            return super().loss(*arguments)
 
     with tempfile.TemporaryDirectory() as name, join_world(device) as world:
-        model = train.build_model(recipe, feed.vocabularies).to(world.device)
-        optimiser = build_optimiser(model, recipe.optimisation)
-        memory = {"tokens": 0, "seconds": 0.0, "best": math.inf, "worse": 0, "stopped": False}
-        events = Events(Path(name), 0)
-        train._loop(train._Run(recipe, Path(name), {}, world, model, optimiser, Paced(), events, memory), model, 0)
+        model = build_model(recipe, batches.vocabularies).to(world.device)
+        run_loop(Paced(model, batches), recipe, Path(name), {}, world)
 
 
 def _run_bare(shape: Shape, device: str, steps: int, line: Connection, precision: str) -> None:
     """Nothing but the work that no training can do without, on batches that lie ready."""
     import torch
 
-    from crosslens.models import train
-    from crosslens.models.optimisers import build_optimiser
+    from crosslens.models.training.masked_lm import build_model
+    from crosslens.models.training.optimisers import build_optimiser
 
     recipe = _recipe(shape, device, steps, precision)
-    feed = _feed(recipe, shape)
+    made = _batches(recipe, shape)
     pace = _Pace(line, device)
-    model = train.build_model(recipe, feed.vocabularies).to(device).train()
+    model = build_model(recipe, made.vocabularies).to(device).train()
     optimiser = build_optimiser(model, recipe.optimisation)
-    batches = [feed[step] for step in range(8)]
-    ready = [{name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in batch.parts[0].items()} for batch in batches]
+    batches = [made[step] for step in range(8)]
+    ready = [
+        {
+            name: x.to(device) if isinstance(x, torch.Tensor) else x
+            for name, x in batch.parts[0].items()
+        }
+        for batch in batches
+    ]
     for step in range(_FOREVER):
         pace()
         with torch.autocast(device, torch.bfloat16, enabled=precision == "bfloat16"):
@@ -222,17 +262,23 @@ def _run_bare(shape: Shape, device: str, steps: int, line: Connection, precision
 
 
 def _run_trainer(shape: Shape, device: str, steps: int, line: Connection, precision: str) -> None:
-    """transformers' Trainer on the same rows, with the settings of somebody who knows it: fused AdamW, SDPA, no logs, no files."""
+    """transformers' Trainer on the same rows, with the settings of somebody who knows it: fused
+    AdamW, SDPA, no logs, no files."""
     import numpy as np
     import transformers
 
     data, vocabularies = _text(shape)
     stream = data.streams[0]
     names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=vocabularies.tokenizers["und"], **names)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=vocabularies.tokenizers["und"], **names
+    )
     ids = stream.collate(np.arange(stream.n)).ids
     # With the special tokens marked in the data, the collator need not look for them.
-    rows = [{"input_ids": row, "special_tokens_mask": special} for row, special in zip(ids, (ids < 5).astype(np.int64), strict=True)]
+    rows = [
+        {"input_ids": row, "special_tokens_mask": special}
+        for row, special in zip(ids, (ids < 5).astype(np.int64), strict=True)
+    ]
     pace = _Pace(line, device)
 
     class Paced(transformers.TrainerCallback):
@@ -244,8 +290,12 @@ def _run_trainer(shape: Shape, device: str, steps: int, line: Connection, precis
     with tempfile.TemporaryDirectory() as folder:
         transformers.Trainer(
             model=transformers.BertForMaskedLM(_bert(shape)),
-            args=transformers.TrainingArguments(**_arguments(shape, device, precision), output_dir=folder),
-            data_collator=transformers.DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15),
+            args=transformers.TrainingArguments(
+                **_arguments(shape, device, precision), output_dir=folder
+            ),
+            data_collator=transformers.DataCollatorForLanguageModeling(
+                tokenizer, mlm_probability=0.15
+            ),
             train_dataset=rows,
             callbacks=[Paced()],
         ).train()
@@ -296,16 +346,23 @@ _RUNNERS: dict[str, Callable[[Shape, str, int, Connection, str], None]] = {
 }
 
 
-def _contestant(who: str, shape: Shape, device: str, steps: int, threads: int, line: Connection) -> None:
-    """The process of one contestant: everything is imported before its memory is first looked at."""
+def _contestant(
+    who: str, shape: Shape, device: str, steps: int, threads: int, line: Connection
+) -> None:
+    """The process of one contestant: everything is imported before its memory is first looked
+    at."""
     import torch
     import transformers
 
-    from crosslens.models import train
+    from crosslens.models.training import masked_lm as train
     from crosslens.progress import be_quiet
 
     del train
-    _ = transformers.BertForMaskedLM, getattr(transformers, "Trainer" if who == "trainer" else "BertConfig")  # imported when named
+    # imported when named
+    _ = (
+        transformers.BertForMaskedLM,
+        getattr(transformers, "Trainer" if who == "trainer" else "BertConfig"),
+    )
     be_quiet()
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(threads)
@@ -324,7 +381,9 @@ class _Worker:
     def __init__(self, who: str, shape: Shape, device: str, steps: int, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.line, other = context.Pipe()
-        self.process = context.Process(target=_contestant, args=(who, shape, device, steps, threads, other), daemon=True)
+        self.process = context.Process(
+            target=_contestant, args=(who, shape, device, steps, threads, other), daemon=True
+        )
         self.process.start()
         other.close()
         self.memory = 0
@@ -353,7 +412,9 @@ class _Worker:
         self.process.join()
 
 
-def _measure(shape: Shape, contestants: list[str], device: str, rounds: int, steps: int, threads: int) -> dict[str, _Worker]:
+def _measure(
+    shape: Shape, contestants: list[str], device: str, rounds: int, steps: int, threads: int
+) -> dict[str, _Worker]:
     """All contestants on one shape, in turns."""
     workers = {who: _Worker(who, shape, device, steps, threads) for who in contestants}
     for worker in workers.values():  # they get ready side by side, and step one by one
@@ -364,7 +425,8 @@ def _measure(shape: Shape, contestants: list[str], device: str, rounds: int, ste
     for number in range(rounds):
         print(f"\r{shape.name}: round {number + 1} of {rounds}{' ' * 30}", end="", file=sys.stderr)
         for who, worker in workers.items():
-            if who != "bfloat16" or number < 2:  # a processor without bfloat16 takes many times as long
+            # a processor without bfloat16 takes many times as long
+            if who != "bfloat16" or number < 2:
                 worker.step(1 if who == "bfloat16" else steps)
     print(f"\r{' ' * 60}\r", end="", file=sys.stderr)
     for worker in workers.values():
@@ -373,28 +435,38 @@ def _measure(shape: Shape, contestants: list[str], device: str, rounds: int, ste
 
 
 def _ratio(above: _Worker, below: _Worker) -> float:
-    """How many times as long one takes as the other: the median over the rounds that both took part in."""
+    """How many times as long one takes as the other: the median over the rounds that both took part
+    in."""
     return statistics.median(a / b for a, b in zip(above.seconds, below.seconds, strict=False))
 
 
 def _report(shape: Shape, workers: dict[str, _Worker], device: str) -> None:
     """The table of one shape."""
     print(f"\n{shape}")
-    print(f"{'':22}{'tokens/s':>10}{'s/step':>9}{'spread':>9}{'time':>9}{'CPU s':>9}{'peak MiB':>10}{'utilisation':>13}")
+    print(
+        f"{'':22}{'tokens/s':>10}{'s/step':>9}{'spread':>9}{'time':>9}{'CPU s':>9}{'peak MiB':>10}{'utilisation':>13}"
+    )
     for who, worker in workers.items():
         middle = statistics.median(worker.seconds)
         spread = f"± {(max(worker.seconds) - min(worker.seconds)) / 2 / middle:.0%}"
         used = _utilisation(shape, shape.tokens / middle, who) if device == "cuda" else "–"
         row = f"{_NAMES[who]:22}{shape.tokens / middle:>10,.0f}{middle:>9.3f}{spread:>9}{_ratio(worker, workers['crosslens']):>7.2f} ×"
-        print(f"{row}{statistics.median(worker.worked):>9.3f}{worker.memory / 2**20:>10,.0f}{used:>13}")
+        print(
+            f"{row}{statistics.median(worker.worked):>9.3f}{worker.memory / 2**20:>10,.0f}{used:>13}"
+        )
 
 
 def _utilisation(shape: Shape, rate: float, who: str) -> str:
-    """The share of the GPU's best rate that goes into the operations that the model needs: the head of the Trainer works on all tokens."""
-    from crosslens.models.costs import flops_per_token, peak_flops
+    """The share of the GPU's best rate that goes into the operations that the model needs: the head
+    of the Trainer works on all tokens."""
+    from crosslens.models.training.costs import flops_per_token, peak_flops
 
     peak = peak_flops("cuda")
-    flops = flops_per_token(_recipe(shape, "cuda", 1, "bfloat16").encoder, shape.length, 1.0 if who == "trainer" else 0.15)
+    flops = flops_per_token(
+        _recipe(shape, "cuda", 1, "bfloat16").encoder,
+        shape.length,
+        1.0 if who == "trainer" else 0.15,
+    )
     return f"{rate * flops / peak:.1%}" if peak else "–"
 
 
@@ -410,28 +482,54 @@ def _device(wanted: str) -> str:
 def main() -> None:
     """Measure, print the tables and the line of ratios."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="smaller models and fewer rounds: a rough answer in under a minute")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each contestant (default: one a core)")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="smaller models and fewer rounds: a rough answer in under a minute",
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=os.cpu_count(),
+        help="threads of each contestant (default: one a core)",
+    )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--shapes", nargs="+", choices=("C", "D"), default=["C", "D"])
-    parser.add_argument("--rounds", type=int, default=0, help="turns of each contestant (default: 6; quick: 2)")
+    parser.add_argument(
+        "--rounds", type=int, default=0, help="turns of each contestant (default: 6; quick: 2)"
+    )
     told = parser.parse_args()
     if importlib.util.find_spec("accelerate") is None:
-        raise SystemExit("transformers' Trainer needs accelerate; install it with: pip install -c constraints.txt '.[bench]'")
+        raise SystemExit(
+            "transformers' Trainer needs accelerate; install it with: pip install -c "
+            "constraints.txt '.[bench]'"
+        )
     device = _device(told.device)
     os.environ["OMP_NUM_THREADS"] = str(told.threads)  # for the contestants' processes
     shapes = _GPU if device == "cuda" else _QUICK if told.quick else _CPU
     rounds, steps = told.rounds or (2 if told.quick else 6), 20 if device == "cuda" else 2
-    print(f"{device}, {told.threads} threads; {rounds} rounds of {steps} steps; time: of a step, as multiple of crosslens'")
+    print(
+        f"{device}, {told.threads} threads; {rounds} rounds of {steps} steps; time: of a "
+        f"step, as multiple of crosslens'"
+    )
     speedup, overhead = [], []
     for shape in shapes:
         if shape.name[0] in told.shapes:
-            contestants = ["crosslens", "bare", "trainer"] + (["bfloat16"] if device == "cpu" and shape.name[0] == "D" else [])
+            contestants = ["crosslens", "bare", "trainer"] + (
+                ["bfloat16"] if device == "cpu" and shape.name[0] == "D" else []
+            )
             workers = _measure(shape, contestants, device, rounds, steps, told.threads)
             _report(shape, workers, device)
             speedup.append(_ratio(workers["trainer"], workers["crosslens"]))
             overhead.append(_ratio(workers["crosslens"], workers["bare"]))
-    print(json.dumps({"speedup_vs_trainer": round(min(speedup), 3), "overhead_vs_bare_step": round(max(overhead), 3)}))
+    print(
+        json.dumps(
+            {
+                "speedup_vs_trainer": round(min(speedup), 3),
+                "overhead_vs_bare_step": round(max(overhead), 3),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

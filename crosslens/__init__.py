@@ -1,17 +1,149 @@
 """Train, take apart, align, compare and probe multilingual language models.
 
-Importing this package loads nothing heavy: each room (``crosslens.models``,
-``crosslens.alignment``, ``crosslens.probes``) is imported when it is named.
+    import crosslens as cl
+
+    run = cl.study("xlm-roberta-base", {"eng": "eng.txt", "fra": "fra.txt"}, "runs/eng-fra")
+    run.figure("sentence_retrieval").savefig("retrieval.pdf")
+
+``dir(cl)`` names what there is, and ``help(cl.study)`` says what it does. Everything is imported
+when it is first named: this package by itself loads nothing heavy. The rooms have more than is
+named here: ``crosslens.alignment``, ``crosslens.probes``, ``crosslens.models``.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# for editors and type checkers; the same names are found by _FROM when they are asked for
+if TYPE_CHECKING:
+    from crosslens import alignment, models, probes
+    from crosslens.activations import Activations, join
+    from crosslens.activations_memory import as_activations
+    from crosslens.alignment import (
+        IterativeNormalisation,
+        LeastSquares,
+        MultiStepMap,
+        Procrustes,
+        linear_cka,
+        map_to_pivot,
+        retrieval_both_directions,
+        self_learning,
+    )
+    from crosslens.corpus import Corpus, open_text, read_dataset, read_text, read_tsv
+    from crosslens.errors import CrosslensError
+    from crosslens.front.calls import probe, study, train
+    from crosslens.front.results import Run, Scores
+    from crosslens.front.spaces import align, compare
+    from crosslens.models.extraction.extract import extract
+    from crosslens.models.saved.loading import load_encoder
+    from crosslens.probes import (
+        LayerMix,
+        LayerProbe,
+        LayerRidge,
+        LinearProbe,
+        MLPProbe,
+        StructuralProbe,
+        probe_layers,
+        stratified_parts,
+    )
+    from crosslens.readers.words import read_conllu, read_words, split_words
+    from crosslens.score import Score
 
 __version__ = "0.1.0"
 
-__all__ = ["CrosslensError", "__version__"]
+_FROM = {
+    "activations": ("Activations", "join"),
+    "activations_memory": ("as_activations",),
+    "alignment": (
+        "IterativeNormalisation",
+        "LeastSquares",
+        "MultiStepMap",
+        "Procrustes",
+        "linear_cka",
+        "map_to_pivot",
+        "retrieval_both_directions",
+        "self_learning",
+    ),
+    "corpus": ("Corpus", "open_text", "read_dataset", "read_text", "read_tsv"),
+    "errors": ("CrosslensError",),
+    "front.calls": ("probe", "study", "train"),
+    "front.results": ("Run", "Scores"),
+    "front.spaces": ("align", "compare"),
+    "models.extraction.extract": ("extract",),
+    "models.saved.loading": ("load_encoder",),
+    "probes": (
+        "LayerMix",
+        "LayerProbe",
+        "LayerRidge",
+        "LinearProbe",
+        "MLPProbe",
+        "StructuralProbe",
+        "probe_layers",
+        "stratified_parts",
+    ),
+    "readers.words": ("read_conllu", "read_words", "split_words"),
+    "score": ("Score",),
+}
+_ROOMS = ("alignment", "models", "probes")
+_WHERE = {name: module for module, names in _FROM.items() for name in names}
+
+__all__ = [
+    "Activations",
+    "Corpus",
+    "CrosslensError",
+    "IterativeNormalisation",
+    "LayerMix",
+    "LayerProbe",
+    "LayerRidge",
+    "LeastSquares",
+    "LinearProbe",
+    "MLPProbe",
+    "MultiStepMap",
+    "Procrustes",
+    "Run",
+    "Score",
+    "Scores",
+    "StructuralProbe",
+    "__version__",
+    "align",
+    "alignment",
+    "as_activations",
+    "compare",
+    "extract",
+    "join",
+    "linear_cka",
+    "load_encoder",
+    "map_to_pivot",
+    "models",
+    "open_text",
+    "probe",
+    "probe_layers",
+    "probes",
+    "read_conllu",
+    "read_dataset",
+    "read_text",
+    "read_tsv",
+    "read_words",
+    "retrieval_both_directions",
+    "self_learning",
+    "split_words",
+    "stratified_parts",
+    "study",
+    "train",
+]
 
 
-def __getattr__(name: str) -> object:
-    if name == "CrosslensError":
-        from crosslens.errors import CrosslensError
+if not TYPE_CHECKING:  # a type checker that saw it would take any name for one that is there
 
-        return CrosslensError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _ROOMS:
+            return import_module(f"crosslens.{name}")
+        if name not in _WHERE:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}; dir({__name__}) says what it has"
+            )
+        found = globals()[name] = getattr(import_module(f"crosslens.{_WHERE[name]}"), name)
+        return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,7 +1,9 @@
-"""The place where a store of activations is being written: whose it is, and what an earlier run has left there.
+"""The place where a store of activations is being written: whose it is, and what an earlier run has
+left there.
 
-A half-written store is somebody's work. It is gone on with where the settings are the same; nothing of it is deleted unless
-that is asked for, and a folder that is called like it and holds something else is never touched.
+A half-written store is somebody's work. It is gone on with where the settings are the same; nothing
+of it is deleted unless that is asked for, and a folder that is called like it and holds something
+else is never touched.
 """
 
 import json
@@ -20,14 +22,17 @@ from crosslens.files import read_json, same_settings
 
 __all__ = ["aside_of", "check_place", "has_plan", "read_blocks", "refuse_damaged", "tidy"]
 
-# Names in the folder of a half-written store (those that begin with a dot are the system's, or on their way to one of these), and
-# those among them that hold work.
+# Names in the folder of a half-written store (those that begin with a dot are the system's, or on
+# their way to one of these), and those among them that hold work.
 _OURS = re.compile(
     r"\..*|(plan|blocks|manifest)\.json|index\.parquet|checksums\.bin|(earlier|journal-\d+)\.jsonl"
     r"|(layer|attention|mlp)_\d{2,}\.safetensors|sums-[0-9a-f]+-\d+\.(safetensors|partial)"
 )
 _WORK = re.compile(r"journal-|earlier|sums-")
-_ANEW = "repeat those of the run that was stopped, choose another folder, or begin anew with --restart (restart=True), which deletes it"
+_ANEW = (
+    "repeat those of the run that was stopped, choose another folder, or begin anew with "
+    "--restart (restart=True), which deletes it"
+)
 _REMEDY = "begin anew with --restart (restart=True), which deletes it"
 
 
@@ -55,20 +60,55 @@ def aside_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.partial")
 
 
-def check_place(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any], restart: bool) -> None:
-    """Refuse a place that is taken: by files, by a store with other settings, by somebody's folder that is called like ours."""
+def check_place(
+    folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any], restart: bool
+) -> None:
+    """Refuse a place that is taken: by files, by a store with other settings, by somebody's folder
+    that is called like ours."""
     aside = aside_of(folder)
     names = os.listdir(folder) if folder.is_dir() else []
-    if "manifest.json" not in names and any(name.endswith(".safetensors") for name in names) and all(map(_OURS.fullmatch, names)):
-        refuse(str(folder), "a store", "one without manifest.json", "restore it, or delete the store and extract it again", StoreError)
+    if (
+        "manifest.json" not in names
+        and any(name.endswith(".safetensors") for name in names)
+        and all(map(_OURS.fullmatch, names))
+    ):
+        refuse(
+            str(folder),
+            "a store",
+            "one without manifest.json",
+            "restore it, or delete the store and extract it again",
+            StoreError,
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        refuse(str(folder), "a new or empty folder", "one with files in it", "choose another folder", OutputError)
+        refuse(
+            str(folder),
+            "a new or empty folder",
+            "one with files in it",
+            "choose another folder",
+            OutputError,
+        )
     if aside.is_symlink() or aside.exists() and not aside.is_dir():
-        refuse(str(aside), "a half-written store or nothing", "something else", "move it away, or choose another folder", OutputError)
-    foreign = [path.name for path in aside.iterdir() if path.is_dir() or not _OURS.fullmatch(path.name)] if aside.exists() else []
+        refuse(
+            str(aside),
+            "a half-written store or nothing",
+            "something else",
+            "move it away, or choose another folder",
+            OutputError,
+        )
+    foreign = (
+        [path.name for path in aside.iterdir() if path.is_dir() or not _OURS.fullmatch(path.name)]
+        if aside.exists()
+        else []
+    )
     if foreign:
         told = f"a folder with {min(foreign)[:80]!r} in it"
-        refuse(str(aside), "a half-written store or nothing", told, "move it away, or choose another folder", OutputError)
+        refuse(
+            str(aside),
+            "a half-written store or nothing",
+            told,
+            "move it away, or choose another folder",
+            OutputError,
+        )
     if not restart and (aside / "blocks.json").exists():
         there = read_json(aside / "plan.json", _Planned, _REMEDY)
         same_settings(str(aside), there.pop("settings"), settings, _ANEW)
@@ -76,7 +116,11 @@ def check_place(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, A
         blocks, _ = read_blocks(aside)
         if _rows(aside / "index.parquet") != (blocks[-1].stop if blocks else 0):
             refuse_damaged(aside, "index.parquet")
-    elif not restart and aside.exists() and (worked := [path.name for path in aside.iterdir() if _WORK.match(path.name)]):
+    elif (
+        not restart
+        and aside.exists()
+        and (worked := [path.name for path in aside.iterdir() if _WORK.match(path.name)])
+    ):
         refuse_damaged(aside, f"blocks.json, but {worked[0]}")
 
 
@@ -88,17 +132,24 @@ def read_blocks(aside: Path) -> tuple[list[Block], str]:
     StoreError: the file is damaged.
     """
     found = read_json(aside / "blocks.json", _Blocks, _REMEDY)
-    blocks = [Block(**{name: block[name] for name in _Block.__annotations__}) for block in found["blocks"]]
+    blocks = [
+        Block(**{name: block[name] for name in _Block.__annotations__}) for block in found["blocks"]
+    ]
     starts = [0, *(block.stop for block in blocks)]
-    if any((block.number, block.start) != (i, starts[i]) or block.stop < block.start for i, block in enumerate(blocks)):
+    if any(
+        (block.number, block.start) != (i, starts[i]) or block.stop < block.start
+        for i, block in enumerate(blocks)
+    ):
         refuse_damaged(aside, "blocks.json")
     return blocks, found["index_sha256"]
 
 
 def _rows(index: Path) -> int:
-    """Rows of the index by its last bytes, which a file that was cut does not have; -1 where there is no index."""
+    """Rows of the index by its last bytes, which a file that was cut does not have; -1 where there
+    is no index."""
     try:
-        return int(parquet.read_metadata(pa.OSFile(os.fsencode(index))).num_rows)  # as bytes: a name need not be UTF-8
+        # as bytes: a name need not be UTF-8
+        return int(parquet.read_metadata(pa.OSFile(os.fsencode(index))).num_rows)
     except (OSError, pa.ArrowException):
         return -1
 
@@ -110,16 +161,27 @@ def refuse_damaged(aside: Path, name: str) -> NoReturn:
     ------
     StoreError: always.
     """
-    refuse(str(aside), "a half-written store", f"a damaged one (no whole {name})", _REMEDY, StoreError)
+    refuse(
+        str(aside), "a half-written store", f"a damaged one (no whole {name})", _REMEDY, StoreError
+    )
 
 
 def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]) -> bool:
     """Whether a store of these settings is planned there."""
     plan, blocks = aside_of(folder) / "plan.json", aside_of(folder) / "blocks.json"
-    return plan.exists() and blocks.exists() and read_json(plan) == json.loads(json.dumps({"settings": settings, **shape}))
+    return (
+        plan.exists()
+        and blocks.exists()
+        and read_json(plan) == json.loads(json.dumps({"settings": settings, **shape}))
+    )
 
 
 def tidy(folder: Path) -> None:
     """Remove what only an unfinished store needs."""
-    for path in [folder / "plan.json", folder / "blocks.json", folder / "earlier.jsonl", *folder.glob("journal-*.jsonl")]:
+    for path in [
+        folder / "plan.json",
+        folder / "blocks.json",
+        folder / "earlier.jsonl",
+        *folder.glob("journal-*.jsonl"),
+    ]:
         path.unlink(missing_ok=True)

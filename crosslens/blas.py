@@ -1,6 +1,8 @@
-"""Work shared among threads, each with a BLAS of its own: small products side by side are faster than one that is cut in parts.
+"""Work shared among threads, each with a BLAS of its own: small products side by side are faster
+than one that is cut in parts.
 
-BLAS has one thread in each worker meanwhile, in the whole process, so results do not depend on the number of threads.
+BLAS has one thread in each worker meanwhile, in the whole process, so results do not depend on the
+number of threads.
 """
 
 import concurrent.futures
@@ -14,7 +16,8 @@ import threadpoolctl
 
 __all__ = ["blas_workers", "for_each", "share"]
 
-_here = threading.local()  # for each worker of for_each, "idle": the pool if a worker has nothing left to do, else None
+# for each worker of for_each, "idle": the pool if a worker has nothing left to do, else None
+_here = threading.local()
 
 
 @contextlib.contextmanager
@@ -25,7 +28,9 @@ def blas_workers(most: int) -> Iterator[tuple[concurrent.futures.ThreadPoolExecu
     [1, 2] 1
     """
     libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
-    threads = max(1, min(most, max((library.num_threads for library in libraries.lib_controllers), default=1)))
+    threads = max(
+        1, min(most, max((library.num_threads for library in libraries.lib_controllers), default=1))
+    )
     with libraries.limit(limits=1), concurrent.futures.ThreadPoolExecutor(threads) as pool:
         yield pool, threads
 
@@ -50,7 +55,8 @@ def for_each(function: Callable[[int], Any], count: int) -> list[Any]:
 
 
 def share(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
-    """Results of ``function`` for each argument; inside :func:`for_each`, workers that have nothing left to do help.
+    """Results of ``function`` for each argument; inside :func:`for_each`, workers that have nothing
+    left to do help.
 
     >>> for_each(lambda i: share(abs, [-i, -3]), 2)
     [[0, 3], [1, 3]]
@@ -59,5 +65,6 @@ def share(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]
     if pool is None:
         return [function(each) for each in arguments]
     waiting = [pool.submit(function, each) for each in arguments]
-    mine = {i: function(arguments[i]) for i in reversed(range(len(waiting))) if waiting[i].cancel()}  # helpers begin at the other end
+    # helpers begin at the other end
+    mine = {i: function(arguments[i]) for i in reversed(range(len(waiting))) if waiting[i].cancel()}
     return [mine[i] if i in mine else waiting[i].result() for i in range(len(waiting))]

@@ -4,6 +4,9 @@ Each function takes a value and the name its caller knows it by, and returns the
 same value (as an array where needed) when it is fit for use.
 """
 
+import os
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ __all__ = [
     "check_paired",
     "check_positive_int",
     "check_seed",
+    "need_memory",
 ]
 
 
@@ -26,7 +30,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
 
     Raises
     ------
-    InputError: a masked array, whose mask would be lost. ValueError, TypeError: it is no array at all.
+    InputError: a masked array, whose mask would be lost. ValueError, TypeError: it is no array at
+        all.
 
     >>> as_array([1, 2], "x")
     array([1, 2])
@@ -34,7 +39,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
     if isinstance(value, np.ma.MaskedArray):
         got = f"a masked array ({int(np.ma.getmaskarray(value).sum())} masked)"
         refuse(name, "an array without a mask", got, "leave out what is masked, or fill it")
-    if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):  # torch is not imported to ask
+    # torch is not imported to ask
+    if callable(getattr(value, "detach", None)) and callable(getattr(value, "cpu", None)):
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":
             value = value.float()  # every number of it is one of float32
@@ -52,23 +58,40 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
     """
     try:
         array = as_array(value, name)
-        half = array.dtype.name == "bfloat16"  # of ml_dtypes, which numpy does not count among real numbers
-        if array.dtype.kind not in "fiubO" and not half:  # complex numbers, dates and text would become numbers without a word
+        # of ml_dtypes, which numpy does not count among real numbers
+        half = array.dtype.name == "bfloat16"
+        # complex numbers, dates and text would become numbers without a word
+        if array.dtype.kind not in "fiubO" and not half:
             raise TypeError
         if array.dtype not in (np.float32, np.float64):
-            array = array.astype(np.float32, casting="same_kind" if array.dtype.kind == "f" and not half else "unsafe")
+            array = array.astype(
+                np.float32,
+                casting="same_kind" if array.dtype.kind == "f" and not half else "unsafe",
+            )
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError):
-        got = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"{type(value).__name__}"
+        got = (
+            f"an array of {value.dtype}"
+            if isinstance(value, np.ndarray)
+            else f"{type(value).__name__}"
+        )
         refuse(name, "a matrix of numbers", got, "pass an array of shape (n, d)")
     if array.ndim != 2:
-        refuse(name, "a matrix of shape (n, d)", f"an array of shape {array.shape}", "one row per item")
+        refuse(
+            name, "a matrix of shape (n, d)", f"an array of shape {array.shape}", "one row per item"
+        )
     if array.shape[0] < min_rows or array.shape[1] < 1:
-        refuse(name, f"at least {min_rows} row(s) and 1 column", f"shape {array.shape}", "give more items")
+        refuse(
+            name,
+            f"at least {min_rows} row(s) and 1 column",
+            f"shape {array.shape}",
+            "give more items",
+        )
     with np.errstate(invalid="ignore", over="ignore"):  # the refusal says it, not a warning
         total = array.sum()
-    if not np.isfinite(total):  # one pass; which rows, if it has not merely overflowed, only when it is needed
+    # one pass; which rows, if it has not merely overflowed, only when it is needed
+    if not np.isfinite(total):
         bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
         if len(bad):
             refuse(
@@ -80,14 +103,19 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
     return array
 
 
-def check_paired(x: Any, y: Any, names: tuple[str, str] = ("x", "y"), *, min_rows: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def check_paired(
+    x: Any, y: Any, names: tuple[str, str] = ("x", "y"), *, min_rows: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     """Return both matrices if row i of one belongs to row i of the other.
 
     >>> x, y = check_paired([[1.0]], [[2.0, 3.0]])
     >>> x.shape, y.shape
     ((1, 1), (1, 2))
     """
-    x, y = check_matrix(x, names[0], min_rows=min_rows), check_matrix(y, names[1], min_rows=min_rows)
+    x, y = (
+        check_matrix(x, names[0], min_rows=min_rows),
+        check_matrix(y, names[1], min_rows=min_rows),
+    )
     if len(x) != len(y):
         refuse(
             names[1],
@@ -109,9 +137,16 @@ def check_labels(value: Any, name: str, n: int) -> np.ndarray:
     except InputError:
         raise
     except ValueError:
-        refuse(name, f"{n} labels, one per row", "rows of different lengths", "give one label per row")
+        refuse(
+            name, f"{n} labels, one per row", "rows of different lengths", "give one label per row"
+        )
     if labels.ndim != 1 or len(labels) != n:
-        refuse(name, f"{n} labels, one per row", f"an array of shape {labels.shape}", "give one label per row")
+        refuse(
+            name,
+            f"{n} labels, one per row",
+            f"an array of shape {labels.shape}",
+            "give one label per row",
+        )
     return labels
 
 
@@ -122,7 +157,12 @@ def check_positive_int(value: Any, name: str, *, most: int | None = None) -> int
     10
     """
     top = "up" if most is None else f"to {most}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1 or (most is not None and value > most):
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (int, np.integer))
+        or value < 1
+        or (most is not None and value > most)
+    ):
         refuse(name, f"a whole number from 1 {top}", repr(value), f"choose {name} in this range")
     return int(value)
 
@@ -134,8 +174,18 @@ def check_seed(value: Any, *, most: int | None = None) -> int:
     3
     """
     top = "up" if most is None else f"to {most}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 0 or (most is not None and value > most):
-        refuse("seed", f"a whole number from 0 {top}", repr(value), "choose any such number: the same one gives the same result")
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (int, np.integer))
+        or value < 0
+        or (most is not None and value > most)
+    ):
+        refuse(
+            "seed",
+            f"a whole number from 0 {top}",
+            repr(value),
+            "choose any such number: the same one gives the same result",
+        )
     return int(value)
 
 
@@ -146,5 +196,46 @@ def check_fraction(value: Any, name: str) -> float:
     0.5
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        refuse(name, "a fraction between 0 and 1 (both excluded)", repr(value), f"choose {name} in this range")
+        refuse(
+            name,
+            "a fraction between 0 and 1 (both excluded)",
+            repr(value),
+            f"choose {name} in this range",
+        )
     return float(value)
+
+
+def need_memory(size: int, name: str, what: str, remedy: str) -> None:
+    """Refuse what would not fit: more than four fifths of the memory that this machine, or the
+    group of processes, has to give now.
+
+    Parameters
+    ----------
+    size: bytes. what: what they are of, for the message.
+
+    Raises
+    ------
+    InputError: it does not fit.
+
+    >>> need_memory(10**18, "text", "vectors", "give less text")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: text: expected what fits into memory (... GB), got vectors (1000000000.0 GB); give less text
+    """
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for path, pattern, unit in (
+        ("/proc/meminfo", r"MemAvailable: *(\d+) kB", 1024),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)", 1),
+    ):
+        try:
+            found = re.search(pattern, Path(path).read_text())
+        except OSError:  # not on this system
+            continue
+        there = min(there, unit * int(found[1])) if found else there
+    if size > 0.8 * there:
+        refuse(
+            name,
+            f"what fits into memory ({there / 1e9:.1f} GB)",
+            f"{what} ({size / 1e9:.1f} GB)",
+            remedy,
+        )

@@ -26,7 +26,8 @@ __all__ = [
     "refuse",
 ]
 
-_LONGEST = 1000  # characters of one part of a refusal: more is nobody's reading, and fills a terminal
+# characters of one part of a refusal: more is nobody's reading, and fills a terminal
+_LONGEST = 1000
 
 
 class CrosslensError(Exception):
@@ -73,27 +74,35 @@ def quote(value: object, most: int = 80) -> str:
 
 
 def _line(text: str) -> str:
-    """Text in one line: what other libraries say has several now and then, and so has the name of a file."""
+    """Text in one line: what other libraries say has several now and then, and so has the name of a
+    file."""
     return text if text.isprintable() else " ".join(text.split())
 
 
-def refuse(argument: str, expected: str, got: str, remedy: str, error: type[CrosslensError] = InputError) -> NoReturn:
-    """Raise ``error`` with the four parts that every refusal names; each is one line, and of a very long one both ends are kept.
+def refuse(
+    argument: str, expected: str, got: str, remedy: str, error: type[CrosslensError] = InputError
+) -> NoReturn:
+    """Raise ``error`` with the four parts that every refusal names; each is one line, and of a very
+    long one both ends are kept.
 
     >>> refuse("k", "a whole number from 1 to 3", "7", "lower k or give more vectors")
     Traceback (most recent call last):
     ...
     crosslens.errors.InputError: k: expected a whole number from 1 to 3, got 7; lower k or give more vectors
     """
-    argument, expected, got, remedy = (cut(_line(part), _LONGEST) for part in (argument, expected, got, remedy))
+    argument, expected, got, remedy = (
+        cut(_line(part), _LONGEST) for part in (argument, expected, got, remedy)
+    )
     raise error(f"{argument}: expected {expected}, got {got}; {remedy}")
 
 
 @contextlib.contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Turn a panic inside a library that is written in Rust (tokenizers, safetensors) into a RuntimeError.
+    """Turn a panic inside a library that is written in Rust (tokenizers, safetensors) into a
+    RuntimeError.
 
-    Such a panic is a fault of that library, or of what it was given, but no Exception: it would pass every ``except Exception``.
+    Such a panic is a fault of that library, or of what it was given, but no Exception: it would
+    pass every ``except Exception``.
 
     >>> with panics_as_errors():
     ...     print("whatever is raised here and is no panic passes")
@@ -102,6 +111,7 @@ def panics_as_errors() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # each library brings a class of its own of this name
+        # each library brings a class of its own of this name
+        if type(error).__name__ != "PanicException":
             raise
         raise RuntimeError(f"a panic of the library ({error})") from error

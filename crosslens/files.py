@@ -46,17 +46,26 @@ _DEEPEST = 100  # brackets within brackets in JSON; what the library writes has 
 _LONGEST_NUMBER = 308  # digits of a whole number: any such number has a float
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _KINDS: dict[Any, str] = {
-    bool: "true or false", int: "a whole number", float: "a number", str: "text", None: "null", type(None): "null",
-    list: "a list", dict: "an object",
-}  # fmt: skip
-_LONGEST_NAME = 100  # characters, and twice as many bytes: with what is put behind it, it is a file's name everywhere
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    None: "null",
+    type(None): "null",
+    list: "a list",
+    dict: "an object",
+}
+# characters, and twice as many bytes: with what is put behind it, it is a file's name everywhere
+_LONGEST_NAME = 100
 
 
 def check_name(value: Any, name: str, error: type[CrosslensError] = InputError) -> str:
-    """Return a name that may become part of a path: letters and digits of any script, ``-``, ``_`` and ``.``.
+    """Return a name that may become part of a path: letters and digits of any script, ``-``, ``_``
+    and ``.``.
 
-    It does not begin with a full stop, has no two of them side by side, and has at most 100 characters (200 bytes of UTF-8). Letters
-    of all scripts are letters, with the marks that belong to them: a language may be called by its own name.
+    It does not begin with a full stop, has no two of them side by side, and has at most 100
+    characters (200 bytes of UTF-8). Letters of all scripts are letters, with the marks that belong
+    to them: a language may be called by its own name.
 
     Raises
     ------
@@ -69,19 +78,35 @@ def check_name(value: Any, name: str, error: type[CrosslensError] = InputError) 
     ...
     crosslens.errors.InputError: language: expected a name of letters, digits, -, _ and ., got '../../x'; choose a name that a file can have
     """
-    whole = isinstance(value, str) and all(c in "-_." or unicodedata.category(c)[0] in "LMN" for c in value)
+    whole = isinstance(value, str) and all(
+        c in "-_." or unicodedata.category(c)[0] in "LMN" for c in value
+    )
     if not whole or not value or value.startswith(".") or ".." in value:
-        refuse(name, "a name of letters, digits, -, _ and .", quote(value), "choose a name that a file can have", error)
+        refuse(
+            name,
+            "a name of letters, digits, -, _ and .",
+            quote(value),
+            "choose a name that a file can have",
+            error,
+        )
     if len(value) > _LONGEST_NAME or len(value.encode()) > 2 * _LONGEST_NAME:
-        refuse(name, f"a name of at most {_LONGEST_NAME} characters", quote(value), "choose a shorter one", error)
+        refuse(
+            name,
+            f"a name of at most {_LONGEST_NAME} characters",
+            quote(value),
+            "choose a shorter one",
+            error,
+        )
     return str(value)
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write ``content`` beside ``path``, flush it to disk, and rename it into place."""
     path = Path(path)
-    aside = path.with_name(f".{path.name}.partial")  # one name: what a killed run leaves, the next one writes over
-    data = content.encode(errors="replace") if isinstance(content, str) else content  # a file's name may be no Unicode
+    # one name: what a killed run leaves, the next one writes over
+    aside = path.with_name(f".{path.name}.partial")
+    # a file's name may be no Unicode
+    data = content.encode(errors="replace") if isinstance(content, str) else content
     try:
         with open(aside, "wb") as file:
             file.write(data)
@@ -94,38 +119,61 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write ``value`` as indented JSON, whole or not at all; what is no Unicode (part of a file's name, say) becomes "?"."""
+    """Write ``value`` as indented JSON, whole or not at all; what is no Unicode (part of a file's
+    name, say) becomes "?"."""
     write_whole(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
-def read_json(path: str | Path, shape: Any = dict, remedy: str = _RESTORE, error: type[CrosslensError] = StoreError) -> Any:
+def read_json(
+    path: str | Path,
+    shape: Any = dict,
+    remedy: str = _RESTORE,
+    error: type[CrosslensError] = StoreError,
+) -> Any:
     """Read a JSON file, if it holds what the caller builds on.
 
     Parameters
     ----------
-    shape: what it must be, as Python annotates it: ``int``, ``float`` (any number), ``str``, ``bool``, ``None``, ``list[...]``,
-        ``dict[str, ...]``, ``A | B``, ``Literal[...]``, ``Any``, or a ``TypedDict`` (keys that it does not name may be there).
+    shape: what it must be, as Python annotates it: ``int``, ``float`` (any number), ``str``,
+        ``bool``, ``None``, ``list[...]``, ``dict[str, ...]``, ``A | B``, ``Literal[...]``, ``Any``,
+        or a ``TypedDict`` (keys that it does not name may be there).
     remedy: what is left to do where it is something else. error: what is raised then.
 
     Raises
     ------
-    StoreError (``error``): no such file, no JSON, or of another shape; the message names the file and the key.
+    StoreError (``error``): no such file, no JSON, or of another shape; the message names the file
+        and the key.
     """
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
-            refuse(str(path), "a JSON file", "a folder" if path.is_dir() else "no ordinary file", remedy, error)
+            refuse(
+                str(path),
+                "a JSON file",
+                "a folder" if path.is_dir() else "no ordinary file",
+                remedy,
+                error,
+            )
         content = path.read_bytes()
     except (OSError, ValueError) as fault:
-        told = "no such file" if isinstance(fault, FileNotFoundError) else f"an error ({getattr(fault, 'strerror', None) or fault})"
+        told = (
+            "no such file"
+            if isinstance(fault, FileNotFoundError)
+            else f"an error ({getattr(fault, 'strerror', None) or fault})"
+        )
         refuse(str(path), "a JSON file that can be read", told, remedy, error)
     return parse_json(content, str(path), shape, remedy, error)
 
 
 def parse_json(
-    content: str | bytes, where: str, shape: Any = dict, remedy: str = _RESTORE, error: type[CrosslensError] = StoreError
+    content: str | bytes,
+    where: str,
+    shape: Any = dict,
+    remedy: str = _RESTORE,
+    error: type[CrosslensError] = StoreError,
 ) -> Any:
-    """Read JSON, as :func:`read_json` does; ``where`` is its place (file and line, say), for the message.
+    """Read JSON, as :func:`read_json` does; ``where`` is its place (file and line, say), for the
+    message.
 
     >>> parse_json('{"n": 3}', "sizes.json", dict[str, int])
     {'n': 3}
@@ -144,14 +192,26 @@ def parse_json(
     except RecursionError:
         refuse(where, "JSON", "brackets nested too deeply", remedy, error)
     except UnicodeEncodeError as fault:
-        refuse(where, "JSON", f"a lone surrogate (U+{ord(fault.object[fault.start]):04X}) in it", remedy, error)
+        refuse(
+            where,
+            "JSON",
+            f"a lone surrogate (U+{ord(fault.object[fault.start]):04X}) in it",
+            remedy,
+            error,
+        )
     except ValueError as fault:
         got = f"something else ({cut(str(fault), 160)})" if content.strip() else "nothing"
         refuse(where, "JSON", got, remedy, error)
     return check_shape(value, where, shape, remedy, error)
 
 
-def check_shape(value: Any, where: str, shape: Any, remedy: str = _RESTORE, error: type[CrosslensError] = StoreError) -> Any:
+def check_shape(
+    value: Any,
+    where: str,
+    shape: Any,
+    remedy: str = _RESTORE,
+    error: type[CrosslensError] = StoreError,
+) -> Any:
     """Return a value of JSON types that is of a shape; all as for :func:`parse_json`.
 
     >>> check_shape([1, 2.5], "sizes", list[float])
@@ -188,18 +248,27 @@ def _check_depth(value: Any) -> None:
 
 
 def _misfit(value: Any, shape: Any, key: str) -> tuple[str, str, str] | None:
-    """The first place where a value of JSON is not of the shape: its key, what was expected, and what is there."""
+    """The first place where a value of JSON is not of the shape: its key, what was expected, and
+    what is there."""
     origin, parts = typing.get_origin(shape), typing.get_args(shape)
     if origin in (types.UnionType, typing.Union):
         misfits = [_misfit(value, part, key) for part in parts]
-        within = [one for one in misfits if one and one[0] != key]  # of the right kind, with something wrong in it
-        return None if None in misfits else within[0] if within else (key, _expected(shape), _there(value))
+        # of the right kind, with something wrong in it
+        within = [one for one in misfits if one and one[0] != key]
+        return (
+            None
+            if None in misfits
+            else within[0]
+            if within
+            else (key, _expected(shape), _there(value))
+        )
     kind = origin or (dict if typing.is_typeddict(shape) else shape)
     if not _is(value, kind, parts):
         return key, _expected(shape), _there(value)
     items: Iterator[tuple[str, Any, Any]] = iter(())
     if typing.is_typeddict(shape):
-        for name, hint in typing.get_type_hints(shape).items():  # in the order in which they are declared
+        # in the order in which they are declared
+        for name, hint in typing.get_type_hints(shape).items():
             inner = f"{key}.{name}".lstrip(".")
             if name in shape.__required_keys__ and name not in value:
                 return inner, _expected(hint), "nothing"
@@ -234,7 +303,13 @@ def _expected(shape: Any) -> str:
 
 
 def _there(value: Any) -> str:
-    return _KINDS[type(value)] if isinstance(value, (dict, list)) else "null" if value is None else quote(value)
+    return (
+        _KINDS[type(value)]
+        if isinstance(value, (dict, list))
+        else "null"
+        if value is None
+        else quote(value)
+    )
 
 
 def sha256_file(path: str | Path) -> str:
@@ -268,12 +343,19 @@ def make_folder(path: str | Path, argument: str) -> Path:
         finally:
             probe.unlink(missing_ok=True)
     except OSError as error:
-        refuse(argument, "a folder that can be written to", f"{path} ({error.strerror})", "choose another folder or make room", OutputError)
+        refuse(
+            argument,
+            "a folder that can be written to",
+            f"{path} ({error.strerror})",
+            "choose another folder or make room",
+            OutputError,
+        )
     return path
 
 
 def remove_folder(path: str | Path, names: Set[str]) -> None:
-    """Delete a folder that the library has made, if there is one, with files of these names and nothing else in it.
+    """Delete a folder that the library has made, if there is one, with files of these names and
+    nothing else in it.
 
     Raises
     ------
@@ -281,16 +363,33 @@ def remove_folder(path: str | Path, names: Set[str]) -> None:
     """
     path = Path(path)
     if path.is_symlink() or path.exists() and not path.is_dir():
-        refuse(str(path), "a folder, or nothing", "something else", "move it away, or choose another place", OutputError)
+        refuse(
+            str(path),
+            "a folder, or nothing",
+            "something else",
+            "move it away, or choose another place",
+            OutputError,
+        )
     there = list(path.iterdir()) if path.exists() else []
-    if foreign := [one.name for one in there if one.is_dir() or not one.name.startswith(".") and one.name not in names]:
+    if foreign := [
+        one.name
+        for one in there
+        if one.is_dir() or not one.name.startswith(".") and one.name not in names
+    ]:
         got = f"one with {quote(min(foreign))} in it"
-        refuse(str(path), "a folder that crosslens has made", got, "move it away, or choose another place", OutputError)
+        refuse(
+            str(path),
+            "a folder that crosslens has made",
+            got,
+            "move it away, or choose another place",
+            OutputError,
+        )
     shutil.rmtree(path, ignore_errors=True)
 
 
 def need_space(folder: str | Path, size: int, argument: str) -> None:
-    """Refuse when the disk of ``folder`` (which need not exist yet) has less than ``size`` bytes free.
+    """Refuse when the disk of ``folder`` (which need not exist yet) has less than ``size`` bytes
+    free.
 
     Raises
     ------
@@ -309,7 +408,11 @@ def need_space(folder: str | Path, size: int, argument: str) -> None:
 
 
 def same_settings(
-    where: str, there: Mapping[str, Any], here: Mapping[str, Any], remedy: str, error: type[CrosslensError] = OutputError
+    where: str,
+    there: Mapping[str, Any],
+    here: Mapping[str, Any],
+    remedy: str,
+    error: type[CrosslensError] = OutputError,
 ) -> None:
     """Refuse when two nested settings differ, naming each setting that does with both values.
 
@@ -318,18 +421,30 @@ def same_settings(
     ...
     crosslens.errors.OutputError: runs/a: expected the same settings, got other ones (seed: 0 there, 1 here); choose another folder
     """
-    written = (json.dumps(one, ensure_ascii=False).encode(errors="replace") for one in (there, here))  # as write_json would
+    # as write_json would
+    written = (
+        json.dumps(one, ensure_ascii=False).encode(errors="replace") for one in (there, here)
+    )
     first, second = (_flat(json.loads(one)) for one in written)
-    differing = [key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key)]
+    differing = [
+        key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key)
+    ]
     if differing:
-        told = "; ".join(f"{key}: {quote(first.get(key))} there, {quote(second.get(key))} here" for key in differing)
+        told = "; ".join(
+            f"{key}: {quote(first.get(key))} there, {quote(second.get(key))} here"
+            for key in differing
+        )
         refuse(where, "the same settings", f"other ones ({told})", remedy, error)
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     """Nested dictionaries and lists as one level, keys joined by dots."""
     if isinstance(value, dict) and value:
-        return {k: v for name, item in value.items() for k, v in _flat(item, f"{prefix}.{name}" if prefix else str(name)).items()}
+        return {
+            k: v
+            for name, item in value.items()
+            for k, v in _flat(item, f"{prefix}.{name}" if prefix else str(name)).items()
+        }
     if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
         return _flat({str(i): item for i, item in enumerate(value)}, prefix)
     return {prefix: value}
@@ -345,19 +460,56 @@ def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     path = Path(folder) / "config.json"
     if path.exists():
         there = read_json(path, Any)
-        made_by = there.get("kind") if isinstance(there, dict) and isinstance(there.get("settings"), dict) else None
+        made_by = (
+            there.get("kind")
+            if isinstance(there, dict) and isinstance(there.get("settings"), dict)
+            else None
+        )
         if made_by != kind:
-            got = f"one of `crosslens {cut(str(made_by))}`" if made_by else "a folder with somebody else's config.json"
-            refuse(str(folder), f"a run made by `crosslens {kind}`", got, "choose another folder", OutputError)
-        same_settings(str(folder), there["settings"], settings, "choose another folder, or repeat the settings of this run")
+            got = (
+                f"one of `crosslens {cut(str(made_by))}`"
+                if made_by
+                else "a folder with somebody else's config.json"
+            )
+            refuse(
+                str(folder),
+                f"a run made by `crosslens {kind}`",
+                got,
+                "choose another folder",
+                OutputError,
+            )
+        same_settings(
+            str(folder),
+            there["settings"],
+            settings,
+            "choose another folder, or repeat the settings of this run",
+        )
         return True
-    if Path(folder).is_dir() and any(name for name in os.listdir(folder) if not name.startswith(".")):
-        refuse(str(folder), "a new folder, or one of a run", "a folder with other files in it", "choose another folder", OutputError)
+    if Path(folder).is_dir() and any(
+        name for name in os.listdir(folder) if not name.startswith(".")
+    ):
+        refuse(
+            str(folder),
+            "a new folder, or one of a run",
+            "a folder with other files in it",
+            "choose another folder",
+            OutputError,
+        )
     return False
 
 
-def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:
+def claim_folder(
+    folder: str | Path,
+    kind: str,
+    settings: Mapping[str, Any],
+    asked: Mapping[str, Any] | None = None,
+) -> bool:
     """Make a run's folder, or come back to it; True when it was there already.
+
+    Parameters
+    ----------
+    asked: what a new run was asked (:func:`crosslens.asked.asked_of`); it is kept, and not
+        compared.
 
     Raises
     ------
@@ -366,12 +518,16 @@ def claim_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     there = check_folder(folder, kind, settings)
     make_folder(folder, str(folder))
     if not there:
-        write_json(Path(folder) / "config.json", {"kind": kind, "settings": settings})
+        write_json(
+            Path(folder) / "config.json",
+            {"kind": kind, "settings": settings} | ({"asked": asked} if asked else {}),
+        )
     return there
 
 
 _HELD = (errno.EAGAIN, errno.EACCES)  # what the system says of a lock that somebody else has
-_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)  # and where it has none
+# and where it has none
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
 
 
 @contextlib.contextmanager
@@ -388,9 +544,11 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_file(path: str | Path, where: str) -> Iterator[None]:
-    """Let nobody else, in this process or in another, hold the same file; it is made, and removed at the end.
+    """Let nobody else, in this process or in another, hold the same file; it is made, and removed
+    at the end.
 
-    The lock ends with the process, however it ends. Where a file system has no locks nobody is kept out.
+    The lock ends with the process, however it ends. Where a file system has no locks nobody is kept
+    out.
 
     Parameters
     ----------
@@ -404,7 +562,8 @@ def lock_file(path: str | Path, where: str) -> Iterator[None]:
         try:
             yield
         finally:
-            Path(path).unlink(missing_ok=True)  # while it is held: whoever has opened it looks again
+            # while it is held: whoever has opened it looks again
+            Path(path).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

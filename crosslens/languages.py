@@ -1,60 +1,88 @@
-"""What languages are called: their codes and English names, in one place."""
+"""Languages: their codes and names, in one table.
 
-__all__ = ["english_name", "short_codes"]
+Data sets call a language ``en``, ``eng`` or ``eng_Latn``, and Chinese ``zh``, ``zho`` or ``cmn``.
+Here each of these finds the others.
+"""
 
-# ISO 639-3, ISO 639-1, English name.
+__all__ = ["NAMES", "code_of", "same_language", "short_codes"]
+
 _TABLE = """
-afr af Afrikaans; amh am Amharic; ara ar Arabic; arb - Standard Arabic; asm as Assamese; azj - North Azerbaijani; aze az Azerbaijani;
+abk ab Abkhaz; afr af Afrikaans; akk - Akkadian; amh am Amharic; ara ar Arabic; arb - Standard Arabic; asm as Assamese;
+azj - North Azerbaijani; aze az Azerbaijani;
 bel be Belarusian; ben bn Bengali; bod bo Tibetan; bos bs Bosnian; bre br Breton; bul bg Bulgarian; cat ca Catalan; ceb - Cebuano;
-ces cs Czech; ckb - Central Kurdish; cmn zh Mandarin Chinese; cym cy Welsh; dan da Danish; deu de German; ell el Greek; eng en English;
-epo eo Esperanto; est et Estonian; eus eu Basque; fas fa Persian; pes - Iranian Persian; fao fo Faroese; fin fi Finnish; fra fr French;
-fry fy Western Frisian; gla gd Scottish Gaelic; gle ga Irish; glg gl Galician; grn gn Guarani; guj gu Gujarati; hat ht Haitian Creole;
-hau ha Hausa; heb he Hebrew; hin hi Hindi; hrv hr Croatian; hun hu Hungarian; hye hy Armenian; ibo ig Igbo; ind id Indonesian;
+ces cs Czech; chu cu Old Church Slavonic; ckb - Central Kurdish; cmn zh Mandarin Chinese; cop - Coptic; cym cy Welsh; dan da Danish;
+deu de German; ell el Greek; eng en English;
+epo eo Esperanto; est et Estonian; ekk - Standard Estonian; eus eu Basque; fas fa Persian; pes - Iranian Persian; fao fo Faroese;
+fin fi Finnish; fra fr French;
+fry fy Western Frisian; gla gd Scottish Gaelic; gle ga Irish; glg gl Galician; glv gv Manx; got - Gothic; grc - Ancient Greek;
+grn gn Guarani; guj gu Gujarati; hat ht Haitian Creole;
+hau ha Hausa; hbo - Ancient Hebrew; heb he Hebrew; hin hi Hindi; hrv hr Croatian; hsb - Upper Sorbian; hun hu Hungarian; hye hy Armenian;
+hyw - Western Armenian; ibo ig Igbo; ind id Indonesian;
 isl is Icelandic; ita it Italian; jav jv Javanese; jpn ja Japanese; kan kn Kannada; kat ka Georgian; kaz kk Kazakh; khm km Khmer;
-kin rw Kinyarwanda; kir ky Kyrgyz; kor ko Korean; lao lo Lao; lat la Latin; lav lv Latvian; lvs - Standard Latvian; lin ln Lingala;
+kin rw Kinyarwanda; kir ky Kyrgyz; kmr - Northern Kurdish; kur ku Kurdish; kor ko Korean; lao lo Lao; lat la Latin; lav lv Latvian;
+lvs - Standard Latvian; lin ln Lingala;
 lit lt Lithuanian; ltz lb Luxembourgish; lug lg Ganda; mal ml Malayalam; mar mr Marathi; mkd mk Macedonian; mlg mg Malagasy; mlt mt Maltese;
 mon mn Mongolian; khk - Halh Mongolian; mri mi Māori; msa ms Malay; zsm - Standard Malay; mya my Burmese; nep ne Nepali; npi - Nepali;
 nld nl Dutch; nno nn Norwegian Nynorsk;
 nob nb Norwegian Bokmål; nor no Norwegian; nya ny Nyanja; oci oc Occitan; ori or Odia; pan pa Punjabi; pol pl Polish; por pt Portuguese;
 pus ps Pashto; quy - Ayacucho Quechua; ron ro Romanian; rus ru Russian; san sa Sanskrit; sin si Sinhala; slk sk Slovak; slv sl Slovenian;
-sna sn Shona; snd sd Sindhi; som so Somali; sot st Southern Sotho; spa es Spanish; sqi sq Albanian; als - Tosk Albanian;
+sme se Northern Sami; sna sn Shona; snd sd Sindhi; som so Somali; sot st Southern Sotho; spa es Spanish; sqi sq Albanian;
+als - Tosk Albanian;
 srp sr Serbian; sun su Sundanese;
 swa sw Swahili; swh - Swahili; swe sv Swedish; tam ta Tamil; tat tt Tatar; tel te Telugu; tgk tg Tajik; tgl tl Tagalog; tha th Thai;
 tsn tn Tswana; tuk tk Turkmen; tur tr Turkish; uig ug Uyghur; ukr uk Ukrainian; urd ur Urdu; uzb uz Uzbek; uzn - Northern Uzbek;
 vie vi Vietnamese; wol wo Wolof; xho xh Xhosa; yid yi Yiddish; yor yo Yoruba; yue - Cantonese; zho - Chinese; zul zu Zulu
 """
-# An individual language, to the one under which texts of both are mostly found (its macrolanguage, as a rule).
-_BROADER = {
-    "als": "sqi", "arb": "ara", "azj": "aze", "khk": "mon", "lvs": "lav", "nno": "nor", "nob": "nor", "npi": "nep", "pes": "fas",
-    "swh": "swa", "uzn": "uzb", "zho": "cmn", "zsm": "msa",
-}  # fmt: skip
+# Codes of a group of languages, and of the one that data sets mean by it.
+_MEANT = """
+ara arb; aze azj; est ekk; fas pes; kur kmr; lav lvs; mon khk; msa zsm; nep npi; nor nob; sqi als; swa swh; uzb uzn; zho cmn
+"""
 
 
-def _read() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Code -> English name, ISO 639-3 -> ISO 639-1, and the other way round."""
-    names, short, long = dict[str, str](), dict[str, str](), dict[str, str]()
+def _read() -> tuple[dict[str, str], dict[str, str]]:
+    names, long = {}, {}
     for entry in _TABLE.split(";"):
         three, two, name = entry.split(maxsplit=2)
-        names[three] = name.strip()
-        if two != "-":
-            names[two], short[three], long[two] = name.strip(), two, three
-    return names, short, long
+        names.update({code: name.strip() for code in (three, two) if code != "-"})
+        long.update({two: three} if two != "-" else {})
+    return names, long
 
 
-_NAMES, _SHORT, _LONG = _read()
+NAMES, _LONG = _read()
+"""Code of two or of three letters -> the language's English name."""
+_GROUPS = dict(pair.split() for pair in _MEANT.split(";"))
+# An individual language, to the one under which texts of both are mostly found.
+_BROADER = {one: group for group, one in _GROUPS.items()} | {"nno": "nor", "zho": "cmn"}
+_SHORT = {three: two for two, three in _LONG.items()}
 
 
-def english_name(code: str) -> str | None:
-    """The English name of a language by its code of three or two letters; None where the table lacks it.
+def code_of(code: str) -> str:
+    """The three letters (ISO 639-3) of a language that is called by two, or with a script or the
+    like behind it.
 
-    >>> english_name("fra"), english_name("fr"), english_name("qqq")
-    ('French', 'French', None)
+    What the table does not have stays as it is.
+
+    >>> code_of("en"), code_of("eng_Latn"), code_of("zh-Hans"), code_of("grc")
+    ('eng', 'eng', 'cmn', 'grc')
     """
-    return _NAMES.get(code)
+    first = code.replace("-", "_").split("_")[0].lower()
+    return _LONG.get(first, first)
+
+
+def same_language(one: str, other: str) -> bool:
+    """Whether two codes name one language; a code of a group of languages names the one that is
+    usually meant.
+
+    >>> same_language("zh", "zho_Hans"), same_language("sw", "swh"), same_language("hin", "urd")
+    (True, True, False)
+    """
+    codes = code_of(one), code_of(other)
+    return _GROUPS.get(codes[0], codes[0]) == _GROUPS.get(codes[1], codes[1])
 
 
 def short_codes(code: str) -> list[str]:
-    """The two-letter codes under which texts of a language are found, the closest first; none where the table has none.
+    """The two-letter codes under which texts of a language are found, the closest first; none where
+    the table has none.
 
     Parameters
     ----------

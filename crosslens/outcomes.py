@@ -1,7 +1,9 @@
-"""Outcomes per item: what each measurement of a run was counted from, kept in one column file beside ``scores.jsonl``.
+"""Outcomes per item: what each measurement of a run was counted from, kept in one column file
+beside ``scores.jsonl``.
 
-``RUN/outcomes.parquet`` has a row per measurement and test item (columns: :data:`COLUMNS`). Items have names that follow from what they
-are, so that two runs can be compared on the items that both have, and groups, since words of one sentence are no independent items.
+``RUN/outcomes.parquet`` has a row per measurement and test item (columns: :data:`COLUMNS`). Items
+have names that follow from what they are, so that two runs can be compared on the items that both
+have, and groups, since words of one sentence are no independent items.
 
     read_outcomes    run -> the measurements that are asked for, each with its items
     pair_outcomes    two of them -> their outcomes on the items that both have
@@ -21,10 +23,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float, Shaped
 
+from crosslens.data_frames import need_pandas
 from crosslens.errors import StoreError, refuse
 from crosslens.files import write_whole
 
-__all__ = ["COLUMNS", "FILE", "Outcomes", "item_ids", "join_outcomes", "pair_outcomes", "read_outcomes", "shared_ratings", "write_outcomes"]
+__all__ = [
+    "COLUMNS",
+    "FILE",
+    "Outcomes",
+    "item_ids",
+    "join_outcomes",
+    "pair_outcomes",
+    "read_outcomes",
+    "shared_ratings",
+    "write_outcomes",
+]
 
 FILE = "outcomes.parquet"
 """What the file is called in a run's folder."""
@@ -41,15 +54,30 @@ _KEY = {
     "layer": pa.int32(),
     "seed": pa.int64(),
     "quantity": _TEXT,
+    "source": _TEXT,
+    "target": _TEXT,
 }
-_ITEM = {"item": pa.int32(), "item_id": _TEXT, "group": _TEXT, "outcome": pa.float64(), "gold": _TEXT, "predicted": _TEXT}
+_ITEM = {
+    "item": pa.int32(),
+    "item_id": _TEXT,
+    "group": _TEXT,
+    "outcome": pa.float64(),
+    "gold": _TEXT,
+    "predicted": _TEXT,
+}
 COLUMNS = (*_KEY, *_ITEM)
-"""The columns of the file: which measurement (null where a field does not apply), then which item and what came of it."""
+"""The columns of the file: which measurement (null where a field does not apply), then which item
+and what came of it."""
 
 _SCHEMA = pa.schema({**_KEY, **_ITEM})
+_NEW = ("source", "target")  # files of earlier runs lack them
 _ALWAYS = ("task", "quantity", "item", "item_id", "group", "outcome")  # never null
 # Above the usual limit of 1 MB names would be written out row by row.
-_OPTIONS: dict[str, Any] = {"compression": "zstd", "dictionary_pagesize_limit": 64 << 20, "write_page_checksum": True}
+_OPTIONS: dict[str, Any] = {
+    "compression": "zstd",
+    "dictionary_pagesize_limit": 64 << 20,
+    "write_page_checksum": True,
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,16 +86,20 @@ class Outcomes:
 
     Attributes
     ----------
-    task, suite, part, method, representation, encoder, condition, layer, seed: which measurement, as in :class:`crosslens.score.Score`
-        and its details; None where a field does not apply.
-    quantity: what is averaged or correlated: accuracy, uuas, root_accuracy (outcomes 1 and 0) or spearman (outcomes are cosines, or
-        numbers that a probe answered).
+    task, suite, part, method, representation, encoder, condition, layer, seed, source, target:
+    which measurement, as in
+        :class:`crosslens.score.Score` (source is the language of training, target that of the
+        items) and its details; None where a field does not apply.
+    quantity: what is averaged or correlated: accuracy, uuas, root_accuracy (outcomes 1 and 0) or
+        spearman (outcomes are cosines, or numbers that a probe answered).
     item: shape (n,), the item's position among the test items, from 0.
     item_id: shape (n,), names that follow from what the items are (:func:`item_ids`); each once.
-    group: shape (n,), the sentence, paragraph or document that the item belongs to; items of one group are not independent.
-    outcome: shape (n,), 1 right and 0 wrong (their mean where several seeds were measured), a cosine or a number; NaN where not measured.
-    gold, predicted: shape (n,), the label (of similarities the rating, of numbers the number, as text) and the answer; None where
-        there are none.
+    group: shape (n,), the sentence, paragraph or document that the item belongs to; items of one
+        group are not independent.
+    outcome: shape (n,), 1 right and 0 wrong (their mean where several seeds were measured), a
+        cosine or a number; NaN where not measured.
+    gold, predicted: shape (n,), the label (of similarities the rating, of numbers the number, as
+        text) and the answer; None where there are none.
 
     Raises
     ------
@@ -94,15 +126,24 @@ class Outcomes:
     condition: str | None = None
     layer: int | None = None
     seed: int | None = None
+    source: str | None = None
+    target: str | None = None
 
     def __post_init__(self) -> None:
-        lengths = {name: len(column) for name in _ITEM if (column := getattr(self, name)) is not None}
+        lengths = {
+            name: len(column) for name in _ITEM if (column := getattr(self, name)) is not None
+        }
         if len({*lengths.values()}) > 1:
             told = ", ".join(f"{n} of {name}" for name, n in lengths.items())
             refuse("outcomes", "one of everything for every item", told, "give as many of each")
         if len({*self.item_id.tolist()}) < len(self.item_id):
             name, times = Counter(self.item_id.tolist()).most_common(1)[0]
-            refuse("item_id", "each item once", f"{name} {times} times", "number equal items (item_ids does)")
+            refuse(
+                "item_id",
+                "each item once",
+                f"{name} {times} times",
+                "number equal items (item_ids does)",
+            )
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -118,14 +159,35 @@ class Outcomes:
         there = self.outcome[self.measured]
         return float(there.mean()) if len(there) else float("nan")
 
+    def __repr__(self) -> str:
+        where = [
+            str(value) for value in (self.encoder, self.condition, self.part) if value is not None
+        ]
+        where += [] if self.layer is None else [f"layer {self.layer}"]
+        mean = f"mean {self.mean:.3f}" if self.measured.any() else "none measured"
+        return (
+            f"Outcomes({', '.join([self.task, *where])}: {self.quantity} of {len(self):,} items, "
+            f"{mean})"
+        )
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame with a row per item: item, item_id, group, outcome, gold, predicted.
+
+        Raises
+        ------
+        InputError: pandas is not installed; the message names the command.
+        """
+        return need_pandas().DataFrame({name: getattr(self, name) for name in _ITEM})
+
 
 def item_ids(items: Iterable[Sequence[Any]]) -> Shaped[np.ndarray, " n"]:
     """Names of items that follow from what they are, the same in every run.
 
     Parameters
     ----------
-    items: for each item what makes it: its text or texts, its position in them, and its label; values that JSON has a word for. Items that
-        are equal in all of it are told apart by the order in which they stand.
+    items: for each item what makes it: its text or texts, its position in them, and its label;
+        values that JSON has a word for. Items that are equal in all of it are told apart by the
+        order in which they stand.
 
     Returns
     -------
@@ -144,7 +206,8 @@ def item_ids(items: Iterable[Sequence[Any]]) -> Shaped[np.ndarray, " n"]:
 
 
 def write_outcomes(outcomes: Iterable[Outcomes], path: str | Path) -> None:
-    """Write measurements item by item as one Parquet file, whole or not at all; the same outcomes give the same bytes."""
+    """Write measurements item by item as one Parquet file, whole or not at all; the same outcomes
+    give the same bytes."""
     columns: dict[str, list[pa.Array]] = {name: [] for name in COLUMNS}
     for one in outcomes:
         for name, kind in _KEY.items():
@@ -160,7 +223,9 @@ def _repeated(value: Any, kind: pa.DataType, n: int) -> pa.Array:
     if value is None:
         return pa.nulls(n, kind)
     if kind == _TEXT:
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([str(value)]))
+        return pa.DictionaryArray.from_arrays(
+            pa.array(np.zeros(n, np.int32)), pa.array([str(value)])
+        )
     return pa.array(np.full(n, value, kind.to_pandas_dtype()))
 
 
@@ -169,7 +234,9 @@ def _column(values: np.ndarray | None, kind: pa.DataType, n: int) -> pa.Array:
     if values is None:
         return pa.nulls(n, kind)
     if kind == _TEXT:
-        return pa.array([None if value is None else str(value) for value in values.tolist()], pa.string()).dictionary_encode()
+        return pa.array(
+            [None if value is None else str(value) for value in values.tolist()], pa.string()
+        ).dictionary_encode()
     return pa.array(values).cast(kind)
 
 
@@ -193,8 +260,9 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
     Parameters
     ----------
     run: the run's folder, or the file itself.
-    wanted: fields and the value that each is to have: task, suite, part, method, representation, encoder, condition, layer, seed,
-        quantity. None asks for measurements to which a field does not apply: ``condition=None`` is the encoder itself.
+    wanted: fields and the value that each is to have: task, suite, part, method, representation,
+        encoder, condition, layer, seed, quantity, source, target. None asks for measurements to
+        which a field does not apply: ``condition=None`` is the encoder itself.
 
     Raises
     ------
@@ -211,29 +279,62 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
     """
     path = Path(run) / FILE if Path(run).is_dir() else Path(run)
     if not path.is_file():
-        refuse("run", f"a finished run with {FILE}", f"{str(run)!r}, which has none", "name a folder that crosslens probe has written")
+        refuse(
+            "run",
+            f"a finished run with {FILE}",
+            f"{str(run)!r}, which has none",
+            "name a folder that crosslens probe has written",
+        )
     for name in wanted:
         if name not in _KEY:
             refuse("wanted", f"fields among {', '.join(_KEY)}", repr(name), "choose among these")
     try:
         with pq.ParquetFile(pa.OSFile(os.fsencode(path)), page_checksum_verification=True) as file:
             names = file.schema_arrow.names
-            if names != list(COLUMNS):
-                refuse(str(path), f"the columns {', '.join(COLUMNS)}", ", ".join(names)[:80], "name the file of a run", StoreError)
+            if names not in (list(COLUMNS), [name for name in COLUMNS if name not in _NEW]):
+                refuse(
+                    str(path),
+                    f"the columns {', '.join(COLUMNS)}",
+                    ", ".join(names)[:80],
+                    "name the file of a run",
+                    StoreError,
+                )
             groups = range(file.num_row_groups)
-            return [one for group in groups for one in _measurements(file.read_row_group(group), wanted, path)]
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names that are no UTF-8 are told so by Python
+            return [
+                one
+                for group in groups
+                for one in _measurements(file.read_row_group(group), wanted, path)
+            ]
+    # names that are no UTF-8 are told so by Python
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         told = str(error).partition("\n")[0][:80]
-        refuse(str(path), "a Parquet file of outcomes", f"something else ({told})", "restore it, or run the probes again", StoreError)
+        refuse(
+            str(path),
+            "a Parquet file of outcomes",
+            f"something else ({told})",
+            "restore it, or run the probes again",
+            StoreError,
+        )
 
 
 def _measurements(table: pa.Table, wanted: dict[str, Any], path: Path) -> Iterator[Outcomes]:
     """The measurements of a block of rows: those of one stand on end."""
-    table = table.unify_dictionaries().combine_chunks().cast(_SCHEMA)
+    for name in _NEW:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), _KEY[name]))
+    table = table.select(COLUMNS).unify_dictionaries().combine_chunks().cast(_SCHEMA)
     for name in _ALWAYS:
         if table.column(name).null_count:
-            refuse(str(path), f"a {name} in every row", "none in some", "restore it, or run the probes again", StoreError)
-    columns = {name: _read_column(table.column(name).chunk(0)) for name in COLUMNS} if len(table) else {}
+            refuse(
+                str(path),
+                f"a {name} in every row",
+                "none in some",
+                "restore it, or run the probes again",
+                StoreError,
+            )
+    columns = (
+        {name: _read_column(table.column(name).chunk(0)) for name in COLUMNS} if len(table) else {}
+    )
     changes = np.zeros(max(0, len(table) - 1), bool)
     for name in _KEY if len(table) else ():
         codes = columns[name][0]
@@ -242,17 +343,26 @@ def _measurements(table: pa.Table, wanted: dict[str, Any], path: Path) -> Iterat
     for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
         key = {name: _value(columns[name], start) for name in _KEY}
         if all(key[name] == value for name, value in wanted.items()):
-            found: dict[str, Any] = {name: _values(columns[name], slice(start, end)) for name in _ITEM}
+            found: dict[str, Any] = {
+                name: _values(columns[name], slice(start, end)) for name in _ITEM
+            }
             yield Outcomes(**key, **found)
 
 
-_Column = tuple[np.ndarray, np.ndarray | None, np.ndarray]  # numbers (of the names, if there are any), the names, which are null
+# numbers (of the names, if there are any), the names, which are null
+_Column = tuple[np.ndarray, np.ndarray | None, np.ndarray]
 
 
 def _read_column(array: Any) -> _Column:
     null = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
     if not pa.types.is_dictionary(array.type):
-        return np.asarray(array.fill_null(-1).to_numpy(zero_copy_only=False)) if null.any() else array.to_numpy(), None, null
+        return (
+            np.asarray(array.fill_null(-1).to_numpy(zero_copy_only=False))
+            if null.any()
+            else array.to_numpy(),
+            None,
+            null,
+        )
     codes = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return codes, np.array([*array.dictionary.to_pylist(), None], object), null
 
@@ -264,11 +374,20 @@ def _value(column: _Column, row: int) -> Any:
 
 def _values(column: _Column, rows: slice) -> np.ndarray | None:
     codes, names, null = column
-    return None if null[rows].all() and names is not None else codes[rows] if names is None else names[codes[rows]]
+    return (
+        None
+        if null[rows].all() and names is not None
+        else codes[rows]
+        if names is None
+        else names[codes[rows]]
+    )
 
 
-def pair_outcomes(first: Outcomes, second: Outcomes) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"], Shaped[np.ndarray, " m"]]:
-    """Two measurements on the m items that both have measured, in the first one's order: what a paired test takes.
+def pair_outcomes(
+    first: Outcomes, second: Outcomes
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"], Shaped[np.ndarray, " m"]]:
+    """Two measurements on the m items that both have measured, in the first one's order: what a
+    paired test takes.
 
     Returns
     -------
@@ -303,7 +422,12 @@ def shared_ratings(first: Outcomes, second: Outcomes) -> Float[np.ndarray, " m"]
     array([2.5, 7. ])
     """
     if first.gold is None:
-        refuse("first", "outcomes with gold ratings", "none", "compare measurements of a task whose items are rated")
+        refuse(
+            "first",
+            "outcomes with gold ratings",
+            "none",
+            "compare measurements of a task whose items are rated",
+        )
     return np.asarray(first.gold)[_both(first, second)[0]].astype(np.float64)
 
 

@@ -1,4 +1,5 @@
-"""What long work shows while it runs: a bar on a terminal, plain lines elsewhere, nothing when quiet.
+"""What long work shows while it runs: a bar on a terminal, plain lines elsewhere, nothing when
+quiet.
 
 tqdm draws the bar. Where the output is no terminal, a line with count, rate and
 remaining time is written every few seconds instead, so that a log file stays readable.
@@ -56,7 +57,15 @@ class Progress:
         if not _quiet and sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, desc=label, unit=f" {unit}", initial=done, delay=_SHOW_AFTER, unit_scale=True, leave=False)
+            self._bar = tqdm(
+                total=total,
+                desc=label,
+                unit=f" {unit}",
+                initial=done,
+                delay=_SHOW_AFTER,
+                unit_scale=True,
+                leave=False,
+            )
 
     def add(self, count: int, note: str = "") -> None:
         """Count ``count`` more units as finished; ``note`` is shown beside the rate."""
@@ -74,12 +83,20 @@ class Progress:
         rate = (self.done - self._first) / (now - self._started)
         left = f"{(self.total - self.done) / rate:.0f} s left" if rate > 0 else "rate unknown"
         tail = f", {note}" if note else ""
-        say(f"{self.label}: {self.done:,} of {self.total:,} {self.unit}, {rate:,.{0 if rate >= 10 else 2}f} {self.unit}/s, {left}{tail}")
+        say(
+            f"{self.label}: {self.done:,} of {self.total:,} {self.unit}, "
+            f"{rate:,.{0 if rate >= 10 else 2}f} {self.unit}/s, {left}{tail}"
+        )
         self._next_line = now + _LINE_EVERY
 
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._bar is not None:
             self._bar.close()

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import parse_json, write_whole
@@ -21,6 +21,7 @@ __all__ = [
     "Quantity",
     "Score",
     "SharedTexts",
+    "by_language",
     "few_pairs",
     "first_seed",
     "not_measured",
@@ -61,25 +62,41 @@ QUANTITIES = {
     "svcca": Quantity("SVCCA", "correlation", 0.0, 1.0, None),
     "pwcca": Quantity("PWCCA", "correlation", 0.0, 1.0, None),
     "rsa": Quantity("RSA", "Spearman correlation", -1.0, 1.0, None),
-    "procrustes_distance": Quantity("Procrustes distance", "squared distance at unit norm", 0.0, 2.0, None),
+    "procrustes_distance": Quantity(
+        "Procrustes distance", "squared distance at unit norm", 0.0, 2.0, None
+    ),
     "mutual_knn": Quantity("Mutual nearest neighbours", "fraction of neighbours", 0.0, 1.0, None),
     "accuracy": Quantity("Accuracy", "fraction of items", 0.0, 1.0, True),
     "macro_f1": Quantity("Macro F1", "mean F1 over classes", 0.0, 1.0, True),
     "macro_accuracy": Quantity("Macro-averaged accuracy", "mean over categories", 0.0, 1.0, True),
     "selectivity": Quantity("Selectivity", "accuracy minus control accuracy", -1.0, 1.0, True),
     "codelength": Quantity("Codelength of the labels", "bits", 0.0, math.inf, False),
-    "compression": Quantity("Compression of the labels", "uniform code / code", 0.0, math.inf, True),
+    "compression": Quantity(
+        "Compression of the labels", "uniform code / code", 0.0, math.inf, True
+    ),
     "spearman": Quantity("Spearman correlation", "correlation", -1.0, 1.0, True),
     "r2": Quantity("R²", "1 - squared errors / those of the mean", -math.inf, 1.0, True),
     "uuas": Quantity("UUAS", "fraction of edges", 0.0, 1.0, True),
-    "distance_spearman": Quantity("Spearman correlation of tree distances", "correlation", -1.0, 1.0, True),
+    "distance_spearman": Quantity(
+        "Spearman correlation of tree distances", "correlation", -1.0, 1.0, True
+    ),
     "root_accuracy": Quantity("Root accuracy", "fraction of sentences", 0.0, 1.0, True),
-    "depth_spearman": Quantity("Spearman correlation of tree depths", "correlation", -1.0, 1.0, True),
-    "accuracy_difference": Quantity("Difference of accuracies", "fraction of items", -1.0, 1.0, None),
-    "spearman_difference": Quantity("Difference of Spearman correlations", "correlation", -2.0, 2.0, None),
+    "depth_spearman": Quantity(
+        "Spearman correlation of tree depths", "correlation", -1.0, 1.0, True
+    ),
+    "accuracy_difference": Quantity(
+        "Difference of accuracies", "fraction of items", -1.0, 1.0, None
+    ),
+    "spearman_difference": Quantity(
+        "Difference of Spearman correlations", "correlation", -2.0, 2.0, None
+    ),
     "uuas_difference": Quantity("Difference of UUAS", "fraction of edges", -1.0, 1.0, None),
-    "root_accuracy_difference": Quantity("Difference of root accuracies", "fraction of sentences", -1.0, 1.0, None),
-    "perplexity": Quantity("Perplexity", "effective choices per masked token", 1.0, math.inf, False),
+    "root_accuracy_difference": Quantity(
+        "Difference of root accuracies", "fraction of sentences", -1.0, 1.0, None
+    ),
+    "perplexity": Quantity(
+        "Perplexity", "effective choices per masked token", 1.0, math.inf, False
+    ),
     "alignment_error_rate": Quantity("Alignment error rate", "fraction of links", 0.0, 1.0, False),
     "token_alignment": Quantity("Token alignment P@1", "fraction of pieces", 0.0, 1.0, True),
     "loss": Quantity("Loss", "nats per masked token", 0.0, math.inf, False),
@@ -93,7 +110,8 @@ class Score:
     Attributes
     ----------
     quantity: what was measured, a key of :data:`QUANTITIES`.
-    value: the number; fractions as 0-1. NaN means "could not be computed", with the reason in ``details``.
+    value: the number; fractions as 0-1. NaN means "could not be computed", with the reason in
+        ``details``.
     n: number of items that it was measured on.
     low, high: 95 % interval, None where there is none.
     layer, other_layer: 0 is the embedding layer's output.
@@ -104,8 +122,8 @@ class Score:
     seed: seed of whatever was drawn at random.
     details: anything else that is needed to understand the number.
 
-    >>> Score(quantity="accuracy", value=0.5, n=4, task="language_id").as_dict()["layer"] is None
-    True
+    >>> Score(quantity="accuracy", value=0.5, n=40, low=0.35, high=0.65, layer=3, task="language_id", condition="random_encoder")
+    Score(accuracy 0.500 [0.350, 0.650], n 40, layer 3, random_encoder, language_id)
     """
 
     quantity: str
@@ -125,7 +143,26 @@ class Score:
 
     def __post_init__(self) -> None:
         if self.quantity not in QUANTITIES:
-            refuse("quantity", f"one of {', '.join(sorted(QUANTITIES))}", quote(self.quantity), "use a declared quantity")
+            refuse(
+                "quantity",
+                f"one of {', '.join(sorted(QUANTITIES))}",
+                quote(self.quantity),
+                "use a declared quantity",
+            )
+
+    def __repr__(self) -> str:
+        within = (
+            "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        )
+        layers = [
+            str(layer)
+            for layer in dict.fromkeys((self.layer, self.other_layer))
+            if layer is not None
+        ]
+        ways = [way for way in (self.source, self.target) if way is not None]
+        where = [f"layer {' and '.join(layers)}"] * bool(layers) + [" → ".join(ways)] * bool(ways)
+        about = [part for part in (*where, self.condition, self.task, self.encoder) if part]
+        return f"Score({', '.join([f'{self.quantity} {self.value:.3f}{within}', f'n {self.n:,}', *about])})"
 
     def as_dict(self) -> dict[str, Any]:
         """The measurement as a flat dictionary, keys in their fixed order."""
@@ -142,11 +179,19 @@ class Score:
         InputError: a number is infinite, or ``details`` holds something that JSON has no word for.
         """
         numbers = {name: getattr(self, name) for name in ("value", "low", "high")}
-        told = {name: None if number is None or math.isnan(number) else float(number) for name, number in numbers.items()}
+        told = {
+            name: None if number is None or math.isnan(number) else float(number)
+            for name, number in numbers.items()
+        }
         try:
             return json.dumps({**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
-            refuse(f"score {self.quantity}", "finite numbers and details made of JSON types", str(error), "repair the measurement")
+            refuse(
+                f"score {self.quantity}",
+                "finite numbers and details made of JSON types",
+                str(error),
+                "repair the measurement",
+            )
 
 
 class _Row(TypedDict):
@@ -170,11 +215,13 @@ class _Row(TypedDict):
 
 @dataclasses.dataclass(frozen=True)
 class SharedTexts:
-    """Items of one part whose text is in another one, too, as a score's details tell them under ``shared_texts``.
+    """Items of one part whose text is in another one, too, as a score's details tell them under
+    ``shared_texts``.
 
     Attributes
     ----------
-    train: test items whose text is in train. same_label: those of them that have the same label there.
+    train: test items whose text is in train. same_label: those of them that have the same label
+        there.
     dev: test items whose text is in dev. dev_train: dev items whose text is in train.
     """
 
@@ -185,7 +232,8 @@ class SharedTexts:
 
 
 def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
-    """What a score's parts have in common, and the score without these items; None where they share no text.
+    """What a score's parts have in common, and the score without these items; None where they share
+    no text.
 
     The second is None where no item is left, or where the score does not say it.
 
@@ -199,7 +247,9 @@ def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
     told, without = details.get("shared_texts"), details.get("without_shared")
     if not isinstance(told, dict):
         return None
-    shared = SharedTexts(**{field.name: int(told.get(field.name, 0)) for field in dataclasses.fields(SharedTexts)})
+    shared = SharedTexts(
+        **{field.name: int(told.get(field.name, 0)) for field in dataclasses.fields(SharedTexts)}
+    )
     if not isinstance(without, dict) or without.get("value") is None:
         return shared, None
     ends: dict[str, Any] = {name: without.get(name) for name in ("value", "low", "high", "n")}
@@ -207,7 +257,8 @@ def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
 
 
 def over_seeds(score: Score) -> tuple[Score, int] | None:
-    """The mean over seeds with Student's 95 % interval over them, in place of the first seed's value, and how many seeds there are.
+    """The mean over seeds with Student's 95 % interval over them, in place of the first seed's
+    value, and how many seeds there are.
 
     None where the score is of one seed, or where a seed's value could not be computed.
 
@@ -217,25 +268,86 @@ def over_seeds(score: Score) -> tuple[Score, int] | None:
     (0.6, 1.0, 2)
     """
     told = (score.details or {}).get("over_seeds")
-    if not isinstance(told, dict) or not all(isinstance(told.get(name), float) for name in ("mean", "low", "high")):
+    if not isinstance(told, dict) or not all(
+        isinstance(told.get(name), float) for name in ("mean", "low", "high")
+    ):
         return None
-    return dataclasses.replace(score, value=told["mean"], low=told["low"], high=told["high"]), len(told.get("values") or ())
+    return dataclasses.replace(score, value=told["mean"], low=told["low"], high=told["high"]), len(
+        told.get("values") or ()
+    )
 
 
 def first_seed(scores: Iterable[Score], settings: Mapping[str, Any]) -> list[Score]:
-    """Measurements without those of further seeds, of a run whose settings say that it has several (``crosslens probe --seeds``).
+    """Measurements without those of further seeds, of a run whose settings say that it has several
+    (``crosslens probe --seeds``).
 
     >>> rows = [Score(quantity="accuracy", value=0.5, n=10, seed=seed) for seed in (7, 8)]
     >>> [row.seed for row in first_seed(rows, {"seed": 7, "seeds": 2})], len(first_seed(rows, {"seed": 7}))
     ([7], 2)
     """
-    return [score for score in scores if settings.get("seeds") is None or score.seed in (None, settings.get("seed"))]
+    return [
+        score
+        for score in scores
+        if settings.get("seeds") is None or score.seed in (None, settings.get("seed"))
+    ]
+
+
+# what has a task, a source and a target: scores, outcomes
+_OfLanguages = TypeVar("_OfLanguages", bound=Any)
+
+
+def by_language(rows: Iterable[_OfLanguages]) -> list[_OfLanguages]:
+    """Measurements whose task is named by its languages where there are several, so that each is a
+    row, or a curve, of its own.
+
+    What is tested on the language of training keeps its name. Layers are chosen on dev, in that
+    language: the measurements of dev stand with every language.
+
+    >>> rows = [Score(quantity="accuracy", value=0.9, n=9, task="upos", source="eng", target=code) for code in ("eng", "fra")]
+    >>> [row.task for row in by_language(rows)]
+    ['upos', 'upos [eng->fra]']
+    """
+    rows = list(rows)
+    untrained: dict[str | None, dict[str, None]] = {}
+    crossed: dict[tuple[str | None, str], dict[str, None]] = {}
+    for row in rows:
+        if row.source is None and row.target is not None:
+            untrained.setdefault(row.task, {})[row.target] = None
+        elif row.source is not None and row.target not in (None, row.source):
+            crossed.setdefault((row.task, row.source), {})[row.target] = None
+    found = []
+    for row in rows:
+        name = row.task
+        if row.source is None:
+            name = (
+                f"{row.task} [{row.target}]"
+                if row.target is not None and len(untrained[row.task]) > 1
+                else name
+            )
+        elif row.target not in (None, row.source):
+            name = f"{row.task} [{row.source}->{row.target}]"
+        found.append(row if name == row.task else dataclasses.replace(row, task=name))
+        details = getattr(row, "details", None) or {}
+        if row.source is not None and details.get("part") == "dev":
+            told = {name: details[name] for name in ("part", "representation") if name in details}
+            for target in crossed.get((row.task, row.source), ()):
+                found.append(
+                    dataclasses.replace(
+                        row,
+                        task=f"{row.task} [{row.source}->{target}]",
+                        target=target,
+                        details=told,
+                    )
+                )
+    return found
 
 
 def set_aside(score: Score) -> dict[str, int]:
-    """What happened to items that a measurement does not take as they are -> how many; from its ``details``.
+    """What happened to items that a measurement does not take as they are -> how many; from its
+    ``details``.
 
-    ``dropped``: reason -> items left out. ``truncated``: items cut to fit the encoder. ``unseen_in_training``: part -> label -> items.
+    ``dropped``: reason -> items left out. ``truncated``: items cut to fit the encoder.
+        ``unseen_in_training``: part -> label -> items.
 
     >>> details = {"dropped": {"no such label": 2}, "unseen_in_training": {"test": {"fr": 1}}}
     >>> set_aside(Score(quantity="accuracy", value=0.5, n=4, details=details))
@@ -244,22 +356,36 @@ def set_aside(score: Score) -> dict[str, int]:
     details = score.details or {}
     both = shared_texts(score)
     dropped, unseen = details.get("dropped"), details.get("unseen_in_training")
-    found = {f"left out: {reason}": count for reason, count in dropped.items()} if isinstance(dropped, dict) else {}
+    found = (
+        {f"left out: {reason}": count for reason, count in dropped.items()}
+        if isinstance(dropped, dict)
+        else {}
+    )
     found["cut to fit the encoder"] = details.get("truncated")
     if both is not None and details.get("part") != "dev":
-        found["in test whose text is in train, too (with the same label: " + f"{both[0].same_label:,})"] = both[0].train
+        found[
+            "in test whose text is in train, too (with the same label: "
+            + f"{both[0].same_label:,})"
+        ] = both[0].train
         found["in test whose text is in dev, too"] = both[0].dev
         found["in dev whose text is in train, too"] = both[0].dev_train
     for part, labels in unseen.items() if isinstance(unseen, dict) else ():
         if isinstance(labels, dict) and labels:
             names = list(labels)
-            told = ", ".join(names if len(names) <= _LABELS_TOLD + 1 else [*names[:_LABELS_TOLD], f"{len(names) - _LABELS_TOLD} more"])
-            found[f"in {part} with a label that training lacks ({told}), counted as wrong"] = sum(labels.values())
+            told = ", ".join(
+                names
+                if len(names) <= _LABELS_TOLD + 1
+                else [*names[:_LABELS_TOLD], f"{len(names) - _LABELS_TOLD} more"]
+            )
+            found[f"in {part} with a label that training lacks ({told}), counted as wrong"] = sum(
+                labels.values()
+            )
     return {what: count for what, count in found.items() if isinstance(count, int) and count > 0}
 
 
 def not_measured(scores: Iterable[Score]) -> list[str]:
-    """A sentence for each reason why layers have no value (NaN), with the layers; of means, which follow from others, there is none.
+    """A sentence for each reason why layers have no value (NaN), with the layers; of means, which
+    follow from others, there is none.
 
     >>> lost = {"value": math.nan, "n": 5, "details": {"reason": "all vectors of eng are alike"}}
     >>> not_measured([Score(quantity="linear_cka", layer=layer, **lost) for layer in (0, 3)])
@@ -289,7 +415,8 @@ def told(value: float, places: int) -> str:
 
 
 def few_pairs(pairs: Iterable[object], d: object) -> str:
-    """A warning where a rotation was learnt from fewer pairs than dimensions; empty where not, or where that is not recorded.
+    """A warning where a rotation was learnt from fewer pairs than dimensions; empty where not, or
+    where that is not recorded.
 
     Parameters
     ----------
@@ -331,8 +458,20 @@ def read_scores(path: str | Path) -> Iterator[Score]:
         for number, line in enumerate(lines, 1):
             row: dict[str, Any] = parse_json(line, f"{path}:{number}", _Row, remedy)
             if unknown := sorted(row.keys() - _Row.__annotations__.keys()):
-                refuse(f"{path}:{number}", "the keys of a measurement", f"{quote(unknown[0])} as well", remedy, StoreError)
+                refuse(
+                    f"{path}:{number}",
+                    "the keys of a measurement",
+                    f"{quote(unknown[0])} as well",
+                    remedy,
+                    StoreError,
+                )
             try:
                 yield Score(**{**row, "value": math.nan if row["value"] is None else row["value"]})
             except InputError:
-                refuse(f"{path}:{number}", "a declared quantity", quote(row["quantity"]), remedy, StoreError)
+                refuse(
+                    f"{path}:{number}",
+                    "a declared quantity",
+                    quote(row["quantity"]),
+                    remedy,
+                    StoreError,
+                )

@@ -1,17 +1,86 @@
-"""Which layer a study tells of, decided once for the terminal and the page."""
+"""Which layer, which checkpoint, by which part: decided here and nowhere else.
+
+One rule holds for all. What is no number takes no part. The highest value is best; of equal ones
+the lower layer, and then the one that was given first. What is judged on the very items that it
+was chosen on looks better than it is: so a choice by other items (a dev set, training items) goes
+before one by the reported values, and each choice says which of the two it is.
+"""
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from crosslens.score import Score
 
-__all__ = ["Best", "best_layer", "chosen_layer"]
+__all__ = ["Best", "Choice", "at_layer", "best_layer", "choose", "chosen_layer", "improves"]
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice(Generic[_T]):
+    """What is best.
+
+    Attributes
+    ----------
+    item: the one.
+    value: what it was chosen by.
+    of: how many were compared.
+    elsewhere: whether it was chosen on other items than it is judged by.
+    """
+
+    item: _T
+    value: float
+    of: int
+    elsewhere: bool
+
+
+def choose(
+    items: Iterable[_T],
+    value: Callable[[_T], float],
+    by: Callable[[_T], float] | None = None,
+    layer: Callable[[_T], int | None] = lambda item: None,
+) -> Choice[_T] | None:
+    """The best of some items; None where nothing was measured.
+
+    Parameters
+    ----------
+    value: what an item is judged by; higher is better, NaN takes no part.
+    by: its value on other items (dev, say), NaN where it has none. Where any item has one, these
+        decide, and only items that have one are compared.
+    layer: an item's layer, for equal ones.
+
+    >>> test, dev = {0: 0.5, 1: 0.9, 2: 0.7}, {0: 0.4, 2: 0.6}
+    >>> choose(test, test.__getitem__)
+    Choice(item=1, value=0.9, of=3, elsewhere=False)
+    >>> choose(test, test.__getitem__, lambda layer: dev.get(layer, math.nan))
+    Choice(item=2, value=0.6, of=2, elsewhere=True)
+    """
+    measured = [item for item in items if not math.isnan(value(item))]
+    judged = [item for item in measured if by is not None and not math.isnan(by(item))]
+    decides = by if by is not None and judged else value
+    compared = judged or measured
+    if not compared:
+        return None
+    best = max(compared, key=lambda item: (decides(item), -(layer(item) or 0)))
+    return Choice(best, decides(best), len(compared), bool(judged))
+
+
+def improves(loss: float, best: float) -> bool:
+    """Whether a checkpoint's loss (lower is better) makes it the best; an equal one, or NaN, does
+    not.
+
+    >>> improves(2.0, math.inf), improves(2.0, 2.0), improves(math.nan, 2.0)
+    (True, False, False)
+    """
+    return loss < best
 
 
 @dataclasses.dataclass(frozen=True)
 class Best:
-    """A layer, its mean over languages or pairs, the measurements there, and how many layers were compared.
+    """A layer, its mean over languages or pairs, the measurements there, and how many layers were
+    compared.
 
     ``on_train`` is the mean on the training part that it was chosen by; None where it was chosen
     by ``mean`` itself, which then is somewhat too high.
@@ -25,20 +94,22 @@ class Best:
 
 
 def best_layer(curves: Iterable[Mapping[int, Score]]) -> Best | None:
-    """The layer at which the mean over ``curves`` is highest (the lowest such layer on a tie).
+    """The layer at which the mean over ``curves`` is highest.
 
     Only layers at which as many values as possible were computed take part, so that a
     mean over few easy pairs cannot win.
     """
-    layers = _comparable(curves)
-    if not layers:
-        return None
-    means = {layer: math.fsum(s.value for s in scores) / len(scores) for layer, scores in layers.items()}
-    layer = max(means, key=lambda layer: (means[layer], -layer))
-    return Best(layer, means[layer], layers[layer], len(means))
+    return chosen_layer(curves, ())
 
 
-def chosen_layer(held_out: Iterable[Mapping[int, Score]], train: Iterable[Mapping[int, Score]]) -> Best | None:
+def at_layer(curves: Iterable[Mapping[int, Score]], layer: int) -> Best | None:
+    """The mean over ``curves`` at a layer that was chosen before (of a control, say)."""
+    return best_layer({layer: curve[layer]} for curve in curves if layer in curve)
+
+
+def chosen_layer(
+    held_out: Iterable[Mapping[int, Score]], train: Iterable[Mapping[int, Score]]
+) -> Best | None:
     """The layer that is best on the training part, with its measurements on the held-out part.
 
     A layer that is chosen on the very items that it is judged by looks better than it is. Runs
@@ -58,13 +129,25 @@ def chosen_layer(held_out: Iterable[Mapping[int, Score]], train: Iterable[Mappin
     >>> chosen_layer([curve(0.9, 0.5)], []).layer
     0
     """
-    held_out = list(held_out)
     layers = _comparable(held_out)
-    found = best_layer({layer: score for layer, score in curve.items() if layer in layers} for curve in train)
+    on_train = _comparable(
+        {layer: score for layer, score in curve.items() if layer in layers} for curve in train
+    )
+    means = {layer: _mean(scores) for layer, scores in layers.items()}
+    found = choose(
+        layers, means.__getitem__, lambda layer: _mean(on_train.get(layer, ())), layer=int
+    )
     if found is None:
-        return best_layer(held_out)
-    scores = layers[found.layer]
-    return Best(found.layer, math.fsum(s.value for s in scores) / len(scores), scores, found.layers, found.mean)
+        return None
+    layer = found.item
+    return Best(
+        layer, means[layer], layers[layer], found.of, found.value if found.elsewhere else None
+    )
+
+
+def _mean(scores: Iterable[Score]) -> float:
+    values = [score.value for score in scores]
+    return math.fsum(values) / len(values) if values else math.nan
 
 
 def _comparable(curves: Iterable[Mapping[int, Score]]) -> dict[int, list[Score]]:

@@ -24,15 +24,16 @@ __all__ = [
 ]
 
 _Z = 1.959963984540054  # the normal distribution's 97.5 % point
-_FEW = 10  # clusters with the rarer outcome; below this how much the clusters differ cannot be estimated
+# clusters with the rarer outcome; below this how much the clusters differ cannot be estimated
+_FEW = 10
 
 
 def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     """95 % interval of a proportion (Wilson 1927, equation 4).
 
-    It never leaves [0, 1] and is sensible at 0 and at n successes, where the normal approximation has width zero. Its exact
-    coverage is between 93 and 97 % at n = 200 and 2,000 where ten successes and ten failures are expected, and between 91.5 and
-    98.5 % where one is.
+    It never leaves [0, 1] and is sensible at 0 and at n successes, where the normal approximation
+    has width zero. Its exact coverage is between 93 and 97 % at n = 200 and 2,000 where ten
+    successes and ten failures are expected, and between 91.5 and 98.5 % where one is.
 
     >>> low, high = wilson_interval(90, 100)
     >>> round(low, 3), round(high, 3)
@@ -40,27 +41,39 @@ def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     """
     n = check_positive_int(n, "n")
     if not 0 <= successes <= n:
-        refuse("successes", f"a number from 0 to n = {n}", repr(successes), "count items, not fractions")
+        refuse(
+            "successes",
+            f"a number from 0 to n = {n}",
+            repr(successes),
+            "count items, not fractions",
+        )
     share = successes / n
     centre = share + _Z**2 / (2 * n)
     half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
     low, high = ((centre + sign * half) / (1 + _Z**2 / n) for sign in (-1, 1))
-    return 0.0 if successes == 0 else low, 1.0 if successes == n else high  # there exactly, but for rounding
+    # there exactly, but for rounding
+    return 0.0 if successes == 0 else low, 1.0 if successes == n else high
 
 
-def paired_interval(first: np.ndarray, second: np.ndarray, groups: np.ndarray | None = None) -> tuple[float, float, float]:
-    """Difference of two proportions on the same items, first - second, and its 95 % interval (Agresti & Min 2005, "Wald+2").
+def paired_interval(
+    first: np.ndarray, second: np.ndarray, groups: np.ndarray | None = None
+) -> tuple[float, float, float]:
+    """Difference of two proportions on the same items, first - second, and its 95 % interval
+    (Agresti & Min 2005, "Wald+2").
 
-    With b items that only the first got right, c that only the second did, and n in all, half an item is added to each of the four
-    cells of the table: ``(b - c) / (n + 2) ± z sqrt(b + c + 1 - (b - c)^2 / (n + 2)) / (n + 2)``. The difference that is
-    returned is the plain one, (b - c) / n. Simulated coverage is between 93 and 97 % at n = 200 and 2,000 where b + c is expected to
-    be 10 or more; where it is less, higher.
+    With b items that only the first got right, c that only the second did, and n in all, half an
+    item is added to each of the four
+    cells of the table: ``(b - c) / (n + 2) ± z sqrt(b + c + 1 - (b - c)^2 / (n + 2)) / (n + 2)``.
+        The difference that is
+    returned is the plain one, (b - c) / n. Simulated coverage is between 93 and 97 % at n = 200 and
+    2,000 where b + c is expected to be 10 or more; where it is less, higher.
 
     Parameters
     ----------
     first, second: shape (n,), True where an item was right.
-    groups: shape (n,), which items stand and fall together, words of a sentence say: the interval is then that of
-        :func:`difference_interval`, and of a single group from -1 to 1. Without it, or where each item is a group, items are independent.
+    groups: shape (n,), which items stand and fall together, words of a sentence say: the interval
+        is then that of :func:`difference_interval`, and of a single group from -1 to 1. Without it,
+        or where each item is a group, items are independent.
 
     Returns
     -------
@@ -72,12 +85,19 @@ def paired_interval(first: np.ndarray, second: np.ndarray, groups: np.ndarray | 
     """
     if len(first) != len(second) or len(first) == 0:
         refuse(
-            "second", f"{len(first)} outcomes, of the same items, and at least one", str(len(second)), "give one outcome per item to each"
+            "second",
+            f"{len(first)} outcomes, of the same items, and at least one",
+            str(len(second)),
+            "give one outcome per item to each",
         )
     if groups is not None:
         balance, of = cluster_sums(first.astype(np.int64) - second, groups)
         if len(of) < len(first):
-            return difference_interval(balance, of) if len(of) > 1 else (float(balance[0]) / len(first), -1.0, 1.0)
+            return (
+                difference_interval(balance, of)
+                if len(of) > 1
+                else (float(balance[0]) / len(first), -1.0, 1.0)
+            )
     only_first, only_second = int(np.sum(first & ~second)), int(np.sum(second & ~first))
     n, more, either = len(first), only_first - only_second, only_first + only_second
     half = _Z * math.sqrt(either + 1 - more**2 / (n + 2)) / (n + 2)
@@ -88,18 +108,21 @@ def paired_interval(first: np.ndarray, second: np.ndarray, groups: np.ndarray | 
 def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
     """Share of items over clusters whose items stand and fall together, and its 95 % interval.
 
-    Words of a sentence, questions of a paragraph and outcomes of one sentence in several directions are not independent. The
-    variance of the share ``p = sum(found) / sum(of)`` is that of a ratio over g clusters, ``g / (g - 1) sum((found - p of)^2) /
-    sum(of)^2``; the interval is Wilson's for as many independent items as have that variance, ``p (1 - p) / variance``, with
-    Student's t of g - 1 degrees of freedom (Kott & Carr 1997; Korn & Graubard 1998 for the effective sample size). Where fewer
-    than ten clusters hold the rarer outcome that variance cannot be estimated, and no cluster counts for more than one item.
+    Words of a sentence, questions of a paragraph and outcomes of one sentence in several directions
+    are not independent. The variance of the share ``p = sum(found) / sum(of)`` is that of a ratio
+    over g clusters, ``g / (g - 1) sum((found - p of)^2) / sum(of)^2``; the interval is Wilson's for
+    as many independent items as have that variance, ``p (1 - p) / variance``, with Student's t of g
+    - 1 degrees of freedom (Kott & Carr 1997; Korn & Graubard 1998 for the effective sample size).
+    Where fewer than ten clusters hold the rarer outcome that variance cannot be estimated, and no
+    cluster counts for more than one item.
 
-    Simulated coverage is between 93 and 97 % from 200 clusters on, whatever their size; where the rarer outcome is in fewer than
-    ten clusters, or with 30 clusters, up to 100 %.
+    Simulated coverage is between 93 and 97 % from 200 clusters on, whatever their size; where the
+    rarer outcome is in fewer than ten clusters, or with 30 clusters, up to 100 %.
 
     Parameters
     ----------
-    found: shape (g,), how much was right in each cluster, from 0 to ``of``. of: shape (g,), items in each; g >= 2.
+    found: shape (g,), how much was right in each cluster, from 0 to ``of``. of: shape (g,), items
+        in each; g >= 2.
 
     Returns
     -------
@@ -111,7 +134,12 @@ def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, flo
     """
     found, of = _check_clusters(found, of, "found")
     if (found < 0).any() or (found > of).any():
-        refuse("found", "from 0 to the number of items of each cluster", "others", "count the items that were right")
+        refuse(
+            "found",
+            "from 0 to the number of items of each cluster",
+            "others",
+            "count the items that were right",
+        )
     from scipy.special import stdtrit
 
     g, n = len(of), float(of.sum())
@@ -119,27 +147,34 @@ def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, flo
     variance = g / (g - 1) * float(np.square(found - share * of).sum()) / n**2
     effective = min(n, share * (1 - share) / variance) if variance > 0 else n
     if min(np.sum(found > 0), np.sum(found < of)) < _FEW:
-        effective = min(effective, n**2 / float(np.square(of).sum()))  # Kish: clusters of equal size count as one item each
+        # Kish: clusters of equal size count as one item each
+        effective = min(effective, n**2 / float(np.square(of).sum()))
     t = float(stdtrit(g - 1, 0.975))
-    centre, half = share + t**2 / (2 * effective), t * math.sqrt(share * (1 - share) / effective + t**2 / (4 * effective**2))
+    centre, half = (
+        share + t**2 / (2 * effective),
+        t * math.sqrt(share * (1 - share) / effective + t**2 / (4 * effective**2)),
+    )
     low, high = ((centre + sign * half) / (1 + t**2 / effective) for sign in (-1, 1))
     return share, 0.0 if share == 0 else low, 1.0 if share == 1 else high
 
 
 def difference_interval(more: np.ndarray, of: np.ndarray) -> tuple[float, float, float]:
-    """Difference of two shares on the same clusters of items, first - second, and its 95 % interval.
+    """Difference of two shares on the same clusters of items, first - second, and its 95 %
+    interval.
 
-    :func:`paired_interval` for items that stand and fall together: the variance of ``sum(more) / sum(of)`` is that of a ratio over
-    g clusters, half an item is added to each cell of the table of outcomes (Agresti & Min 2005), and Student's t has g - 1
-    degrees of freedom. The difference that is returned is the plain one.
+    :func:`paired_interval` for items that stand and fall together: the variance of ``sum(more) /
+    sum(of)`` is that of a ratio over g clusters, half an item is added to each cell of the table of
+    outcomes (Agresti & Min 2005), and Student's t has g - 1 degrees of freedom. The difference that
+    is returned is the plain one.
 
-    Simulated coverage is between 93 and 97 % from 200 clusters and 10 items on which the two differ; with fewer such items it is
-    higher.
+    Simulated coverage is between 93 and 97 % from 200 clusters and 10 items on which the two
+    differ; with fewer such items it is higher.
 
     Parameters
     ----------
-    more: shape (g,), items of each cluster that the first got right minus those that the second did (means over repetitions need
-        not be whole), from -of to of. of: shape (g,), items in each; g >= 2.
+    more: shape (g,), items of each cluster that the first got right minus those that the second did
+        (means over repetitions need not be whole), from -of to of. of: shape (g,), items in each; g
+        >= 2.
 
     Returns
     -------
@@ -151,7 +186,12 @@ def difference_interval(more: np.ndarray, of: np.ndarray) -> tuple[float, float,
     """
     more, of = _check_clusters(more, of, "more")
     if (np.abs(more) > of).any():
-        refuse("more", "from minus to plus the number of items of each cluster", "others", "count the items that differ")
+        refuse(
+            "more",
+            "from minus to plus the number of items of each cluster",
+            "others",
+            "count the items that differ",
+        )
     from scipy.special import stdtrit
 
     g, n = len(of), float(of.sum())
@@ -162,7 +202,8 @@ def difference_interval(more: np.ndarray, of: np.ndarray) -> tuple[float, float,
 
 
 def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of the values of each group of items, and how many items it has; groups in sorted order.
+    """The sum of the values of each group of items, and how many items it has; groups in sorted
+    order.
 
     Parameters
     ----------
@@ -176,7 +217,12 @@ def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np
     (array([2., 1.]), array([3, 1]))
     """
     if np.shape(values) != np.shape(groups) or np.ndim(groups) != 1:
-        refuse("groups", f"a group for each of {np.size(values)} items", f"shape {np.shape(groups)}", "name the group of every item")
+        refuse(
+            "groups",
+            f"a group for each of {np.size(values)} items",
+            f"shape {np.shape(groups)}",
+            "name the group of every item",
+        )
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     return np.bincount(codes, weights=np.asarray(values, np.float64)), np.bincount(codes)
 
@@ -184,9 +230,16 @@ def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np
 def _check_clusters(values: np.ndarray, of: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     values, of = np.asarray(values, np.float64), np.asarray(of, np.float64)
     if values.ndim != 1 or values.shape != of.shape or len(of) < 2:
-        refuse(name, "a number for each of 2 or more clusters", f"shapes {values.shape} and {of.shape}", "give one number per cluster")
+        refuse(
+            name,
+            "a number for each of 2 or more clusters",
+            f"shapes {values.shape} and {of.shape}",
+            "give one number per cluster",
+        )
     if not (np.isfinite(values).all() and np.isfinite(of).all() and (of > 0).all()):
-        refuse(name, "finite numbers, and clusters with items", "others", "leave out empty clusters")
+        refuse(
+            name, "finite numbers, and clusters with items", "others", "leave out empty clusters"
+        )
     return values, of
 
 
@@ -205,7 +258,10 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
         refuse("values", "at least 2 values", str(n), "measure more items")
     from scipy.special import stdtrit
 
-    mean, half = float(np.mean(values)), float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
+    mean, half = (
+        float(np.mean(values)),
+        float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n)),
+    )
     return mean, mean - half, mean + half
 
 
@@ -236,15 +292,17 @@ def jackknife_interval(value: float, left_out: np.ndarray) -> tuple[float, float
 
 
 def pearson_interval(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
-    """Pearson's correlation of paired numbers, from -1 to 1, and its 95 % interval (Fisher 1915, the z transformation).
+    """Pearson's correlation of paired numbers, from -1 to 1, and its 95 % interval (Fisher 1915,
+    the z transformation).
 
-    The interval takes the pairs to be independent, and the numbers to be jointly normal: simulated coverage is then 94 to 96 % from 13
-    pairs on. With tails as heavy as Student's t with 3 degrees of freedom it is 48 to 83 %: rank the numbers first
-    (:func:`spearman_interval`).
+    The interval takes the pairs to be independent, and the numbers to be jointly normal: simulated
+    coverage is then 94 to 96 % from 13 pairs on. With tails as heavy as Student's t with 3 degrees
+    of freedom it is 48 to 83 %: rank the numbers first (:func:`spearman_interval`).
 
     Raises
     ------
-    InputError: fewer than 4 pairs, different lengths, or numbers that do not vary or are not finite.
+    InputError: fewer than 4 pairs, different lengths, or numbers that do not vary or are not
+        finite.
 
     >>> r, low, high = pearson_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 3.0, 2.0, 5.0, 4.0]))
     >>> round(r, 3), round(low, 3), round(high, 3)
@@ -258,23 +316,29 @@ def pearson_interval(x: np.ndarray, y: np.ndarray) -> tuple[float, float, float]
     return r, math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
 
 
-def spearman_interval(x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None = None) -> tuple[float, float, float]:
+def spearman_interval(
+    x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None = None
+) -> tuple[float, float, float]:
     """Spearman's correlation of paired numbers, from -1 to 1, and its 95 % interval.
 
-    The standard error is that of the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6): what a little more weight on
-    each pair does to Pearson's correlation of the midranks. It is taken on Fisher's z scale, with Student's t. Unlike formulas in r
-    and n alone it needs no normal distribution and knows of ties: simulated coverage is 93 to 97 % at n = 30, 200 and 2,000 for normal,
-    skewed, heavy-tailed and tied numbers (with two different numbers on one side 92 % at n = 30).
+    The standard error is that of the infinitesimal jackknife (Jaeckel 1972; Efron 1982, chapter 6):
+    what a little more weight on each pair does to Pearson's correlation of the midranks. It is
+    taken on Fisher's z scale, with Student's t. Unlike formulas in r and n alone it needs no normal
+    distribution and knows of ties: simulated coverage is 93 to 97 % at n = 30, 200 and 2,000 for
+    normal, skewed, heavy-tailed and tied numbers (with two different numbers on one side 92 % at n
+    = 30).
 
     Parameters
     ----------
     x, y: shape (n,), n >= 4.
-    clusters: shape (n,), a label per pair; pairs of one cluster (words of one sentence, say) are not taken to be independent, and n
-        is the number of clusters. Each pair is its own without it.
+    clusters: shape (n,), a label per pair; pairs of one cluster (words of one sentence, say) are
+        not taken to be independent, and n is the number of clusters. Each pair is its own without
+        it.
 
     Raises
     ------
-    InputError: fewer than 4 pairs or clusters, different lengths, or numbers that do not vary or are not finite.
+    InputError: fewer than 4 pairs or clusters, different lengths, or numbers that do not vary or
+        are not finite.
 
     >>> r, low, high = spearman_interval(np.arange(40.0), np.arange(40.0) + 9 * np.sin(np.arange(40)))
     >>> round(r, 2), round(low, 2), round(high, 2)
@@ -293,10 +357,12 @@ def spearman_interval(x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None 
 def spearman_difference(
     first: np.ndarray, second: np.ndarray, y: np.ndarray, clusters: np.ndarray | None = None
 ) -> tuple[float, float, float, float]:
-    """Difference of two Spearman correlations with the same numbers, first - second, its 95 % interval, and p of no difference.
+    """Difference of two Spearman correlations with the same numbers, first - second, its 95 %
+    interval, and p of no difference.
 
-    The standard error is that of the infinitesimal jackknife, as in :func:`spearman_interval`, of both correlations on the same pairs;
-    interval and p-value are Student's t. Simulated coverage is 94 to 96.5 % at n = 30, 200 and 2,000, with and without ties.
+    The standard error is that of the infinitesimal jackknife, as in :func:`spearman_interval`, of
+    both correlations on the same pairs; interval and p-value are Student's t. Simulated coverage is
+    94 to 96.5 % at n = 30, 200 and 2,000, with and without ties.
 
     Parameters
     ----------
@@ -328,14 +394,21 @@ def spearman_difference(
     return r - s, max(-2.0, r - s - half), min(2.0, r - s + half), p
 
 
-def _rank_correlation(x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None) -> tuple[float, np.ndarray]:
-    """Pearson's correlation of midranks, and per cluster what a little more weight on it does to the correlation."""
+def _rank_correlation(
+    x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None
+) -> tuple[float, np.ndarray]:
+    """Pearson's correlation of midranks, and per cluster what a little more weight on it does to
+    the correlation."""
     from scipy.stats import rankdata
 
     x, y = _check_pairs(x, y)
     n = len(x)
     a, b = ((rankdata(values) - (n + 1) / 2) / n for values in (x, y))
-    product, squares_a, squares_b = float((a * b).mean()), float((a * a).mean()), float((b * b).mean())
+    product, squares_a, squares_b = (
+        float((a * b).mean()),
+        float((a * a).mean()),
+        float((b * b).mean()),
+    )
     size = math.sqrt(squares_a * squares_b)
     r = max(-1.0, min(1.0, product / size))  # rounding may go one bit beyond
     above_a, above_b = (_mean_above(values, np.stack([a, b])) for values in (x, y))
@@ -351,7 +424,8 @@ def _rank_correlation(x: np.ndarray, y: np.ndarray, clusters: np.ndarray | None)
 
 
 def _mean_above(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Per row of values and item: the sum over items with a higher key, and half of those with the same, divided by n."""
+    """Per row of values and item: the sum over items with a higher key, and half of those with the
+    same, divided by n."""
     order = np.argsort(keys, kind="stable")
     ends = [np.searchsorted(keys[order], keys, side) for side in ("left", "right")]
     sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values[:, order], axis=1)], axis=1)
@@ -362,9 +436,19 @@ def _mean_above(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _check_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if x.ndim != 1 or x.shape != y.shape or len(x) < 4:
-        refuse("x, y", "4 or more pairs of numbers", f"shapes {x.shape} and {y.shape}", "give more pairs")
+        refuse(
+            "x, y",
+            "4 or more pairs of numbers",
+            f"shapes {x.shape} and {y.shape}",
+            "give more pairs",
+        )
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         refuse("x, y", "finite numbers", "others", "leave out pairs that could not be measured")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
-        refuse("x, y", "numbers that vary", "equal ones", "a correlation with a constant is not defined")
+        refuse(
+            "x, y",
+            "numbers that vary",
+            "equal ones",
+            "a correlation with a constant is not defined",
+        )
     return x, y

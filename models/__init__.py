@@ -2,26 +2,43 @@
 
 From text to vectors, one file per arrow:
 
-    tokenisation, vocabularies   text -> vocabularies -> pieces
-    tokens                       pieces -> token files on disk
-    data                         the files of a recipe -> streams
-    batches, streams             (seed, epoch) -> the rows of a batch
-    masking                      batch -> what the model sees and must predict
-    feed                         step -> tensors
-    encoder                      ids -> hidden states -> scores -> loss
-    optimisers                   step -> learning rate; AdamW, Adam, LAMB
-    train                        the loop
-    validation                   perplexity, retrieval, alignment of token embeddings
-    checkpoint, events           state <-> disk; the log
-    interop, folder              our weights <-> a transformers folder, or a folder of all languages' parts
-    loading                      a folder or hub name -> any encoder
-    units                        text -> inputs of an encoder, and where the items are in them
-    encode                       inputs -> vectors of the items, on several threads
-    extract                      encoder, text -> activations on disk
-    cloze_model, cloze           a language model -> scores of sentences and of what fills a blank
+    text/tokenisation, text/vocabularies    text -> vocabularies -> subwords
+    text/token_files                        subwords -> token files on disk
+    training/data, training/streams         the files of a recipe -> streams
+    training/batches                        (seed, step) -> the rows of a batch
+    training/masking                        batch -> what the model sees and must predict
+    training/masked_batches                 step -> tensors
+    network/encoder                         ids -> hidden states -> scores -> loss
+    training/optimisers                     step -> learning rate; AdamW, Adam, LAMB
+    training/objective, training/loop       what is minimised; the one loop that all trainings go
+                                            through
+    training/masked_lm                      the objective of a recipe; a recipe -> a model folder
+    training/validation                     perplexity, retrieval, alignment of token embeddings
+    training/checkpoint, training/events    state <-> disk; the log
+    saved/interop, saved/native             our weights <-> a transformers folder, or a folder of
+                                            all languages' parts
+    saved/loading                           a folder or hub name -> any encoder
+    saved/native_encoder                    our own model of several languages as an encoder
+    extraction/encoder                      what every encoder can be asked for
+    extraction/units                        text -> inputs of an encoder, and where the items are in
+                                            them
+    extraction/encode                       inputs -> vectors of the items, on several threads
+    extraction/extract                      encoder, text -> activations
+    scoring/cloze_model, scoring/cloze      a language model -> scores of sentences and of what
+                                            fills a blank
 
-``settings`` holds what a recipe can say, ``shape`` what an encoder can be, ``sharing`` what languages share; ``parts`` takes a model
-apart, ``distributed`` puts several processes to work and ``threads`` several threads, ``costs`` and ``estimate`` count operations.
+What they lean on:
+
+    training/settings, training/limits      what a recipe can say, and what each of its numbers may
+                                            be
+    training/costs, training/estimate       operations, counted
+    network/shape, network/sharing          what an encoder can be, and what languages share
+    network/surgery                         who owns which parameters; freezing, plugging in
+    saved/model_files, saved/arrays         which files of a model folder are read; tensors as they
+                                            are stored
+    saved/model_languages                   models that are told the language of their input
+    saved/xlm_tokeniser                     XLM's own tokeniser, with the characters of each subword
+    machine/distributed, machine/threads    several processes, several threads
 """
 
 if __name__ != "crosslens.models":

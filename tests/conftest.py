@@ -1,10 +1,12 @@
-"""What tests may look for outside the repository. DEVELOPERS.md says where to put it; tests/SKIPS.md lists every skip."""
+"""What tests may look for outside the repository. DEVELOPERS.md says where to put it;
+tests/SKIPS.md lists every skip."""
 
 import os
 from pathlib import Path
 
-# Before numpy and torch are loaded, and for the processes that tests start: what they compute is small, and threads that wait for each
-# other on a busy machine make it many times slower. Tests of several threads ask for them.
+# Before numpy and torch are loaded, and for the processes that tests start: what they compute is
+# small, and threads that wait for each other on a busy machine make it many times slower. Tests of
+# several threads ask for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
@@ -14,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def heard():
-    """Remarks are shown in every test: `--quiet` of a test, or of what several tests share, stays with it."""
+    """Remarks are shown in every test: `--quiet` of a test, or of what several tests share, stays
+    with it."""
     from crosslens.progress import be_quiet
 
     be_quiet(False)
@@ -39,5 +42,8 @@ def real_encoder() -> Path:
     if not named:
         pytest.skip(reason="no real encoder: set CROSSLENS_ENCODER to the folder of one")
     if not (Path(named) / "config.json").is_file():
-        raise pytest.UsageError(f"CROSSLENS_ENCODER: expected a model folder, got {named!r}; there is no config.json in it")
+        raise pytest.UsageError(
+            f"CROSSLENS_ENCODER: expected a model folder, got {named!r}; there is no "
+            f"config.json in it"
+        )
     return Path(named)

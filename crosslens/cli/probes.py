@@ -1,12 +1,12 @@
-"""The verb ``probe``: a battery of probes on encoders, or language identification on stores of activations."""
+"""The verb ``probe``: a battery of probes on encoders, or language identification on stores of
+activations."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.cli.arguments import fraction, whole_number
-from crosslens.cli.extraction import DEVICE, LANGUAGE, TRUST
+from crosslens.cli.arguments import add_common
 from crosslens.cli.stores import common_fields, parallel_stores, print_scores
 from crosslens.cli.table import format_table
 from crosslens.errors import refuse
@@ -14,12 +14,15 @@ from crosslens.progress import be_quiet, say
 
 __all__ = ["add_arguments", "probe"]
 
-BATTERIES = ("semantic", "syntactic", "language", "all")  # of crosslens.run.probe_data, which is not imported for a help text
+# of crosslens.probes.tasks, which is not imported for a help text
+BATTERIES = ("semantic", "syntactic", "language", "all")
 _OF_BATTERIES = (
     "battery",
     "data",
     "out",
     "tasks",
+    "train",
+    "test",
     "labels",
     "numbers",
     "treebank",
@@ -37,58 +40,111 @@ _OF_BATTERIES = (
 def add_arguments(probe: argparse.ArgumentParser) -> None:
     """What ``crosslens probe`` takes."""
     add = probe.add_argument
-    add("stores", nargs="*", metavar="STORE", help="stores of activations, one per language: language identification on them")
-    add("--encoder", action="append", metavar="ENCODER", help="model folder or hub name; several are compared")
-    add("--battery", choices=BATTERIES, help="which tasks; without it those of --labels alone")
-    add("--data", metavar="DIR", help="folder with the data sets: wic/, scws/, sib200/ or wili*/, ud/, marvin_linzen/, blimp/")
-    add("--out", metavar="DIR", help="folder of the run; the same command goes on with a stopped run")
-    add("--tasks", metavar="LIST", help="only these tasks of the battery, such as wic,scws,upos,feature_Tense")
+    add(
+        "stores",
+        nargs="*",
+        metavar="STORE",
+        help="stores of activations, one per language: language identification on them",
+    )
+    add_common(probe, "encoder", help="model folder or hub name; several are compared")
+    add(
+        "--battery",
+        choices=BATTERIES,
+        help="which tasks; without it those of --tasks and --labels alone",
+    )
+    add(
+        "--data",
+        metavar="DIR",
+        help="folder with the data sets, under the names that they are published with",
+    )
+    add_common(probe, "out")
+    add(
+        "--tasks", metavar="LIST", help="these tasks, separated by commas; crosslens list names all"
+    )
+    add(
+        "--train",
+        metavar="LANGUAGE",
+        help=(
+            "language that probes are trained on: a code such as eng or en, or a treebank such as "
+            "en_ewt"
+        ),
+    )
+    add(
+        "--test",
+        metavar="LIST",
+        help="further languages that the same probes are tested on, such as fra,rus,hin",
+    )
     add(
         "--labels",
         action="append",
         metavar="NAME=FILE",
-        help="a task of your own: LABEL TAB TEXT, divided at random, or NAME=TRAIN,DEV,TEST; SentEval's tr/va/te TAB LABEL TAB TEXT; a "
+        help="a task of your own: LABEL TAB TEXT, divided at random, or NAME=TRAIN,DEV,TEST; "
+        "SentEval's tr/va/te TAB LABEL TAB TEXT; a "
         "treebank: upos=FILE.conllu; minimal pairs: number=generated.tab or FILE.jsonl",
     )
     add(
         "--numbers",
         action="append",
         metavar="NAME=FILE",
-        help="the same with numbers as labels, NUMBER TAB TEXT: ridge regression tells them, Spearman's correlation and R^2 are its scores "
+        help="the same with numbers as labels, NUMBER TAB TEXT: ridge regression tells them, "
+        "Spearman's correlation and R^2 are its scores "
         "(numbers given to --labels are names of classes)",
     )
-    add("--treebank", metavar="PREFIX", help="what the treebank's files in ud/ begin with (default: en_ewt)")
-    add("--mdl", action="store_true", default=None, help="measure description lengths, too (online coding)")
+    add(
+        "--treebank",
+        metavar="PREFIX",
+        help="what the treebank's files in ud/ begin with (default: en_ewt)",
+    )
+    add(
+        "--mdl",
+        action="store_true",
+        default=None,
+        help="measure description lengths, too (online coding)",
+    )
     add(
         "--probe",
         choices=("linear", "l1", "mlp", "mix"),
-        help="what is trained to say labels: a linear classifier with an L2 or an L1 penalty, or one with a hidden layer; mix: linear, and "
+        help="what is trained to say labels: a linear classifier with an L2 or an L1 penalty, or "
+        "one with a hidden layer; mix: linear, and "
         "one more on a learnt mix of all layers (default: linear)",
     )
     add(
         "--pll",
         choices=("original", "word-l2r"),
-        help="how masked models score sentences of minimal pairs; word-l2r masks the rest of the word, too (default: original)",
+        help=(
+            "how masked models score sentences of minimal pairs; word-l2r masks the rest of the "
+            "word, too (default: original)"
+        ),
     )
     add(
         "--random-control",
         action=argparse.BooleanOptionalAction,
         help="measure a randomly re-initialised copy of each encoder beside it (default: yes)",
     )
-    add("--limit", type=int, metavar="N", help="most items of each part of a task (sentences of a treebank, pairs of a category)")
-    add("--device", metavar="DEVICE", help=DEVICE)
-    add("--language", metavar="NAME", help=LANGUAGE)
-    add("--trust-remote-code", action="store_true", default=None, help=TRUST)
-    add("--train-fraction", type=fraction, metavar="F", help="for stores: share of the sentences to fit on (default: 0.5)")
-    add("--seed", type=whole_number, default=0, help="seed of everything that is drawn (default: %(default)s)")
+    add(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="most items of each part of a task (sentences of a treebank, pairs of a category)",
+    )
+    add_common(probe, "device", "language", "trust-remote-code", default=None)
+    add_common(
+        probe,
+        "train-fraction",
+        default=None,
+        help="for stores: share of the sentences to fit on (default: 0.5)",
+    )
+    add_common(probe, "seed")
     add(
         "--seeds",
         type=int,
         metavar="N",
-        help="measure N seeds, --seed and those behind it: as many random encoders, control tasks and first weights of probes that have "
-        "them, with the mean and Student's interval over seeds (default: one random encoder, three control tasks)",
+        help="measure N seeds, --seed and those behind it: as many random encoders, control tasks "
+        "and first weights of probes that have "
+        "them, with the mean and Student's interval over seeds (default: one random encoder, "
+        "three control tasks)",
     )
-    add("--json", action="store_true", help="print JSON lines instead of a table")
+    add_common(probe, "json")
 
 
 def probe(arguments: argparse.Namespace) -> None:
@@ -98,7 +154,12 @@ def probe(arguments: argparse.Namespace) -> None:
     if arguments.encoder:
         if arguments.stores or arguments.train_fraction is not None:
             got = f"also {arguments.stores[0]}" if arguments.stores else "also --train-fraction"
-            refuse("arguments", "encoders with a battery, or stores", got, "give one of the two kinds; see crosslens probe --help")
+            refuse(
+                "arguments",
+                "encoders with a battery, or stores",
+                got,
+                "give one of the two kinds; see crosslens probe --help",
+            )
         _battery(arguments)
     elif given:
         option = f"--{given[0].replace('_', '-')}"
@@ -114,12 +175,23 @@ def _battery(arguments: argparse.Namespace) -> None:
     from crosslens.run.battery import Battery, run_battery
     from crosslens.run.probe_summary import tables
 
-    named = ("treebank", "mdl", "probe", "pll", "random_control", "device", "language", "trust_remote_code")
+    named = (
+        "treebank",
+        "mdl",
+        "probe",
+        "pll",
+        "random_control",
+        "device",
+        "language",
+        "trust_remote_code",
+    )
     told = {name: getattr(arguments, name) for name in named}
     battery = Battery(
         encoders=arguments.encoder,
         battery=arguments.battery,
-        only=[name for name in (arguments.tasks or "").split(",") if name],
+        only=_list(arguments.tasks),
+        train=arguments.train,
+        test=_list(arguments.test),
         data=arguments.data,
         labels=_labels("--labels", arguments.labels or []),
         numbers=_labels("--numbers", arguments.numbers or []),
@@ -139,8 +211,19 @@ def _battery(arguments: argparse.Namespace) -> None:
         print("\n".join(score.as_json() for score in scores))
         return
     for title, rows, text in tables(folder, scores):
-        print(*([f"{title}:"] if title else []), *([format_table(rows)] if rows else []), *([text] if text else []), "", sep="\n")
+        print(
+            *([f"{title}:"] if title else []),
+            *([format_table(rows)] if rows else []),
+            *([text] if text else []),
+            "",
+            sep="\n",
+        )
     print(f"Report: {report}")
+
+
+def _list(text: str | None) -> list[str]:
+    """The names of a list with commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
@@ -149,7 +232,12 @@ def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
     for value in values:
         name, equals, files = value.partition("=")
         if not equals or not name or not files:
-            refuse(option, "NAME=FILE, or NAME=TRAIN,DEV,TEST", repr(value), "put the task's name and = in front")
+            refuse(
+                option,
+                "NAME=FILE, or NAME=TRAIN,DEV,TEST",
+                repr(value),
+                "put the task's name and = in front",
+            )
         if name in found:
             refuse(option, "each task once", f"{name} twice", "give each task its own name")
         found[name] = [files] if Path(files).is_file() else files.split(",")
@@ -165,21 +253,38 @@ def _stores(arguments: argparse.Namespace) -> None:
 
     stores: list[Any] = parallel_stores(arguments.stores) if arguments.stores else []
     if len(stores) < 2:
-        remedy = "extract another language's text with the same encoder, or give --encoder and --battery"
+        remedy = (
+            "extract another language's text with the same encoder, or give --encoder and --battery"
+        )
         refuse("STORE", "stores of two or more languages", str(len(stores)), remedy)
     if told_apart(stores):
-        say("the encoder was told the language of each text, so it is in every vector: that it is found there says nothing")
+        say(
+            "the encoder was told the language of each text, so it is in every vector: that "
+            "it is found there says nothing"
+        )
     train_fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
     groups = store_groups(stores)
     split = make_split(stores[0].n, train_fraction, arguments.seed, groups)
     scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
     refuse_unmeasured(scores, "stores")
-    rows: list[tuple[str, ...]] = [("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")]
+    rows: list[tuple[str, ...]] = [
+        ("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")
+    ]
     cells = {(s.layer, s.condition): s for s in scores}
     for layer in dict.fromkeys(s.layer for s in scores):
-        mine, majority, shuffled = (cells[layer, condition] for condition in (None, "majority", "shuffled_labels"))
+        mine, majority, shuffled = (
+            cells[layer, condition] for condition in (None, "majority", "shuffled_labels")
+        )
         accuracy, *beside = (told(100 * s.value, 1) for s in (mine, majority, shuffled))
-        interval = "-" if mine.low is None or mine.high is None else f"{100 * mine.low:.1f}-{100 * mine.high:.1f}"
+        interval = (
+            "-"
+            if mine.low is None or mine.high is None
+            else f"{100 * mine.low:.1f}-{100 * mine.high:.1f}"
+        )
         rows.append((str(layer), accuracy, interval, *beside, str(mine.n)))
-    text = ["Language identification, accuracy in per cent on held-out sentences.", *repeats_told(groups), *not_measured(scores)]
+    text = [
+        "Language identification, accuracy in per cent on held-out sentences.",
+        *repeats_told(groups),
+        *not_measured(scores),
+    ]
     print_scores(scores, rows, "\n".join(text), arguments.json)

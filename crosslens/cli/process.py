@@ -1,7 +1,8 @@
-"""The command as a process of its own: whenever it is interrupted, it says so in one line and ends with status 130.
+"""The command as a process of its own: whenever it is interrupted, it says so in one line and ends
+with status 130.
 
-This module imports what Python has loaded already and nothing else, so that Ctrl-C is answered as early as can be. (Before Python
-has begun with the program, it answers itself.)
+This module imports what Python has loaded already and nothing else, so that Ctrl-C is answered as
+early as can be. (Before Python has begun with the program, it answers itself.)
 """
 
 import os
@@ -14,7 +15,8 @@ __all__ = ["end_at_once", "run"]
 def end_at_once(number: int = signal.SIGINT, frame: object = None) -> None:
     """The handler of Ctrl-C for when nothing has been begun, or all is done.
 
-    An exception would do harm then: raised within an import it becomes another error, or leaves half a module.
+    An exception would do harm then: raised within an import it becomes another error, or leaves
+    half a module.
     """
     os.write(2, b"crosslens: stopped\n")
     os._exit(130)
@@ -28,7 +30,9 @@ def run() -> None:
 
         status = main()
         sys.stdout.flush()
-        if status == 130:  # all is tidied away: Python itself would end by the signal, where code that it compiled was interrupted
+        # all is tidied away: Python itself would end by the signal, where code that it compiled was
+        # interrupted
+        if status == 130:
             sys.stderr.flush()
             os._exit(status)
     except KeyboardInterrupt:  # a second one, while the first was being answered

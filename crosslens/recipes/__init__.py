@@ -4,20 +4,39 @@ import tomllib
 from pathlib import Path
 from typing import Any, cast
 
-from crosslens.errors import cut, refuse
-from crosslens.models.settings import TrainRecipe, from_dict
+from crosslens.asked import read_asked
+from crosslens.errors import InputError, cut, refuse
+from crosslens.files import check_shape
+from crosslens.models.training.settings import TrainRecipe, from_dict
 
-__all__ = ["TRAININGS", "load_recipe"]
+__all__ = ["RECIPES", "TRAININGS", "emergence_settings", "load_recipe"]
+
+RECIPES = {
+    "quickstart": (
+        "the study of the encoder and the corpus that the package carries (crosslens quickstart)"
+    ),
+    "tiny-encoder": (
+        "the training of that encoder, on a folder of texts (crosslens train tiny-encoder "
+        "data=FOLDER)"
+    ),
+    "emergence": (
+        "how much must be shared for two languages without a common token to meet (crosslens "
+        "train emergence)"
+    ),
+}
+"""Studies and trainings that go by a name -> what they are."""
 
 TRAININGS = ("tiny-encoder", "emergence")
 
 
 def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
-    """A training recipe by its name, or from a TOML file.
+    """A training recipe by its name, from a TOML file, or that of an earlier run (its folder, or
+    the config.json in it).
 
     Parameters
     ----------
-    data: folder of a named recipe's texts. Relative paths in a TOML file are counted from the file's own folder.
+    data: folder of a named recipe's texts. Relative paths in a TOML file are counted from the
+        file's own folder.
 
     Raises
     ------
@@ -28,25 +47,64 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
 
         return tiny_encoder(data or "text")
     if data is not None:
-        refuse("data", "a folder for a named recipe", f"the file {name}", "name the texts in the file")
+        refuse(
+            "data", "a folder for a named recipe", f"the file {name}", "name the texts in the file"
+        )
     path = Path(name)
+    if (asked := _earlier(path)) is not None:
+        recipe = check_shape(
+            asked.get("recipe", asked), name, dict[str, Any], "name another run", InputError
+        )
+        return cast(TrainRecipe, from_dict(TrainRecipe, recipe))
     if not path.is_file():
-        refuse("recipe", f"a TOML file or one of {', '.join(TRAININGS)}", repr(name), "check the spelling")
+        refuse(
+            "recipe",
+            f"a TOML file or one of {', '.join(TRAININGS)}",
+            repr(name),
+            "check the spelling",
+        )
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
         refuse(name, "a TOML file", "brackets nested too deeply", "repair the file")
-    except (OSError, ValueError) as error:  # TOMLDecodeError is a ValueError; so is what a number of 5,000 digits raises
+    # TOMLDecodeError is a ValueError; so is what a number of 5,000 digits raises
+    except (OSError, ValueError) as error:
         refuse(name, "a TOML file", f"something else ({cut(str(error), 200)})", "repair the file")
     sources = values.get("sources")
     for source in sources if isinstance(sources, list) else []:
         if isinstance(source, dict) and isinstance(source.get("texts"), dict):
-            source["texts"] = {language: _beside(path, file) for language, file in source["texts"].items()}
+            source["texts"] = {
+                language: _beside(path, file) for language, file in source["texts"].items()
+            }
     if isinstance(values.get("exclude"), list):
         values["exclude"] = [_beside(path, file) for file in values["exclude"]]
     return cast(TrainRecipe, from_dict(TrainRecipe, values))
 
 
+def _earlier(path: Path) -> dict[str, Any] | None:
+    """What an earlier run was asked; None where the path is of no such thing."""
+    return (
+        read_asked(path, "train", "emergence")[0]
+        if path.suffix == ".json" or (path / "config.json").is_file()
+        else None
+    )
+
+
+def emergence_settings(name: str) -> dict[str, Any] | None:
+    """What changes the recipe of emergence: nothing where it is named, an earlier run's where that
+    is; None for other recipes."""
+    asked = {"recipe": name, "settings": {}} if name == "emergence" else _earlier(Path(name))
+    if asked is None or asked.get("recipe") != "emergence":
+        return None
+    return cast(
+        dict[str, Any],
+        check_shape(
+            asked.get("settings", {}), name, dict[str, Any], "name another run", InputError
+        ),
+    )
+
+
 def _beside(recipe: Path, file: Any) -> Any:
-    """A path that is counted from the recipe's folder; anything but a string is left for the type check."""
+    """A path that is counted from the recipe's folder; anything but a string is left for the type
+    check."""
     return str(recipe.parent / file) if isinstance(file, str) else file

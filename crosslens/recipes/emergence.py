@@ -1,30 +1,37 @@
-"""Emergence: English and its transliteration become one space without a single shared token or parallel sentence.
+"""Emergence: English and its transliteration become one space without a single shared token or
+parallel sentence.
 
-After Conneau et al. 2020 (what must be shared?) and Deshpande et al. 2022 (a language and its transliteration, of which every
-translation is known). Four conditions that differ in nothing but what the languages share:
+After Conneau et al. 2020 (what must be shared?) and Deshpande et al. 2022 (a language and its
+transliteration, of which every translation is known). Four conditions that differ in nothing but
+what the languages share:
 
     shared     all but the token embeddings and their output
     half       layer 1 is separate, too
-    none       both layers are separate; positions, the embeddings' norm and the head's transform are still shared
+    none       both layers are separate; positions, the embeddings' norm and the head's transform
+               are still shared
     separate   nothing is shared, not the initial values either: the control, which stays at chance
 
-``crosslens train emergence --dry-run`` counts the parameters of each part. What "none" has above chance it has by these remaining
-parts: the head's transform gives the languages one direction for how frequent a piece is, so that pieces of like frequency are
-neighbours, and shared positions tell the length of a sentence (docs/training.md, "What is left where no layer is shared").
+``crosslens train emergence --dry-run`` counts the parameters of each part. What "none" has above
+chance it has by these remaining
+parts: the head's transform gives the languages one direction for how frequent a subword is, so that
+    subwords of like frequency are
+neighbours, and shared positions tell the length of a sentence (docs/emergence.md, "What is left
+where no layer is shared").
 
-Cost: about 20 minutes on one core for the four. Expected, on the text of the installed packages: the figures of the README. What makes
-it quick is the weight decay: with 0.01 in the place of 0.3 the same model on the World English Bible has .51 after 29 M tokens, with
-0.3 it has .93 after 10 M.
+Cost: about 20 minutes on one core for the four. Expected, on the text of the installed packages:
+    the figures of docs/emergence.md.
+What makes it quick is the weight decay: with 0.01 in the place of 0.3 the same model on the World
+English Bible has .51 after 29 M tokens, with 0.3 it has .93 after 10 M.
 """
 
 import dataclasses
 from pathlib import Path
 
 from crosslens.corpus import read_text
-from crosslens.models.masking import Masking
-from crosslens.models.settings import Optimisation, Source, TrainRecipe
-from crosslens.models.shape import EncoderConfig
-from crosslens.models.tokenisation import Vocabulary
+from crosslens.models.network.shape import EncoderConfig
+from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.training.masking import Masking
+from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
 from crosslens.recipes.prose import english_prose
 
 __all__ = ["emergence", "emergence_text"]
@@ -46,7 +53,14 @@ def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
         save_every=500,
         vocabulary=Vocabulary(size=600, kind="bpe", mode="separate", copies={"eng-x": "eng"}),
         encoder=EncoderConfig(
-            vocab_size=600, hidden_size=64, layers=2, heads=2, ffn_size=256, max_positions=32, dropout=0.0, init_std=0.05
+            vocab_size=600,
+            hidden_size=64,
+            layers=2,
+            heads=2,
+            ffn_size=256,
+            max_positions=32,
+            dropout=0.0,
+            init_std=0.05,
         ),
         masking=Masking(rate=0.25, scope="language"),
         optimisation=Optimisation(peak_rate=4e-3, warmup=200, weight_decay=0.3),
@@ -61,5 +75,6 @@ def emergence(text: str = "text/training.txt") -> dict[str, TrainRecipe]:
 
 
 def emergence_text(path: str | None = None) -> list[str]:
-    """The sentences: of a file that the user names, else the English prose that every installation has."""
+    """The sentences: of a file that the user names, else the English prose that every installation
+    has."""
     return english_prose() if path is None else list(read_text(Path(path), "eng").sentences)

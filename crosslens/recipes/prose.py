@@ -1,15 +1,20 @@
-"""The English prose that every installation has: Python's help topics and the docstrings of the installed packages.
+"""The English prose that every installation has: Python's help topics and the docstrings of the
+installed packages.
 
-The emergence experiment needs a few million pieces of real English and nothing to download. Python brings its help topics along
-(``pydoc_data``), and the packages that this library depends on explain themselves at length in their docstrings. Both are read where they
-are installed, cleaned of code, and cut into sentences. What comes out depends on the versions that are installed, so a run that uses it
-should keep the file that it wrote and not count on getting the same one elsewhere.
+The emergence experiment needs a few million pieces of real English and nothing to download. Python
+brings its help topics along (``pydoc_data``), and the packages that this library depends on explain
+themselves at length in their docstrings. Both are read where they are installed, cleaned of code,
+and cut into sentences. What comes out depends on the versions that are installed, so a run that
+uses it should keep the file that it wrote and not count on getting the same one elsewhere.
 
-Nothing is imported: a package's files are read as text, and its strings in triple quotes are taken. A parser would find the same strings
-(and miss those that are handed to functions, as the compiled parts of numpy and torch document themselves) in ten times the time.
+Nothing is imported: a package's files are read as text, and its strings in triple quotes are taken.
+    A parser would find the same strings
+(and miss those that are handed to functions, as the compiled parts of numpy and torch document
+themselves) in ten times the time.
 
-The cleaning prefers losing a sentence to keeping one that is not prose: whatever holds an underscore, a bracket, an operator or a path is
-dropped whole, and so is what does not begin with a capital and end with a full stop.
+The cleaning prefers losing a sentence to keeping one that is not prose: whatever holds an
+underscore, a bracket, an operator or a path is dropped whole, and so is what does not begin with a
+capital and end with a full stop.
 """
 
 import importlib.util
@@ -26,25 +31,49 @@ from crosslens.files import write_whole
 __all__ = ["PACKAGES", "english_prose", "write_prose"]
 
 PACKAGES = (
-    "numpy", "scipy", "sklearn", "matplotlib", "networkx", "sympy", "mpmath", "joblib", "pyarrow", "faiss", "PIL", "torch",
-    "huggingface_hub", "tokenizers", "safetensors", "transformers",
-)  # fmt: skip
-"""The packages whose docstrings are read, in this order: what this library needs, and what that needs in turn."""
+    "numpy",
+    "scipy",
+    "sklearn",
+    "matplotlib",
+    "networkx",
+    "sympy",
+    "mpmath",
+    "joblib",
+    "pyarrow",
+    "faiss",
+    "PIL",
+    "torch",
+    "huggingface_hub",
+    "tokenizers",
+    "safetensors",
+    "transformers",
+)
+"""The packages whose docstrings are read, in this order: what this library needs, and what that
+needs in turn."""
 
 _LEAST, _MOST = 4, 60  # words of a sentence
 
-# A string or a comment of Python source; only strings in triple quotes are of interest, but the others may hold quotes themselves.
-_STRINGS = re.compile(r"#[^\n]*|(\"\"\"|''')(.*?)(?<!\\)\1|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'", re.DOTALL)
+# A string or a comment of Python source; only strings in triple quotes are of interest, but the
+# others may hold quotes themselves.
+_STRINGS = re.compile(
+    r"#[^\n]*|(\"\"\"|''')(.*?)(?<!\\)\1|\"[^\"\\\n]*(?:\\.[^\"\\\n]*)*\"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'",
+    re.DOTALL,
+)
 
 _UNDERLINE = re.compile(r"([=\-~^*#\"+.`])\1{2,}")
 _RULE = re.compile(r"[=\-+| ]{5,}")
-_PARAMETER = re.compile(r"[*`\w.,\- ]{1,60}\s?(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?(?::| --?| –)\s+(?=[A-Z])")
+_PARAMETER = re.compile(
+    r"[*`\w.,\- ]{1,60}\s?(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?(?::| --?| –)\s+(?=[A-Z])"
+)
 _TYPED = re.compile(r"[*`\w., ]{1,60} : ")  # a parameter and its type, alone on a line
 _FIELD = re.compile(r":[\w ]+(?:`[^`]*`)?[^:`]*:\s+")
 _BULLET = re.compile(r"(?:[-*+•]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)]|\[\d+\])\s+")
 _DIRECTIVE = re.compile(r"\.\.\s")
-_ADMONITION = re.compile(r"\.\.\s+(?:note|warning|tip|hint|important|caution|attention|seealso|danger|topic|admonition)::\s*")
-_SECTIONS = {"references", "see also", "bibliography", "authors", "author", "copyright", "license"}  # whose text is no prose
+_ADMONITION = re.compile(
+    r"\.\.\s+(?:note|warning|tip|hint|important|caution|attention|seealso|danger|topic|admonition)::\s*"
+)
+# whose text is no prose
+_SECTIONS = {"references", "see also", "bibliography", "authors", "author", "copyright", "license"}
 
 _ROLE = re.compile(r":[\w:+.-]+:`~?!?([^`<]*?)(?:\s*<[^`>]*>)?`")
 _LINK = re.compile(r"`([^`<]+?)\s*<[^`>]*>`_{0,2}")
@@ -52,7 +81,9 @@ _MARKDOWN_LINK = re.compile(r"!?\[([^\]\[]*)\]\([^()]*\)")
 _CITATION = re.compile(r"\s*\[[\w\s,;&+-]{1,20}\](?:_|(?=[\s.,;:)]))(?:\s*,?\s*\[\w{1,20}\]_)*")
 _QUOTES = re.compile(r"``?|(?<!\w)\*{1,2}(?=\w)|(?<=[\w.!?,)])\*{1,2}(?!\w)")
 _CODE = re.compile(r"[_=<>{}\[\]\\|@#/*^~$%`+&]|[^\x00-\x7f“”‘’–—é…ö]")  # never in prose
-_CODE_TOO = re.compile(r"(?<=\w)(?:\(|\.(?!g\.|e\.))(?=[A-Za-z])|::|--|\.\.|\(\s*[),.]|(?<=[a-z])[A-Z]|\d{5}")
+_CODE_TOO = re.compile(
+    r"(?<=\w)(?:\(|\.(?!g\.|e\.))(?=[A-Za-z])|::|--|\.\.|\(\s*[),.]|(?<=[a-z])[A-Z]|\d{5}"
+)
 _FULL_STOP = re.compile(r"[.!?][\"')”]{0,2} (?=[\"'(“]{0,2}[A-Z])")
 _SHORTENED = re.compile(
     r"\b(?:e\.g|i\.e|cf|vs|resp|al|etc|Fig|Figs|Eq|Eqs|Ref|Sec|Ch|Vol|No|pp|Dr|Mr|St|Prof|ed|eds|approx|Thm|[A-Z])\.\"?\Z"
@@ -62,7 +93,8 @@ _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?(?:-[A-Za-z]+)*")
 
 
 def english_prose(packages: Sequence[str] = PACKAGES, *, most: int | None = None) -> list[str]:
-    """Sentences of English prose, from Python's help topics and from the docstrings of installed packages.
+    """Sentences of English prose, from Python's help topics and from the docstrings of installed
+    packages.
 
     Parameters
     ----------
@@ -71,8 +103,9 @@ def english_prose(packages: Sequence[str] = PACKAGES, *, most: int | None = None
 
     Returns
     -------
-    Sentences of 4 to 60 words on one line each, in the order of the topics, packages, files and lines: what stands together in a text
-    stays together. No sentence occurs twice, letter case and punctuation aside. The same installation gives the same sentences.
+    Sentences of 4 to 60 words on one line each, in the order of the topics, packages, files and
+    lines: what stands together in a text stays together. No sentence occurs twice, letter case and
+    punctuation aside. The same installation gives the same sentences.
 
     Raises
     ------
@@ -93,11 +126,18 @@ def english_prose(packages: Sequence[str] = PACKAGES, *, most: int | None = None
         if enough is not None and len(sentences) >= enough:
             break
     if not sentences:
-        refuse("packages", "installed packages with docstrings", ", ".join(packages) or "none", "name a text file instead")
+        refuse(
+            "packages",
+            "installed packages with docstrings",
+            ", ".join(packages) or "none",
+            "name a text file instead",
+        )
     return list(sentences.values())[:enough]
 
 
-def write_prose(path: str | Path, packages: Sequence[str] = PACKAGES, *, most: int | None = None) -> int:
+def write_prose(
+    path: str | Path, packages: Sequence[str] = PACKAGES, *, most: int | None = None
+) -> int:
     """Write :func:`english_prose` into a UTF-8 file, one sentence a line, whole or not at all.
 
     Returns
@@ -124,9 +164,16 @@ def write_prose(path: str | Path, packages: Sequence[str] = PACKAGES, *, most: i
 def _roots(name: str) -> list[Path]:
     """The folders of an installed package; none where it is not installed or a single file."""
     if not name.isidentifier():  # find_spec would import the parents of a dotted name
-        refuse("packages", "import names of packages, such as numpy", repr(name), "give the outermost name alone")
+        refuse(
+            "packages",
+            "import names of packages, such as numpy",
+            repr(name),
+            "give the outermost name alone",
+        )
     spec = importlib.util.find_spec(name)
-    return [Path(place) for place in spec.submodule_search_locations or ()] if spec is not None else []
+    return (
+        [Path(place) for place in spec.submodule_search_locations or ()] if spec is not None else []
+    )
 
 
 def _texts(roots: Sequence[Path]) -> Iterator[str]:
@@ -140,7 +187,14 @@ def _texts(roots: Sequence[Path]) -> Iterator[str]:
             source = path.read_text(encoding="utf-8", errors="ignore")
             for match in _STRINGS.finditer(source):
                 text, before = match[2], source[max(0, match.start() - 2) : match.start()]
-                if text is None or "." not in text or " " not in text or "f" in before.lower() or "b" in before.lower() or text in seen:
+                if (
+                    text is None
+                    or "." not in text
+                    or " " not in text
+                    or "f" in before.lower()
+                    or "b" in before.lower()
+                    or text in seen
+                ):
                     continue
                 seen.add(text)
                 yield text.replace("\\\n", "")
@@ -149,8 +203,16 @@ def _texts(roots: Sequence[Path]) -> Iterator[str]:
 def _sources(root: Path) -> Iterator[Path]:
     """The Python files of a folder but for tests and what others wrote, in order of their paths."""
     for folder, inner, names in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in ("tests", "testing", "test", "__pycache__", "_vendor", "externals"))
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py") and not name.startswith("test_"))
+        inner[:] = sorted(
+            name
+            for name in inner
+            if name not in ("tests", "testing", "test", "__pycache__", "_vendor", "externals")
+        )
+        yield from (
+            Path(folder, name)
+            for name in sorted(names)
+            if name.endswith(".py") and not name.startswith("test_")
+        )
 
 
 # ---------------------------------------------------------------- from a text to sentences
@@ -172,9 +234,22 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
         heading = bool(bare and below and _UNDERLINE.fullmatch(below)) or bare.startswith("#")
         if heading:
             silent = bare.strip("# ").lower() in _SECTIONS
-        ends = not bare or heading or fenced or shown or skipping >= 0 or _is_mark(bare) or bool(" : " in bare and _TYPED.match(bare))
+        ends = (
+            not bare
+            or heading
+            or fenced
+            or shown
+            or skipping >= 0
+            or _is_mark(bare)
+            or bool(" : " in bare and _TYPED.match(bare))
+        )
         lead = _lead(bare)
-        if ends or lead is not bare or bare.startswith(".. ") or (held and depth is not None and abs(indent - depth) > 1):
+        if (
+            ends
+            or lead is not bare
+            or bare.startswith(".. ")
+            or (held and depth is not None and abs(indent - depth) > 1)
+        ):
             if held:
                 yield " ".join(held)
                 if held[-1].endswith("::"):
@@ -193,7 +268,9 @@ def _is_mark(bare: str) -> bool:
     """Whether a line is a doctest's second, an underline, a fence or a row of a table."""
     if bare[:1].isalnum():  # nearly every line
         return False
-    return bare.startswith(("... ", "```", "~~~", "|", "+-", "+=")) or bool(_UNDERLINE.fullmatch(bare) or _RULE.fullmatch(bare))
+    return bare.startswith(("... ", "```", "~~~", "|", "+-", "+=")) or bool(
+        _UNDERLINE.fullmatch(bare) or _RULE.fullmatch(bare)
+    )
 
 
 def _lead(bare: str) -> str:
@@ -224,9 +301,24 @@ def _sentences(paragraph: str) -> Iterator[str]:
 def _kept(sentence: str) -> tuple[str, ...]:
     """The sentence, if it reads as prose."""
     words = sentence.split()
-    if not _LEAST <= len(words) <= _MOST or not _CAPITAL.match(sentence) or sentence.rstrip("\"')”")[-1:] not in _STOPS:
+    if (
+        not _LEAST <= len(words) <= _MOST
+        or not _CAPITAL.match(sentence)
+        or sentence.rstrip("\"')”")[-1:] not in _STOPS
+    ):
         return ()
-    if _CODE.search(sentence) or _CODE_TOO.search(sentence) or sentence.count("(") != sentence.count(")") or sentence.count('"') % 2:
+    if (
+        _CODE.search(sentence)
+        or _CODE_TOO.search(sentence)
+        or sentence.count("(") != sentence.count(")")
+        or sentence.count('"') % 2
+    ):
         return ()
-    plain = sum(1 for word in words if _WORD.fullmatch(word.strip(".,;:!?\"'()“”‘’–—-")) and word[:1].islower() and len(word) > 1)
+    plain = sum(
+        1
+        for word in words
+        if _WORD.fullmatch(word.strip(".,;:!?\"'()“”‘’–—-"))
+        and word[:1].islower()
+        and len(word) > 1
+    )
     return (sentence,) if plain >= 0.6 * len(words) else ()

@@ -1,4 +1,5 @@
-"""From settings and a folder to a finished run: what was asked, what was measured, and how to go on after a stop."""
+"""From settings and a folder to a finished run: what was asked, what was measured, and how to go on
+after a stop."""
 
 from crosslens.run.study import Study, run_study
 

@@ -1,12 +1,15 @@
-"""Emergence: one language, a copy of it under ids of its own, and how much must be shared for the two to fall into one space.
+"""Emergence: one language, a copy of it under ids of its own, and how much must be shared for the
+two to fall into one space.
 
-    text -> sentences for training and for the end -> one training per condition -> a study of each -> scores
+    text -> sentences for training and for the end -> one training per condition -> a study of each
+    -> scores
 
 The folder of a run:
 
     config.json    the recipes of all conditions, and the text's fingerprint
     text/          what is trained on, and the sentences that are kept for the end
-    CONDITION/     an ordinary training run, and study/: retrieval and similarity of its two views on the sentences that were kept
+    CONDITION/     an ordinary training run, and study/: retrieval and similarity of its two views
+                   on the sentences that were kept
     scores.jsonl   what was measured at the end, of all conditions
 
 :mod:`crosslens.report` draws the folder, finished or not.
@@ -14,29 +17,21 @@ The folder of a run:
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
+from crosslens.asked import asked_of
 from crosslens.errors import InputError, OutputError, StoreError, refuse
-from crosslens.files import (
-    check_folder,
-    check_name,
-    claim_folder,
-    fingerprint,
-    lock_folder,
-    make_folder,
-    parse_json,
-    read_json,
-    write_whole,
-)
-from crosslens.models.settings import TrainRecipe
+from crosslens.files import check_name, fingerprint, make_folder, parse_json, read_json, write_whole
+from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
+from crosslens.run.engine import Run
 from crosslens.run.study import Study, run_study
-from crosslens.score import Score, not_measured, read_scores, told, write_scores
+from crosslens.score import Score, not_measured, read_scores, told
+from crosslens.selection import choose
 from crosslens.stats import wilson_interval
 
 __all__ = ["run_emergence", "sharing_rows", "split_text", "summary", "what_is_shared"]
@@ -60,55 +55,84 @@ class _Line(TypedDict):
 
 
 def run_emergence(
-    recipes: Mapping[str, TrainRecipe], sentences: Sequence[str], folder: str | Path, *, resume: bool = False, device: str = "auto"
+    recipes: Mapping[str, TrainRecipe],
+    sentences: Sequence[str],
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    asked: Mapping[str, Any] | None = None,
 ) -> Path:
     """Train all conditions, measure each, and return the folder with ``scores.jsonl``.
 
     Parameters
     ----------
-    recipes: condition to its recipe; each has one source of two languages, the second a copy of the first. The source's texts are
-        replaced by the run's own.
+    recipes: condition to its recipe; each has one source of two languages, the second a copy of the
+        first. The source's texts are replaced by the run's own.
     sentences: the text, a sentence each.
     folder: the run's folder; with ``resume`` a stopped run goes on.
+    asked: what changes the recipe, kept for another run.
 
     Raises
     ------
     InputError: too few sentences.
     OutputError: the folder holds a run (without ``resume``), or another one.
     """
-    from crosslens.models.train import train
+    from crosslens.models.training.masked_lm import train
 
     folder = Path(folder)
     seed = next(iter(recipes.values())).seed
     kept, rest = split_text(sentences, seed)
     settings = {"text": fingerprint(list(sentences)), **_told(recipes)}
-    if check_folder(folder, "emergence", settings) and not resume:
-        refuse(str(folder), "a new folder", "a run of this recipe", "add --resume to go on with it", OutputError)
-    make_folder(folder, str(folder))
-    with lock_folder(folder):
-        claim_folder(folder, "emergence", settings)
+    given = {"recipe": "emergence", "settings": asked_of(asked or {}, ["data"])}
+    run = Run(folder, "emergence", settings, given)
+    if run.begun and not resume:
+        refuse(
+            str(folder),
+            "a new folder",
+            "a run of this recipe",
+            "add --resume to go on with it",
+            OutputError,
+        )
+    with run.open():
         text = make_folder(folder / "text", str(folder))
         for name, lines in (("training.txt", rest), ("kept.txt", kept)):
             if not (text / name).exists():
                 write_whole(text / name, "".join(f"{line}\n" for line in lines))
         for name, recipe in recipes.items():
-            train(_with_text(recipe, text / "training.txt"), folder / name, resume=True, device=device)
+            train(
+                _with_text(recipe, text / "training.txt"), folder / name, resume=True, device=device
+            )
             _measure(recipe, folder / name, text / "kept.txt")
-        if not (folder / "scores.jsonl").exists():
-            write_scores([score for name in recipes for score in _scores(folder / name, name)], folder / "scores.jsonl")
+        if not run.finished:
+            run.finish(score for name in recipes for score in _scores(folder / name, name))
     return folder
 
 
 def _told(recipes: Mapping[str, TrainRecipe]) -> dict[str, Any]:
     """The settings of all conditions: once where they agree, else by condition."""
-    asked = {name: json.loads(json.dumps(dataclasses.asdict(recipe))) for name, recipe in recipes.items()}
+    asked = {
+        name: json.loads(json.dumps(dataclasses.asdict(recipe))) for name, recipe in recipes.items()
+    }
     first = next(iter(asked.values()))
-    agreed = {key: value for key, value in first.items() if key != "sources" and all(other[key] == value for other in asked.values())}
-    return {**agreed, **{key: {name: asked[name][key] for name in asked} for key in first if key not in agreed and key != "sources"}}
+    agreed = {
+        key: value
+        for key, value in first.items()
+        if key != "sources" and all(other[key] == value for other in asked.values())
+    }
+    return {
+        **agreed,
+        **{
+            key: {name: asked[name][key] for name in asked}
+            for key in first
+            if key not in agreed and key != "sources"
+        },
+    }
 
 
 def split_text(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
-    """Different sentences: some of middling length that are kept for the end, and all others for training.
+    """Different sentences: some of middling length that are kept for the end, and all others for
+    training.
 
     Raises
     ------
@@ -124,16 +148,21 @@ def split_text(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str
         least = f"at least {2 * _KEPT} different sentences of {_WORDS[0]} to {_WORDS[1]} words"
         refuse("text", least, str(len(fit)), "give more text, a sentence per line")
     chosen = set(np.random.default_rng([seed, 0xE3]).choice(fit, _KEPT, replace=False).tolist())
-    return [line for i, line in enumerate(different) if i in chosen], [line for i, line in enumerate(different) if i not in chosen]
+    return [line for i, line in enumerate(different) if i in chosen], [
+        line for i, line in enumerate(different) if i not in chosen
+    ]
 
 
 def _with_text(recipe: TrainRecipe, path: Path) -> TrainRecipe:
     source = recipe.sources[0]
-    return dataclasses.replace(recipe, sources=(dataclasses.replace(source, texts=dict.fromkeys(source.texts, str(path))),))
+    return dataclasses.replace(
+        recipe, sources=(dataclasses.replace(source, texts=dict.fromkeys(source.texts, str(path))),)
+    )
 
 
 def _measure(recipe: TrainRecipe, run: Path, text: Path) -> None:
-    """The study of a condition; a model that has collapsed at every layer has none, and does not end the run of the others."""
+    """The study of a condition; a model that has collapsed at every layer has none, and does not
+    end the run of the others."""
     try:
         run_study(_study(recipe, run, text), run / "study")
     except InputError as error:
@@ -141,16 +170,26 @@ def _measure(recipe: TrainRecipe, run: Path, text: Path) -> None:
 
 
 def _study(recipe: TrainRecipe, run: Path, text: Path) -> Study:
-    """The study of a condition's two views on the sentences that were kept: the same lines, read with each language's ids."""
+    """The study of a condition's two views on the sentences that were kept: the same lines, read
+    with each language's ids."""
     encoders = {language: str(run / "views" / language) for language in recipe.languages}
-    return Study(encoders=encoders, texts=dict.fromkeys(recipe.languages, str(text)), seed=recipe.seed)
+    return Study(
+        encoders=encoders, texts=dict.fromkeys(recipe.languages, str(text)), seed=recipe.seed
+    )
 
 
 def _scores(run: Path, condition: str) -> list[Score]:
-    """A condition's measurements at the end, under its name: alignment of tokens, and per layer those of its study, unaligned."""
+    """A condition's measurements at the end, under its name: alignment of tokens, and per layer
+    those of its study, unaligned."""
     last = next((line for line in reversed(_log(run)) if "alignment" in line), None)
     if last is None:
-        refuse(str(run / "log.jsonl"), "a line with the alignment of tokens", "none", "delete the folder and train again", StoreError)
+        refuse(
+            str(run / "log.jsonl"),
+            "a line with the alignment of tokens",
+            "none",
+            "delete the folder and train again",
+            StoreError,
+        )
     found = []
     for direction, aligned in last["alignment"].items():
         source, target = direction.split(">")
@@ -173,7 +212,12 @@ def _scores(run: Path, condition: str) -> list[Score]:
     for score in read_scores(study) if study.exists() else ():
         everything = (score.details or {}).get("part", "all") == "all"
         unaligned = score.condition == ("unaligned" if score.quantity == "precision_at_1" else None)
-        if score.quantity in _AT_THE_END and everything and unaligned and score.other_layer in (None, score.layer):
+        if (
+            score.quantity in _AT_THE_END
+            and everything
+            and unaligned
+            and score.other_layer in (None, score.layer)
+        ):
             found.append(dataclasses.replace(score, condition=condition))
     return found
 
@@ -183,7 +227,8 @@ def sharing_rows(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[
 
     Parameters
     ----------
-    counts: condition to what :func:`crosslens.models.parts.parameter_counts` says of its model.
+    counts: condition to what :func:`crosslens.models.network.surgery.parameter_counts` says of its
+        model.
 
     >>> none = {"token": {"": 0, "eng": 40, "eng-x": 40}, "1": {"": 0, "eng": 172, "eng-x": 172}}
     >>> sharing_rows({"shared": none | {"1": {"": 172, "eng": 0, "eng-x": 0}}, "none": none})
@@ -193,15 +238,25 @@ def sharing_rows(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[
     rows: list[tuple[str, ...]] = [("part", "parameters", *counts)]
     for part, owners in first.items():
         cells = ("shared" if owners_of[part][""] else "own" for owners_of in counts.values())
-        rows.append((f"layer {part}" if part.isdigit() else part, f"{max(owners.values()):,}", *cells))
+        rows.append(
+            (f"layer {part}" if part.isdigit() else part, f"{max(owners.values()):,}", *cells)
+        )
     return rows
 
 
 def what_is_shared(folder: str | Path) -> list[tuple[str, ...]]:
-    """A finished run's table of what each condition shares, counted in the models that were trained."""
+    """A finished run's table of what each condition shares, counted in the models that were
+    trained."""
     folder = Path(folder)
-    conditions = dict.fromkeys(str(score.condition) for score in read_scores(folder / "scores.jsonl"))
-    return sharing_rows({name: read_json(folder / name / "sharing.json", dict[str, dict[str, int]]) for name in conditions})
+    conditions = dict.fromkeys(
+        str(score.condition) for score in read_scores(folder / "scores.jsonl")
+    )
+    return sharing_rows(
+        {
+            name: read_json(folder / name / "sharing.json", dict[str, dict[str, int]])
+            for name in conditions
+        }
+    )
 
 
 def _log(run: Path) -> list[_Line]:
@@ -217,16 +272,35 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
     folder = Path(folder)
     scores = list(read_scores(folder / "scores.jsonl"))
     rows: list[tuple[str, ...]] = [
-        ("condition", "tokens", "minutes", "P@1 of pieces", "95 % interval", "by frequency", "best layer: P@1 of sentences", "CKA")
+        (
+            "condition",
+            "tokens",
+            "minutes",
+            "P@1 of pieces",
+            "95 % interval",
+            "by frequency",
+            "best layer: P@1 of sentences",
+            "CKA",
+        )
     ]
     reasons: list[str] = []
-    for name in dict.fromkeys(check_name(score.condition, f"{folder / 'scores.jsonl'}, condition", StoreError) for score in scores):
+    for name in dict.fromkeys(
+        check_name(score.condition, f"{folder / 'scores.jsonl'}, condition", StoreError)
+        for score in scores
+    ):
         mine = [score for score in scores if score.condition == name]
         last = _log(folder / str(name))[-1]
         pieces = next(score for score in mine if score.quantity == "token_alignment")
-        found = [score for score in mine if score.quantity == "precision_at_1" and not math.isnan(score.value)]
-        best = max(found, key=lambda score: score.value, default=None)
-        alike = [score for score in mine if score.quantity == "debiased_linear_cka" and best is not None and score.layer == best.layer]
+        found = [score for score in mine if score.quantity == "precision_at_1"]
+        choice = choose(found, lambda score: score.value, layer=lambda score: score.layer)
+        best = None if choice is None else choice.item
+        alike = [
+            score
+            for score in mine
+            if score.quantity == "debiased_linear_cka"
+            and best is not None
+            and score.layer == best.layer
+        ]
         reasons += not_measured(mine)
         rows.append(
             (
@@ -236,14 +310,18 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
                 f"{pieces.value:.3f}",
                 f"{pieces.low:.3f}-{pieces.high:.3f}",
                 f"{(pieces.details or {})['by_frequency']:.4f}",
-                "not measured" if best is None else f"{best.layer}: {best.value:.3f} (n = {best.n})",
+                "not measured"
+                if best is None
+                else f"{best.layer}: {best.value:.3f} (n = {best.n})",
                 told(alike[0].value, 3) if alike else "-",
             )
         )
     n = next(score.n for score in scores if score.quantity == "token_alignment")
     text = (
-        f"P@1 of pieces: a piece's nearest neighbour by cosine of the token embeddings is its copy, among {n}; chance {1 / n:.4f}. "
-        "By frequency: the P@1 to be expected if embeddings told how frequent a piece is, as they do, and nothing else. "
+        f"P@1 of pieces: a piece's nearest neighbour by cosine of the token embeddings is its "
+        f"copy, among {n}; chance {1 / n:.4f}. "
+        "By frequency: the P@1 to be expected if embeddings told how frequent a piece is, as "
+        "they do, and nothing else. "
         "P@1 of sentences and debiased CKA: held-out sentences, no map. No parallel text was used."
     )
     return rows, "\n".join([text, *dict.fromkeys(reasons)])

@@ -14,9 +14,9 @@ import numpy as np
 
 from crosslens.activations import Activations
 from crosslens.alignment import Procrustes, linear_cka_layers, retrieval_both_directions
-from crosslens.alignment.csls import By, neighbours_both
-from crosslens.alignment.retrieval import RetrievalResult, result_of
-from crosslens.alignment.similarity import LayerCKA
+from crosslens.alignment.neighbours.csls import By, neighbours_both
+from crosslens.alignment.neighbours.retrieval import RetrievalResult, result_of
+from crosslens.alignment.similarity.linear_cka import LayerCKA
 from crosslens.errors import InputError, refuse
 from crosslens.probes import language_id
 from crosslens.progress import Progress
@@ -25,7 +25,14 @@ from crosslens.run.repeats import groups_of, repeated
 from crosslens.run.similarities import cka_scores, cka_without_lost, read_layer
 from crosslens.score import Score
 
-__all__ = ["Split", "language_id_scores", "make_split", "retrieval_scores", "similarity_scores", "told_apart"]
+__all__ = [
+    "Split",
+    "language_id_scores",
+    "make_split",
+    "retrieval_scores",
+    "similarity_scores",
+    "told_apart",
+]
 
 _NEIGHBOURS = 10  # of CSLS and of margins, as published
 _OF_LANGUAGE_ID = (None, "majority", "shuffled_labels")  # conditions of an encoder's own layers
@@ -34,7 +41,8 @@ _FEWEST = 20  # sentences; below this no interval says anything
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Rows for fitting and rows that are held out, both sorted; and the group of every row, where some say the same."""
+    """Rows for fitting and rows that are held out, both sorted; and the group of every row, where
+    some say the same."""
 
     train: np.ndarray
     held_out: np.ndarray
@@ -53,12 +61,13 @@ def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | No
 
     Parameters
     ----------
-    groups: shape (n,), which of them say the same (:mod:`crosslens.run.repeats`): these stay on one side. Where no two do, the split
-        is the one without groups.
+    groups: shape (n,), which of them say the same (:mod:`crosslens.run.repeats`): these stay on one
+        side. Where no two do, the split is the one without groups.
 
     Raises
     ------
-    InputError: fewer than 20 sentences, or fewer than 10 in one part; also where so many say the same that no split is left.
+    InputError: fewer than 20 sentences, or fewer than 10 in one part; also where so many say the
+        same that no split is left.
 
     >>> split = make_split(20, 0.5, seed=0)
     >>> len(split.train), len(split.held_out)
@@ -68,15 +77,27 @@ def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | No
         refuse("texts", f"at least {_FEWEST} sentences", str(n), "give more text")
     count = round(n * train_fraction)
     if min(count, n - count) < _FEWEST // 2:
-        refuse("train_fraction", f"at least {_FEWEST // 2} sentences on either side", f"{count} and {n - count}", "choose it nearer to 0.5")
+        refuse(
+            "train_fraction",
+            f"at least {_FEWEST // 2} sentences on either side",
+            f"{count} and {n - count}",
+            "choose it nearer to 0.5",
+        )
     codes = np.arange(n) if groups is None else groups_of([groups])
     order = np.random.default_rng([seed, 0x5917]).permutation(codes.max() + 1)
     sizes = np.cumsum(np.bincount(codes)[order])
     taken = np.isin(codes, order[: int(np.abs(sizes - count).argmin()) + 1])
     if min(taken.sum(), n - taken.sum()) < _FEWEST // 2:
         expected = f"at least {_FEWEST // 2} sentences on either side, equal ones on one"
-        refuse("texts", expected, f"{taken.sum()} and {n - taken.sum()}, of {len(order)} different ones", "give more different sentences")
-    return Split(np.flatnonzero(taken), np.flatnonzero(~taken), None if repeated(codes) == 0 else codes)
+        refuse(
+            "texts",
+            expected,
+            f"{taken.sum()} and {n - taken.sum()}, of {len(order)} different ones",
+            "give more different sentences",
+        )
+    return Split(
+        np.flatnonzero(taken), np.flatnonzero(~taken), None if repeated(codes) == 0 else codes
+    )
 
 
 def retrieval_scores(
@@ -92,19 +113,24 @@ def retrieval_scores(
 ) -> list[Score]:
     """Sentence retrieval per layer, in both directions, before and after orthogonal Procrustes.
 
-    Before: by the cosine, or what else ``by`` says, on the vectors as they are, over all sentences and over the held-out ones. After:
-    rows brought to unit length, centred with the means of the training part and rotated by the map fitted there; scored on the
-    held-out part only.
+    Before: by the cosine, or what else ``by`` says, on the vectors as they are, over all sentences
+        and over the held-out ones. After:
+    rows brought to unit length, centred with the means of the training part and rotated by the map
+    fitted there; scored on the held-out part only.
 
     Parameters
     ----------
     control: "random_encoder" when the activations are of a re-initialised encoder.
-    by: what sentences are compared by (:mod:`crosslens.alignment.csls`); hubs are taken into account among the sentences that compete.
-    on_train: also the same on the training part alone, within each half of it, by the rotation of the other half, to choose a layer by;
-        of the part "train" in the details. No held-out sentence takes part.
-    hits: keep the outcome of each held-out sentence in the details, for :func:`crosslens.run.comparison.compare_with_controls`.
+    by: what sentences are compared by (:mod:`crosslens.alignment.neighbours.csls`); hubs are taken
+        into account among the sentences that compete.
+    on_train: also the same on the training part alone, within each half of it, by the rotation of
+        the other half, to choose a layer by; of the part "train" in the details. No held-out
+        sentence takes part.
+    hits: keep the outcome of each held-out sentence in the details, for
+        :func:`crosslens.run.comparison.compare_with_controls`.
 
-    A layer that cannot be measured, all of whose vectors are alike, say, has NaN for its values, and the reason in the details.
+    A layer that cannot be measured, all of whose vectors are alike, say, has NaN for its values,
+    and the reason in the details.
     """
     scores = []
     fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
@@ -112,10 +138,16 @@ def retrieval_scores(
         places = _places(control, split, on_train)
         reason = collapse_reason((x, y), layer)
         try:
-            found = None if reason else _outcomes(read_layer(x, layer), read_layer(y, layer), split, by, on_train)
+            found = (
+                None
+                if reason
+                else _outcomes(read_layer(x, layer), read_layer(y, layer), split, by, on_train)
+            )
         except InputError as error:  # rows of zeros, say
             found, reason = None, reason_of(error)
-        nothing: list[tuple[RetrievalResult | None, RetrievalResult | None]] = [(None, None)] * len(places)
+        nothing: list[tuple[RetrievalResult | None, RetrievalResult | None]] = [(None, None)] * len(
+            places
+        )
         for place, results in zip(places, found or nothing, strict=True):
             for (source, target), result in zip(((x, y), (y, x)), results, strict=True):
                 told: dict[str, Any] = {"by": by} if by != "cosine" else {}
@@ -123,14 +155,20 @@ def retrieval_scores(
                     told["reason"] = reason
                 elif hits and place.part == "held_out":
                     told["hits"] = "".join("1" if hit else "0" for hit in result.correct)
-                where = {**fields, "layer": layer, "source": source.language, "target": target.language}
+                where = {
+                    **fields,
+                    "layer": layer,
+                    "source": source.language,
+                    "target": target.language,
+                }
                 scores.append(_retrieval_score(result, place, where, told))
     return scores
 
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """A condition, which and how many sentences it is measured on, how many of them compete, and how many pairs it has learnt from."""
+    """A condition, which and how many sentences it is measured on, how many of them compete, and
+    how many pairs it has learnt from."""
 
     condition: str
     part: str
@@ -148,26 +186,44 @@ def _places(control: str | None, split: Split, on_train: bool) -> list[_Place]:
         _Place(before, "held_out", held, held),
         _Place(after, "held_out", held, held, learnt),
     ]
-    within = [_Place(before, "train", learnt, learnt // 2), _Place(after, "train", learnt, learnt // 2, learnt // 2)]
+    within = [
+        _Place(before, "train", learnt, learnt // 2),
+        _Place(after, "train", learnt, learnt // 2, learnt // 2),
+    ]
     return places + within if on_train else places
 
 
-def _outcomes(a: np.ndarray, b: np.ndarray, split: Split, by: By, on_train: bool) -> list[tuple[RetrievalResult, RetrievalResult]]:
+def _outcomes(
+    a: np.ndarray, b: np.ndarray, split: Split, by: By, on_train: bool
+) -> list[tuple[RetrievalResult, RetrievalResult]]:
     held, train = (a[split.held_out], b[split.held_out]), (a[split.train], b[split.train])
-    found = [_both_directions(a, b, by), _both_directions(*held, by), _both_directions(*_turned(train, held), by)]
+    found = [
+        _both_directions(a, b, by),
+        _both_directions(*held, by),
+        _both_directions(*_turned(train, held), by),
+    ]
     return found + _on_train(*train, split.halves(), by) if on_train else found
 
 
-def _turned(train: tuple[np.ndarray, np.ndarray], held: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Both sides in the space of the second, by a rotation learnt from the training part, as seen from that part's mean."""
+def _turned(
+    train: tuple[np.ndarray, np.ndarray], held: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both sides in the space of the second, by a rotation learnt from the training part, as seen
+    from that part's mean."""
     mapping = Procrustes(normalise=True).fit(*train)
     target = held[1] / np.linalg.norm(held[1], axis=1, keepdims=True) - mapping.mean_y_
     return mapping.transform(held[0]) - mapping.mean_y_, target
 
 
-def _on_train(a: np.ndarray, b: np.ndarray, halves: tuple[np.ndarray, np.ndarray], by: By) -> list[tuple[RetrievalResult, RetrievalResult]]:
-    """Retrieval within each half of the training part, as the rows are and by the rotation of the other half."""
-    sides = [((a[learnt], b[learnt]), (a[judged], b[judged])) for learnt, judged in (halves, halves[::-1])]
+def _on_train(
+    a: np.ndarray, b: np.ndarray, halves: tuple[np.ndarray, np.ndarray], by: By
+) -> list[tuple[RetrievalResult, RetrievalResult]]:
+    """Retrieval within each half of the training part, as the rows are and by the rotation of the
+    other half."""
+    sides = [
+        ((a[learnt], b[learnt]), (a[judged], b[judged]))
+        for learnt, judged in (halves, halves[::-1])
+    ]
     before = [_both_directions(*judged, by) for _, judged in sides]
     after = [_both_directions(*_turned(learnt, judged), by) for learnt, judged in sides]
     return [(_joined(found, 0), _joined(found, 1)) for found in (before, after)]
@@ -177,7 +233,9 @@ def _joined(halves: Sequence[tuple[RetrievalResult, RetrievalResult]], way: int)
     return result_of(np.concatenate([half[way].correct for half in halves]))
 
 
-def _both_directions(x: np.ndarray, y: np.ndarray, by: By) -> tuple[RetrievalResult, RetrievalResult]:
+def _both_directions(
+    x: np.ndarray, y: np.ndarray, by: By
+) -> tuple[RetrievalResult, RetrievalResult]:
     if by == "cosine":
         return retrieval_both_directions(x, y)
     own = np.arange(len(x))
@@ -185,7 +243,12 @@ def _both_directions(x: np.ndarray, y: np.ndarray, by: By) -> tuple[RetrievalRes
     return result_of(there.indices[:, 0] == own), result_of(back.indices[:, 0] == own)
 
 
-def _retrieval_score(result: RetrievalResult | None, place: _Place, fields: Mapping[str, Any], told: Mapping[str, Any]) -> Score:
+def _retrieval_score(
+    result: RetrievalResult | None,
+    place: _Place,
+    fields: Mapping[str, Any],
+    told: Mapping[str, Any],
+) -> Score:
     """A score with what it was measured on; NaN without a result."""
     details: dict[str, Any] = {"part": place.part, "chance": 1 / place.competing}
     if place.fitted_on is not None:
@@ -193,25 +256,55 @@ def _retrieval_score(result: RetrievalResult | None, place: _Place, fields: Mapp
     details |= told
     low, high = (None, None) if result is None else result.interval
     value = math.nan if result is None else result.precision
-    return Score(**fields, value=value, n=place.n, low=low, high=high, condition=place.condition, details=details)
+    return Score(
+        **fields,
+        value=value,
+        n=place.n,
+        low=low,
+        high=high,
+        condition=place.condition,
+        details=details,
+    )
 
 
 def similarity_scores(
-    x: Activations, y: Activations, common: Mapping[str, Any], *, control: str | None = None, seed: int = 0
+    x: Activations,
+    y: Activations,
+    common: Mapping[str, Any],
+    *,
+    control: str | None = None,
+    seed: int = 0,
 ) -> list[Score]:
     """Linear CKA, biased and debiased.
 
-    Without a control: every pair of layers, and same-layer values of shuffled rows (what no relation looks like).
-    With ``control="random_encoder"``: same-layer values only. Layers that cannot be measured have NaN, and the reason in the details.
+    Without a control: every pair of layers, and same-layer values of shuffled rows (what no
+        relation looks like).
+    With ``control="random_encoder"``: same-layer values only. Layers that cannot be measured have
+    NaN, and the reason in the details.
     """
-    fields: dict[str, Any] = {**common, "task": "similarity", "n": x.n, "source": x.language, "target": y.language}
+    fields: dict[str, Any] = {
+        **common,
+        "task": "similarity",
+        "n": x.n,
+        "source": x.language,
+        "target": y.language,
+    }
     both = [number for number in x.layer_numbers if number in y.layer_numbers]
     order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
     if control:
-        return [score for layer in both for score in _cka_pair(x, y, layer, None, {**fields, "condition": control})]
+        return [
+            score
+            for layer in both
+            for score in _cka_pair(x, y, layer, None, {**fields, "condition": control})
+        ]
 
     def compute(kept: Mapping[str, Sequence[int]]) -> LayerCKA:
-        return linear_cka_layers(*([read_layer(store, number) for number in kept[name]] for name, store in (("x", x), ("y", y))))
+        return linear_cka_layers(
+            *(
+                [read_layer(store, number) for number in kept[name]]
+                for name, store in (("x", x), ("y", y))
+            )
+        )
 
     found, lost = cka_without_lost({"x": x, "y": y}, compute)
     scores = cka_scores(found, x.layer_numbers, y.layer_numbers, fields, (lost["x"], lost["y"]))
@@ -220,13 +313,18 @@ def similarity_scores(
     return scores
 
 
-def _cka_pair(x: Activations, y: Activations, layer: int, order: np.ndarray | None, fields: Mapping[str, Any]) -> list[Score]:
-    """A control's values at one layer, with their intervals; with ``order``, of the rows of y in another order."""
+def _cka_pair(
+    x: Activations, y: Activations, layer: int, order: np.ndarray | None, fields: Mapping[str, Any]
+) -> list[Score]:
+    """A control's values at one layer, with their intervals; with ``order``, of the rows of y in
+    another order."""
     reason, found = collapse_reason((x, y), layer), None
     try:
         if not reason:
             rows = read_layer(y, layer)
-            found = linear_cka_layers([read_layer(x, layer)], [rows if order is None else rows[order]])
+            found = linear_cka_layers(
+                [read_layer(x, layer)], [rows if order is None else rows[order]]
+            )
     except InputError as error:
         reason = reason_of(error)
     lost = {layer: reason} if reason else {}
@@ -234,27 +332,53 @@ def _cka_pair(x: Activations, y: Activations, layer: int, order: np.ndarray | No
 
 
 def told_apart(stores: Sequence[Activations]) -> bool:
-    """Whether the encoder was told the language of each text by an embedding, so that to find it in the vectors says nothing."""
-    return len({store.manifest["settings"].get("language_embedding") for store in stores}) > 1
+    """Whether the encoder was told the language of each text, by an embedding or by modules of the
+    language's own.
+
+    To find the language in the vectors then says nothing.
+    """
+    told = (
+        {store.manifest["settings"].get(name) for store in stores}
+        for name in ("language_embedding", "language_modules")
+    )
+    return any(len(names) > 1 for names in told)
 
 
-def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapping[str, Any], control: str | None = None) -> list[Score]:
-    """A linear language-identification probe per layer on sentence vectors, with majority class and shuffled labels.
+def language_id_scores(
+    stores: Sequence[Activations],
+    split: Split,
+    common: Mapping[str, Any],
+    control: str | None = None,
+) -> list[Score]:
+    """A linear language-identification probe per layer on sentence vectors, with majority class and
+    shuffled labels.
 
-    Sentences are divided by what they say, not by language: no translation of a held-out sentence is trained on.
-    Layers that cannot be measured have NaN, and the reason in the details.
+    Sentences are divided by what they say, not by language: no translation of a held-out sentence
+    is trained on. Layers that cannot be measured have NaN, and the reason in the details.
     """
     scores = []
-    numbers = [number for number in stores[0].layer_numbers if all(number in store.layer_numbers for store in stores)]
+    numbers = [
+        number
+        for number in stores[0].layer_numbers
+        if all(number in store.layer_numbers for store in stores)
+    ]
     if not numbers:
         got = " and ".join(str(store.layer_numbers) for store in stores)
         refuse("stores", "a layer that all of them have", got, "extract the same layers of all")
     for layer in _shown(numbers, "language identification"):
         arrays = {store.language: read_layer(store, layer) for store in stores}
         details = {"languages": list(arrays), "n_train": len(split.train) * len(arrays)}
-        fields = {**common, "task": "language_id", "layer": layer, "quantity": "accuracy", "n": len(split.held_out) * len(arrays)}
+        fields = {
+            **common,
+            "task": "language_id",
+            "layer": layer,
+            "quantity": "accuracy",
+            "n": len(split.held_out) * len(arrays),
+        }
         same, result = is_collapsed([store.layer(layer) for store in stores]), None
-        reason = "; ".join(f"all vectors of {language} are alike" for language in arrays) if same else ""
+        reason = (
+            "; ".join(f"all vectors of {language} are alike" for language in arrays) if same else ""
+        )
         try:
             if not same:
                 result = language_id(
@@ -266,15 +390,28 @@ def language_id_scores(stores: Sequence[Activations], split: Split, common: Mapp
             reason = reason_of(error)
         if result is None:
             lost = {**details, "reason": reason}
-            scores += [Score(**fields, value=math.nan, condition=c, details=lost) for c in ((control,) if control else _OF_LANGUAGE_ID)]
+            scores += [
+                Score(**fields, value=math.nan, condition=c, details=lost)
+                for c in ((control,) if control else _OF_LANGUAGE_ID)
+            ]
             continue
         low, high = result.interval
         per_language = {language: round(f1, 4) for language, f1 in result.f1.items()}
         told = {**details, "f1": per_language}
-        scores.append(Score(**fields, value=result.accuracy, low=low, high=high, condition=control, details=told))
+        scores.append(
+            Score(
+                **fields, value=result.accuracy, low=low, high=high, condition=control, details=told
+            )
+        )
         if control is None:
-            for condition, beside in zip(_OF_LANGUAGE_ID[1:], (result.majority, result.shuffled), strict=True):
-                ends: dict[str, Any] = {"value": beside.value, "low": beside.low, "high": beside.high}
+            for condition, beside in zip(
+                _OF_LANGUAGE_ID[1:], (result.majority, result.shuffled), strict=True
+            ):
+                ends: dict[str, Any] = {
+                    "value": beside.value,
+                    "low": beside.low,
+                    "high": beside.high,
+                }
                 scores.append(Score(**fields, **ends, condition=condition, details=details))
     return scores
 
@@ -290,7 +427,12 @@ def _shown(layers: Sequence[int], label: str) -> Iterator[int]:
 def _common_layers(x: Activations, y: Activations) -> list[int]:
     if (x.layers, x.d) != (y.layers, y.d):
         got = f"{x.layers} layers of {x.d} and {y.layers} layers of {y.d}"
-        refuse("encoders", "the same number of layers and the same width on both sides", got, "compare encoders of one shape")
+        refuse(
+            "encoders",
+            "the same number of layers and the same width on both sides",
+            got,
+            "compare encoders of one shape",
+        )
     if x.layer_numbers != y.layer_numbers:
         got = f"{x.layer_numbers} and {y.layer_numbers}"
         refuse("encoders", "the same layers on both sides", got, "extract the same layers of both")

@@ -1,4 +1,5 @@
-"""The encoders of a battery of probes: what they are called, whether they can do what is asked, and their activations of every text."""
+"""The encoders of a battery of probes: what they are called, whether they can do what is asked, and
+their activations of every text."""
 
 import dataclasses
 import re
@@ -10,7 +11,7 @@ from typing import Any
 from crosslens.activations import Activations
 from crosslens.errors import InputError, refuse
 from crosslens.files import need_space
-from crosslens.run.probe_tasks import Task, Text
+from crosslens.run.kinds.task import Task, Text
 from crosslens.run.study import display_name
 
 __all__ = [
@@ -34,7 +35,8 @@ class Subject:
 
     Attributes
     ----------
-    given: folder or hub name. name: what it is called in scores. folder: what its activations' folder is called.
+    given: folder or hub name. name: what it is called in scores. folder: what its activations'
+        folder is called.
     fingerprint: of its files. random_seeds: of its randomly re-initialised copies.
     """
 
@@ -62,21 +64,30 @@ class Plan:
 
     def loading(self, subject: Subject, loading: Mapping[str, Any]) -> dict[str, Any]:
         """How an encoder is loaded: with a language only where it takes one."""
-        return {**loading, "language": loading.get("language") if subject.name in self.told else None}
+        return {
+            **loading,
+            "language": loading.get("language") if subject.name in self.told else None,
+        }
 
 
 def encoder_names(given: Sequence[str]) -> list[str]:
-    """What encoders are called: by the folder, or the hub name; folders of one name by the folders that they are in, too.
+    """What encoders are called: by the folder, or the hub name; folders of one name by the folders
+    that they are in, too.
 
     >>> encoder_names(["org/model", "org/other"])
     ['org/model', 'org/other']
     """
     names, depth = [display_name(one) for one in given], 1
-    while len(set(names)) < len(names) and depth < max(len(Path(one).resolve().parts) for one in given):
+    while len(set(names)) < len(names) and depth < max(
+        len(Path(one).resolve().parts) for one in given
+    ):
         depth += 1
         twice = {name for name in names if names.count(name) > 1}
         longer = ["/".join(Path(one).resolve().parts[-depth:]) for one in given]
-        names = [long if name in twice and Path(one).is_dir() else name for one, name, long in zip(given, names, longer, strict=True)]
+        names = [
+            long if name in twice and Path(one).is_dir() else name
+            for one, name, long in zip(given, names, longer, strict=True)
+        ]
     return names
 
 
@@ -87,17 +98,26 @@ def find_subjects(given: Sequence[str], seeds: Sequence[int], trusted: bool) -> 
     ------
     InputError: one cannot be found, or two are the same.
     """
-    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch, once the data are fit
+    # torch, once the data are fit
+    from crosslens.models.saved.loading import encoder_fingerprint, resolve_encoder
 
     found: list[Subject] = []
     for one, name in zip(given, encoder_names(given), strict=True):
         mark = encoder_fingerprint(resolve_encoder(one, trust_remote_code=trusted))
         # Two encoders of one shape must not become the same random network.
-        drawn = [seed if len(given) == 1 else int(sha256(f"{seed} {mark}".encode()).hexdigest()[:8], 16) for seed in seeds]
+        drawn = [
+            seed if len(given) == 1 else int(sha256(f"{seed} {mark}".encode()).hexdigest()[:8], 16)
+            for seed in seeds
+        ]
         folder = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "encoder"
         for other in found:
             if mark == other.fingerprint or folder == other.folder:
-                refuse("--encoder", "different encoders", f"{other.given} and {one}, which are one", "name each encoder once")
+                refuse(
+                    "--encoder",
+                    "different encoders",
+                    f"{other.given} and {one}, which are one",
+                    "name each encoder once",
+                )
         found.append(Subject(one, name, folder, mark, tuple(drawn)))
     return found
 
@@ -116,23 +136,32 @@ def texts_of(tasks: Mapping[str, Task]) -> dict[str, Text]:
     return {name: text for task in tasks.values() for name, text in task.texts.items()}
 
 
-def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: Path, *, copies: int, loading: Mapping[str, Any]) -> Plan:
+def check_encoders(
+    subjects: Sequence[Subject],
+    tasks: Mapping[str, Task],
+    out: Path,
+    *,
+    copies: int,
+    loading: Mapping[str, Any],
+) -> Plan:
     """Load each encoder and let it read every text; nothing is written.
 
     Parameters
     ----------
-    copies: how many re-initialised copies of each are to be measured. The dtype does not depend on how many there are beyond the first.
-    loading: arguments of :func:`crosslens.models.loading.load_encoder`: device, whether an encoder's own code may be run, and the language
-        of those that are told one.
+    copies: how many re-initialised copies of each are to be measured. The dtype does not depend on
+        how many there are beyond the first.
+    loading: arguments of :func:`crosslens.models.saved.loading.load_encoder`: device, whether an
+        encoder's own code may be run, and the language of those that are told one.
 
     Raises
     ------
-    InputError: an encoder cannot be loaded, or cannot read a text; or a language is given, and none takes one.
+    InputError: an encoder cannot be loaded, or cannot read a text; or a language is given, and none
+        takes one.
     OutputError: the disk is too full.
     """
-    from crosslens.models.extract import check_text
-    from crosslens.models.loading import load_encoder
-    from crosslens.models.units import Reading
+    from crosslens.models.extraction.extract import check_text
+    from crosslens.models.extraction.units import Reading
+    from crosslens.models.saved.loading import load_encoder
 
     plan = Plan("float32", {})
     cannot: dict[tuple[str, str], str] = {}
@@ -143,8 +172,14 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
             plan = dataclasses.replace(plan, told=plan.told | {subject.name})
         if (language := plan.loading(subject, loading)["language"]) is not None:
             encoder = encoder.in_language(language)
-        cannot |= {(subject.name, name): reason for name, task in tasks.items() if (reason := _no_language(encoder, task))}
-        for text in texts_of({name: task for name, task in tasks.items() if (subject.name, name) not in cannot}).values():
+        cannot |= {
+            (subject.name, name): reason
+            for name, task in tasks.items()
+            if (reason := _no_language(encoder, task))
+        }
+        for text in texts_of(
+            {name: task for name, task in tasks.items() if (subject.name, name) not in cannot}
+        ).values():
             settings = dict(text.settings)
             second = settings.pop("second", None)
             check_text(encoder, text.corpus, Reading(**settings), second)
@@ -153,7 +188,12 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
         if cloze and (reason := _no_head(subject, plan.loading(subject, loading))):
             cannot |= {(subject.name, name): reason for name in cloze}
     if loading.get("language") is not None and not plan.told:
-        refuse("--language", "an encoder that is told the language of its input (XLM)", "none such", "leave it out")
+        refuse(
+            "--language",
+            "an encoder that is told the language of its input (XLM)",
+            "none such",
+            "leave it out",
+        )
     dtype = "float16" if 4 * numbers * (1 + min(copies, 1)) > _LARGE else "float32"
     if not out.exists():
         need_space(out, numbers * (1 + copies) * (2 if dtype == "float16" else 4), str(out))
@@ -161,7 +201,8 @@ def check_encoders(subjects: Sequence[Subject], tasks: Mapping[str, Task], out: 
 
 
 def _no_language(encoder: Any, task: Task) -> str | None:
-    """Why an encoder cannot be told the language of a task's texts; None if it can, or needs none."""
+    """Why an encoder cannot be told the language of a task's texts; None if it can, or needs
+    none."""
     try:
         for text in task.texts.values():
             encoder.for_text(text.corpus.language)
@@ -172,7 +213,7 @@ def _no_language(encoder: Any, task: Task) -> str | None:
 
 def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:
     """Why an encoder cannot be asked for the probability of a word; None if it can."""
-    from crosslens.models.cloze import load_scorer
+    from crosslens.models.scoring.cloze import load_scorer
 
     try:
         load_scorer(subject.given, **loading)
@@ -181,23 +222,37 @@ def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:
     return None
 
 
-def load_language_model(subject: Subject, loading: Mapping[str, Any], copy: int, random: bool) -> Any:
-    """The encoder with its head, or this one of its re-initialised copies, to score words and sentences with."""
-    from crosslens.models.cloze import load_scorer
+def load_language_model(
+    subject: Subject, loading: Mapping[str, Any], copy: int, random: bool
+) -> Any:
+    """The encoder with its head, or this one of its re-initialised copies, to score words and
+    sentences with."""
+    from crosslens.models.scoring.cloze import load_scorer
 
-    return load_scorer(subject.given, random_seed=subject.random_seeds[copy] if random else None, **loading)
+    return load_scorer(
+        subject.given, random_seed=subject.random_seeds[copy] if random else None, **loading
+    )
 
 
 def extract_texts(
-    subject: Subject, tasks: Mapping[str, Task], folder: Path, dtype: str, *, random: bool, loading: Mapping[str, Any]
+    subject: Subject,
+    tasks: Mapping[str, Task],
+    folder: Path,
+    dtype: str,
+    *,
+    random: bool,
+    loading: Mapping[str, Any],
 ) -> dict[str, dict[str, Activations]]:
-    """Stores of every text: condition ("encoder", "random_encoder", "random_encoder-1", ...) -> name of the text -> store."""
-    from crosslens.models.extract import extract
-    from crosslens.models.loading import load_encoder
+    """Stores of every text: condition ("encoder", "random_encoder", "random_encoder-1", ...) ->
+    name of the text -> store."""
+    from crosslens.models.extraction.extract import extract
+    from crosslens.models.saved.loading import load_encoder
 
     texts = texts_of(tasks)
     conditions: dict[str, int | None] = {"encoder": None}
-    conditions |= {random_name(place): seed for place, seed in enumerate(subject.random_seeds) if random}
+    conditions |= {
+        random_name(place): seed for place, seed in enumerate(subject.random_seeds) if random
+    }
     stores: dict[str, dict[str, Activations]] = {}
     for condition, seed in conditions.items():
         stores[condition] = {}
@@ -206,5 +261,7 @@ def extract_texts(
         encoder: Any = load_encoder(subject.given, random_seed=seed, **loading)
         for name, text in texts.items():
             place = folder / subject.folder / condition / name
-            stores[condition][name] = extract(encoder, text.corpus, place, dtype=dtype, **text.settings)
+            stores[condition][name] = extract(
+                encoder, text.corpus, place, dtype=dtype, **text.settings
+            )
     return stores

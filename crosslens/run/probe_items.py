@@ -1,4 +1,5 @@
-"""The test items of a task, and what came of each: from a probe's answers to :class:`crosslens.outcomes.Outcomes`."""
+"""The test items of a task, and what came of each: from a probe's answers to
+:class:`crosslens.outcomes.Outcomes`."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,11 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosslens.outcomes import Outcomes, item_ids
-from crosslens.probes.evaluation import Answers, ProbeResult
-from crosslens.probes.parts import Parts
+from crosslens.probes.methods.evaluation import Answers, ProbeResult
+from crosslens.probes.methods.splits import Parts
 from crosslens.score import Score, SharedTexts
 
-__all__ = ["Measured", "Shared", "TestItems", "control_name", "probe_outcomes", "shared_texts", "text_names"]
+__all__ = [
+    "Measured",
+    "Shared",
+    "TestItems",
+    "control_name",
+    "probe_outcomes",
+    "shared_texts",
+    "text_names",
+]
 
 
 class Measured(NamedTuple):
@@ -24,7 +33,9 @@ class Measured(NamedTuple):
 
 def text_names(texts: Sequence[str]) -> np.ndarray:
     """Short names of texts; equal texts have one."""
-    return np.array([sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] for text in texts])
+    return np.array(
+        [sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] for text in texts]
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,13 +58,25 @@ class TestItems:
 
     @classmethod
     def of(
-        cls, items: Sequence[Sequence[Any]], groups: Sequence[str] | np.ndarray, gold: Any = None, places: np.ndarray | None = None
+        cls,
+        items: Sequence[Sequence[Any]],
+        groups: Sequence[str] | np.ndarray,
+        gold: Any = None,
+        places: np.ndarray | None = None,
     ) -> "TestItems":
-        """Items by what they are (:func:`crosslens.outcomes.item_ids`); all of them can be measured where no places are given."""
+        """Items by what they are (:func:`crosslens.outcomes.item_ids`); all of them can be measured
+        where no places are given."""
         labels = None if gold is None else np.asarray(gold)
-        return cls(item_ids(items), np.asarray(groups), labels, np.arange(len(items)) if places is None else places)
+        return cls(
+            item_ids(items),
+            np.asarray(groups),
+            labels,
+            np.arange(len(items)) if places is None else places,
+        )
 
-    def outcomes(self, values: np.ndarray, predicted: np.ndarray | None = None, **fields: Any) -> Outcomes:
+    def outcomes(
+        self, values: np.ndarray, predicted: np.ndarray | None = None, **fields: Any
+    ) -> Outcomes:
         """What came of the items that can be measured: shape (m,); and the answers to them."""
         outcome = np.full(len(self.ids), np.nan)
         outcome[self.places] = values
@@ -62,17 +85,25 @@ class TestItems:
             answers = np.full(len(self.ids), None, object)
             answers[self.places] = [str(label) for label in predicted.tolist()]
         item = np.arange(len(self.ids))
-        columns: dict[str, Any] = {"item": item, "item_id": self.ids, "group": self.groups, "gold": self.gold, "predicted": answers}
+        columns: dict[str, Any] = {
+            "item": item,
+            "item_id": self.ids,
+            "group": self.groups,
+            "gold": self.gold,
+            "predicted": answers,
+        }
         return Outcomes(**fields, **columns, outcome=outcome)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shared:
-    """Which test items have a text that training has, too: what a probe may remember is no knowledge.
+    """Which test items have a text that training has, too: what a probe may remember is no
+    knowledge.
 
     Attributes
     ----------
-    rows: shape (m,), True for these. same: shape (m,), True for those of them that have the same label there.
+    rows: shape (m,), True for these. same: shape (m,), True for those of them that have the same
+        label there.
     counts: how many, for the details of scores.
     """
 
@@ -83,11 +114,19 @@ class Shared:
     def of(self, places: np.ndarray) -> "Shared":
         """The same of items that stand at these places: edges of sentences, say."""
         rows, same = self.rows[places], self.same[places]
-        return Shared(rows, same, dataclasses.replace(self.counts, train=int(rows.sum()), same_label=int(same.sum())))
+        return Shared(
+            rows,
+            same,
+            dataclasses.replace(self.counts, train=int(rows.sum()), same_label=int(same.sum())),
+        )
 
     def details(self) -> dict[str, Any]:
         """What is told beside a score; nothing where no text is shared."""
-        return {"shared_texts": dataclasses.asdict(self.counts)} if self.counts.train or self.counts.dev or self.counts.dev_train else {}
+        return (
+            {"shared_texts": dataclasses.asdict(self.counts)}
+            if self.counts.train or self.counts.dev or self.counts.dev_train
+            else {}
+        )
 
 
 def shared_texts(names: np.ndarray, labels: np.ndarray, parts: Parts) -> Shared:
@@ -95,35 +134,74 @@ def shared_texts(names: np.ndarray, labels: np.ndarray, parts: Parts) -> Shared:
 
     Parameters
     ----------
-    names: shape (n,), the text of each item of all parts. labels: shape (n,), its label (of a word its place, too).
+    names: shape (n,), the text of each item of all parts. labels: shape (n,), its label (of a word
+        its place, too).
     """
     train, dev, test = names[parts.train], names[parts.dev], names[parts.test]
     rows = np.isin(test, train)
     trained = set(zip(train.tolist(), labels[parts.train].tolist(), strict=True))
-    same = np.array([one in trained for one in zip(test.tolist(), labels[parts.test].tolist(), strict=True)], bool)
-    return Shared(rows, same, SharedTexts(int(rows.sum()), int(same.sum()), int(np.isin(test, dev).sum()), int(np.isin(dev, train).sum())))
+    same = np.array(
+        [one in trained for one in zip(test.tolist(), labels[parts.test].tolist(), strict=True)],
+        bool,
+    )
+    return Shared(
+        rows,
+        same,
+        SharedTexts(
+            int(rows.sum()),
+            int(same.sum()),
+            int(np.isin(test, dev).sum()),
+            int(np.isin(dev, train).sum()),
+        ),
+    )
 
 
-def probe_outcomes(result: ProbeResult, items: TestItems, common: Mapping[str, Any], task: str) -> list[Outcomes]:
-    """Every layer's answers, those on random vectors, to the control tasks (their mean over seeds), and the majority's."""
+def probe_outcomes(
+    result: ProbeResult, items: TestItems, common: Mapping[str, Any], task: str
+) -> list[Outcomes]:
+    """Every layer's answers, those on random vectors, to the control tasks (their mean over seeds),
+    and the majority's."""
     fields: dict[str, Any] = {**common, "task": task, "part": "test", "quantity": "accuracy"}
     answers = result.answers
     majority = answers.labels[np.full(len(answers.true), result.always)]
-    found = [items.outcomes((answers.true == result.always).astype(np.float64), majority, **fields, condition="majority")]
+    found = [
+        items.outcomes(
+            (answers.true == result.always).astype(np.float64),
+            majority,
+            **fields,
+            condition="majority",
+        )
+    ]
     if result.by_type is not None:
-        found.append(_of_answers(items, result.by_type, 0, {**fields, "condition": "word_majority"}))
+        found.append(
+            _of_answers(items, result.by_type, 0, {**fields, "condition": "word_majority"})
+        )
     for layer in range(len(answers.given)):
         place = {**fields, "layer": layer}
         found.append(_of_answers(items, answers, layer, place))
         if result.random_encoder is not None:
-            found.append(_of_answers(items, result.random_encoder, layer, {**place, "condition": "random_encoder"}))
+            found.append(
+                _of_answers(
+                    items, result.random_encoder, layer, {**place, "condition": "random_encoder"}
+                )
+            )
         if result.control is not None:
-            found.append(items.outcomes(result.control.correct[:, layer].mean(axis=0), **place, condition=control_name(result)))
+            found.append(
+                items.outcomes(
+                    result.control.correct[:, layer].mean(axis=0),
+                    **place,
+                    condition=control_name(result),
+                )
+            )
     return found
 
 
-def _of_answers(items: TestItems, answers: Answers, layer: int, fields: Mapping[str, Any]) -> Outcomes:
-    return items.outcomes(answers.correct[layer].astype(np.float64), answers.labels[answers.given[layer]], **fields)
+def _of_answers(
+    items: TestItems, answers: Answers, layer: int, fields: Mapping[str, Any]
+) -> Outcomes:
+    return items.outcomes(
+        answers.correct[layer].astype(np.float64), answers.labels[answers.given[layer]], **fields
+    )
 
 
 def control_name(result: ProbeResult) -> str | None:

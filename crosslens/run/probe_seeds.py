@@ -1,10 +1,14 @@
-"""Several seeds of a battery: further random encoders, other first weights of a probe, other orders of what it reads.
+"""Several seeds of a battery: further random encoders, other first weights of a probe, other orders
+of what it reads.
 
-The first seed's measurements are what tables and tests read; what the others give stands in their details:
+The first seed's measurements are what tables and tests read; what the others give stands in their
+details:
 
-    over_seeds    seeds, values, their mean, and low and high: Student's 95 % interval over the seeds
+    over_seeds    seeds, values, their mean, and low and high: Student's 95 % interval over the
+                  seeds
 
-A further seed's measurements are rows of their own, under its number; they are told apart by it alone.
+A further seed's measurements are rows of their own, under its number; they are told apart by it
+alone.
 """
 
 import dataclasses
@@ -26,9 +30,11 @@ _PLACE = ("part", "representation", "category", "average", "method")
 
 
 def seed_spread(values: Iterable[float], seeds: Iterable[int], quantity: str) -> dict[str, Any]:
-    """For the details: what each seed gave, the mean, and Student's 95 % interval within the quantity's range.
+    """For the details: what each seed gave, the mean, and Student's 95 % interval within the
+    quantity's range.
 
-    Nothing where there is one seed. Where a value could not be computed (null among the values) there is no mean.
+    Nothing where there is one seed. Where a value could not be computed (null among the values)
+    there is no mean.
 
     >>> seed_spread([0.5, 0.7], [0, 1], "accuracy")["over_seeds"]["mean"]
     0.6
@@ -36,7 +42,10 @@ def seed_spread(values: Iterable[float], seeds: Iterable[int], quantity: str) ->
     found = [float(value) for value in values]
     if len(found) < 2:
         return {}
-    told: dict[str, Any] = {"seeds": list(seeds), "values": [None if math.isnan(value) else value for value in found]}
+    told: dict[str, Any] = {
+        "seeds": list(seeds),
+        "values": [None if math.isnan(value) else value for value in found],
+    }
     if any(map(math.isnan, found)):
         return {"over_seeds": {**told, "mean": None, "low": None, "high": None}}
     mean, low, high = mean_interval(np.array(found))
@@ -45,13 +54,25 @@ def seed_spread(values: Iterable[float], seeds: Iterable[int], quantity: str) ->
 
 
 def of_copy(found: Measured) -> Measured:
-    """What was measured of a re-initialised encoder as if it were one, under the name of the control."""
+    """What was measured of a re-initialised encoder as if it were one, under the name of the
+    control."""
     scores = []
     for score in found.scores:
-        details = {name: value for name, value in (score.details or {}).items() if name not in _OF_THE_ENCODER}
+        details = {
+            name: value
+            for name, value in (score.details or {}).items()
+            if name not in _OF_THE_ENCODER
+        }
         if score.condition is None and details.get("part") != "dev":
             scores.append(dataclasses.replace(score, condition="random_encoder", details=details))
-    return Measured(scores, [dataclasses.replace(one, condition="random_encoder") for one in found.outcomes if one.condition is None])
+    return Measured(
+        scores,
+        [
+            dataclasses.replace(one, condition="random_encoder")
+            for one in found.outcomes
+            if one.condition is None
+        ],
+    )
 
 
 def without_fixed(found: Measured) -> Measured:
@@ -61,7 +82,8 @@ def without_fixed(found: Measured) -> Measured:
 
 
 def over_seeds(first: Sequence[Score], further: Iterable[Sequence[Score]]) -> list[Score]:
-    """The first seed's scores with the spread over all seeds in their details, then those of the further seeds.
+    """The first seed's scores with the spread over all seeds in their details, then those of the
+    further seeds.
 
     A seed that could not be measured is not among ``further``; ``over_seeds`` names those that are.
     """
@@ -69,11 +91,23 @@ def over_seeds(first: Sequence[Score], further: Iterable[Sequence[Score]]) -> li
     told = []
     for score in first:
         same = [score, *(some[_place(score)] for some in others if _place(score) in some)]
-        spread = seed_spread((one.value for one in same), (one.seed or 0 for one in same), score.quantity)
-        told.append(dataclasses.replace(score, details={**(score.details or {}), **spread}) if spread else score)
+        spread = seed_spread(
+            (one.value for one in same), (one.seed or 0 for one in same), score.quantity
+        )
+        told.append(
+            dataclasses.replace(score, details={**(score.details or {}), **spread})
+            if spread
+            else score
+        )
     return [*told, *(score for some in others for score in some.values())]
 
 
 def _place(score: Score) -> tuple[Any, ...]:
     details = score.details or {}
-    return score.task, score.quantity, score.condition, score.layer, *(details.get(name) for name in _PLACE)
+    return (
+        score.task,
+        score.quantity,
+        score.condition,
+        score.layer,
+        *(details.get(name) for name in _PLACE),
+    )

@@ -1,4 +1,5 @@
-"""Tables of a finished battery for a terminal: each task at its best layer, what minimal pairs were covered, and the paired tests."""
+"""Tables of a finished battery for a terminal: each task at its best layer, what minimal pairs were
+covered, and the paired tests."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +7,8 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from crosslens.files import read_json
-from crosslens.score import Score, first_seed, over_seeds, set_aside, shared_texts
+from crosslens.score import Score, by_language, first_seed, over_seeds, set_aside, shared_texts
+from crosslens.selection import choose
 
 __all__ = ["coverage_table", "summary_notes", "summary_table", "tables", "test_table"]
 
@@ -21,18 +23,32 @@ _SHORT = {"concatenation+difference+product": "concat.+diff.+product"}
 
 
 def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, str]]:
-    """(title, rows, how to read them) of every table that has rows; a title is empty where there is but one encoder."""
+    """(title, rows, how to read them) of every table that has rows; a title is empty where there is
+    but one encoder."""
     settings = _config(folder).get("settings") or {}
-    scores, several = first_seed(scores, settings), settings.get("seeds") is not None
-    encoders = list(dict.fromkeys(s.encoder for s in scores if s.encoder and s.condition != "paired_test"))
+    scores, several = by_language(first_seed(scores, settings)), settings.get("seeds") is not None
+    encoders = list(
+        dict.fromkeys(s.encoder for s in scores if s.encoder and s.condition != "paired_test")
+    )
     found: list[tuple[str, _Rows, str]] = []
     for encoder in encoders:
-        found.append((str(encoder) if len(encoders) > 1 else "", summary_table(scores, str(encoder), several), ""))
+        found.append(
+            (
+                str(encoder) if len(encoders) > 1 else "",
+                summary_table(scores, str(encoder), several),
+                "",
+            )
+        )
     found.append(("", [], summary_notes(folder, scores)))
     for encoder in encoders:
         for task in dict.fromkeys(s.task for s in scores if _is_of_pairs(s)):
             title = f"{task}, {encoder}" if len(encoders) > 1 else str(task)
-            found.append((title, *coverage_table([s for s in scores if (s.task, s.encoder) == (task, encoder)])))
+            found.append(
+                (
+                    title,
+                    *coverage_table([s for s in scores if (s.task, s.encoder) == (task, encoder)]),
+                )
+            )
     found.append(("", *test_table(scores)))
     yield from (one for one in found if len(one[1]) != 1)
 
@@ -42,19 +58,35 @@ def _is_of_pairs(score: Score) -> bool:
 
 
 def summary_table(scores: Sequence[Score], encoder: str, several: bool = False) -> _Rows:
-    """A row per task and representation: the layer that is best on dev, the score there on test, and its controls.
+    """A row per task and representation: the layer that is best on dev, the score there on test,
+    and its controls.
 
-    Of a task without dev the layer that is best on the items themselves is told, which favours it. Of a run of several seeds controls
-    have their intervals over seeds.
+    Of a task without dev the layer that is best on the items themselves is told, which favours it.
+    Of a run of several seeds controls have their intervals over seeds.
     """
-    rows: _Rows = [("task", "layer", "score", "95 % interval", "majority", "control", "random", "n")]
-    measured = [s for s in scores if s.encoder == encoder and s.quantity in _MAIN and not _is_of_pairs(s)]
-    for task, representation in dict.fromkeys((s.task, _representation(s)) for s in measured if s.condition is None):
-        mine = [s for s in measured if s.task == task and _representation(s) in (representation, None)]
+    rows: _Rows = [
+        ("task", "layer", "score", "95 % interval", "majority", "control", "random", "n")
+    ]
+    measured = [
+        s for s in scores if s.encoder == encoder and s.quantity in _MAIN and not _is_of_pairs(s)
+    ]
+    for task, representation in dict.fromkeys(
+        (s.task, _representation(s)) for s in measured if s.condition is None
+    ):
+        mine = [
+            s for s in measured if s.task == task and _representation(s) in (representation, None)
+        ]
         best, chosen_on_dev = _best([s for s in mine if s.condition is None])
         if best is not None:
-            name = f"{task} ({_SHORT.get(representation, representation)})" if representation else str(task)
-            controls = (_control(mine, best, several, *conditions) for conditions in (("majority",), _CONTROLS, ("random_encoder",)))
+            name = (
+                f"{task} ({_SHORT.get(representation, representation)})"
+                if representation
+                else str(task)
+            )
+            controls = (
+                _control(mine, best, several, *conditions)
+                for conditions in (("majority",), _CONTROLS, ("random_encoder",))
+            )
             layer = f"{'all' if best.layer is None else best.layer}{'' if chosen_on_dev else '*'}"
             rows.append((name, layer, _percent(best), _interval(best), *controls, f"{best.n:,}"))
     return rows
@@ -82,71 +114,136 @@ def _config(folder: Path) -> _Config:
 
 
 def summary_notes(folder: Path, scores: Sequence[Score]) -> str:
-    """How the summary is read, what characters alone say, which items were left out, and what was not measured."""
+    """How the summary is read, what characters alone say, which items were left out, and what was
+    not measured."""
     config = _config(folder)
     seeds = (config.get("settings") or {}).get("seeds")
     text = [
         "Scores on test: accuracy, UUAS or root accuracy in per cent, or Spearman x 100.",
-        "Layer: the best on dev; * the best on test itself, where there is no dev, which favours it.",
-        "Control: the same probe on control labels, mean over seeds (trees: word order alone). Random: same layer, random weights"
-        + ("." if seeds is None else f": mean of {seeds} encoders. Their intervals are Student's, over seeds."),
+        (
+            "Layer: the best on dev; * the best on test itself, where there is no dev, which "
+            "favours it."
+        ),
+        (
+            "Control: the same probe on control labels, mean over seeds (trees: word order "
+            "alone). Random: same layer, random weights"
+        )
+        + (
+            "."
+            if seeds is None
+            else f": mean of {seeds} encoders. Their intervals are Student's, over seeds."
+        ),
         *(_over_seeds(scores) if seeds is not None else ()),
     ]
     for s in scores:
         if s.condition in _SURFACE and s.quantity == "accuracy":
-            text.append(f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
+            text.append(
+                f"From the characters alone, {s.task}: {_SURFACE[s.condition]} {_percent(s)} "
+                f"({_interval(s)}), n = {s.n:,}."
+            )
         if s.condition == _BY_WORD and s.quantity == "accuracy":
-            text.append(f"The most frequent label of each word in training, {s.task}: {_percent(s)} ({_interval(s)}), n = {s.n:,}.")
+            text.append(
+                f"The most frequent label of each word in training, {s.task}: {_percent(s)} "
+                f"({_interval(s)}), n = {s.n:,}."
+            )
     text += _without_shared(scores)
     text += _set_aside(scores, config["data"]["tasks"])
     return "\n".join(
-        [*dict.fromkeys(text), *(f"Not measured: {task} ({reason})." for task, reason in config.get("not_measured", {}).items())]
+        [
+            *dict.fromkeys(text),
+            *(
+                f"Not measured: {task} ({reason})."
+                for task, reason in config.get("not_measured", {}).items()
+            ),
+        ]
     )
 
 
 def _over_seeds(scores: Sequence[Score]) -> list[str]:
     """Of probes that have a seed of their own: the mean over seeds, at the place of the summary."""
     found = []
-    measured = [s for s in scores if s.quantity in _MAIN and s.condition is None and not _is_of_pairs(s)]
-    for encoder, task, representation in dict.fromkeys((s.encoder, s.task, _representation(s)) for s in measured):
-        best = _best([s for s in measured if (s.encoder, s.task, _representation(s)) == (encoder, task, representation)])[0]
+    measured = [
+        s for s in scores if s.quantity in _MAIN and s.condition is None and not _is_of_pairs(s)
+    ]
+    for encoder, task, representation in dict.fromkeys(
+        (s.encoder, s.task, _representation(s)) for s in measured
+    ):
+        best = _best(
+            [
+                s
+                for s in measured
+                if (s.encoder, s.task, _representation(s)) == (encoder, task, representation)
+            ]
+        )[0]
         told = None if best is None else over_seeds(best)
         if best is not None and told is not None and told[0].low != told[0].high:
-            name = ", ".join(str(part) for part in (task, representation and _SHORT.get(representation, representation), encoder) if part)
-            found.append(f"{name}: the mean over {told[1]} seeds of the probe is {_percent(told[0])} ({_interval(told[0])}).")
+            name = ", ".join(
+                str(part)
+                for part in (
+                    task,
+                    representation and _SHORT.get(representation, representation),
+                    encoder,
+                )
+                if part
+            )
+            found.append(
+                f"{name}: the mean over {told[1]} seeds of the probe is {_percent(told[0])} "
+                f"({_interval(told[0])})."
+            )
     return found
 
 
 def _without_shared(scores: Sequence[Score]) -> list[str]:
-    """Of tasks whose test items have texts that training has, too: the score without them, at the layer of the summary."""
+    """Of tasks whose test items have texts that training has, too: the score without them, at the
+    layer of the summary."""
     found = []
-    for encoder, task in dict.fromkeys((s.encoder, s.task) for s in scores if s.condition is None and s.quantity in _MAIN):
-        mine = [s for s in scores if (s.encoder, s.task, s.condition) == (encoder, task, None) and s.quantity in _MAIN]
+    for encoder, task in dict.fromkeys(
+        (s.encoder, s.task) for s in scores if s.condition is None and s.quantity in _MAIN
+    ):
+        mine = [
+            s
+            for s in scores
+            if (s.encoder, s.task, s.condition) == (encoder, task, None) and s.quantity in _MAIN
+        ]
         best = _best(mine)[0]
         told = None if best is None else shared_texts(best)
         if best is None or told is None or not told[0].train:
             continue
         where = "" if best.layer is None else f", at layer {best.layer}"
-        counted = f"{task}, {encoder}: {told[0].train:,} of {best.n:,} test items have a text that is in train, too"
+        counted = (
+            f"{task}, {encoder}: {told[0].train:,} of {best.n:,} test items have a text that is "
+            f"in train, too"
+        )
         if told[1] is None:
-            found.append(f"{counted}: the score says what was remembered, and none is left without them.")
+            found.append(
+                f"{counted}: the score says what was remembered, and none is left without them."
+            )
         else:
-            found.append(f"{counted}; without them {_percent(told[1])} ({_interval(told[1])}), n = {told[1].n:,}{where}.")
+            found.append(
+                f"{counted}; without them {_percent(told[1])} ({_interval(told[1])}), n = "
+                f"{told[1].n:,}{where}."
+            )
     return found
 
 
 def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:
-    """Which items of each task were left out, cut or have a label that training lacks; of lines of files that could not be used the first.
+    """Which items of each task were left out, cut or have a label that training lacks; of lines of
+    files that could not be used the first.
 
     What minimal pairs are not covered stands in their table.
     """
     several = len({s.encoder for s in scores if s.encoder and s.condition != "paired_test"}) > 1
     counts: dict[tuple[str, str], set[int]] = {}
     for s in scores:
-        for what, count in set_aside(s).items() if not _is_of_pairs(s) and not str(s.task).endswith(_MIX) else ():
-            counts.setdefault((f"{s.task}, {s.encoder}" if several and s.encoder else str(s.task), what), set()).add(count)
+        for what, count in (
+            set_aside(s).items() if not _is_of_pairs(s) and _MIX not in str(s.task) else ()
+        ):
+            counts.setdefault(
+                (f"{s.task}, {s.encoder}" if several and s.encoder else str(s.task), what), set()
+            ).add(count)
     found = [
-        f"{who}: {'up to ' if len(n) > 1 else ''}{max(n):,} item{'s' if max(n) > 1 else ''} {what}." for (who, what), n in counts.items()
+        f"{who}: {'up to ' if len(n) > 1 else ''}{max(n):,} item{'s' if max(n) > 1 else ''} {what}."
+        for (who, what), n in counts.items()
     ]
     for task, told in tasks.items():
         if lines := told.get("left_out"):
@@ -157,12 +254,12 @@ def _set_aside(scores: Sequence[Score], tasks: Mapping[str, Any]) -> list[str]:
 
 def _best(mine: Sequence[Score]) -> tuple[Score | None, bool]:
     """The test score at the best layer and representation, and whether dev chose it."""
-    dev = {_place(s): s.value for s in mine if (s.details or {}).get("part") == "dev" and not math.isnan(s.value)}
-    test = [s for s in mine if (s.details or {}).get("part") != "dev" and not math.isnan(s.value)]
-    judged = [s for s in test if _place(s) in dev]
-    if judged:
-        return max(judged, key=lambda s: (dev[_place(s)], -(s.layer or 0))), True
-    return max(test, key=lambda s: (s.value, -(s.layer or 0)), default=None), False
+    dev = {_place(s): s.value for s in mine if (s.details or {}).get("part") == "dev"}
+    test = [s for s in mine if (s.details or {}).get("part") != "dev"]
+    best = choose(
+        test, lambda s: s.value, lambda s: dev.get(_place(s), math.nan), lambda s: s.layer
+    )
+    return (None, False) if best is None else (best.item, best.elsewhere)
 
 
 def _place(score: Score) -> tuple[str | None, int | None, str | None]:
@@ -178,7 +275,11 @@ def _control(mine: Sequence[Score], best: Score, several: bool, *conditions: str
     part = (best.details or {}).get("part")
     for score in mine:
         anywhere = score.layer is None and score.quantity == best.quantity
-        if score.condition in conditions and (score.details or {}).get("part") == part and (anywhere or _place(score) == _place(best)):
+        if (
+            score.condition in conditions
+            and (score.details or {}).get("part") == part
+            and (anywhere or _place(score) == _place(best))
+        ):
             return _over(score) if several else _percent(score)
     return "-"
 
@@ -190,16 +291,22 @@ def _over(score: Score) -> str:
 
 
 def coverage_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
-    """Minimal pairs of one task and encoder by category: pairs, those that could be scored, and accuracy; averages below."""
+    """Minimal pairs of one task and encoder by category: pairs, those that could be scored, and
+    accuracy; averages below."""
     mine = [s for s in scores if _is_of_pairs(s) and s.condition is None]
     random = {_pair_key(s): s for s in scores if s.condition == "random_encoder"}
     rows: _Rows = [("category", "pairs", "covered", "%", "accuracy", "random")]
     for score in mine:
         details = score.details or {}
         counts = [details.get(key) for key in ("pairs", "covered", "percent")]
-        cells = ["-" if count is None else f"{count:,}" if isinstance(count, int) else f"{count:.1f}" for count in counts]
+        cells = [
+            "-" if count is None else f"{count:,}" if isinstance(count, int) else f"{count:.1f}"
+            for count in counts
+        ]
         control = random.get(_pair_key(score))
-        reached = _percent(score) if score.low is None else f"{_percent(score)} ({_interval(score)})"
+        reached = (
+            _percent(score) if score.low is None else f"{_percent(score)} ({_interval(score)})"
+        )
         rows.append((_pair_key(score), *cells, reached, "-" if control is None else _over(control)))
     text = "Accuracy in per cent of the covered pairs, with its 95 % interval; chance is 50."
     if seeds := {told[1] for score in random.values() if (told := over_seeds(score)) is not None}:
@@ -226,11 +333,23 @@ def test_table(scores: Sequence[Score]) -> tuple[_Rows, str]:
         details = s.details or {}
         who = "" if s.encoder and " / " in s.encoder else f"{s.encoder}, "
         difference = _percent(s) if s.low is None else f"{_percent(s)} ({_interval(s)})"
-        rows.append((str(s.task), f"{who}{details['first']}", str(details["second"]), difference, _p(details["corrected_p"]), f"{s.n:,}"))
+        rows.append(
+            (
+                str(s.task),
+                f"{who}{details['first']}",
+                str(details["second"]),
+                difference,
+                _p(details["corrected_p"]),
+                f"{s.n:,}",
+            )
+        )
     told = "Differences in points on the same items, first minus second, with their 95 % interval"
     text = f"{told}; p corrected for {len(tests)} tests by Holm's procedure."
     if any("chosen_from" in (s.details or {}) for s in tests):
-        text += " A task without dev has its best layer chosen on the items tested: p is corrected for that, too, and there is no interval."
+        text += (
+            " A task without dev has its best layer chosen on the items tested: p is corrected "
+            "for that, too, and there is no interval."
+        )
     return rows, text
 
 

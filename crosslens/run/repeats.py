@@ -1,4 +1,5 @@
-"""Items that say the same: a division at random must not have one of them to learn from and another to judge by."""
+"""Items that say the same: a division at random must not have one of them to learn from and another
+to judge by."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,7 +20,8 @@ _SHADOWS = 4  # projections by which rows are looked for that may be equal
 
 
 def groups_of(sides: Iterable[Sequence[Any] | np.ndarray]) -> np.ndarray:
-    """The group of each of n items: those are together whose names are equal on any side, and those that are with these.
+    """The group of each of n items: those are together whose names are equal on any side, and those
+    that are with these.
 
     Parameters
     ----------
@@ -58,15 +60,20 @@ def repeats_told(groups: np.ndarray) -> list[str]:
     ['2 of 3 items repeat another one: equal ones are on one side of the division, and as targets they tie.']
     """
     count = repeated(groups)
-    told = f"{count:,} of {len(groups):,} items repeat another one: equal ones are on one side of the division, and as targets they tie."
+    told = (
+        f"{count:,} of {len(groups):,} items repeat another one: equal ones are on one side of "
+        f"the division, and as targets they tie."
+    )
     return [told] if count else []
 
 
 def store_groups(stores: Sequence[Activations]) -> np.ndarray:
-    """The group of each item of stores whose rows are the same items: those are together that an encoder reads alike.
+    """The group of each item of stores whose rows are the same items: those are together that an
+    encoder reads alike.
 
-    A store does not keep its text. An encoder gives equal texts equal vectors, but for rounding, so these are looked for in the last
-    layer that has not collapsed; a store without such a layer says nothing.
+    A store does not keep its text. An encoder gives equal texts equal vectors, but for rounding, so
+    these are looked for in the last layer that has not collapsed; a store without such a layer says
+    nothing.
     """
     sides = []
     for store in stores:
@@ -78,7 +85,8 @@ def store_groups(stores: Sequence[Activations]) -> np.ndarray:
 
 
 def sentence_groups(stores: Sequence[Activations], n: int) -> np.ndarray:
-    """The group of each of n sentences, of stores of words in context: those are together that have the same words on any side."""
+    """The group of each of n sentences, of stores of words in context: those are together that have
+    the same words on any side."""
     sides = []
     for store in stores:
         if "word" not in store.columns:
@@ -92,7 +100,8 @@ def sentence_groups(stores: Sequence[Activations], n: int) -> np.ndarray:
 
 
 def equal_rows(layer: Any) -> np.ndarray:
-    """For each row the first that is equal to it, but for what an encoder's arithmetic does in another batch.
+    """For each row the first that is equal to it, but for what an encoder's arithmetic does in
+    another batch.
 
     Parameters
     ----------
@@ -106,16 +115,22 @@ def equal_rows(layer: Any) -> np.ndarray:
     shadows, lengths = np.empty((n, _SHADOWS)), np.empty(n)
     for start in range(0, n, _BLOCK):
         rows = np.asarray(layer[start : start + _BLOCK]).astype(np.float64)
-        shadows[start : start + _BLOCK], lengths[start : start + _BLOCK] = rows @ directions, np.linalg.norm(rows, axis=1)
+        shadows[start : start + _BLOCK], lengths[start : start + _BLOCK] = (
+            rows @ directions,
+            np.linalg.norm(rows, axis=1),
+        )
     stored = float(ml_dtypes.finfo(layer.dtype).eps)
     order, found = np.argsort(shadows[:, 0], kind="stable"), np.arange(n)
-    within, step, active = 6 * (ROUNDING + stored) * lengths / np.sqrt(d), 1, np.arange(n)  # of a random direction, six standard deviations
+    # of a random direction, six standard deviations
+    within, step, active = 6 * (ROUNDING + stored) * lengths / np.sqrt(d), 1, np.arange(n)
     while len(active):
         active = active[active + step < n]
         one, other = order[active], order[active + step]
         close = shadows[other, 0] - shadows[one, 0] <= within[one]
         active, one, other = active[close], one[close], other[close]
-        asked = (np.abs(shadows[other] - shadows[one]) <= within[one, None]).all(axis=1) & (found[one] != found[other])
+        asked = (np.abs(shadows[other] - shadows[one]) <= within[one, None]).all(axis=1) & (
+            found[one] != found[other]
+        )
         same = [
             pair
             for pair in zip(one[asked].tolist(), other[asked].tolist(), strict=True)
@@ -128,15 +143,23 @@ def equal_rows(layer: Any) -> np.ndarray:
 
 
 def _apart(layer: Any, stored: float, one: int, other: int) -> float:
-    """The distance of two rows, beyond one eps of the type that they are stored in of each number."""
+    """The distance of two rows, beyond one eps of the type that they are stored in of each
+    number."""
     rows = np.asarray(layer[[one, other]]).astype(np.float64)
-    return float(np.linalg.norm(np.maximum(np.abs(rows[0] - rows[1]) - stored * np.abs(rows).max(axis=0), 0)))
+    return float(
+        np.linalg.norm(np.maximum(np.abs(rows[0] - rows[1]) - stored * np.abs(rows).max(axis=0), 0))
+    )
 
 
 def _joined(found: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """The first row of each group, once the groups of these pairs are one."""
-    edges = np.concatenate([np.arange(len(found)), pairs[:, 0]]), np.concatenate([found, pairs[:, 1]])
-    graph = scipy.sparse.coo_array((np.ones(len(edges[0]), bool), edges), shape=(len(found), len(found)))
+    edges = (
+        np.concatenate([np.arange(len(found)), pairs[:, 0]]),
+        np.concatenate([found, pairs[:, 1]]),
+    )
+    graph = scipy.sparse.coo_array(
+        (np.ones(len(edges[0]), bool), edges), shape=(len(found), len(found))
+    )
     groups = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
     first = np.unique(groups, return_index=True)[1]
     return first[groups]

@@ -1,4 +1,5 @@
-"""The main job: parallel text and encoders to retrieval, similarity and language identification, layer by layer.
+"""The main job: parallel text and encoders to retrieval, similarity and language identification,
+layer by layer.
 
     texts, encoders -> activations of every layer -> scores, each beside its controls
 
@@ -15,15 +16,23 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.activations import Activations
+from crosslens.asked import asked_of
 from crosslens.checks import check_fraction
 from crosslens.corpus import Corpus, check_parallel, read_text
 from crosslens.errors import InputError, refuse
-from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, need_space, read_json, sha256_file
+from crosslens.files import need_space, read_json, sha256_file
 from crosslens.progress import Progress
 from crosslens.run.collapse import is_collapsed, refuse_unmeasured
 from crosslens.run.comparison import compare_with_controls
-from crosslens.run.folder import RunFolder, versions
-from crosslens.run.measures import Split, language_id_scores, make_split, retrieval_scores, similarity_scores, told_apart
+from crosslens.run.engine import Run, versions
+from crosslens.run.measures import (
+    Split,
+    language_id_scores,
+    make_split,
+    retrieval_scores,
+    similarity_scores,
+    told_apart,
+)
 from crosslens.run.probe_items import text_names
 from crosslens.run.probe_splits import normal_texts
 from crosslens.run.repeats import groups_of, repeated
@@ -39,11 +48,14 @@ class Study:
 
     Attributes
     ----------
-    encoders: {"*": encoder} for one multilingual encoder, or language to encoder, one per text. An encoder is a folder or a hub name.
+    encoders: {"*": encoder} for one multilingual encoder, or language to encoder, one per text. An
+        encoder is a folder or a hub name.
     texts: language to a line-aligned text file; two languages or more.
-    train_fraction: share of the sentences that mappings and probes are fitted on; the rest is held out.
+    train_fraction: share of the sentences that mappings and probes are fitted on; the rest is held
+        out.
     seed: seed of the split, of the random control encoder and of the shuffled labels.
-    trust_remote_code: run the Python code that an encoder's folder brings for its model or its tokeniser.
+    trust_remote_code: run the Python code that an encoder's folder brings for its model or its
+        tokeniser.
     device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
 
     >>> Study(encoders={"*": "model"}, texts={"eng": "en.txt", "fra": "fr.txt"}).seed
@@ -60,12 +72,25 @@ class Study:
     def __post_init__(self) -> None:
         check_fraction(self.train_fraction, "train_fraction")
         if len(self.texts) < 2:
-            refuse("texts", "texts in two or more languages", f"{len(self.texts)}", "add --text LANGUAGE=FILE")
+            refuse(
+                "texts",
+                "texts in two or more languages",
+                f"{len(self.texts)}",
+                "add --text LANGUAGE=FILE",
+            )
         if not self.encoders:
             refuse("encoders", "an encoder", "none", "add --encoder FOLDER_OR_HUB_NAME")
         if set(self.encoders) != {"*"} and set(self.encoders) != set(self.texts):
-            got = f"encoders for {', '.join(sorted(self.encoders))} and texts for {', '.join(sorted(self.texts))}"
-            refuse("encoders", "one encoder for all, or exactly one for each text's language", got, "name an encoder for each text")
+            got = (
+                f"encoders for {', '.join(sorted(self.encoders))} and texts for "
+                f"{', '.join(sorted(self.texts))}"
+            )
+            refuse(
+                "encoders",
+                "one encoder for all, or exactly one for each text's language",
+                got,
+                "name an encoder for each text",
+            )
 
     @property
     def shared(self) -> bool:
@@ -95,31 +120,32 @@ def run_study(study: Study, out: str | Path) -> Path:
     n = check_parallel(corpora)
     groups = groups_of([text_names(normal_texts(corpus.sentences)) for corpus in corpora.values()])
     split = make_split(n, study.train_fraction, study.seed, groups)
-    from crosslens.models.loading import encoder_fingerprint, resolve_encoder  # torch, once the texts are fit
+    # torch, once the texts are fit
+    from crosslens.models.saved.loading import encoder_fingerprint, resolve_encoder
 
     prints = {
         name: encoder_fingerprint(resolve_encoder(name, trust_remote_code=study.trust_remote_code))
         for name in dict.fromkeys(study.encoders.values())
     }
-    settings, run = _settings(study, corpora, prints), RunFolder(out)
-    check_folder(out, "study", settings)
-    if not run.scores.exists():
+    asked = asked_of(vars(study), ["encoders", "texts"])
+    run = Run(out, "study", _settings(study, corpora, prints), asked)
+    if not run.finished:
         _check_encoders(study, corpora, prints, run)
-    make_folder(out, str(out))
-    with lock_folder(out):
-        claim_folder(out, "study", settings)
-        if not run.scores.exists():
+    with run.open():
+        if not run.finished:
             stores = _extract_all(study, corpora, prints, run)
             run.note(**_facts(study, corpora, split, stores))
             run.finish(_measure(study, stores, split, run))
-        run.tidy()
     return run.path
 
 
-def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder) -> None:
-    """Refuse, before anything is written, encoders that cannot be loaded or compared, and texts that they cannot read."""
-    from crosslens.models.extract import check_text
-    from crosslens.models.loading import load_encoder
+def _check_encoders(
+    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: Run
+) -> None:
+    """Refuse, before anything is written, encoders that cannot be loaded or compared, and texts
+    that they cannot read."""
+    from crosslens.models.extraction.extract import check_text
+    from crosslens.models.saved.loading import load_encoder
 
     shapes: dict[str, tuple[int, int]] = {}
     for name in prints:
@@ -130,13 +156,23 @@ def _check_encoders(study: Study, corpora: Mapping[str, Corpus], prints: Mapping
             check_text(encoder, corpora[language])
         if not run.path.exists():
             numbers = len(corpora) * len(corpora[mine[0]]) * encoder.layers * encoder.d
-            need_space(run.path, 2 * 4 * numbers, str(run.path))  # float32, of the encoder and of its control
+            # float32, of the encoder and of its control
+            need_space(run.path, 2 * 4 * numbers, str(run.path))
     if len(set(shapes.values())) > 1:
-        told = "; ".join(f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items())
-        refuse("encoders", "the same number of layers and the same width for every language", told, "study encoders of one shape")
+        told = "; ".join(
+            f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items()
+        )
+        refuse(
+            "encoders",
+            "the same number of layers and the same width for every language",
+            told,
+            "study encoders of one shape",
+        )
 
 
-def _settings(study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str]) -> dict[str, Any]:
+def _settings(
+    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str]
+) -> dict[str, Any]:
     """What the scores depend on: a folder with a run of other settings is refused."""
     return {
         "encoders": {who: display_name(name) for who, name in study.encoders.items()},
@@ -159,53 +195,102 @@ def display_name(encoder: str) -> str:
 
 
 def _extract_all(
-    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: RunFolder
+    study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: Run
 ) -> dict[str, dict[str, Activations]]:
-    """Stores of every language, of the encoder and of its random control: condition -> language -> store."""
-    from crosslens.models.extract import extract
-    from crosslens.models.loading import load_encoder
+    """Stores of every language, of the encoder and of its random control: condition -> language ->
+    store."""
+    from crosslens.models.extraction.extract import extract
+    from crosslens.models.saved.loading import load_encoder
 
     stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
     for condition, mine in stores.items():
         for name, fingerprint in prints.items():
             # Two encoders of one shape must not become the same random network.
-            seed = study.seed if len(prints) == 1 else int(sha256(f"{study.seed} {fingerprint}".encode()).hexdigest()[:8], 16)
+            seed = (
+                study.seed
+                if len(prints) == 1
+                else int(sha256(f"{study.seed} {fingerprint}".encode()).hexdigest()[:8], 16)
+            )
             random = None if condition == "encoder" else seed
-            encoder = load_encoder(name, random_seed=random, trust_remote_code=study.trust_remote_code, device=study.device)
+            encoder = load_encoder(
+                name,
+                random_seed=random,
+                trust_remote_code=study.trust_remote_code,
+                device=study.device,
+            )
             for language, corpus in corpora.items():
                 if study.encoder_of(language) == name:
-                    mine[language] = extract(encoder, corpus, run.path / "activations" / condition / language, long_input="truncate")
+                    mine[language] = extract(
+                        encoder,
+                        corpus,
+                        run.path / "activations" / condition / language,
+                        long_input="truncate",
+                    )
         if condition == "encoder":
             _check_collapse(study, mine)
-    return {condition: {language: mine[language] for language in corpora} for condition, mine in stores.items()}
+    return {
+        condition: {language: mine[language] for language in corpora}
+        for condition, mine in stores.items()
+    }
 
 
 def _check_collapse(study: Study, stores: Mapping[str, Activations]) -> None:
-    """Refuse encoders of which no layer can be measured, before as much time goes into their control."""
+    """Refuse encoders of which no layer can be measured, before as much time goes into their
+    control."""
     for layer in next(iter(stores.values())).layer_numbers:
         arrays = [store.layer(layer) for store in stores.values()]
-        if sum(not is_collapsed([array]) for array in arrays) > 1 or (study.shared and not is_collapsed(arrays)):
+        if sum(not is_collapsed([array]) for array in arrays) > 1 or (
+            study.shared and not is_collapsed(arrays)
+        ):
             return
     names = " and ".join(dict.fromkeys(map(display_name, study.encoders.values())))
     got = "the same vector for every sentence, at every layer"
-    refuse("encoders", "vectors that differ between sentences", f"{got} of {names}", "train longer, or study another encoder")
+    refuse(
+        "encoders",
+        "vectors that differ between sentences",
+        f"{got} of {names}",
+        "train longer, or study another encoder",
+    )
 
 
-def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Mapping[str, Mapping[str, Activations]]) -> dict[str, Any]:
-    cut = {language: {"truncated": store.manifest.get("truncated", 0)} for language, store in stores["encoder"].items()}
+def _facts(
+    study: Study,
+    corpora: Mapping[str, Corpus],
+    split: Split,
+    stores: Mapping[str, Mapping[str, Activations]],
+) -> dict[str, Any]:
+    cut = {
+        language: {"truncated": store.manifest.get("truncated", 0)}
+        for language, store in stores["encoder"].items()
+    }
     notes = []
     if not study.shared:
         notes.append(
-            "Language identification was not measured: each language has its own encoder, so the space alone would tell the language."
+            "Language identification was not measured: each language has its own encoder, so "
+            "the space alone would tell the language."
         )
     elif told_apart(list(stores["encoder"].values())):
-        notes.append("Language identification was not measured: the encoder was told the language of each text, so it is in every vector.")
+        notes.append(
+            "Language identification was not measured: the encoder was told the language of "
+            "each text, so it is in every vector."
+        )
     first = next(iter(stores["encoder"].values()))
     if split.groups is not None:
-        told = f"{repeated(split.groups):,} of {first.n:,} sentences have the text of another one, in one language or more"
-        notes.append(f"{told}; equal ones are on one side of every division. As targets they tie, and all but the first count as wrong.")
+        told = (
+            f"{repeated(split.groups):,} of {first.n:,} sentences have the text of another one, "
+            f"in one language or more"
+        )
+        notes.append(
+            f"{told}; equal ones are on one side of every division. As targets they tie, and "
+            f"all but the first count as wrong."
+        )
     texts = {
-        language: {"file": c.name, "sentences": len(c), "sha256": sha256_file(study.texts[language])} for language, c in corpora.items()
+        language: {
+            "file": c.name,
+            "sentences": len(c),
+            "sha256": sha256_file(study.texts[language]),
+        }
+        for language, c in corpora.items()
     }
     sizes: dict[str, Any] = {
         "texts": texts,
@@ -218,19 +303,30 @@ def _facts(study: Study, corpora: Mapping[str, Corpus], split: Split, stores: Ma
     return {"data": sizes, "extraction": cut, "notes": notes, "versions": versions()}
 
 
-def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], split: Split, run: RunFolder) -> list[Score]:
+def _measure(
+    study: Study, stores: Mapping[str, Mapping[str, Activations]], split: Split, run: Run
+) -> list[Score]:
     jobs: dict[str, Callable[[], list[Score]]] = {}
     for (a, b), condition in itertools.product(itertools.combinations(study.texts, 2), stores):
         names = dict.fromkeys(display_name(study.encoder_of(language)) for language in (a, b))
-        given = (stores[condition][a], stores[condition][b]), {"encoder": " / ".join(names), "seed": study.seed}
+        given = (
+            (stores[condition][a], stores[condition][b]),
+            {"encoder": " / ".join(names), "seed": study.seed},
+        )
         control = None if condition == "encoder" else condition
-        jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(_retrieval, *given, split, control)
-        jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(_similarity, *given, study.seed, control)
+        jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(
+            _retrieval, *given, split, control
+        )
+        jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(
+            _similarity, *given, study.seed, control
+        )
     if study.shared and not told_apart(list(stores["encoder"].values())):
         common = {"encoder": display_name(next(iter(study.encoders.values()))), "seed": study.seed}
         for condition, mine in stores.items():
             control = None if condition == "encoder" else condition
-            jobs[f"language_id.{condition}"] = functools.partial(language_id_scores, list(mine.values()), split, common, control)
+            jobs[f"language_id.{condition}"] = functools.partial(
+                language_id_scores, list(mine.values()), split, common, control
+            )
     scores = []
     with Progress(len(jobs), "measuring", "parts") as progress:
         for name, job in jobs.items():
@@ -239,41 +335,70 @@ def _measure(study: Study, stores: Mapping[str, Mapping[str, Activations]], spli
             except InputError as error:
                 raise InputError(f"{name}: {error}") from error  # which languages, of which encoder
             progress.add(1, name)
-    refuse_unmeasured([score for score in scores if score.condition in (None, "unaligned", "procrustes")], "encoders")
+    refuse_unmeasured(
+        [score for score in scores if score.condition in (None, "unaligned", "procrustes")],
+        "encoders",
+    )
     return compare_with_controls(scores)
 
 
-def _retrieval(pair: tuple[Activations, Activations], common: Mapping[str, Any], split: Split, control: str | None) -> list[Score]:
+def _retrieval(
+    pair: tuple[Activations, Activations],
+    common: Mapping[str, Any],
+    split: Split,
+    control: str | None,
+) -> list[Score]:
     return retrieval_scores(*pair, split, common, control, hits=True, on_train=control is None)
 
 
-def _similarity(pair: tuple[Activations, Activations], common: Mapping[str, Any], seed: int, control: str | None) -> list[Score]:
+def _similarity(
+    pair: tuple[Activations, Activations], common: Mapping[str, Any], seed: int, control: str | None
+) -> list[Score]:
     return similarity_scores(*pair, common, control=control, seed=seed)
 
 
 def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     """A short table of a finished study, and a sentence on how to read it.
 
-    One layer is told of: the one with the best mean retrieval after Procrustes over all pairs and directions, by cross-validation within
-    the training sentences: a layer that is chosen on the very sentences that it is judged by looks better than it is. (Runs of before this
-    was measured have it chosen on the held-out sentences, and it is said.) Columns hold P@1 in per cent, "there / back" for the two
-    directions, on the held-out sentences.
+    One layer is told of: the one with the best mean retrieval after Procrustes over all pairs and
+        directions, by cross-validation within
+    the training sentences: a layer that is chosen on the very sentences that it is judged by looks
+        better than it is. (Runs of before this
+    was measured have it chosen on the held-out sentences, and it is said.) Columns hold P@1 in per
+    cent, "there / back" for the two directions, on the held-out sentences.
     """
     scores = list(read_scores(Path(out) / "scores.jsonl"))
     retrieval = [s for s in scores if s.task == "sentence_retrieval"]
     held_out = [s for s in retrieval if (s.details or {})["part"] == "held_out"]
-    chosen = chosen_layer(_curves(held_out), _curves(s for s in retrieval if (s.details or {})["part"] == "train"))
+    chosen = chosen_layer(
+        _curves(held_out), _curves(s for s in retrieval if (s.details or {})["part"] == "train")
+    )
     if chosen is None and not held_out:
-        refuse("out", "a study with retrieval after Procrustes", f"{out} without it", "run the study again")
+        refuse(
+            "out",
+            "a study with retrieval after Procrustes",
+            f"{out} without it",
+            "run the study again",
+        )
     lost = not_measured(scores)
     if chosen is None:
-        return [], "\n".join(["Sentence retrieval could be measured at no layer; scores.jsonl and the report have the rest.", *lost])
+        return [], "\n".join(
+            [
+                (
+                    "Sentence retrieval could be measured at no layer; scores.jsonl and the "
+                    "report have the rest."
+                ),
+                *lost,
+            ]
+        )
     best = chosen.layer
     value = {(s.source, s.target, s.condition): s.value for s in held_out if s.layer == best}
     cka = {
         (s.source, s.target): s.value
         for s in scores
-        if s.quantity == "debiased_linear_cka" and s.layer == s.other_layer == best and not s.condition
+        if s.quantity == "debiased_linear_cka"
+        and s.layer == s.other_layer == best
+        and not s.condition
     }
     conditions = {
         "unaligned": "unaligned",
@@ -283,19 +408,35 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     }
     rows: list[tuple[str, ...]] = [("P@1 %", *conditions.values(), "CKA")]
     for a, b in cka:
-        cells = (f"{told(100 * value[a, b, c], 1)} / {told(100 * value[b, a, c], 1)}" for c in conditions)
+        cells = (
+            f"{told(100 * value[a, b, c], 1)} / {told(100 * value[b, a, c], 1)}" for c in conditions
+        )
         rows.append((f"{a} → / ← {b}", *cells, told(cka[a, b], 2)))
     n = held_out[0].n
-    how = "the best mean on these very sentences" if chosen.on_train is None else "chosen on the training sentences by cross-validation"
+    how = (
+        "the best mean on these very sentences"
+        if chosen.on_train is None
+        else "chosen on the training sentences by cross-validation"
+    )
     where = f"Layer {best} of 0-{max(s.layer or 0 for s in held_out)} ({how}, after Procrustes)"
     text = f"{where}, {n} held-out sentences, chance {100 / n:.1f} %; CKA is debiased linear."
     config = read_json(Path(out) / "config.json", dict, "run the study again")
-    few = few_pairs([(s.details or {}).get("fitted_on") for s in held_out], config.get("data", {}).get("d"))
+    few = few_pairs(
+        [(s.details or {}).get("fitted_on") for s in held_out], config.get("data", {}).get("d")
+    )
     text += few and f"\n{few}"
-    found = {s.condition: s for s in scores if s.task == "language_id" and s.quantity == "accuracy" and s.layer == best}
+    found = {
+        s.condition: s
+        for s in scores
+        if s.task == "language_id" and s.quantity == "accuracy" and s.layer == best
+    }
     if found:
-        shares = ", ".join(f"{name or 'this encoder'} {told(100 * s.value, 1)} %" for name, s in found.items())
-        text += f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {shares}."
+        shares = ", ".join(
+            f"{name or 'this encoder'} {told(100 * s.value, 1)} %" for name, s in found.items()
+        )
+        text += (
+            f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {shares}."
+        )
     return rows, "\n".join([text, *lost])
 
 

@@ -1,4 +1,5 @@
-"""The room's door: what it exports, under which name, and that no model library comes in with it."""
+"""The room's door: what it exports, under which name, and that no model library comes in with
+it."""
 
 import inspect
 import subprocess
@@ -23,13 +24,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_exports_are_sorted_and_exist():
-    assert crosslens.alignment.__all__ == sorted(crosslens.alignment.__all__, key=lambda name: (name.lower() == name, name))
+    assert crosslens.alignment.__all__ == sorted(
+        crosslens.alignment.__all__, key=lambda name: (name.lower() == name, name)
+    )
     for name in crosslens.alignment.__all__:
         assert getattr(crosslens.alignment, name).__doc__, name
 
 
 def test_the_bare_name_is_refused_with_the_right_one():
-    run = subprocess.run([sys.executable, "-c", "import alignment"], cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", "import alignment"], cwd=ROOT, capture_output=True, text=True
+    )
     assert "ImportError: import this package as crosslens.alignment, not as alignment" in run.stderr
 
 
@@ -45,19 +50,33 @@ LINKS = [[0, 0, 0], [1, 0, 0]]
 DRAWS = {  # None would draw anew every time, and the result could not be had again
     "alignment_error_interval": lambda seed: alignment_error_interval(LINKS, LINKS, seed=seed),
     "approximate_neighbours": lambda seed: approximate_neighbours(X, X, seed=seed),
-    "permutation_baseline": lambda seed: permutation_baseline(linear_cka, X, X, permutations=2, seed=seed),
-    "self_learning": lambda seed: self_learning(X, X, [[i, i] for i in range(9)], keep_probability=1, seed=seed),
+    "permutation_baseline": lambda seed: permutation_baseline(
+        linear_cka, X, X, permutations=2, seed=seed
+    ),
+    "self_learning": lambda seed: self_learning(
+        X, X, [[i, i] for i in range(9)], keep_probability=1, seed=seed
+    ),
     "token_embedding_alignment": lambda seed: token_embedding_alignment(X, X, seed=seed),
 }
 
 
 def test_all_that_draws_is_known_here():
-    functions = {name: getattr(crosslens.alignment, name) for name in crosslens.alignment.__all__ if name.islower()}
-    assert DRAWS.keys() == {name for name, function in functions.items() if "seed" in inspect.signature(function).parameters}
+    functions = {
+        name: getattr(crosslens.alignment, name)
+        for name in crosslens.alignment.__all__
+        if name.islower()
+    }
+    assert DRAWS.keys() == {
+        name
+        for name, function in functions.items()
+        if "seed" in inspect.signature(function).parameters
+    }
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_a_seed_is_checked(draw):
     draw(1)
-    with pytest.raises(InputError, match=r"^seed: expected a whole number from 0 (up|to [0-9]+), got -1; "):
+    with pytest.raises(
+        InputError, match=r"^seed: expected a whole number from 0 (up|to [0-9]+), got -1; "
+    ):
         draw(-1)

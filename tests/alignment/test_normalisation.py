@@ -1,9 +1,17 @@
-"""Lengths and means: the published procedures restated row by row, what is replayed on new vectors, and every refusal."""
+"""Lengths and means: the published procedures restated row by row, what is replayed on new vectors,
+and every refusal."""
 
 import numpy as np
 import pytest
 
-from crosslens.alignment.normalisation import IterativeNormalisation, check_varies, mean_row, normalise, row_lengths, unit_rows
+from crosslens.alignment.normalisation import (
+    IterativeNormalisation,
+    check_varies,
+    mean_row,
+    normalise,
+    row_lengths,
+    unit_rows,
+)
 from crosslens.errors import InputError, StoreError
 
 
@@ -26,7 +34,8 @@ def centred(rows):
 
 
 def published(rows, rounds=5):
-    """Zhang et al. 2019 on the whole matrix: so many turns of length and mean, and the length once more."""
+    """Zhang et al. 2019 on the whole matrix: so many turns of length and mean, and the length once
+    more."""
     for _ in range(rounds):
         rows = centred(scaled(rows))
     return scaled(rows)
@@ -61,7 +70,13 @@ def test_a_second_centring_subtracts_the_new_mean(x):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "result"), [(np.float64, np.float64), (np.float32, np.float32), (np.float16, np.float32), (int, np.float32)]
+    ("dtype", "result"),
+    [
+        (np.float64, np.float64),
+        (np.float32, np.float32),
+        (np.float16, np.float32),
+        (int, np.float32),
+    ],
 )
 def test_normalise_keeps_the_precision_and_the_input(dtype, result):
     x = np.array([[1, 2], [3, 5], [4, 1]]).astype(dtype)
@@ -84,12 +99,17 @@ def test_lengths_of_rows_do_not_depend_on_their_neighbours(x, monkeypatch):
 def test_means_of_large_float32_values_keep_their_precision(rng):
     x = (rng.normal(size=(50_000, 2)) + 3000).astype(np.float32)
     assert mean_row(x, "x").dtype == np.float32
-    assert np.abs(mean_row(x, "x") - x.astype(np.float64).mean(axis=0)).max() < 3000 * np.finfo(np.float32).eps
+    assert (
+        np.abs(mean_row(x, "x") - x.astype(np.float64).mean(axis=0)).max()
+        < 3000 * np.finfo(np.float32).eps
+    )
 
 
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_fit_transform_is_the_published_procedure(x, rounds):
-    assert np.allclose(IterativeNormalisation(rounds).fit_transform(x), published(x, rounds), atol=1e-13)
+    assert np.allclose(
+        IterativeNormalisation(rounds).fit_transform(x), published(x, rounds), atol=1e-13
+    )
 
 
 def test_length_first_and_five_times_centre_and_length_is_the_same_procedure(x):
@@ -129,7 +149,11 @@ def test_lengths_are_irrelevant_to_it_and_a_shift_is_not(x, rng):
 
 def test_a_rotation_goes_through_it(x, rng):
     turn, _ = np.linalg.qr(rng.normal(size=(6, 6)))
-    assert np.allclose(IterativeNormalisation().fit_transform(x @ turn), IterativeNormalisation().fit_transform(x) @ turn, atol=1e-12)
+    assert np.allclose(
+        IterativeNormalisation().fit_transform(x @ turn),
+        IterativeNormalisation().fit_transform(x) @ turn,
+        atol=1e-12,
+    )
 
 
 def test_a_saved_normaliser_comes_back_whole(x, tmp_path):
@@ -139,27 +163,46 @@ def test_a_saved_normaliser_comes_back_whole(x, tmp_path):
     assert loaded.get_params() == {"rounds": 3}
     assert np.array_equal(loaded.transform(x), normaliser.transform(x))
     (tmp_path / "cut").write_bytes((tmp_path / "means").read_bytes()[:-5])
-    with pytest.raises(StoreError, match=r"path: expected a file written by IterativeNormalisation\.save, got .*cut"):
+    with pytest.raises(
+        StoreError,
+        match=r"path: expected a file written by IterativeNormalisation\.save, got .*cut",
+    ):
         IterativeNormalisation.load(tmp_path / "cut")
 
 
 def test_refusals_of_normalise(x):
     for steps in ("unit", ("unit", "center"), ["none"]):
-        with pytest.raises(InputError, match=r'steps: expected a sequence of "unit" and "centre", got .*; choose from these two'):
+        with pytest.raises(
+            InputError,
+            match=(
+                r'steps: expected a sequence of "unit" and "centre", got .*; choose from these '
+                r"two"
+            ),
+        ):
             normalise(x, steps)
     x[4] = 0
     with pytest.raises(
-        InputError, match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 4; remove these items"
+        InputError,
+        match=(
+            r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 4; "
+            r"remove these items"
+        ),
     ):
         normalise(x)
-    with pytest.raises(InputError, match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 4"):
+    with pytest.raises(
+        InputError,
+        match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 4",
+    ):
         unit_rows(x)
     with pytest.raises(InputError, match=r"x: expected rows that differ, got 3 equal row\(s\)"):
         normalise(np.full((3, 2), 0.1), ("centre",))
     with pytest.raises(InputError, match=r"x: expected rows that differ, got 2 equal row\(s\)"):
         check_varies(np.ones((2, 2)), "x")
     x[4] = np.nan
-    with pytest.raises(InputError, match=r"x: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 4"):
+    with pytest.raises(
+        InputError,
+        match=r"x: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 4",
+    ):
         normalise(x, ())
 
 
@@ -167,17 +210,31 @@ def test_refusals_of_normalise(x):
 def test_a_row_that_is_the_mean_up_to_rounding_has_no_direction(rng, dtype):
     x = rng.normal(7, 1, size=(30, 5)).astype(dtype)
     x[17] = np.delete(x, 17, axis=0).mean(axis=0, dtype=np.float64)
-    with pytest.raises(InputError, match=r"x: expected rows that differ from the mean, got 1 row\(s\) equal to it, the first is row 17"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"x: expected rows that differ from the mean, got 1 row\(s\) equal to it, the first "
+            r"is row 17"
+        ),
+    ):
         normalise(x, ("centre", "unit"))
     assert np.isfinite(normalise(x, ("centre",))).all()
 
 
 def test_overflows_are_refused_and_not_mapped_to_zero():
-    with pytest.raises(InputError, match=r"x: expected rows whose lengths fit in float32, got an overflow in row 1; scale"):
+    with pytest.raises(
+        InputError,
+        match=r"x: expected rows whose lengths fit in float32, got an overflow in row 1; scale",
+    ):
         unit_rows(np.array([[1, 1], [3e38, 3e38]], np.float32))
-    with pytest.raises(InputError, match=r"x: expected rows whose lengths fit in float64, got an overflow in row 0; scale"):
+    with pytest.raises(
+        InputError,
+        match=r"x: expected rows whose lengths fit in float64, got an overflow in row 0; scale",
+    ):
         normalise(np.array([[1e200, 1], [3.0, 3]]))
-    with pytest.raises(InputError, match=r"x: expected values whose sum fits in float64, got an overflow; scale"):
+    with pytest.raises(
+        InputError, match=r"x: expected values whose sum fits in float64, got an overflow; scale"
+    ):
         normalise(np.array([[1.7e308], [1.6e308]]), ("centre",))
 
 
@@ -188,13 +245,26 @@ def test_refusals_of_iterative_normalisation(x):
     with pytest.raises(InputError, match=r"X: expected rows that differ, got 4 equal row\(s\)"):
         IterativeNormalisation().fit(np.outer([1, 2, 4, 8], [3.0, 4, 5]))
     normaliser = IterativeNormalisation().fit(x)
-    with pytest.raises(InputError, match=r"X: expected rows that differ from the mean, got 1 row\(s\) equal to it, the first is row 1"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"X: expected rows that differ from the mean, got 1 row\(s\) equal to it, the first "
+            r"is row 1"
+        ),
+    ):
         one = IterativeNormalisation(1).fit([[1.0, 0], [0, 1]])
         one.means_ = np.array([[0.6, 0.8]])
         one.transform([[1.0, 0], [3, 4]])
-    with pytest.raises(InputError, match=r"X: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 0"):
+    with pytest.raises(
+        InputError,
+        match=r"X: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 0",
+    ):
         normaliser.transform(x[:2] * [[0], [1]])
     with pytest.raises(
-        InputError, match=r"IterativeNormalisation: expected a fitted normaliser, got one without means; call fit\(X\) first"
+        InputError,
+        match=(
+            r"IterativeNormalisation: expected a fitted normaliser, got one without means; call "
+            r"fit\(X\) first"
+        ),
     ):
         IterativeNormalisation().transform(x)

@@ -1,4 +1,5 @@
-"""Opening a store of activations: what is there is found, at no cost before it is used; what is not there or damaged is named."""
+"""Opening a store of activations: what is there is found, at no cost before it is used; what is not
+there or damaged is named."""
 
 import hashlib
 import json
@@ -18,14 +19,20 @@ from safetensors.numpy import load_file
 from safetensors.torch import load_file as load_file_torch
 
 from crosslens import activations
-from crosslens.activation_files import ActivationsWriter
 from crosslens.activations import Activations, Joined, array_header, join
+from crosslens.activations_writer import ActivationsWriter
 from crosslens.errors import InputError, StoreError
 from crosslens.files import fingerprint
 
 N, D, BLOCK = 23, 5, 4
 ARRAYS = ["layer_00", "layer_04", "layer_12", "attention_04", "mlp_12"]
-STATES = dict(zip(ARRAYS, np.random.default_rng(0).normal(size=(len(ARRAYS), N, D)).astype(np.float32), strict=True))
+STATES = dict(
+    zip(
+        ARRAYS,
+        np.random.default_rng(0).normal(size=(len(ARRAYS), N, D)).astype(np.float32),
+        strict=True,
+    )
+)
 INDEX = {
     "id": [f"s{i}" for i in range(N)],
     "language": [("eng", "fra", "zho")[i % 3] for i in range(N)],
@@ -36,9 +43,13 @@ INDEX = {
 DOCUMENT = Path(__file__).parents[2] / "docs" / "activations.md"
 
 
-def write_store(folder, index=INDEX, states=STATES, dtype="float32", schema=None, rows=BLOCK, **more):
+def write_store(
+    folder, index=INDEX, states=STATES, dtype="float32", schema=None, rows=BLOCK, **more
+):
     names, n = list(states), len(next(iter(index.values())))
-    writer = ActivationsWriter(folder, {"a": 1}, arrays=names, d=next(iter(states.values())).shape[1], dtype=dtype)
+    writer = ActivationsWriter(
+        folder, {"a": 1}, arrays=names, d=next(iter(states.values())).shape[1], dtype=dtype
+    )
     with writer.plan(schema) as plan:
         for start in range(0, max(n, 1), rows):
             plan.add({name: column[start : start + rows] for name, column in index.items()})
@@ -61,7 +72,9 @@ def store(master, tmp_path):
 
 
 def items(folder, ids, **index):
-    return write_store(folder, {"id": ids, **index}, {"layer_00": np.zeros((len(ids), 2), np.float32)}, rows=50_000)
+    return write_store(
+        folder, {"id": ids, **index}, {"layer_00": np.zeros((len(ids), 2), np.float32)}, rows=50_000
+    )
 
 
 # ---------------------------------------------------------------- what is there
@@ -69,7 +82,14 @@ def items(folder, ids, **index):
 
 def test_an_opened_store_says_what_it_holds(store):
     opened = Activations(store)
-    assert (len(opened), opened.n, opened.d, opened.dtype, opened.language, opened.unit) == (N, N, D, np.float32, "mul", "word")
+    assert (len(opened), opened.n, opened.d, opened.dtype, opened.language, opened.unit) == (
+        N,
+        N,
+        D,
+        np.float32,
+        "mul",
+        "word",
+    )
     assert (opened.layers, opened.layer_numbers, opened.arrays) == (3, [0, 4, 12], ARRAYS)
     assert opened.manifest["settings"] == {"a": 1}
     opened.verify()
@@ -79,8 +99,12 @@ def test_every_array_is_the_one_that_was_written(store):
     opened = Activations(store)
     for name, state in STATES.items():
         kind, number = name.split("_")
-        assert np.array_equal(opened.layer(int(number), {"layer": "hidden"}.get(kind, kind)), state), name
-    assert np.array_equal(opened.layer(4), opened.layer(4, "hidden")) and not np.array_equal(opened.layer(4), opened.layer(4, "attention"))
+        assert np.array_equal(
+            opened.layer(int(number), {"layer": "hidden"}.get(kind, kind)), state
+        ), name
+    assert np.array_equal(opened.layer(4), opened.layer(4, "hidden")) and not np.array_equal(
+        opened.layer(4), opened.layer(4, "attention")
+    )
 
 
 def test_a_layer_is_mapped_and_read_only(store):
@@ -90,10 +114,18 @@ def test_a_layer_is_mapped_and_read_only(store):
         layer[0, 0] = 1
 
 
-@pytest.mark.parametrize(("number", "output"), [(1, "hidden"), (-4, "hidden"), (13, "hidden"), (0, "mlp"), (4, "query")])
+@pytest.mark.parametrize(
+    ("number", "output"), [(1, "hidden"), (-4, "hidden"), (13, "hidden"), (0, "mlp"), (4, "query")]
+)
 def test_what_is_not_stored_is_refused_with_what_is(store, number, output):
     there = r"hidden: 0, 4, 12; attention: 4; mlp: 12"
-    with pytest.raises(InputError, match=rf"^layer: expected one that is stored \({there}\), got {output} {number}; choose one of these"):
+    with pytest.raises(
+        InputError,
+        match=(
+            rf"^layer: expected one that is stored \({there}\), got {output} {number}; choose one "
+            rf"of these"
+        ),
+    ):
         Activations(store).layer(number, output)
 
 
@@ -104,7 +136,11 @@ def test_a_run_of_layers_is_told_in_short(tmp_path):
 
 
 def test_more_than_a_hundred_layers_have_names_too(tmp_path):
-    opened = write_store(tmp_path / "store", {"id": ["a"]}, {"layer_05": np.zeros((1, 2)), "layer_105": np.ones((1, 2))})
+    opened = write_store(
+        tmp_path / "store",
+        {"id": ["a"]},
+        {"layer_05": np.zeros((1, 2)), "layer_105": np.ones((1, 2))},
+    )
     assert opened.layer_numbers == [5, 105] and opened.layer(105).tolist() == [[1, 1]]
 
 
@@ -116,10 +152,16 @@ def test_opening_reads_nothing_but_the_manifest(store):
         if path.name != "manifest.json":
             path.write_bytes(b"\xff" * path.stat().st_size)  # whoever looked into it would stumble
     seen, watching = [], [True]
-    sys.addaudithook(lambda event, arguments: seen.append(str(arguments[0])) if event == "open" and watching[0] else None)
+    sys.addaudithook(
+        lambda event, arguments: (
+            seen.append(str(arguments[0])) if event == "open" and watching[0] else None
+        )
+    )
     opened = Activations(store)
     watching[0] = False
-    assert [path for path in seen if str(store) in path] == [str(store / "manifest.json")] and opened.n == N
+    assert [path for path in seen if str(store) in path] == [
+        str(store / "manifest.json")
+    ] and opened.n == N
     with pytest.raises(StoreError, match=r"layer_04\.safetensors: expected the header "):
         opened.layer(4)
     with pytest.raises(StoreError, match=r"index\.parquet: expected a table of the items, got "):
@@ -127,7 +169,8 @@ def test_opening_reads_nothing_but_the_manifest(store):
 
 
 def test_a_mapped_layer_is_read_where_it_is_used(tmp_path):
-    """A store of 8 GB that is a hole in the disk: mapping and slicing it must not bring it into memory."""
+    """A store of 8 GB that is a hole in the disk: mapping and slicing it must not bring it into
+    memory."""
     n, d = 1 << 20, 1 << 11
     write_store(tmp_path / "store", {"id": ["a"]}, {"layer_00": np.zeros((1, d), np.float32)})
     with open(tmp_path / "store" / "layer_00.safetensors", "r+b") as file:
@@ -154,8 +197,15 @@ def test_the_index_is_the_columns_or_some_of_them(store):
     assert opened.index(["word", "id"]) == {"word": INDEX["word"], "id": INDEX["id"]}
     assert list(opened.index(["word", "id"])) == ["word", "id"]
     table = opened.table(["pieces"])
-    assert isinstance(table, pa.Table) and table.to_pydict() == {"pieces": INDEX["pieces"]} and len(opened.table()) == N
-    with pytest.raises(InputError, match=r"^column: expected one of id, language, word, pieces, note, got 'sentence'; choose"):
+    assert (
+        isinstance(table, pa.Table)
+        and table.to_pydict() == {"pieces": INDEX["pieces"]}
+        and len(opened.table()) == N
+    )
+    with pytest.raises(
+        InputError,
+        match=r"^column: expected one of id, language, word, pieces, note, got 'sentence'; choose",
+    ):
         opened.index(["id", "sentence"])
 
 
@@ -177,23 +227,38 @@ def test_the_index_is_the_columns_or_some_of_them(store):
 )
 def test_rows_are_those_that_a_loop_finds(store, equal):
     def fits(i):
-        return all(INDEX[name][i] in (value if isinstance(value, (list, set, np.ndarray)) else [value]) for name, value in equal.items())
+        return all(
+            INDEX[name][i] in (value if isinstance(value, (list, set, np.ndarray)) else [value])
+            for name, value in equal.items()
+        )
 
     opened = Activations(store)
     rows = opened.rows(**equal)
     assert rows.dtype == np.int64 and rows.tolist() == [i for i in range(N) if fits(i)]
-    assert np.array_equal(opened.layer(4)[rows], STATES["layer_04"][[i for i in range(N) if fits(i)]])
+    assert np.array_equal(
+        opened.layer(4)[rows], STATES["layer_04"][[i for i in range(N) if fits(i)]]
+    )
 
 
 def test_rows_count_through_the_pieces_in_which_the_index_is_read(tmp_path):
     n = 200_000  # four row groups
-    opened = items(tmp_path / "store", list(range(n)), language=["fra" if i % 70_001 == 5 else "eng" for i in range(n)])
+    opened = items(
+        tmp_path / "store",
+        list(range(n)),
+        language=["fra" if i % 70_001 == 5 else "eng" for i in range(n)],
+    )
     assert opened.rows(language="fra").tolist() == [5, 70_006, 140_007]
     assert opened.rows(id=[199_999, 3]).tolist() == [3, 199_999]
 
 
 def test_columns_with_a_dictionary_and_with_lists(tmp_path):
-    schema = pa.schema({"id": pa.int32(), "language": pa.dictionary(pa.int8(), pa.string()), "ids": pa.list_(pa.int32())})
+    schema = pa.schema(
+        {
+            "id": pa.int32(),
+            "language": pa.dictionary(pa.int8(), pa.string()),
+            "ids": pa.list_(pa.int32()),
+        }
+    )
     index = {"id": [1, 2, 3], "language": ["a", "b", "a"], "ids": [[1], [], [2, 3]]}
     opened = write_store(tmp_path / "store", index, {"layer_00": np.zeros((3, 2))}, schema=schema)
     assert opened.index() == index and opened.table().schema.types[:2] == schema.types[:2]
@@ -202,7 +267,13 @@ def test_columns_with_a_dictionary_and_with_lists(tmp_path):
         opened.rows(ids=[[1]])
     with pytest.raises(InputError, match=r"^ids: expected a column of words or numbers, got list<"):
         join([opened], on="ids")
-    with pytest.raises(InputError, match=r"^language: expected a value of its own for every item of .*, got 'a' in 2 of them; "):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^language: expected a value of its own for every item of .*, got 'a' in 2 of "
+            r"them; "
+        ),
+    ):
         join([opened], on="language")
 
 
@@ -210,7 +281,13 @@ def test_rows_of_a_column_that_is_not_there_or_a_value_of_another_type_are_refus
     with pytest.raises(InputError, match=r"^column: expected one of id, .*, got 'lang'; "):
         Activations(store).rows(lang="fra")
     for value in ["three", [1, "three"], 1.5, 1 << 70]:
-        with pytest.raises(InputError, match=r"^pieces: expected values of type int64, got .*; compare the column with values of its own"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"^pieces: expected values of type int64, got .*; compare the column with values "
+                r"of its own"
+            ),
+        ):
             Activations(store).rows(pieces=value)
 
 
@@ -218,7 +295,9 @@ def test_rows_of_a_column_that_is_not_there_or_a_value_of_another_type_are_refus
 def test_blocks_cover_the_rows_once_in_order(store, rows):
     opened = Activations(store)
     layer = opened.layer(12)
-    assert np.array_equal(np.concatenate([layer[block] for block in opened.blocks(rows)]), STATES["layer_12"])
+    assert np.array_equal(
+        np.concatenate([layer[block] for block in opened.blocks(rows)]), STATES["layer_12"]
+    )
     assert {len(layer[block]) for block in opened.blocks(rows)} <= {rows, N % rows} - {0}
 
 
@@ -235,24 +314,44 @@ def test_joined_rows_are_the_same_items(tmp_path):
     second = items(tmp_path / "b", ["s0", "s1", "s2", "s3"])
     third = items(tmp_path / "c", ["s9", "s3", "s0", "s7", "s1", "s8"])
     joined = join([first, second, third])
-    assert isinstance(joined, Joined) and [rows.tolist() for rows in joined.rows] == [[0, 1, 3], [3, 1, 0], [1, 4, 2]]
-    assert joined.left_out == [2, 1, 3] and {rows.dtype for rows in joined.rows} == {np.dtype(np.int64)}
-    names = [np.array(store.index()["id"])[rows].tolist() for store, rows in zip((first, second, third), joined.rows, strict=True)]
+    assert isinstance(joined, Joined) and [rows.tolist() for rows in joined.rows] == [
+        [0, 1, 3],
+        [3, 1, 0],
+        [1, 4, 2],
+    ]
+    assert joined.left_out == [2, 1, 3] and {rows.dtype for rows in joined.rows} == {
+        np.dtype(np.int64)
+    }
+    names = [
+        np.array(store.index()["id"])[rows].tolist()
+        for store, rows in zip((first, second, third), joined.rows, strict=True)
+    ]
     assert names == [["s3", "s1", "s0"]] * 3
 
 
 def test_stores_without_a_common_item_and_one_store_alone(tmp_path):
     first, second = items(tmp_path / "a", ["x", "y"]), items(tmp_path / "b", ["z"])
-    assert [rows.tolist() for rows in join([first, second]).rows] == [[], []] and join([first, second]).left_out == [2, 1]
+    assert [rows.tolist() for rows in join([first, second]).rows] == [[], []] and join(
+        [first, second]
+    ).left_out == [2, 1]
     assert join([first]).rows[0].tolist() == [0, 1]
 
 
 def test_another_column_joins_too_and_so_do_numbers_of_another_width(tmp_path):
-    first, second = items(tmp_path / "a", ["x", "y"], verse=[10, 20]), items(tmp_path / "b", ["p", "q"], verse=[20, 1 << 40])
+    first, second = (
+        items(tmp_path / "a", ["x", "y"], verse=[10, 20]),
+        items(tmp_path / "b", ["p", "q"], verse=[20, 1 << 40]),
+    )
     assert [rows.tolist() for rows in join([first, second], on="verse").rows] == [[1], [0]]
     schema = pa.schema({"id": pa.string(), "verse": pa.int32()})
-    narrow = write_store(tmp_path / "c", {"id": ["x"], "verse": [20]}, {"layer_00": np.zeros((1, 2))}, schema=schema)
-    assert [rows.tolist() for rows in join([narrow, second, first], on="verse").rows] == [[0], [0], [1]]
+    narrow = write_store(
+        tmp_path / "c", {"id": ["x"], "verse": [20]}, {"layer_00": np.zeros((1, 2))}, schema=schema
+    )
+    assert [rows.tolist() for rows in join([narrow, second, first], on="verse").rows] == [
+        [0],
+        [0],
+        [1],
+    ]
     assert [rows.tolist() for rows in join([second, narrow], on="verse").rows] == [[0], [0]]
 
 
@@ -263,14 +362,28 @@ def test_an_empty_store_joins_to_nothing(tmp_path):
 
 def test_items_that_are_not_unique_or_not_named_or_not_comparable_are_refused(tmp_path):
     good, twice = items(tmp_path / "a", ["x", "y"]), items(tmp_path / "b", ["x", "w", "w"])
-    with pytest.raises(InputError, match=r"^id: expected a value of its own for every item of .*b, got 'w' in 2 of them; join on a column"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^id: expected a value of its own for every item of .*b, got 'w' in 2 of them; join "
+            r"on a column"
+        ),
+    ):
         join([good, twice])
-    with pytest.raises(InputError, match=r"^id: expected a value for every item of .*c, got none in 1; join on another column"):
+    with pytest.raises(
+        InputError,
+        match=r"^id: expected a value for every item of .*c, got none in 1; join on another column",
+    ):
         join([good, items(tmp_path / "c", ["x", None])])
-    with pytest.raises(InputError, match=r"^id: expected values of type int64 as in .*d, got large_string in .*a; "):
+    with pytest.raises(
+        InputError, match=r"^id: expected values of type int64 as in .*d, got large_string in .*a; "
+    ):
         join([items(tmp_path / "d", [1, 2]), good])
-    with pytest.raises(InputError, match=r"^id: expected values of type large_string as in .*e, got int64 in .*d; "):
-        join([items(tmp_path / "e", ["1", "2"]), Activations(tmp_path / "d")])  # the word "1" is not the number 1
+    with pytest.raises(
+        InputError, match=r"^id: expected values of type large_string as in .*e, got int64 in .*d; "
+    ):
+        # the word "1" is not the number 1
+        join([items(tmp_path / "e", ["1", "2"]), Activations(tmp_path / "d")])
     with pytest.raises(InputError, match=r"^column: expected one of id, got 'verse'"):
         join([good], on="verse")
     with pytest.raises(InputError, match="^stores: expected at least one store, got none; "):
@@ -296,28 +409,47 @@ def test_safetensors_itself_reads_the_arrays(tmp_path, dtype):
 
 
 def test_bfloat16_is_what_torch_makes_of_it(tmp_path):
-    numbers = np.array([[1 + 2**-9, 1 + 3 * 2**-9, -1e-41, 3.3e38, np.nan, np.inf, -0.0, 65504]], np.float32)
-    layer = write_store(tmp_path / "store", {"id": ["a"]}, {"layer_00": numbers}, "bfloat16").layer(0)
-    assert layer.dtype == ml_dtypes.bfloat16 and layer.dtype == Activations(tmp_path / "store").dtype
+    numbers = np.array(
+        [[1 + 2**-9, 1 + 3 * 2**-9, -1e-41, 3.3e38, np.nan, np.inf, -0.0, 65504]], np.float32
+    )
+    layer = write_store(tmp_path / "store", {"id": ["a"]}, {"layer_00": numbers}, "bfloat16").layer(
+        0
+    )
+    assert (
+        layer.dtype == ml_dtypes.bfloat16 and layer.dtype == Activations(tmp_path / "store").dtype
+    )
     expected = torch.from_numpy(numbers).bfloat16().view(torch.int16).numpy()
     number = ~np.isnan(numbers)  # of which NaN it is the two have their own opinion
-    assert np.array_equal(layer.view(np.int16)[number], expected[number]) and np.isnan(layer[~number].astype(np.float32)).all()
+    assert (
+        np.array_equal(layer.view(np.int16)[number], expected[number])
+        and np.isnan(layer[~number].astype(np.float32)).all()
+    )
 
 
 def document_codes():
-    return re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        r"^```python\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
 
 
-def test_the_document_s_code_runs_beside_a_store_and_its_reader_reads(tmp_path, monkeypatch, capsys):
+def test_the_document_s_code_runs_beside_a_store_and_its_reader_reads(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     states = {"layer_00": STATES["layer_00"], "layer_01": STATES["layer_04"]}
     write_store("store", states=states)
     write_store("other", {"id": ["s5", "s3", "t"]}, {"layer_00": np.zeros((3, 2))})
-    ours, reader, writing = document_codes()
+    _, ours, reader, writing = document_codes()  # the first is run with those of all documents
     found = {}
     exec(compile(ours, "ours", "exec"), found)
-    assert np.array_equal(found["french"], states["layer_01"][1::3]) and found["same"].left_out == [N - 2, 1]
-    assert np.isclose(sum(found["norms"]), (states["layer_01"].astype(np.float64) ** 2).sum(), rtol=1e-5)  # float32 sums
+    assert np.array_equal(found["french"], states["layer_01"][1::3]) and found["same"].left_out == [
+        N - 2,
+        1,
+    ]
+    # float32 sums
+    assert np.isclose(
+        sum(found["norms"]), (states["layer_01"].astype(np.float64) ** 2).sum(), rtol=1e-5
+    )
     exec(compile(reader, "reader", "exec"), found)
     imported = re.findall(r"^(?:from|import) (.+)$", reader, re.MULTILINE)
     assert imported == ["json, struct", "numpy as np"]
@@ -331,21 +463,30 @@ def test_the_document_s_code_runs_beside_a_store_and_its_reader_reads(tmp_path, 
 
 def test_the_document_names_every_key_of_the_manifest(store):
     described = DOCUMENT.read_text(encoding="utf-8")
-    assert [key for key in json.loads((store / "manifest.json").read_text()) if f"`{key}`" not in described] == []
+    assert [
+        key
+        for key in json.loads((store / "manifest.json").read_text())
+        if f"`{key}`" not in described
+    ] == []
 
 
 def read_sums(store):
     """checksums.bin without crosslens: stop and digests of each block."""
     content, size = (store / "checksums.bin").read_bytes(), 8 + 32 * len(STATES)
     records = [content[at : at + size] for at in range(0, len(content), size)]
-    return [(int.from_bytes(one[:8], "little"), [one[at : at + 32] for at in range(8, size, 32)]) for one in records]
+    return [
+        (int.from_bytes(one[:8], "little"), [one[at : at + 32] for at in range(8, size, 32)])
+        for one in records
+    ]
 
 
 def test_the_checksums_are_sha256_of_the_rows_bytes(store):
     sums, start = read_sums(store), 0
     assert [stop for stop, _ in sums] == [4, 8, 12, 16, 20, 23]
     for stop, digests in sums:
-        assert digests == [hashlib.sha256(state[start:stop].tobytes()).digest() for state in STATES.values()]
+        assert digests == [
+            hashlib.sha256(state[start:stop].tobytes()).digest() for state in STATES.values()
+        ]
         start = stop
     manifest = json.loads((store / "manifest.json").read_text())
     for name, key in (("index.parquet", "index_sha256"), ("checksums.bin", "checksums_sha256")):
@@ -355,7 +496,11 @@ def test_the_checksums_are_sha256_of_the_rows_bytes(store):
 def test_opening_and_reading_do_not_read_the_checksums(store):
     (store / "checksums.bin").unlink()
     opened = Activations(store)
-    assert np.array_equal(opened.layer(4), STATES["layer_04"]) and opened.index() == INDEX and opened.fingerprint
+    assert (
+        np.array_equal(opened.layer(4), STATES["layer_04"])
+        and opened.index() == INDEX
+        and opened.fingerprint
+    )
     assert (store / "manifest.json").stat().st_size < 1000
 
 
@@ -369,12 +514,21 @@ def test_a_store_of_format_2_is_read_and_verified_and_gone_on_with(tmp_path):
     opened = Activations(OLD)
     opened.verify()
     rows = np.arange(7)
-    assert opened.layer(0).tolist() == np.stack([rows, -rows], 1).tolist() and opened.language == "eng" and opened.n == 7
+    assert (
+        opened.layer(0).tolist() == np.stack([rows, -rows], 1).tolist()
+        and opened.language == "eng"
+        and opened.n == 7
+    )
     assert opened.layer(1, "mlp").tolist() == np.stack([rows / 2, rows * 2], 1).tolist()
     assert opened.index() == {"id": [f"s{i}" for i in range(7)], "language": ["eng"] * 7}
     assert join([opened, opened]).left_out == [0, 0]
-    assert opened.fingerprint == fingerprint([opened.manifest[key] for key in ("index_sha256", "blocks", "arrays")])  # as in runs of then
-    assert ActivationsWriter.finished(OLD, {"encoder": "abc", "text": "def", "pooling": "mean"}).n == 7
+    # as in runs of then
+    assert opened.fingerprint == fingerprint(
+        [opened.manifest[key] for key in ("index_sha256", "blocks", "arrays")]
+    )
+    assert (
+        ActivationsWriter.finished(OLD, {"encoder": "abc", "text": "def", "pooling": "mean"}).n == 7
+    )
 
 
 @pytest.mark.parametrize(
@@ -394,7 +548,10 @@ def test_verify_refuses_blocks_of_format_2_that_leave_rows_out(tmp_path, spoil):
     manifest = json.loads((store / "manifest.json").read_text())
     spoil(manifest["blocks"])
     (store / "manifest.json").write_text(json.dumps(manifest))
-    told = r"manifest\.json.*: expected (blocks of rows that make up the 7 rows|the checksums of the blocks|an object|a whole)"
+    told = (
+        r"manifest\.json.*: expected (blocks of rows that make up the 7 rows|the checksums of the "
+        r"blocks|an object|a whole)"
+    )
     with pytest.raises(StoreError, match=told):
         Activations(store).verify()
 
@@ -404,7 +561,9 @@ def test_verify_finds_damage_in_a_store_of_format_2(tmp_path):
     data = bytearray((store / "mlp_01.safetensors").read_bytes())
     data[-1] ^= 1
     (store / "mlp_01.safetensors").write_bytes(data)
-    with pytest.raises(StoreError, match=r"mlp_01\.safetensors, rows 6 to 6: expected sha256 80539742"):
+    with pytest.raises(
+        StoreError, match=r"mlp_01\.safetensors, rows 6 to 6: expected sha256 80539742"
+    ):
         Activations(store).verify()
 
 
@@ -412,13 +571,19 @@ def test_verify_finds_damage_in_a_store_of_format_2(tmp_path):
 
 
 def test_no_store_and_another_format_are_refused(tmp_path, store):
-    with pytest.raises(StoreError, match=r"expected a folder of activations, got no manifest\.json in it"):
+    with pytest.raises(
+        StoreError, match=r"expected a folder of activations, got no manifest\.json in it"
+    ):
         Activations(tmp_path)
     (store / "manifest.json").write_text('{"format": 1, "n": 3}')
-    with pytest.raises(StoreError, match="expected format 3 or 2, got 1; extract the activations again"):
+    with pytest.raises(
+        StoreError, match="expected format 3 or 2, got 1; extract the activations again"
+    ):
         Activations(store)
     (store / "manifest.json").write_text("[3]")
-    with pytest.raises(StoreError, match="expected (format 3 or 2, got None|an object, got a list); "):
+    with pytest.raises(
+        StoreError, match="expected (format 3 or 2, got None|an object, got a list); "
+    ):
         Activations(store)
 
 
@@ -447,29 +612,47 @@ def test_no_store_and_another_format_are_refused(tmp_path, store):
 def test_a_manifest_that_cannot_be_is_refused_at_the_door(store, key, value):
     manifest = json.loads((store / "manifest.json").read_text())
     (store / "manifest.json").write_text(json.dumps({**manifest, key: value}))
-    with pytest.raises(StoreError, match=rf"manifest\.json, key {key}\S*: expected .+, got .+; delete the store"):
+    with pytest.raises(
+        StoreError, match=rf"manifest\.json, key {key}\S*: expected .+, got .+; delete the store"
+    ):
         Activations(store)
 
 
-@pytest.mark.parametrize(("name", "row", "where"), [("layer_00", 0, "0 to 3"), ("layer_12", 22, "20 to 22"), ("mlp_12", 9, "8 to 11")])
+@pytest.mark.parametrize(
+    ("name", "row", "where"),
+    [("layer_00", 0, "0 to 3"), ("layer_12", 22, "20 to 22"), ("mlp_12", 9, "8 to 11")],
+)
 def test_verify_names_the_rows_in_which_one_bit_is_other(store, name, row, where):
     path = store / f"{name}.safetensors"
     data = bytearray(path.read_bytes())
     data[256 + row * D * 4 + 7] ^= 1
     path.write_bytes(data)
-    with pytest.raises(StoreError, match=rf"{name}\.safetensors, rows {where}: expected sha256 [0-9a-f]{{64}}, got [0-9a-f]{{64}}; delete"):
+    with pytest.raises(
+        StoreError,
+        match=(
+            rf"{name}\.safetensors, rows {where}: expected sha256 [0-9a-f]{{64}}, got "
+            rf"[0-9a-f]{{64}}; delete"
+        ),
+    ):
         Activations(store).verify()
 
 
 def test_verify_finds_damage_in_a_header_and_in_the_index(store):
     opened = Activations(store)
-    for name, at, told in [("layer_04.safetensors", 12, "the header "), ("index.parquet", 50, "sha256 ")]:
+    for name, at, told in [
+        ("layer_04.safetensors", 12, "the header "),
+        ("index.parquet", 50, "sha256 "),
+    ]:
         whole = (store / name).read_bytes()
         (store / name).write_bytes(whole[:at] + b"?" + whole[at + 1 :])
-        with pytest.raises(StoreError, match=rf"{name}: expected {told}.*, got .*; delete the store"):
+        with pytest.raises(
+            StoreError, match=rf"{name}: expected {told}.*, got .*; delete the store"
+        ):
             opened.verify()
         (store / name).unlink()
-        with pytest.raises(StoreError, match=rf"{name}: expected {told}.*, got no such file.*; delete the store"):
+        with pytest.raises(
+            StoreError, match=rf"{name}: expected {told}.*, got no such file.*; delete the store"
+        ):
             opened.verify()
         (store / name).write_bytes(whole)
     opened.verify()
@@ -477,22 +660,45 @@ def test_verify_finds_damage_in_a_header_and_in_the_index(store):
 
 @pytest.mark.parametrize(
     "spoil",
-    [lambda sums: sums[:-1], lambda sums: sums[168:], lambda sums: sums[336:504] + sums, lambda sums: sums[:-168], lambda sums: b""],
+    [
+        lambda sums: sums[:-1],
+        lambda sums: sums[168:],
+        lambda sums: sums[336:504] + sums,
+        lambda sums: sums[:-168],
+        lambda sums: b"",
+    ],
 )
 def test_verify_refuses_checksums_that_are_not_those_that_were_written(store, spoil):
     spoilt = spoil((store / "checksums.bin").read_bytes())
     (store / "checksums.bin").write_bytes(spoilt)
-    with pytest.raises(StoreError, match=r"checksums\.bin: expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}; delete the store"):
+    with pytest.raises(
+        StoreError,
+        match=r"checksums\.bin: expected sha256 [0-9a-f]{64}, got [0-9a-f]{64}; delete the store",
+    ):
         Activations(store).verify()
     manifest = json.loads((store / "manifest.json").read_text())
-    (store / "manifest.json").write_text(json.dumps({**manifest, "checksums_sha256": hashlib.sha256(spoilt).hexdigest()}))
-    with pytest.raises(StoreError, match=r"checksums\.bin: expected (blocks of rows|the checksums)|rows \d+ to \d+: expected sha256"):
+    (store / "manifest.json").write_text(
+        json.dumps({**manifest, "checksums_sha256": hashlib.sha256(spoilt).hexdigest()})
+    )
+    with pytest.raises(
+        StoreError,
+        match=(
+            r"checksums\.bin: expected (blocks of rows|the checksums)|rows \d+ to \d+: expected "
+            r"sha256"
+        ),
+    ):
         Activations(store).verify()
 
 
 def test_verify_refuses_a_store_without_its_checksums(store):
     (store / "checksums.bin").unlink()
-    with pytest.raises(StoreError, match=r"checksums\.bin: expected the checksums of the blocks, got something else \(.*No such file"):
+    with pytest.raises(
+        StoreError,
+        match=(
+            r"checksums\.bin: expected the checksums of the blocks, got something else \(.*No "
+            r"such file"
+        ),
+    ):
         Activations(store).verify()
 
 
@@ -503,26 +709,45 @@ def test_a_truncated_or_missing_array_is_refused_at_the_door(store, left):
     path.unlink()
     if left is not None:
         path.write_bytes(data[:left])
-    with pytest.raises(StoreError, match=r"layer_04\.safetensors: expected a file of 716 bytes, got \d+ bytes; delete the store"):
+    with pytest.raises(
+        StoreError,
+        match=(
+            r"layer_04\.safetensors: expected a file of 716 bytes, got \d+ bytes; delete the "
+            r"store"
+        ),
+    ):
         Activations(store)
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda path: path.write_bytes(b""), lambda path: path.write_bytes(path.read_bytes()[:300]), lambda path: path.unlink()]
+    "spoil",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:300]),
+        lambda path: path.unlink(),
+    ],
 )
 def test_an_array_spoilt_after_opening_is_refused(store, spoil):
     opened = Activations(store)
     spoil(store / "layer_04.safetensors")
-    with pytest.raises(StoreError, match=r"layer_04\.safetensors: expected .+, got .+; delete the store and extract it again"):
+    with pytest.raises(
+        StoreError,
+        match=r"layer_04\.safetensors: expected .+, got .+; delete the store and extract it again",
+    ):
         opened.layer(4)
 
 
 def test_an_index_that_is_damaged_or_of_other_items_is_refused(store, tmp_path):
     items(tmp_path / "other", ["a"])
     shutil.copy(tmp_path / "other" / "index.parquet", store / "index.parquet")
-    with pytest.raises(StoreError, match=r"index\.parquet: expected 23 rows, got 1; delete the store"):
+    with pytest.raises(
+        StoreError, match=r"index\.parquet: expected 23 rows, got 1; delete the store"
+    ):
         Activations(store).index()
     for content in (b"PAR1 nonsense", b""):
         (store / "index.parquet").write_bytes(content)
-        with pytest.raises(StoreError, match=r"index\.parquet: expected a table of the items, got .+; delete the store"):
+        with pytest.raises(
+            StoreError,
+            match=r"index\.parquet: expected a table of the items, got .+; delete the store",
+        ):
             Activations(store).rows(id="s1")

@@ -4,7 +4,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int, check_seed
+from crosslens.checks import (
+    check_fraction,
+    check_labels,
+    check_matrix,
+    check_paired,
+    check_positive_int,
+    check_seed,
+)
 from crosslens.errors import InputError
 from crosslens.files import check_name
 
@@ -15,7 +22,9 @@ def test_a_fit_matrix_is_the_same_object(dtype):
     assert check_matrix(x, "x") is x
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8", "int64", "uint8", "bool", "longdouble", "object"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "int8", "int64", "uint8", "bool", "longdouble", "object"]
+)
 def test_other_numbers_become_float32_and_the_input_is_untouched(dtype):
     x = np.array([[0, 1], [1, 0]], dtype)
     before = x.copy()
@@ -27,7 +36,9 @@ def test_other_numbers_become_float32_and_the_input_is_untouched(dtype):
 
 def test_bfloat16_becomes_float32_without_a_change():
     x = np.array([[0.5, -3.0], [1e30, 0.1]], ml_dtypes.bfloat16)
-    assert check_matrix(x, "x").dtype == np.float32 and np.array_equal(check_matrix(x, "x"), x.astype(np.float32))
+    assert check_matrix(x, "x").dtype == np.float32 and np.array_equal(
+        check_matrix(x, "x"), x.astype(np.float32)
+    )
     with pytest.raises(InputError, match=r"got NaN or infinity in 1 row\(s\), the first is row 1"):
         check_matrix(np.array([[1.0], [np.nan]], ml_dtypes.bfloat16), "x")
 
@@ -49,7 +60,10 @@ def test_a_read_only_memory_map_is_fit(tmp_path):
     ],
 )
 def test_what_is_no_number_is_refused_and_named(value, told):
-    with pytest.raises(InputError, match=rf"^x: expected a matrix of numbers, got {told}; pass an array of shape \(n, d\)$"):
+    with pytest.raises(
+        InputError,
+        match=rf"^x: expected a matrix of numbers, got {told}; pass an array of shape \(n, d\)$",
+    ):
         check_matrix(value, "x")
 
 
@@ -74,7 +88,9 @@ def test_large_finite_numbers_are_finite():
 
 
 def test_pairs_name_both_sides():
-    with pytest.raises(InputError, match=r"^right: expected as many rows as left \(2\), got 3 rows; "):
+    with pytest.raises(
+        InputError, match=r"^right: expected as many rows as left \(2\), got 3 rows; "
+    ):
         check_paired(np.ones((2, 2)), np.ones((3, 5)), ("left", "right"))
     x, y = check_paired(np.ones((2, 2)), np.ones((2, 5)))
     assert (x.shape, y.shape) == ((2, 2), (2, 5))
@@ -83,7 +99,9 @@ def test_pairs_name_both_sides():
 def test_labels_may_be_anything_one_dimensional():
     assert check_labels(("a", "b"), "y", 2).tolist() == ["a", "b"]
     assert check_labels(np.array([3, 1]), "y", 2).tolist() == [3, 1]
-    with pytest.raises(InputError, match=r"^y: expected 3 labels, one per row, got an array of shape \(2,\); "):
+    with pytest.raises(
+        InputError, match=r"^y: expected 3 labels, one per row, got an array of shape \(2,\); "
+    ):
         check_labels([1, 2], "y", 3)
 
 
@@ -94,7 +112,10 @@ def test_whole_numbers_in_range_pass_as_int(value):
 
 @pytest.mark.parametrize("value", [0, -1, 4, 1.0, "1", None, True, np.bool_(True)])
 def test_other_numbers_are_refused(value):
-    with pytest.raises(InputError, match=r"^k: expected a whole number from 1 to 3, got .+; choose k in this range$"):
+    with pytest.raises(
+        InputError,
+        match=r"^k: expected a whole number from 1 to 3, got .+; choose k in this range$",
+    ):
         check_positive_int(value, "k", most=3)
 
 
@@ -105,7 +126,10 @@ def test_seeds_in_range_pass_as_int(value):
 
 @pytest.mark.parametrize("value", [-1, 4, 1.0, "1", None, True, np.bool_(True)])
 def test_what_is_no_seed_is_refused(value):
-    with pytest.raises(InputError, match=r"^seed: expected a whole number from 0 to 3, got .+; choose any such number: "):
+    with pytest.raises(
+        InputError,
+        match=r"^seed: expected a whole number from 0 to 3, got .+; choose any such number: ",
+    ):
         check_seed(value, most=3)
     assert check_seed(2**70) == 2**70
 
@@ -117,14 +141,18 @@ def test_fractions_pass(value):
 
 @pytest.mark.parametrize("value", [0, 1, -0.1, 1.1, float("nan"), float("inf"), True, "0.5", None])
 def test_what_is_no_fraction_is_refused(value):
-    with pytest.raises(InputError, match=r"^f: expected a fraction between 0 and 1 \(both excluded\), got "):
+    with pytest.raises(
+        InputError, match=r"^f: expected a fraction between 0 and 1 \(both excluded\), got "
+    ):
         check_fraction(value, "f")
 
 
 # ---------------------------------------------------------------- names, masks and tensors
 
 
-@pytest.mark.parametrize("name", ["eng", "deu_Latn", "a.b", "9", "-x", "é", "日本語", "हिन्दी", "x" * 100])
+@pytest.mark.parametrize(
+    "name", ["eng", "deu_Latn", "a.b", "9", "-x", "é", "日本語", "हिन्दी", "x" * 100]
+)
 def test_names_that_files_can_have(name):
     assert check_name(name, "name") == name
 
@@ -161,7 +189,13 @@ def test_names_that_lead_elsewhere_are_refused(name):
 def test_a_mask_is_not_lost_but_refused():
     masked = np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], mask=[[0, 1], [0, 0]])
     for check in (lambda: check_matrix(masked, "x"), lambda: check_labels(masked[:, 0], "y", 2)):
-        with pytest.raises(InputError, match=r"expected an array without a mask, got a masked array \([01] masked\); leave out"):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"expected an array without a mask, got a masked array \([01] masked\); leave "
+                r"out"
+            ),
+        ):
             check()
 
 
@@ -190,4 +224,6 @@ class Tensor:
 
 @pytest.mark.parametrize("dtype", ["torch.float32", "torch.bfloat16"])
 def test_tensors_lose_their_gradient_and_bfloat16_is_converted(dtype):
-    assert check_matrix(Tensor(np.eye(2, dtype=np.float32), dtype), "x").tolist() == np.eye(2).tolist()
+    assert (
+        check_matrix(Tensor(np.eye(2, dtype=np.float32), dtype), "x").tolist() == np.eye(2).tolist()
+    )

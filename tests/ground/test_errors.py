@@ -9,11 +9,24 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens import errors
-from crosslens.activation_files import ActivationsWriter, Block
 from crosslens.activations import Activations
-from crosslens.checks import check_fraction, check_labels, check_matrix, check_paired, check_positive_int
+from crosslens.activations_writer import ActivationsWriter, Block
+from crosslens.checks import (
+    check_fraction,
+    check_labels,
+    check_matrix,
+    check_paired,
+    check_positive_int,
+)
 from crosslens.corpus import Corpus, check_parallel, read_text, read_tsv
-from crosslens.errors import CrosslensError, InputError, OutputError, StoreError, TrainingError, refuse
+from crosslens.errors import (
+    CrosslensError,
+    InputError,
+    OutputError,
+    StoreError,
+    TrainingError,
+    refuse,
+)
 from crosslens.files import claim_folder, make_folder, need_space, read_json, same_settings
 from crosslens.score import Score, read_scores
 from crosslens.stats import jackknife_interval, wilson_interval
@@ -21,7 +34,9 @@ from crosslens.stats import jackknife_interval, wilson_interval
 
 def test_the_docstring_draws_the_tree_that_there_is():
     drawn = re.findall(r"[├└]── (\w+)", errors.__doc__)
-    children = [name for name in errors.__all__ if name.endswith("Error") and name != "CrosslensError"]
+    children = [
+        name for name in errors.__all__ if name.endswith("Error") and name != "CrosslensError"
+    ]
     assert sorted(drawn) == sorted(children)
     assert all(issubclass(getattr(errors, name), CrosslensError) for name in children)
 
@@ -97,7 +112,9 @@ BAD_CALLS = {
     "bad gzip": lambda t: read_text(file(t, b"abc", "a.gz"), "eng"),
     "columns": lambda t: read_tsv(file(t, b"0\ta\n1\n"), "eng"),
     "blank cell": lambda t: read_tsv(file(t, b"0\ta\n1\t \n"), "eng"),
-    "counts": lambda t: check_parallel({"a": Corpus("a", ["x"], ["0"], "a"), "b": Corpus("b", [], [], "b")}),
+    "counts": lambda t: check_parallel(
+        {"a": Corpus("a", ["x"], ["0"], "a"), "b": Corpus("b", [], [], "b")}
+    ),
     "no JSON": lambda t: read_json(file(t, b"{")),
     "settings": lambda t: same_settings("here", {"a": 1}, {"a": 2}, "choose another"),
     "folder is a file": lambda t: make_folder(file(t, b""), "out"),

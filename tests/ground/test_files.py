@@ -36,7 +36,9 @@ from crosslens.files import (
 @pytest.mark.parametrize("content", ["", "a\nb", "é 🙂 \r\n", b"\x00\xff", b"x" * 1_000_000])
 def test_what_is_written_is_read_byte_for_byte(content, tmp_path):
     write_whole(tmp_path / "f", content)
-    assert (tmp_path / "f").read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert (tmp_path / "f").read_bytes() == (
+        content.encode() if isinstance(content, str) else content
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
@@ -74,7 +76,9 @@ def test_a_write_that_fails_leaves_everything_as_it_was(when, there, tmp_path, m
         (tmp_path / "f").write_bytes(there)
     before, expected = snapshot(tmp_path), OSError
     if when == "writing":
-        monkeypatch.setattr(files, "open", lambda *a, **k: FullDisk(open(*a, **k), 3), raising=False)
+        monkeypatch.setattr(
+            files, "open", lambda *a, **k: FullDisk(open(*a, **k), 3), raising=False
+        )
     elif when == "flushing to disk":
         monkeypatch.setattr(os, "fsync", fail(errno.EIO))
     elif when == "renaming":
@@ -120,7 +124,13 @@ def test_json_round_trip_and_damage(tmp_path):
     assert "é" in (tmp_path / "v.json").read_text(encoding="utf-8")
     for damaged in (b"", b'{"a": 1', b'{"a": "\xff"}'):
         (tmp_path / "v.json").write_bytes(damaged)
-        with pytest.raises(StoreError, match=r"v\.json: expected JSON, got (nothing|something else \(.+\)); restore it, or begin"):
+        with pytest.raises(
+            StoreError,
+            match=(
+                r"v\.json: expected JSON, got (nothing|something else \(.+\)); restore it, or "
+                r"begin"
+            ),
+        ):
             read_json(tmp_path / "v.json")
 
 
@@ -131,7 +141,12 @@ def test_sha256_is_that_of_the_bytes(tmp_path):
 
 def test_fingerprints_follow_values_not_order():
     assert fingerprint({"a": [1, 2], "b": None}) == fingerprint({"b": None, "a": [1, 2]})
-    others = [{"a": [2, 1], "b": None}, {"a": [1, 2]}, {"a": [1, 2], "b": 0}, {"a": ["1", 2], "b": None}]
+    others = [
+        {"a": [2, 1], "b": None},
+        {"a": [1, 2]},
+        {"a": [1, 2], "b": 0},
+        {"a": ["1", 2], "b": None},
+    ]
     assert len({fingerprint(value) for value in [{"a": [1, 2], "b": None}, *others]}) == 5
 
 
@@ -145,33 +160,56 @@ def test_make_folder_makes_parents_and_leaves_nothing_in_it(tmp_path):
 
 
 def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("pathlib.Path.write_bytes", fail(errno.EROFS))  # root may write anywhere, so the system is asked to refuse
-    with pytest.raises(OutputError, match=r"^--out: expected a folder that can be written to, got .+ \(Read-only file system\); "):
+    # root may write anywhere, so the system is asked to refuse
+    monkeypatch.setattr("pathlib.Path.write_bytes", fail(errno.EROFS))
+    with pytest.raises(
+        OutputError,
+        match=(
+            r"^--out: expected a folder that can be written to, got .+ \(Read-only file "
+            r"system\); "
+        ),
+    ):
         make_folder(tmp_path / "out", "--out")
 
 
 def test_a_folder_below_a_file_is_refused(tmp_path):
     (tmp_path / "f").write_text("x")
     for path in (tmp_path / "f", tmp_path / "f" / "below"):
-        with pytest.raises(OutputError, match=r"^out: expected a folder that can be written to, got "):
+        with pytest.raises(
+            OutputError, match=r"^out: expected a folder that can be written to, got "
+        ):
             make_folder(path, "out")
 
 
 def test_space_is_compared_with_what_is_free(tmp_path, monkeypatch):
     monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=2_000_000))
     need_space(tmp_path, 2_000_000, "out")
-    with pytest.raises(OutputError, match=r"^out: expected 2\.1 MB of free disk, got 2\.0 MB at .+; .*what is finished is kept$"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            r"^out: expected 2\.1 MB of free disk, got 2\.0 MB at .+; .*what is finished is "
+            r"kept$"
+        ),
+    ):
         need_space(tmp_path, 2_100_000, "out")
 
 
-SETTINGS = {"seed": 0, "model": {"layers": 4, "name": "a"}, "texts": [{"file": "x"}, {"file": "y"}], "plain": [1, 2]}
+SETTINGS = {
+    "seed": 0,
+    "model": {"layers": 4, "name": "a"},
+    "texts": [{"file": "x"}, {"file": "y"}],
+    "plain": [1, 2],
+}
 
 
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
         ({"seed": 1}, "seed: 0 there, 1 here"),
-        ({"model": {"layers": 5, "name": "b"}}, "model.layers: 4 there, 5 here; model.name: 'a' there, 'b' here"),
+        (
+            {"model": {"layers": 5, "name": "b"}},
+            "model.layers: 4 there, 5 here; model.name: 'a' there, 'b' here",
+        ),
         ({"texts": [{"file": "x"}, {"file": "z"}]}, "texts.1.file: 'y' there, 'z' here"),
         ({"plain": [2, 1]}, "plain: [1, 2] there, [2, 1] here"),
         ({"new": True}, "new: None there, True here"),
@@ -181,7 +219,10 @@ SETTINGS = {"seed": 0, "model": {"layers": 4, "name": "a"}, "texts": [{"file": "
 def test_each_differing_setting_is_named_with_both_values(changed, told):
     with pytest.raises(OutputError) as refused:
         same_settings("runs/a", SETTINGS, {**SETTINGS, **changed}, "choose another folder")
-    assert str(refused.value) == f"runs/a: expected the same settings, got other ones ({told}); choose another folder"
+    assert (
+        str(refused.value)
+        == f"runs/a: expected the same settings, got other ones ({told}); choose another folder"
+    )
 
 
 def test_equal_settings_pass_whatever_their_order_and_sequence_type():
@@ -191,14 +232,20 @@ def test_equal_settings_pass_whatever_their_order_and_sequence_type():
 def test_a_claimed_folder_is_there_again_for_the_same_settings(tmp_path):
     assert claim_folder(tmp_path / "run", "study", SETTINGS) is False
     before = snapshot(tmp_path)
-    assert json.loads((tmp_path / "run" / "config.json").read_text()) == {"kind": "study", "settings": SETTINGS}
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == {
+        "kind": "study",
+        "settings": SETTINGS,
+    }
     assert claim_folder(tmp_path / "run", "study", SETTINGS) is True
     assert snapshot(tmp_path) == before
 
 
 def test_what_was_noted_later_is_not_compared(tmp_path):
     claim_folder(tmp_path, "study", SETTINGS)
-    write_json(tmp_path / "config.json", {**read_json(tmp_path / "config.json"), "versions": {"torch": "0"}})
+    write_json(
+        tmp_path / "config.json",
+        {**read_json(tmp_path / "config.json"), "versions": {"torch": "0"}},
+    )
     assert claim_folder(tmp_path, "study", SETTINGS) is True
 
 
@@ -208,22 +255,35 @@ def test_a_folder_of_other_settings_or_of_another_kind_is_refused_and_unchanged(
     with pytest.raises(OutputError) as refused:
         claim_folder(tmp_path / "run", "study", {**SETTINGS, "seed": 7, "plain": [3]})
     assert "plain: [1, 2] there, [3] here; seed: 0 there, 7 here" in str(refused.value)
-    with pytest.raises(OutputError, match=r"expected a run made by `crosslens train`, got one of `crosslens study`; choose another folder"):
+    with pytest.raises(
+        OutputError,
+        match=(
+            r"expected a run made by `crosslens train`, got one of `crosslens study`; choose "
+            r"another folder"
+        ),
+    ):
         claim_folder(tmp_path / "run", "train", SETTINGS)
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("content", ['{"model_type": "bert"}', "[1]", '"study"', '{"kind": "study"}'])
+@pytest.mark.parametrize(
+    "content", ['{"model_type": "bert"}', "[1]", '"study"', '{"kind": "study"}']
+)
 def test_somebody_else_s_config_is_refused_and_unchanged(content, tmp_path):
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(OutputError, match="got a folder with somebody else's config.json; choose another folder"):
+    with pytest.raises(
+        OutputError, match="got a folder with somebody else's config.json; choose another folder"
+    ):
         claim_folder(tmp_path, "study", SETTINGS)
     assert snapshot(tmp_path) == {"config.json": content.encode()}
 
 
 def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="expected a new folder, or one of a run, got a folder with other files in it"):
+    with pytest.raises(
+        OutputError,
+        match="expected a new folder, or one of a run, got a folder with other files in it",
+    ):
         claim_folder(tmp_path, "study", SETTINGS)
     assert snapshot(tmp_path) == {"thesis.tex": b"years of work"}
 
@@ -245,10 +305,15 @@ with lock_folder(sys.argv[1]):
 
 
 def test_a_second_process_is_refused_until_the_first_is_gone_even_by_kill_9(tmp_path):
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(OutputError, match="expected a folder that nobody else works in, got one with a running crosslens") as refused:
+        with pytest.raises(
+            OutputError,
+            match="expected a folder that nobody else works in, got one with a running crosslens",
+        ) as refused:
             with lock_folder(tmp_path):
                 pass
         assert GRAMMAR.fullmatch(str(refused.value))
@@ -275,7 +340,13 @@ def test_a_lock_file_lets_one_in_and_is_gone_afterwards(tmp_path):
     path = tmp_path / ".store.lock"
     for _ in range(2):
         with lock_file(path, "store"):
-            with pytest.raises(OutputError, match="^store: expected a folder that nobody else works in, got one with a running crosslens"):
+            with pytest.raises(
+                OutputError,
+                match=(
+                    "^store: expected a folder that nobody else works in, got one with a running "
+                    "crosslens"
+                ),
+            ):
                 with lock_file(path, "store"):
                     pass
             assert path.exists()

@@ -25,7 +25,14 @@ class Manifest(TypedDict):
     rest: NotRequired[Any]
 
 
-WHOLE = {"n": 3, "share": 1, "blocks": [{"start": 0}, {"start": 2, "name": "x"}], "sums": {"a": None}, "kind": "a", "more": [1]}
+WHOLE = {
+    "n": 3,
+    "share": 1,
+    "blocks": [{"start": 0}, {"start": 2, "name": "x"}],
+    "sums": {"a": None},
+    "kind": "a",
+    "more": [1],
+}
 
 
 def test_what_fits_is_given_as_it_is():
@@ -48,7 +55,10 @@ def test_what_fits_is_given_as_it_is():
         ({"share": "1"}, "key share: expected a number, got '1'"),
         ({"share": False}, "key share: expected a number, got False"),
         ({"blocks": {}}, "key blocks: expected a list, got an object"),
-        ({"blocks": [{"start": 0}, {"start": None}]}, r"key blocks\[1\]\.start: expected a whole number, got null"),
+        (
+            {"blocks": [{"start": 0}, {"start": None}]},
+            r"key blocks\[1\]\.start: expected a whole number, got null",
+        ),
         ({"blocks": [{}]}, r"key blocks\[0\]\.start: expected a whole number, got nothing"),
         ({"blocks": [[]]}, r"key blocks\[0\]: expected an object, got a list"),
         ({"sums": {"a": 7}}, r"key sums\.a: expected text or null, got 7"),
@@ -102,13 +112,21 @@ def test_the_same_key_twice_is_named():
 def test_what_is_no_file_is_refused_and_a_pipe_is_not_waited_for(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    told = {"folder": "a folder", "pipe": "no ordinary file", "none": "no such file", "nu\0l": "an error"}
+    told = {
+        "folder": "a folder",
+        "pipe": "no ordinary file",
+        "none": "no such file",
+        "nu\0l": "an error",
+    }
     for name, got in told.items():
         with pytest.raises(StoreError, match=got):
             read_json(tmp_path / name)
 
 
-@pytest.mark.parametrize("config", [{"kind": []}, {"kind": "study", "settings": 3}, {"kind": "x" * 100_000, "settings": {}}])
+@pytest.mark.parametrize(
+    "config",
+    [{"kind": []}, {"kind": "study", "settings": 3}, {"kind": "x" * 100_000, "settings": {}}],
+)
 def test_a_run_s_folder_with_other_types_in_its_config_is_somebody_else_s(config, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(CrosslensError, match="expected a run made by `crosslens study`") as refused:

@@ -1,4 +1,5 @@
-"""Outcomes per item: what was written is read again, items are found in other runs, and what is no such file is refused."""
+"""Outcomes per item: what was written is read again, items are found in other runs, and what is no
+such file is refused."""
 
 import dataclasses
 
@@ -20,7 +21,11 @@ from crosslens.outcomes import (
     write_outcomes,
 )
 
-FIELDS = [name for name in COLUMNS if name not in ("item", "item_id", "group", "outcome", "gold", "predicted")]
+FIELDS = [
+    name
+    for name in COLUMNS
+    if name not in ("item", "item_id", "group", "outcome", "gold", "predicted")
+]
 
 
 def made(n=5, seed=0, **fields):
@@ -31,15 +36,22 @@ def made(n=5, seed=0, **fields):
     gold = np.array(["NOUN", "VERB", "ADJ", "ADP", "DET"] * n)[:n]
     return Outcomes(
         **{"task": "upos", "quantity": "accuracy", "encoder": "e", "layer": 3, **fields},
-        item=np.arange(n), item_id=ids, group=np.array([str(i // 2) for i in range(n)]), outcome=outcome, gold=gold, predicted=gold[::-1],
-    )  # fmt: skip
+        item=np.arange(n),
+        item_id=ids,
+        group=np.array([str(i // 2) for i in range(n)]),
+        outcome=outcome,
+        gold=gold,
+        predicted=gold[::-1],
+    )
 
 
 def same(one, other):
     assert all(getattr(one, name) == getattr(other, name) for name in FIELDS)
     for name in ("item", "item_id", "group", "outcome", "gold", "predicted"):
         mine, theirs = getattr(one, name), getattr(other, name)
-        assert (mine is None and theirs is None) or np.array_equal(mine, theirs.astype(mine.dtype), equal_nan=name == "outcome")
+        assert (mine is None and theirs is None) or np.array_equal(
+            mine, theirs.astype(mine.dtype), equal_nan=name == "outcome"
+        )
 
 
 @pytest.fixture
@@ -47,7 +59,16 @@ def written(tmp_path):
     some = [
         made(layer=0),
         made(7, seed=1, condition="random_encoder"),
-        made(6, seed=2, task="scws", quantity="spearman", representation="cosine", part="test", suite="s", method="m"),
+        made(
+            6,
+            seed=2,
+            task="scws",
+            quantity="spearman",
+            representation="cosine",
+            part="test",
+            suite="s",
+            method="m",
+        ),
         made(3, task="wic", layer=None, encoder=None),
     ]
     write_outcomes(some, tmp_path / FILE)
@@ -70,13 +91,20 @@ def test_fields_choose_and_none_means_that_a_field_does_not_apply(written):
     (one,) = read_outcomes(folder, encoder=None, layer=None)
     same(some[3], one)
     assert read_outcomes(folder, task="upos", layer=7) == []
-    with pytest.raises(InputError, match=r"wanted: expected fields among task, .*, got 'gold'; choose among these"):
+    with pytest.raises(
+        InputError, match=r"wanted: expected fields among task, .*, got 'gold'; choose among these"
+    ):
         read_outcomes(folder, gold="NOUN")
 
 
 def test_without_labels_there_are_none(tmp_path):
     plain = Outcomes(
-        task="t", quantity="uuas", item=np.arange(2), item_id=np.array(["a", "b"]), group=np.array(["s", "s"]), outcome=np.ones(2)
+        task="t",
+        quantity="uuas",
+        item=np.arange(2),
+        item_id=np.array(["a", "b"]),
+        group=np.array(["s", "s"]),
+        outcome=np.ones(2),
     )
     write_outcomes([plain], tmp_path / "one.parquet")
     (found,) = read_outcomes(tmp_path / "one.parquet")
@@ -88,7 +116,9 @@ def test_joined_files_read_as_one_and_bytes_are_the_same_each_time(written, tmp_
     for number, one in enumerate(some):
         write_outcomes([one], tmp_path / f"{number}.parquet")
     write_outcomes([], tmp_path / "none.parquet")
-    files = [tmp_path / f"{number}.parquet" for number in range(len(some))] + [tmp_path / "none.parquet"]
+    files = [tmp_path / f"{number}.parquet" for number in range(len(some))] + [
+        tmp_path / "none.parquet"
+    ]
     join_outcomes(files, tmp_path / "joined.parquet")
     for one, other in zip(some, read_outcomes(tmp_path / "joined.parquet"), strict=True):
         same(one, other)
@@ -104,43 +134,69 @@ def test_the_columns_are_dictionaries_that_any_reader_of_parquet_knows(written):
     some, folder = written
     table = pq.read_table(folder / FILE)
     assert table.column_names == list(COLUMNS) and len(table) == sum(map(len, some))
-    assert pa.types.is_dictionary(table.schema.field("item_id").type) and table.schema.field("outcome").type == pa.float64()
-    assert table.column("task").to_pylist()[0] == "upos" and table.column("condition").to_pylist()[0] is None
+    assert (
+        pa.types.is_dictionary(table.schema.field("item_id").type)
+        and table.schema.field("outcome").type == pa.float64()
+    )
+    assert (
+        table.column("task").to_pylist()[0] == "upos"
+        and table.column("condition").to_pylist()[0] is None
+    )
 
 
 def test_equal_items_are_numbered_and_names_do_not_depend_on_what_else_there_is():
     items = [("a dog", 0, "DET"), ("a dog", 1, "NOUN"), ("a dog", 0, "DET")]
     names = item_ids(items)
-    assert len({*names}) == 3 and item_ids(items[1:2])[0] == names[1] and (item_ids(items) == names).all()
+    assert (
+        len({*names}) == 3
+        and item_ids(items[1:2])[0] == names[1]
+        and (item_ids(items) == names).all()
+    )
     assert item_ids([("a", "b c")])[0] != item_ids([("a b", "c")])[0]
 
 
 def test_items_that_both_have_are_paired_in_the_firsts_order():
     one, other = made(6), made(8, seed=3)
     turned = Outcomes(
-        **{name: getattr(other, name) for name in FIELDS}, item=other.item, item_id=other.item_id[::-1], group=other.group[::-1],
+        **{name: getattr(other, name) for name in FIELDS},
+        item=other.item,
+        item_id=other.item_id[::-1],
+        group=other.group[::-1],
         outcome=other.outcome[::-1],
-    )  # fmt: skip
+    )
     first, second, group = pair_outcomes(one, turned)
-    assert first.tolist() == one.outcome[:5].tolist() and second.tolist() == other.outcome[:5].tolist()
+    assert (
+        first.tolist() == one.outcome[:5].tolist() and second.tolist() == other.outcome[:5].tolist()
+    )
     assert group.tolist() == one.group[:5].tolist()
     with pytest.raises(InputError, match=r"second: expected accuracy, got uuas"):
         pair_outcomes(one, made(quantity="uuas"))
 
 
 def test_what_is_no_such_file_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"run: expected a finished run with outcomes.parquet, got '.*', which has none"):
+    with pytest.raises(
+        InputError,
+        match=r"run: expected a finished run with outcomes.parquet, got '.*', which has none",
+    ):
         read_outcomes(tmp_path)
     (tmp_path / FILE).write_bytes(b"no parquet")
-    with pytest.raises(StoreError, match=r"outcomes.parquet: expected a Parquet file of outcomes, got something else"):
+    with pytest.raises(
+        StoreError,
+        match=r"outcomes.parquet: expected a Parquet file of outcomes, got something else",
+    ):
         read_outcomes(tmp_path)
     pq.write_table(pa.table({"task": ["a"]}), tmp_path / FILE)
-    with pytest.raises(StoreError, match=r"outcomes.parquet: expected the columns task, .*, got task; name the file of a run"):
+    with pytest.raises(
+        StoreError,
+        match=r"outcomes.parquet: expected the columns task, .*, got task; name the file of a run",
+    ):
         read_outcomes(tmp_path)
     write_outcomes([made()], tmp_path / FILE)
     table = pq.read_table(tmp_path / FILE)
     place = COLUMNS.index("group")
-    pq.write_table(table.set_column(place, "group", pa.nulls(len(table), pa.string())), tmp_path / FILE)
+    pq.write_table(
+        table.set_column(place, "group", pa.nulls(len(table), pa.string())), tmp_path / FILE
+    )
     with pytest.raises(StoreError, match=r"expected a group in every row, got none in some"):
         read_outcomes(tmp_path)
     write_outcomes([made(500)], tmp_path / FILE)
@@ -158,17 +214,39 @@ def test_what_is_no_such_file_is_refused(tmp_path):
 
 def test_columns_that_do_not_fit_and_items_twice_are_refused():
     ids = np.array(["a", "b"])
-    with pytest.raises(InputError, match=r"outcomes: expected one of everything for every item, got 2 of item"):
-        Outcomes(task="t", quantity="accuracy", item=np.arange(2), item_id=ids[:1], group=ids, outcome=np.ones(2))
+    with pytest.raises(
+        InputError, match=r"outcomes: expected one of everything for every item, got 2 of item"
+    ):
+        Outcomes(
+            task="t",
+            quantity="accuracy",
+            item=np.arange(2),
+            item_id=ids[:1],
+            group=ids,
+            outcome=np.ones(2),
+        )
     with pytest.raises(InputError, match=r"item_id: expected each item once, got a 2 times"):
-        Outcomes(task="t", quantity="accuracy", item=np.arange(2), item_id=np.array(["a", "a"]), group=ids, outcome=np.ones(2))
+        Outcomes(
+            task="t",
+            quantity="accuracy",
+            item=np.arange(2),
+            item_id=np.array(["a", "a"]),
+            group=ids,
+            outcome=np.ones(2),
+        )
 
 
 def test_ratings_of_shared_items_are_in_the_order_of_their_outcomes():
     def of(names, outcome):
         gold, ids = np.array([f"{ord(name)}.5" for name in names]), np.array(list(names))
         return Outcomes(
-            task="t", quantity="spearman", item=np.arange(len(ids)), item_id=ids, group=ids, gold=gold, outcome=np.array(outcome)
+            task="t",
+            quantity="spearman",
+            item=np.arange(len(ids)),
+            item_id=ids,
+            group=ids,
+            gold=gold,
+            outcome=np.array(outcome),
         )
 
     first, second = of("abcd", [0.1, np.nan, 0.3, 0.4]), of("dxcb", [1.0, 2.0, 3.0, 4.0])

@@ -1,4 +1,5 @@
-"""What a person who waits sees: nothing when quiet, lines where there is no terminal, a bar where there is one."""
+"""What a person who waits sees: nothing when quiet, lines where there is no terminal, a bar where
+there is one."""
 
 import io
 import sys
@@ -63,7 +64,10 @@ def test_a_log_file_gets_a_line_after_two_seconds_and_then_every_ten(clock, caps
 
 def test_the_rate_is_this_process_s_and_the_rest_is_what_is_left(clock, capsys):
     shown = run(clock, [(2, 1)], total=1000, done=900)
-    assert capsys.readouterr().err == "encoding: 901 of 1,000 sentences, 0.50 sentences/s, 198 s left\n"
+    assert (
+        capsys.readouterr().err
+        == "encoding: 901 of 1,000 sentences, 0.50 sentences/s, 198 s left\n"
+    )
     assert shown.done == 901
 
 
@@ -71,7 +75,10 @@ def test_a_note_stands_at_the_end_and_no_rate_is_said_to_be_none(clock, capsys):
     with Progress(10, "training", "steps") as shown:
         clock.now += 3
         shown.add(0, "loss 2.31")
-    assert capsys.readouterr().err == "training: 0 of 10 steps, 0.00 steps/s, rate unknown, loss 2.31\n"
+    assert (
+        capsys.readouterr().err
+        == "training: 0 of 10 steps, 0.00 steps/s, rate unknown, loss 2.31\n"
+    )
 
 
 def test_quiet_is_silent(clock, capsys):
@@ -93,7 +100,12 @@ def test_a_terminal_gets_a_bar_and_quiet_none(monkeypatch):
             shown.add(1, "loss 1.00")
             shown._bar.refresh()
     drawn = sys.stderr.getvalue()
-    assert "encoding" in drawn and "4.00/4.00" in drawn and "sentences/s" in drawn and "loss 1.00" in drawn
+    assert (
+        "encoding" in drawn
+        and "4.00/4.00" in drawn
+        and "sentences/s" in drawn
+        and "loss 1.00" in drawn
+    )
     be_quiet()
     monkeypatch.setattr(sys, "stderr", Terminal())
     with Progress(4, "encoding", "sentences") as shown:

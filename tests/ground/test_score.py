@@ -32,11 +32,14 @@ MISSING = Score(quantity="linear_cka", value=math.nan, n=5, details={"reason": "
 
 
 def same(one: Score, other: Score) -> bool:
-    return repr(one) == repr(other)  # NaN is NaN
+    return repr(one.as_dict()) == repr(other.as_dict())  # NaN is NaN
 
 
 def test_the_keys_are_the_house_s_and_in_their_order():
-    keys = "quantity value n low high layer other_layer source target condition task encoder seed details".split()
+    keys = (
+        "quantity value n low high layer other_layer source target condition task encoder seed "
+        "details"
+    ).split()
     assert list(FULL.as_dict()) == keys == list(BARE.as_dict()) == list(json.loads(BARE.as_json()))
 
 
@@ -46,7 +49,11 @@ def test_round_trip(tmp_path):
     read = list(read_scores(tmp_path / "scores.jsonl"))
     assert len(read) == 3 and all(map(same, read, scores))
     lines = (tmp_path / "scores.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line, parse_constant=pytest.fail)["value"] for line in lines] == [0.5, 2.0, None]
+    assert [json.loads(line, parse_constant=pytest.fail)["value"] for line in lines] == [
+        0.5,
+        2.0,
+        None,
+    ]
     assert "mödel" in lines[0]
 
 
@@ -57,7 +64,11 @@ def test_nothing_is_a_file_with_no_lines(tmp_path):
 
 
 def test_numpy_numbers_are_numbers_and_nan_ends_of_an_interval_are_null():
-    row = json.loads(dataclasses.replace(BARE, value=np.float64(0.25), low=math.nan, high=np.float64(0.5)).as_json())
+    row = json.loads(
+        dataclasses.replace(
+            BARE, value=np.float64(0.25), low=math.nan, high=np.float64(0.5)
+        ).as_json()
+    )
     assert (row["value"], row["low"], row["high"]) == (0.25, None, 0.5)
     assert isinstance(json.loads(dataclasses.replace(BARE, value=1).as_json())["value"], float)
 
@@ -74,21 +85,36 @@ def test_numpy_numbers_are_numbers_and_nan_ends_of_an_interval_are_null():
 def test_what_json_cannot_say_is_refused_and_the_old_file_stays(bad, tmp_path):
     write_scores([FULL], tmp_path / "scores.jsonl")
     before = snapshot(tmp_path)
-    with pytest.raises(InputError, match="^score loss: expected finite numbers and details made of JSON types, got "):
+    with pytest.raises(
+        InputError,
+        match="^score loss: expected finite numbers and details made of JSON types, got ",
+    ):
         write_scores([FULL, bad], tmp_path / "scores.jsonl")
     assert snapshot(tmp_path) == before
 
 
 def test_what_was_set_aside_is_counted_with_its_reason_and_nothing_else_is_told():
     unseen = {"dev": {}, "test": {letter: 2 for letter in "abcdefgh"}}
-    details = {"dropped": {"no such label": 3, "a zero vector": 0}, "truncated": 1, "unseen_in_training": unseen, "part": "test"}
+    details = {
+        "dropped": {"no such label": 3, "a zero vector": 0},
+        "truncated": 1,
+        "unseen_in_training": unseen,
+        "part": "test",
+    }
     assert set_aside(Score(quantity="accuracy", value=0.5, n=4, details=details)) == {
         "left out: no such label": 3,
         "cut to fit the encoder": 1,
         "in test with a label that training lacks (a, b, c, d, e, f, 2 more), counted as wrong": 16,
     }
-    seven = Score(quantity="accuracy", value=0.5, n=4, details={"unseen_in_training": {"test": {letter: 1 for letter in "abcdefg"}}})
-    assert list(set_aside(seven)) == ["in test with a label that training lacks (a, b, c, d, e, f, g), counted as wrong"]
+    seven = Score(
+        quantity="accuracy",
+        value=0.5,
+        n=4,
+        details={"unseen_in_training": {"test": {letter: 1 for letter in "abcdefg"}}},
+    )
+    assert list(set_aside(seven)) == [
+        "in test with a label that training lacks (a, b, c, d, e, f, g), counted as wrong"
+    ]
     assert (
         set_aside(Score(quantity="accuracy", value=0.5, n=4))
         == set_aside(Score(quantity="accuracy", value=0.5, n=4, details={"truncated": 0}))
@@ -99,7 +125,10 @@ def test_what_was_set_aside_is_counted_with_its_reason_and_nothing_else_is_told(
 def test_an_unknown_quantity_is_refused_with_the_known_ones():
     with pytest.raises(InputError) as refused:
         Score(quantity="goodness", value=1.0, n=1)
-    assert str(refused.value) == f"quantity: expected one of {', '.join(sorted(QUANTITIES))}, got 'goodness'; use a declared quantity"
+    assert str(refused.value) == (
+        f"quantity: expected one of {', '.join(sorted(QUANTITIES))}, got 'goodness'; use a "
+        f"declared quantity"
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,10 +152,18 @@ def test_an_unknown_quantity_is_refused_with_the_known_ones():
 )
 def test_a_damaged_line_is_named_and_what_is_before_it_was_read(damaged, tmp_path):
     good = FULL.as_json().encode()
-    (tmp_path / "scores.jsonl").write_bytes(good + b"\n" + good + b"\n" + damaged + b"\n" + good + b"\n")
+    (tmp_path / "scores.jsonl").write_bytes(
+        good + b"\n" + good + b"\n" + damaged + b"\n" + good + b"\n"
+    )
     rows = read_scores(tmp_path / "scores.jsonl")
     assert same(next(rows), FULL) and same(next(rows), FULL)
-    with pytest.raises(StoreError, match=r"scores\.jsonl:3(, key (n|quantity|value))?: expected .+, got .+; run the study again"):
+    with pytest.raises(
+        StoreError,
+        match=(
+            r"scores\.jsonl:3(, key (n|quantity|value))?: expected .+, got .+; run the study "
+            r"again"
+        ),
+    ):
         next(rows)
 
 
@@ -136,4 +173,7 @@ def test_a_quantity_says_what_it_is(name):
     assert quantity.low < quantity.high
     assert quantity.label and quantity.unit
     assert quantity.higher_is_better in (True, False, None)
-    assert same(Score(quantity=name, value=quantity.low, n=1), dataclasses.replace(BARE, quantity=name, value=quantity.low))
+    assert same(
+        Score(quantity=name, value=quantity.low, n=1),
+        dataclasses.replace(BARE, quantity=name, value=quantity.low),
+    )

@@ -27,7 +27,8 @@ from crosslens.stats import (
 def test_wilson_is_scipy_s(n, share):
     successes = round(n * share)
     expected = reference.binomtest(successes, n).proportion_ci(method="wilson")
-    assert wilson_interval(successes, n) == pytest.approx((expected.low, expected.high), abs=1e-12)  # the same closed form
+    # the same closed form
+    assert wilson_interval(successes, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 @settings(deadline=None)
@@ -42,8 +43,11 @@ def test_wilson_holds_the_share_stays_in_range_and_is_symmetric(pair):
 
 
 def test_wilson_narrows_with_the_square_root_of_n():
-    wide, narrow = (high - low for low, high in (wilson_interval(500, 1000), wilson_interval(50_000, 100_000)))
-    assert wide / narrow == pytest.approx(10, rel=0.01)  # 100 times the items; the rest is Wilson's correction
+    wide, narrow = (
+        high - low for low, high in (wilson_interval(500, 1000), wilson_interval(50_000, 100_000))
+    )
+    # 100 times the items; the rest is Wilson's correction
+    assert wide / narrow == pytest.approx(10, rel=0.01)
 
 
 def test_wilson_takes_fractional_successes():
@@ -81,7 +85,10 @@ def test_jackknife_covers_about_95_per_cent():
     rng, inside = np.random.default_rng(1), 0
     for _ in range(400):
         x = rng.normal(3, 1, size=200)
-        low, high = jackknife_interval(x.mean(), np.array([np.delete(x, part).mean() for part in np.array_split(np.arange(200), 20)]))
+        low, high = jackknife_interval(
+            x.mean(),
+            np.array([np.delete(x, part).mean() for part in np.array_split(np.arange(200), 20)]),
+        )
         inside += low <= 3 <= high
     assert 0.925 <= inside / 400 <= 0.975  # 95 %, plus or minus 2.3 standard errors of 400 draws
 
@@ -96,7 +103,9 @@ def test_the_mean_s_interval_is_scipy_s():
     x = np.random.default_rng(1).normal(3, 2, 40)
     expected = reference.t.interval(0.95, 39, x.mean(), reference.sem(x))
     assert mean_interval(x) == pytest.approx((x.mean(), *expected), abs=1e-12)
-    with pytest.raises(InputError, match="values: expected at least 2 values, got 1; measure more items"):
+    with pytest.raises(
+        InputError, match="values: expected at least 2 values, got 1; measure more items"
+    ):
         mean_interval(x[:1])
 
 
@@ -104,7 +113,15 @@ def test_paired_difference_is_wald_s_on_a_table_with_half_an_item_more_in_each_c
     draw = np.random.default_rng(2)
     first = draw.random(200) < 0.6
     second = np.where(draw.random(200) < 0.3, draw.random(200) < 0.4, first)
-    cells = np.array([[np.sum(first & second), np.sum(first & ~second)], [np.sum(~first & second), np.sum(~first & ~second)]]) + 0.5
+    cells = (
+        np.array(
+            [
+                [np.sum(first & second), np.sum(first & ~second)],
+                [np.sum(~first & second), np.sum(~first & ~second)],
+            ]
+        )
+        + 0.5
+    )
     n = cells.sum()
     p = cells / n
     centre = p[0, 1] - p[1, 0]
@@ -119,7 +136,8 @@ def test_paired_intervals_hold_the_truth_as_often_as_they_say():
     """Outcomes that depend on each other, with a known difference of .1."""
     draw, held = np.random.default_rng(3), 0
     for _ in range(1000):
-        kind = draw.choice(4, 60, p=[0.2, 0.25, 0.15, 0.4])  # both, only the first, only the second, none
+        # both, only the first, only the second, none
+        kind = draw.choice(4, 60, p=[0.2, 0.25, 0.15, 0.4])
         _, low, high = paired_interval(kind <= 1, (kind == 0) | (kind == 2))
         held += low <= 0.1 <= high
     assert 930 <= held <= 975  # 950 and three standard errors
@@ -131,7 +149,10 @@ def test_swapping_the_two_swaps_the_sign_and_equal_outcomes_differ_by_nothing():
     assert (d, low, high) == pytest.approx((-e, -b, -a))
     same = paired_interval(first, first)
     assert same[0] == 0 and same[1] < 0 < same[2]  # no certainty from agreement
-    with pytest.raises(InputError, match="second: expected 50 outcomes, of the same items, and at least one, got 49"):
+    with pytest.raises(
+        InputError,
+        match="second: expected 50 outcomes, of the same items, and at least one, got 49",
+    ):
         paired_interval(first, second[:-1])
 
 
@@ -141,7 +162,9 @@ def test_pearson_is_scipy_s(n, mix):
     x, noise = np.random.default_rng(n).normal(size=(2, n))
     expected = reference.pearsonr(x, mix * x + noise)
     interval = expected.confidence_interval()
-    assert pearson_interval(x, mix * x + noise) == pytest.approx((expected.statistic, interval.low, interval.high), abs=1e-12)
+    assert pearson_interval(x, mix * x + noise) == pytest.approx(
+        (expected.statistic, interval.low, interval.high), abs=1e-12
+    )
 
 
 def test_pearson_of_a_line_is_one_and_its_interval_a_point():
@@ -153,7 +176,11 @@ def test_pearson_of_a_line_is_one_and_its_interval_a_point():
 @pytest.mark.parametrize(
     ("x", "y", "told"),
     [
-        ([1, 2, 3], [1, 2, 3], r"x, y: expected 4 or more pairs of numbers, got shapes \(3,\) and \(3,\); "),
+        (
+            [1, 2, 3],
+            [1, 2, 3],
+            r"x, y: expected 4 or more pairs of numbers, got shapes \(3,\) and \(3,\); ",
+        ),
         ([1, 2, 3, 4], [1, 2, 3], "x, y: expected 4 or more pairs"),
         ([1, 2, 3, math.nan], [1, 2, 3, 4], "x, y: expected finite numbers, got others; "),
         ([1, 2, 3, 4], [5, 5, 5, 5], "x, y: expected numbers that vary, got equal ones; "),
@@ -167,14 +194,23 @@ def test_pearson_refuses_what_has_no_correlation(x, y, told):
 def test_a_share_over_clusters_of_one_item_is_wilson_s():
     found = np.arange(3000) % 10 < 3
     share, low, high = share_interval(found, np.ones(3000))
-    assert share == pytest.approx(0.3) and (low, high) == pytest.approx(wilson_interval(900, 3000), abs=1e-4)  # t, and g - 1
+    # t, and g - 1
+    assert share == pytest.approx(0.3) and (low, high) == pytest.approx(
+        wilson_interval(900, 3000), abs=1e-4
+    )
 
 
 def test_clusters_that_agree_count_once_and_clusters_that_do_not_count_in_full():
-    whole, mixed = (share_interval(found, np.full(400, 8)) for found in (np.arange(400) % 2 * 8, np.full(400, 4)))
+    whole, mixed = (
+        share_interval(found, np.full(400, 8))
+        for found in (np.arange(400) % 2 * 8, np.full(400, 4))
+    )
     assert whole[1:] == pytest.approx(wilson_interval(200, 400), abs=1e-3)
     assert mixed[1:] == pytest.approx(wilson_interval(1600, 3200), abs=1e-3)
-    assert share_interval(np.zeros(30), np.full(30, 8))[1:] == pytest.approx(wilson_interval(0, 30), abs=0.01)  # no eight times 30
+    # no eight times 30
+    assert share_interval(np.zeros(30), np.full(30, 8))[1:] == pytest.approx(
+        wilson_interval(0, 30), abs=0.01
+    )
 
 
 def test_the_variance_of_a_share_is_the_jackknife_s():
@@ -190,18 +226,28 @@ def test_the_variance_of_a_share_is_the_jackknife_s():
 def test_a_difference_over_clusters_of_one_item_is_the_paired_one():
     first, second = np.arange(3000) % 10 < 4, np.arange(3000) % 7 < 2
     plain = paired_interval(first, second)
-    assert difference_interval(first.astype(int) - second, np.ones(3000)) == pytest.approx(plain, abs=1e-4)
+    assert difference_interval(first.astype(int) - second, np.ones(3000)) == pytest.approx(
+        plain, abs=1e-4
+    )
     turned = difference_interval(second.astype(int) - first, np.ones(3000))
     assert turned == pytest.approx((-plain[0], -plain[2], -plain[1]), abs=1e-4)
 
 
 def test_a_difference_over_clusters_that_agree_is_wider():
     more = np.repeat([1, 1, 1, -1, 0, 0], 50)
-    alone, together = difference_interval(more, np.ones(300)), difference_interval(8 * more, np.full(300, 8))
-    assert together[0] == pytest.approx(alone[0]) and together[2] - together[1] == pytest.approx(alone[2] - alone[1], rel=0.02)
+    alone, together = (
+        difference_interval(more, np.ones(300)),
+        difference_interval(8 * more, np.full(300, 8)),
+    )
+    assert together[0] == pytest.approx(alone[0]) and together[2] - together[1] == pytest.approx(
+        alone[2] - alone[1], rel=0.02
+    )
 
 
-@pytest.mark.parametrize(("values", "of"), [([1], [2]), ([1, 2], [2]), ([1, 3], [2, 2]), ([1, math.nan], [2, 2]), ([0, 0], [2, 0])])
+@pytest.mark.parametrize(
+    ("values", "of"),
+    [([1], [2]), ([1, 2], [2]), ([1, 3], [2, 2]), ([1, math.nan], [2, 2]), ([0, 0], [2, 0])],
+)
 @pytest.mark.parametrize("interval", [share_interval, difference_interval])
 def test_clusters_that_are_none_are_refused(interval, values, of):
     with pytest.raises(InputError, match="found|more"):
@@ -209,9 +255,12 @@ def test_clusters_that_are_none_are_refused(interval, values, of):
 
 
 def delete_one(x, y, clusters):
-    """Standard error of Fisher's z of Spearman's correlation by leaving out each cluster in turn, in a loop."""
+    """Standard error of Fisher's z of Spearman's correlation by leaving out each cluster in turn,
+    in a loop."""
     names = np.unique(clusters)
-    z = [math.atanh(reference.spearmanr(x[clusters != c], y[clusters != c]).statistic) for c in names]
+    z = [
+        math.atanh(reference.spearmanr(x[clusters != c], y[clusters != c]).statistic) for c in names
+    ]
     return math.sqrt((len(names) - 1) / len(names) * np.sum((np.array(z) - np.mean(z)) ** 2))
 
 
@@ -219,7 +268,10 @@ def delete_one(x, y, clusters):
 @pytest.mark.parametrize("size", [1, 4])
 def test_spearman_is_scipy_s_and_its_error_that_of_leaving_out_one_in_turn(ties, size):
     rng = np.random.default_rng(size)
-    shared, x, y = np.repeat(rng.normal(size=(1, 300 // size)), size, axis=1)[0], *rng.normal(size=(2, 300))
+    shared, x, y = (
+        np.repeat(rng.normal(size=(1, 300 // size)), size, axis=1)[0],
+        *rng.normal(size=(2, 300)),
+    )
     x, y = x + shared, y + shared + 0.3 * x
     if ties:
         x, y = np.round(x), np.round(2 * y)
@@ -227,7 +279,8 @@ def test_spearman_is_scipy_s_and_its_error_that_of_leaving_out_one_in_turn(ties,
     r, low, high = spearman_interval(x, y, None if size == 1 else clusters)
     assert r == pytest.approx(reference.spearmanr(x, y).statistic, abs=1e-12)
     half = (math.atanh(high) - math.atanh(low)) / 2 / reference.t.ppf(0.975, 300 // size - 1)
-    assert half == pytest.approx(delete_one(x, y, clusters), rel=0.04)  # the two differ by order 1 / n
+    # the two differ by order 1 / n
+    assert half == pytest.approx(delete_one(x, y, clusters), rel=0.04)
     assert (math.atanh(low) + math.atanh(high)) / 2 == pytest.approx(math.atanh(r))
 
 
@@ -235,7 +288,9 @@ def test_spearman_does_not_mind_order_sign_or_a_monotone_scale():
     x, y = np.random.default_rng(0).normal(size=(2, 50)).cumsum(axis=1)
     r, low, high = spearman_interval(x, y)
     order = np.random.default_rng(1).permutation(50)
-    assert spearman_interval(np.exp(x)[order], (y**3)[order]) == pytest.approx((r, low, high), abs=1e-12)
+    assert spearman_interval(np.exp(x)[order], (y**3)[order]) == pytest.approx(
+        (r, low, high), abs=1e-12
+    )
     assert spearman_interval(x, -y) == pytest.approx((-r, -high, -low), abs=1e-12)
     assert spearman_interval(x, np.exp(x)) == pytest.approx((1, 1, 1))
 
@@ -254,12 +309,17 @@ def test_a_difference_of_rank_correlations_is_that_of_leaving_out_one_in_turn():
     difference, low, high, p = spearman_difference(first, second, y)
 
     def gap(kept):
-        return reference.spearmanr(first[kept], y[kept]).statistic - reference.spearmanr(second[kept], y[kept]).statistic
+        return (
+            reference.spearmanr(first[kept], y[kept]).statistic
+            - reference.spearmanr(second[kept], y[kept]).statistic
+        )
 
     left_out = np.array([gap(np.arange(300) != i) for i in range(300)])
     error = math.sqrt(299 / 300 * np.sum((left_out - left_out.mean()) ** 2))
     assert difference == pytest.approx(gap(np.ones(300, bool)), abs=1e-12)
     assert (high - low) / 2 / reference.t.ppf(0.975, 299) == pytest.approx(error, rel=0.02)
-    assert p == pytest.approx(2 * reference.t.sf(difference / ((high - low) / 2 / reference.t.ppf(0.975, 299)), 299))
+    assert p == pytest.approx(
+        2 * reference.t.sf(difference / ((high - low) / 2 / reference.t.ppf(0.975, 299)), 299)
+    )
     assert spearman_difference(second, first, y) == pytest.approx((-difference, -high, -low, p))
     assert spearman_difference(first, np.exp(first / 4), y) == pytest.approx((0, 0, 0, 1), abs=1e-9)

@@ -31,15 +31,26 @@ with open(told, "w") as file:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory) -> Path:
-    """The wheel, built from a copy, so that nothing is left in the checkout and nothing stale is taken from it."""
+    """The wheel, built from a copy, so that nothing is left in the checkout and nothing stale is
+    taken from it."""
     top = tmp_path_factory.mktemp("wheel")
     for path in repository_files():
         (top / "source" / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, top / "source" / path)
     for room in ROOMS:
         (top / "source" / "crosslens" / room).symlink_to(f"../{room}")
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(top)]
-    if int(metadata.version("setuptools").split(".")[0]) >= 77:  # torch brings it; else pip makes an environment for the build
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        str(top),
+    ]
+    # torch brings it; else pip makes an environment for the build
+    if int(metadata.version("setuptools").split(".")[0]) >= 77:
         command.append("--no-build-isolation")
     built = subprocess.run([*command, str(top / "source")], capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
@@ -49,10 +60,11 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(wheel, tmp_path_factory) -> dict[str, dict[str, Any]]:
-    """Every module of the unpacked wheel: its file, and its docstrings' examples: how many failed and ran.
+    """Every module of the unpacked wheel: its file, and its docstrings' examples: how many failed
+    and ran.
 
-    In a process of its own: it has no checkout on its path, and in this one the checks of shapes wrap functions, which doctest
-    then takes for somebody else's.
+    In a process of its own: it has no checkout on its path, and in this one the checks of shapes
+    wrap functions, which doctest then takes for somebody else's.
     """
     top = tmp_path_factory.mktemp("unpacked")
     zipfile.ZipFile(wheel).extractall(top / "there")

@@ -1,4 +1,5 @@
-"""What the house tests look at: the repository's files, the packages' modules, and a clean Python to ask questions of."""
+"""What the house tests look at: the repository's files, the packages' modules, and a clean Python
+to ask questions of."""
 
 import os
 import subprocess
@@ -13,7 +14,12 @@ _NOT_OURS = {"build", "dist", "runs", "__pycache__"}
 
 def repository_files() -> list[Path]:
     """Every file that is or would be tracked, links excluded, relative to the root."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     if listed.returncode == 0 and listed.stdout:
         names = sorted(Path(name) for name in listed.stdout.split("\0") if name)
     else:  # an unpacked archive, or a checkout that belongs to somebody else
@@ -41,7 +47,8 @@ def python_files() -> list[Path]:
 
 
 def package_files() -> dict[str, Path]:
-    """Every module of the package, by its dotted name: crosslens/ itself, and the three rooms that are mapped into it."""
+    """Every module of the package, by its dotted name: crosslens/ itself, and the three rooms that
+    are mapped into it."""
     found = {}
     for path in python_files():
         if path.parts[0] in ROOMS:
@@ -57,5 +64,16 @@ def package_files() -> dict[str, Path]:
 
 def clean_python(code: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run ``code`` in a new interpreter, from the repository's root unless told otherwise."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True, env=environment)
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )

@@ -1,4 +1,5 @@
-"""What no file may hold: dropped comparisons, unsorted or hollow exports, paths of one machine, pickles."""
+"""What no file may hold: dropped comparisons, unsorted or hollow exports, paths of one machine,
+pickles."""
 
 import ast
 import importlib
@@ -12,16 +13,25 @@ _CHECKS = {"allclose", "array_equal", "array_equiv", "isclose", "equal"}
 
 
 def dropped_comparisons(source: str) -> list[int]:
-    """Lines of expression statements that compare and forget the answer: ``x == y``, ``np.allclose(x, y)``, ``not a < b``."""
+    """Lines of expression statements that compare and forget the answer: ``x == y``,
+    ``np.allclose(x, y)``, ``not a < b``."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr):
             inner = [node.value]
             while isinstance(inner[-1], (ast.UnaryOp, ast.BoolOp, ast.Await)):
                 value = inner[-1]
-                inner.append(value.values[-1] if isinstance(value, ast.BoolOp) else getattr(value, "operand", None) or value.value)
+                inner.append(
+                    value.values[-1]
+                    if isinstance(value, ast.BoolOp)
+                    else getattr(value, "operand", None) or value.value
+                )
             last = inner[-1]
-            name = getattr(last.func, "attr", getattr(last.func, "id", "")) if isinstance(last, ast.Call) else ""
+            name = (
+                getattr(last.func, "attr", getattr(last.func, "id", ""))
+                if isinstance(last, ast.Call)
+                else ""
+            )
             if isinstance(last, ast.Compare) or name in _CHECKS:
                 found.append(node.lineno)
     return found
@@ -58,7 +68,9 @@ def test_no_comparison_is_dropped(path):
 
 def sorted_names(names: list[str]) -> list[str]:
     """Constants, then classes, then the rest: the order that ruff's RUF022 keeps."""
-    return sorted(names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
+    return sorted(
+        names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+    )
 
 
 @pytest.mark.parametrize("name", sorted(package_files()))
@@ -68,13 +80,25 @@ def test_exports_are_declared_sorted_there_and_described(name):
     assert ast.get_docstring(tree), "a module says what it is for"
     exported = getattr(module, "__all__", None)
     if exported is None:
-        public = [n.name for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")]
+        public = [
+            n.name
+            for n in tree.body
+            if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")
+        ]
         assert public == [], "public names without __all__"
         return
     assert list(exported) == sorted_names(exported)
     assert [wanted for wanted in exported if not hasattr(module, wanted)] == []
-    defined = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
-    assert [wanted for wanted in exported if wanted in defined and not ast.get_docstring(defined[wanted])] == [], "without a docstring"
+    defined = {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    }
+    assert [
+        wanted
+        for wanted in exported
+        if wanted in defined and not ast.get_docstring(defined[wanted])
+    ] == [], "without a docstring"
 
 
 def text_files() -> list[tuple[Path, str]]:
@@ -88,10 +112,16 @@ def text_files() -> list[tuple[Path, str]]:
 
 _FOLDERS = "|".join(("work", "root", "home", "opt", "tmp", "farm", "mnt", "Users"))
 MACHINE_PATH = re.compile(rf"(?:^|[^\w.])/(?:{_FOLDERS})/", re.MULTILINE)
-_OPTIONS = "|".join(f"--{word}" for word in ("index-url", "extra-index-url", "find-links", "trusted-host"))
-REGISTRY = re.compile(rf"{_OPTIONS}|\b(?:pypi|pythonhosted|anaconda|download\.pytorch)\.(?:org|com)\b")
+_OPTIONS = "|".join(
+    f"--{word}" for word in ("index-url", "extra-index-url", "find-links", "trusted-host")
+)
+REGISTRY = re.compile(
+    rf"{_OPTIONS}|\b(?:pypi|pythonhosted|anaconda|download\.pytorch)\.(?:org|com)\b"
+)
 UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + "ME|X" + "XX|NotImplemented" + "Error)" + r"\b")
-PICKLE = re.compile(r"\btorch\.(?:load|save)\b|\bc?[pP]ickle\b|\bdill\b|\bjoblib\.load\b|allow_pickle\s*=\s*True|weights_only\s*=\s*False")
+PICKLE = re.compile(
+    r"\btorch\.(?:load|save)\b|\bc?[pP]ickle\b|\bdill\b|\bjoblib\.load\b|allow_pickle\s*=\s*True|weights_only\s*=\s*False"
+)
 
 
 def places(pattern: re.Pattern[str], text: str) -> list[str]:
@@ -101,15 +131,27 @@ def places(pattern: re.Pattern[str], text: str) -> list[str]:
 def test_the_patterns_find_what_they_are_for():
     slash = "/"
     assert places(MACHINE_PATH, f'x = "{slash}home/me/x"\ncd {slash}work/main')
-    assert not places(MACHINE_PATH, f"https:{slash}/example.org/home/x\n../shared/work/x\nmodels/work/x\n{slash}workshop/x")
-    assert places(REGISTRY, "pip install --index" + "-url x") and places(REGISTRY, "https://pypi" + ".org/simple")
+    assert not places(
+        MACHINE_PATH,
+        f"https:{slash}/example.org/home/x\n../shared/work/x\nmodels/work/x\n{slash}workshop/x",
+    )
+    assert places(REGISTRY, "pip install --index" + "-url x") and places(
+        REGISTRY, "https://pypi" + ".org/simple"
+    )
     assert places(UNFINISHED, "# TO" + "DO later") and not places(UNFINISHED, "XXXL")
-    assert places(PICKLE, "torch" + ".load(x)") and places(PICKLE, "import pickle") and places(PICKLE, "np.load(x, allow_pickle=True)")
+    assert (
+        places(PICKLE, "torch" + ".load(x)")
+        and places(PICKLE, "import pickle")
+        and places(PICKLE, "np.load(x, allow_pickle=True)")
+    )
     assert not places(PICKLE, "only pickled weights, load_file(x), np.load(x, allow_pickle=False)")
 
 
 def test_no_file_names_a_path_of_one_machine_or_a_package_registry():
-    found = {str(path): places(MACHINE_PATH, text) + places(REGISTRY, text) for path, text in text_files()}
+    found = {
+        str(path): places(MACHINE_PATH, text) + places(REGISTRY, text)
+        for path, text in text_files()
+    }
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 

@@ -11,17 +11,24 @@ _ROW = re.compile(r"^\| `(tests/[^`]+)` \| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 
 
 def _can_skip(node: ast.AST) -> bool:
-    """pytest.skip, pytest.mark.skipif, unittest.skip, self.skipTest ...; or one of these names, imported by itself."""
+    """pytest.skip, pytest.mark.skipif, unittest.skip, self.skipTest ...; or one of these names,
+    imported by itself."""
     if isinstance(node, ast.ImportFrom) and node.module in ("pytest", "unittest"):
         return any(name.name in _SKIPS for name in node.names)
     if isinstance(node, ast.Attribute) and node.attr in _SKIPS:
         owner = node.value
-        return getattr(owner, "attr", getattr(owner, "id", "")) in ("pytest", "unittest", "mark", "self")
+        return getattr(owner, "attr", getattr(owner, "id", "")) in (
+            "pytest",
+            "unittest",
+            "mark",
+            "self",
+        )
     return False
 
 
 def skips(source: str) -> list[tuple[str, bool]]:
-    """(where, does it give a reason) of everything that can skip: the enclosing top-level function or class, or "module"."""
+    """(where, does it give a reason) of everything that can skip: the enclosing top-level function
+    or class, or "module"."""
     found = []
     for statement in ast.parse(source).body:
         where = getattr(statement, "name", "module")
@@ -41,7 +48,13 @@ def skips(source: str) -> list[tuple[str, bool]]:
         ("@pytest.mark.skip\ndef test_b(): ...", [("test_b", False)]),
         ("@pytest.mark.skipif(True, reason='x')\nclass TestC: ...", [("TestC", True)]),
         ("faiss = pytest.importorskip('faiss')", [("module", False)]),
-        ("@pytest.mark.parametrize('x', [pytest.param(1, marks=pytest.mark.xfail(reason='x'))])\ndef test_d(x): ...", [("test_d", True)]),
+        (
+            (
+                "@pytest.mark.parametrize('x', [pytest.param(1, "
+                "marks=pytest.mark.xfail(reason='x'))])\ndef test_d(x): ..."
+            ),
+            [("test_d", True)],
+        ),
         ("def test_e():\n    say('skip this')", []),
         ("from pytest import skip", [("module", False)]),
         ("def test_f(skip):\n    skip(reader.skip)", []),
@@ -57,7 +70,16 @@ def test_the_inventory_is_the_code():
         if path.parts[0] in ("tests", "benchmarks"):
             for where, reason in skips((ROOT / path).read_text(encoding="utf-8")):
                 there[path.as_posix(), where] = reason
-    rows = {(file, test): reason for file, test, reason in _ROW.findall((ROOT / "tests" / "SKIPS.md").read_text(encoding="utf-8"))}
+    rows = {
+        (file, test): reason
+        for file, test, reason in _ROW.findall(
+            (ROOT / "tests" / "SKIPS.md").read_text(encoding="utf-8")
+        )
+    }
     assert rows.keys() == there.keys()
-    assert [place for place, reason in there.items() if not reason] == [], "a skip without reason=..."
-    assert [place for place, reason in rows.items() if len(reason.split()) < 3] == [], "a row without a reason"
+    assert [place for place, reason in there.items() if not reason] == [], (
+        "a skip without reason=..."
+    )
+    assert [place for place, reason in rows.items() if len(reason.split()) < 3] == [], (
+        "a row without a reason"
+    )

@@ -1,4 +1,5 @@
-"""What the tests of this room share: encoders made once, and a machine that is not disturbed by them."""
+"""What the tests of this room share: encoders made once, and a machine that is not disturbed by
+them."""
 
 import shutil
 
@@ -8,11 +9,11 @@ import toy_models
 import toy_texts
 
 from crosslens import progress
-from crosslens.models import train as train_module
-from crosslens.models.encoder import EncoderConfig, MaskedLM
-from crosslens.models.interop import export_model
-from crosslens.models.tokenisation import Vocabulary, train_tokenizer
-from crosslens.models.train import train
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.saved.interop import export_model
+from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
+from crosslens.models.training import loop
+from crosslens.models.training.masked_lm import train
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,19 +35,29 @@ def quiet():
 @pytest.fixture(scope="session")
 def toy_tokenizer():
     one, other = toy_texts.two_languages(120)
-    return train_tokenizer({"eng": one, "nld": other}, Vocabulary(size=110, kind="bpe", sentences=200))
+    return train_tokenizer(
+        {"eng": one, "nld": other}, Vocabulary(size=110, kind="bpe", sentences=200)
+    )
 
 
 @pytest.fixture(scope="session")
 def toy_model(toy_tokenizer):
     """One of ours with every weight at random."""
-    config = EncoderConfig(vocab_size=toy_tokenizer.get_vocab_size(), hidden_size=16, layers=3, heads=4, ffn_size=24, max_positions=32)
+    config = EncoderConfig(
+        vocab_size=toy_tokenizer.get_vocab_size(),
+        hidden_size=16,
+        layers=3,
+        heads=4,
+        ffn_size=24,
+        max_positions=32,
+    )
     return toy_models.lively(MaskedLM(config))
 
 
 @pytest.fixture(scope="session")
 def originals(tmp_path_factory, toy_model, toy_tokenizer):
-    """Kind to the folder of a small encoder with random weights: ours, and what transformers writes. Not to be written to."""
+    """Kind to the folder of a small encoder with random weights: ours, and what transformers
+    writes. Not to be written to."""
     base = tmp_path_factory.mktemp("encoders")
     for kind, make in toy_models.KINDS.items():
         make(base / kind)
@@ -94,9 +105,9 @@ def stopped_at(monkeypatch, tmp_path):
                 raise KeyboardInterrupt
             return rate(now, *rest)
 
-        rate = train_module.learning_rate
+        rate = loop.learning_rate
         with monkeypatch.context() as patched:
-            patched.setattr(train_module, "learning_rate", learning_rate)
+            patched.setattr(loop, "learning_rate", learning_rate)
             with pytest.raises(KeyboardInterrupt):
                 train(recipe, tmp_path / folder)
         return tmp_path / folder

@@ -1,9 +1,12 @@
 """Look at a report by eye and by measure, with a headless Chromium (run by hand; no test needs it).
 
-``python tests/report/look.py PAGE.html [OUT_FOLDER]`` writes screenshots at 1280, 768 and 390 pixels, as the page comes and with
-everything opened, and prints for each: the width that the page wants (anything above the window's is a horizontal scroll), what is
-hidden until its box is scrolled, long text in a narrow column, pairs of overlapping pieces of text, text that leaves its figure or the
-page, and text that is too small to read. It exits with status 1 when there is anything to report.
+``python tests/report/look.py PAGE.html [OUT_FOLDER]`` writes screenshots at 1280, 768 and 390
+pixels, as the page comes and with
+everything opened, and prints for each: the width that the page wants (anything above the window's
+    is a horizontal scroll), what is
+hidden until its box is scrolled, long text in a narrow column, pairs of overlapping pieces of text,
+text that leaves its figure or the page, and text that is too small to read. It exits with status 1
+when there is anything to report.
 """
 
 import html
@@ -61,21 +64,37 @@ addEventListener('load', () => {
 
 def _chromium(*arguments: str) -> str:
     with tempfile.TemporaryDirectory() as profile:
-        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-                   "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={profile}",
-                   *arguments]  # fmt: skip
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout
+        command = [
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--hide-scrollbars",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            f"--user-data-dir={profile}",
+            *arguments,
+        ]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=240
+        ).stdout
 
 
 def _wrapped(page: str, width: int, height: int, opened: bool) -> str:
-    """The page in a frame of a fixed width: a headless window cannot be narrower than about 500 pixels."""
+    """The page in a frame of a fixed width: a headless window cannot be narrower than about 500
+    pixels."""
     policy = page.index('<meta http-equiv="Content-Security-Policy"')
     measure = f"const OPEN = {'true' if opened else 'false'};{MEASURE}"
     page = page[:policy] + f"<script>{measure}</script>" + page[page.index(">", policy) + 1 :]
     return (
         "<!DOCTYPE html><body style='margin:0'><pre id=out style='display:none'></pre><script>"
-        "function report(r) { document.getElementById('out').textContent = '[[' + JSON.stringify(r) + ']]' }</script>"
-        f'<iframe style="border:0;width:{width}px;height:{height}px" srcdoc="{html.escape(page, quote=True)}"></iframe>'
+        "function report(r) { document.getElementById('out').textContent = '[[' + "
+        "JSON.stringify(r) + ']]' }</script>"
+        f'<iframe style="border:0;width:{width}px;height:{height}px" '
+        f'srcdoc="{html.escape(page, quote=True)}"></iframe>'
     )
 
 
@@ -85,17 +104,27 @@ def look(path: Path, out: Path) -> bool:
     for width, opened in ((width, opened) for width in WIDTHS for opened in (False, True)):
         wrapper = out / f"{path.stem}-{width}.html"
         wrapper.write_text(_wrapped(page, width, 900, opened))
-        dump = _chromium("--virtual-time-budget=20000", f"--window-size={max(width, 600)},900", "--dump-dom", f"file://{wrapper.resolve()}")
+        dump = _chromium(
+            "--virtual-time-budget=20000",
+            f"--window-size={max(width, 600)},900",
+            "--dump-dom",
+            f"file://{wrapper.resolve()}",
+        )
         measured = json.loads(html.unescape(dump[dump.index("[[") + 2 : dump.index("]]</pre>")]))
         print(
-            f"{width} px, {'all opened' if opened else 'as it comes'}: page wants {measured['wants']} px, is {measured['height']} px high"
+            f"{width} px, {'all opened' if opened else 'as it comes'}: page wants "
+            f"{measured['wants']} px, is {measured['height']} px high"
         )
         for line in measured["found"][:40]:
             print("  " + line)
         good = good and not measured["found"] and measured["wants"] <= width
         wrapper.write_text(_wrapped(page, width, measured["height"], opened))
         picture = out / f"{path.stem}-{width}{'-open' if opened else ''}.png"
-        _chromium(f"--window-size={max(width, 600)},{measured['height']}", f"--screenshot={picture}", f"file://{wrapper.resolve()}")
+        _chromium(
+            f"--window-size={max(width, 600)},{measured['height']}",
+            f"--screenshot={picture}",
+            f"file://{wrapper.resolve()}",
+        )
         print(f"  {picture}")
     return good
 

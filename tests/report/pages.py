@@ -7,7 +7,8 @@ VOID = {"meta", "br", "img", "link", "input", "hr", "wbr"}
 
 
 class Page(HTMLParser):
-    """A page taken apart: tags with attributes, text outside style sheet and script, and whether tags are balanced."""
+    """A page taken apart: tags with attributes, text outside style sheet and script, and whether
+    tags are balanced."""
 
     def __init__(self, source: str) -> None:
         super().__init__()

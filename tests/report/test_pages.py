@@ -1,4 +1,5 @@
-"""What every page has in common: a figure first, three sentences, the rest on demand; saved figures; one name for each language."""
+"""What every page has in common: a figure first, three sentences, the rest on demand; saved
+figures; one name for each language."""
 
 import base64
 import hashlib
@@ -16,11 +17,11 @@ from synthetic_study import make_study
 from synthetic_training import make_training
 
 from crosslens.report import render_report
-from crosslens.report.drawing import colour_bar, heat_panel, plain_style, scale_ends
-from crosslens.report.layout import table, value_cell
-from crosslens.report.probes import probe_runs_page
-from crosslens.report.saving import SCRIPT
-from crosslens.report.style import STYLE_SHEET
+from crosslens.report.pages.probes import probe_runs_page
+from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.layout import table, value_cell
+from crosslens.report.parts.saving import SCRIPT
+from crosslens.report.parts.style import STYLE_SHEET
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.stats import wilson_interval
 
@@ -35,11 +36,24 @@ def _words(folder: Path) -> Path:
             for condition, right in (("unaligned", 20 + layer), ("procrustes", 50 + layer)):
                 low, high = wilson_interval(right, 100)
                 scores.append(
-                    Score(quantity="precision_at_1", value=right / 100, n=100, low=low, high=high, layer=layer, source=way[0],
-                          target=way[1], condition=condition, task="word_translation", details={"fitted_on": 500})
-                )  # fmt: skip
+                    Score(
+                        quantity="precision_at_1",
+                        value=right / 100,
+                        n=100,
+                        low=low,
+                        high=high,
+                        layer=layer,
+                        source=way[0],
+                        target=way[1],
+                        condition=condition,
+                        task="word_translation",
+                        details={"fitted_on": 500},
+                    )
+                )
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"kind": "align", "settings": {"languages": ["eng", "fra"]}}))
+    (folder / "config.json").write_text(
+        json.dumps({"kind": "align", "settings": {"languages": ["eng", "fra"]}})
+    )
     write_scores(scores, folder / "scores.jsonl")
     return folder
 
@@ -65,7 +79,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "probe": small_run(top),
         "pairs": make_probe_run(top / "pairs", list(pair_scores("e"))),
     }
-    return {**{kind: render_report(folder) for kind, folder in folders.items()}, "runs": probe_runs_page(two_runs(top / "two"))}
+    return {
+        **{kind: render_report(folder) for kind, folder in folders.items()},
+        "runs": probe_runs_page(two_runs(top / "two")),
+    }
 
 
 @pytest.fixture(params=KINDS)
@@ -74,7 +91,9 @@ def source(pages: dict[str, str], request: pytest.FixtureRequest) -> str:
     return pages[request.param]
 
 
-def test_a_figure_comes_first_then_at_most_three_sentences_then_the_rest_on_demand(source: str) -> None:
+def test_a_figure_comes_first_then_at_most_three_sentences_then_the_rest_on_demand(
+    source: str,
+) -> None:
     main = source[source.index("<main>") :]
     figure = main.index("<figure")
     assert not re.search(r"<(p|ul|li|table|details)\b", main[:figure])
@@ -86,9 +105,12 @@ def test_a_figure_comes_first_then_at_most_three_sentences_then_the_rest_on_dema
         words = Page(sentence).text
         assert words.endswith(".") and len(words) < 400
         assert not re.search(r"[a-z)]\. [A-Z]", words), words  # one sentence each
-    outside = re.sub(r"<details.*</details>", "", after, flags=re.DOTALL)  # from the first to the last
+    # from the first to the last
+    outside = re.sub(r"<details.*</details>", "", after, flags=re.DOTALL)
     assert "<table" not in outside and "<figure" not in outside and "<p>" not in outside
-    assert len(re.findall(r"<details\b", main)) == main.count("</details>") == main.count("<summary>")
+    assert (
+        len(re.findall(r"<details\b", main)) == main.count("</details>") == main.count("<summary>")
+    )
 
 
 def test_every_figure_can_be_saved_by_the_pages_own_script(source: str) -> None:
@@ -100,20 +122,39 @@ def test_every_figure_can_be_saved_by_the_pages_own_script(source: str) -> None:
     assert re.findall(r"<script>(.*?)</script>", source, re.DOTALL) == [SCRIPT]
     policy = next(tag["content"] for tag in Page(source).all("meta") if tag.get("http-equiv"))
     known = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{known}'"
+    assert policy == (
+        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{known}'"
+    )
 
 
 def test_nothing_comes_from_elsewhere_and_nothing_needs_the_script(source: str) -> None:
     page = Page(source)
-    assert not {tag for tag, _ in page.tags} & {"link", "img", "iframe", "object", "embed", "base", "form"}
+    assert not {tag for tag, _ in page.tags} & {
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+    }
     assert len(page.all("script")) == 1 and len(page.all("style")) == 1
-    assert not re.search(r"https?://|@import|url\((?!#)|javascript:|\bon\w+=\"", source.replace("http://www.w3.org/2000/svg", ""))
-    assert ".save{display:none" in STYLE_SHEET and ".scripted .save{" in STYLE_SHEET  # no button that would do nothing
+    assert not re.search(
+        r"https?://|@import|url\((?!#)|javascript:|\bon\w+=\"",
+        source.replace("http://www.w3.org/2000/svg", ""),
+    )
+    # no button that would do nothing
+    assert ".save{display:none" in STYLE_SHEET and ".scripted .save{" in STYLE_SHEET
 
 
 def test_no_width_is_fixed_beyond_a_narrow_window(source: str) -> None:
     assert not re.search(r'style="[^"]*(?<!stroke-)width', source)
-    wide = [float(width) for width in re.findall(r"(?<!-)\bmin-width:\s*([\d.]+)px", re.sub(r"@media[^{]*", "", STYLE_SHEET))]
+    wide = [
+        float(width)
+        for width in re.findall(
+            r"(?<!-)\bmin-width:\s*([\d.]+)px", re.sub(r"@media[^{]*", "", STYLE_SHEET)
+        )
+    ]
     wide += [16 * float(width) for width in re.findall(r"min-width:([\d.]+)rem", STYLE_SHEET)]
     assert all(width <= 358 for width in wide)
     assert all(f"min({part}" in STYLE_SHEET for part in ("100%,340px", "100%,270px", "100%,480px"))
@@ -127,19 +168,35 @@ def test_every_number_of_a_table_is_named_where_rows_become_cards(source: str) -
 
 def test_a_language_has_one_name(source: str) -> None:
     """Codes stand where it is said how the run was made, nowhere else."""
-    told = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", source, flags=re.DOTALL).partition('id="made"')[0]
+    told = re.sub(
+        r"<style>.*?</style>|<script>.*?</script>", "", source, flags=re.DOTALL
+    ).partition('id="made"')[0]
     told = " ".join([*re.findall(r'aria-label="([^"]*)"', told), re.sub(r"<[^>]+>", " ", told)])
-    assert not re.findall(r"\b(?:eng|fra|deu|spa|rus|hin|cmn|ukr)(?:_[A-Z][a-z]{3}|-x)?\b", html.unescape(told))
+    assert not re.findall(
+        r"\b(?:eng|fra|deu|spa|rus|hin|cmn|ukr)(?:_[A-Z][a-z]{3}|-x)?\b", html.unescape(told)
+    )
 
 
 def test_names_from_right_to_left_leave_their_surroundings_as_they_are(tmp_path: Path) -> None:
     name, label = "מקודד קטן", "اسم"
-    rows = list(label_scores("משימה", 2, 100, 0.9, 0.5, (label, "other"), control="shuffled_labels", encoder=name))
-    source = probe_runs_page([make_probe_run(tmp_path / "a", rows), make_probe_run(tmp_path / "b", list(pair_scores("b")))])
+    rows = list(
+        label_scores(
+            "משימה", 2, 100, 0.9, 0.5, (label, "other"), control="shuffled_labels", encoder=name
+        )
+    )
+    source = probe_runs_page(
+        [
+            make_probe_run(tmp_path / "a", rows),
+            make_probe_run(tmp_path / "b", list(pair_scores("b"))),
+        ]
+    )
     assert f"<bdi>{name}</bdi>" in source
     table = source[source.index("The commonest confusions") :]
-    assert re.search(rf'<th scope="row" dir="auto"><span class="words" dir="auto">{label}</span>', table)
-    assert "text-align:left" not in STYLE_SHEET and "text-align:right}" in STYLE_SHEET  # numbers alone are set to one side
+    assert re.search(
+        rf'<th scope="row" dir="auto"><span class="words" dir="auto">{label}</span>', table
+    )
+    # numbers alone are set to one side
+    assert "text-align:left" not in STYLE_SHEET and "text-align:right}" in STYLE_SHEET
 
 
 # ---------------------------------------------------------------- the parts
@@ -170,16 +227,29 @@ def test_colours_use_the_whole_scale_and_its_range_is_told() -> None:
         loose = heat_panel("a", "label", values, (["p", "q"],) * 2, ("y", "x"))
         bar = colour_bar("a", "label", ends)
     assert fitted != loose  # the same matrix in other colours
-    assert [float(tick) for tick in re.findall(r">([\d.]+)</text>", bar)] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4, 0.5])
+    assert [float(tick) for tick in re.findall(r">([\d.]+)</text>", bar)] == pytest.approx(
+        [0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    )
     assert 'aria-label="Colour scale from 0, nearly white, to 0.5, dark blue: label"' in bar
 
 
 def test_a_study_draws_its_maps_on_a_scale_that_fits(pages: dict[str, str]) -> None:
-    scales = re.findall(r"Colour scale from ([\d.]+), nearly white, to ([\d.]+), dark blue: (P@1|debiased)", pages["study"])
+    scales = re.findall(
+        r"Colour scale from ([\d.]+), nearly white, to ([\d.]+), dark blue: (P@1|debiased)",
+        pages["study"],
+    )
     assert [what for *_, what in scales] == ["P@1", "debiased"]
     for low, high, what in scales:
-        pattern = r"Matrix of retrieval[^\"]*" if what == "P@1" else r"debiased linear CKA, n[^\"]*: highest [\d.]+ for"
-        found = [float(value) for label in re.findall(pattern, pages["study"]) for value in re.findall(r" (\d\.\d{2,3})\b", label)]
+        pattern = (
+            r"Matrix of retrieval[^\"]*"
+            if what == "P@1"
+            else r"debiased linear CKA, n[^\"]*: highest [\d.]+ for"
+        )
+        found = [
+            float(value)
+            for label in re.findall(pattern, pages["study"])
+            for value in re.findall(r" (\d\.\d{2,3})\b", label)
+        ]
         assert float(low) == 0 and max(found) <= float(high) <= 1.5 * max(found)
 
 

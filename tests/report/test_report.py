@@ -1,4 +1,5 @@
-"""The report of a study: what is on the page, that it tells the truth, and that nothing from a run can break it."""
+"""The report of a study: what is on the page, that it tells the truth, and that nothing from a run
+can break it."""
 
 import ast
 import dataclasses
@@ -21,10 +22,19 @@ from synthetic_study import make_study
 import crosslens.report
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, write_report
-from crosslens.report.drawing import Style, colour_bar, heat_panel, plain_style, upper_limit
-from crosslens.report.retrieval import retrieval_findings, retrieval_sentence
-from crosslens.report.study import CONTROL_OF, clear_of, load_study
-from crosslens.report.wording import count_of, decimal, estimate, join, language, short, tag, text
+from crosslens.report.folders.study import CONTROL_OF, clear_of, load_study
+from crosslens.report.parts.drawing import Style, colour_bar, heat_panel, plain_style, upper_limit
+from crosslens.report.parts.wording import (
+    count_of,
+    decimal,
+    estimate,
+    join,
+    language,
+    short,
+    tag,
+    text,
+)
+from crosslens.report.sections.retrieval import retrieval_findings, retrieval_sentence
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.selection import best_layer, chosen_layer
 
@@ -58,8 +68,21 @@ def page(source: str) -> Page:
 
 
 def test_every_section_is_there(page: Page) -> None:
-    assert [attributes["id"] for attributes in page.all("section")] == ["retrieval", "similarity", "language-id", "made"]
-    for words in ("English, French and German", "Englisheng", "tiny-encoder", "n = 600", "(n = 300)", "Seed", "What came out"):
+    assert [attributes["id"] for attributes in page.all("section")] == [
+        "retrieval",
+        "similarity",
+        "language-id",
+        "made",
+    ]
+    for words in (
+        "English, French and German",
+        "Englisheng",
+        "tiny-encoder",
+        "n = 600",
+        "(n = 300)",
+        "Seed",
+        "What came out",
+    ):
         assert words in page.text
     for reference in ("Kornblith et al. 2019", "Wu & Dredze 2019", "Conneau et al. 2020"):
         assert reference in page.text
@@ -70,9 +93,17 @@ def test_same_folder_same_characters(three: Path, source: str) -> None:
 
 
 def test_two_processes_draw_the_same(three: Path, source: str) -> None:
-    command = "import sys; from crosslens.report import render_report; sys.stdout.reconfigure(encoding='utf-8'); "
+    command = (
+        "import sys; from crosslens.report import render_report; "
+        "sys.stdout.reconfigure(encoding='utf-8'); "
+    )
     command += f"sys.stdout.write(render_report({str(three)!r}))"
-    other = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
+    other = subprocess.run(
+        [sys.executable, "-c", command],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
     assert other.stdout.decode() == source
 
 
@@ -83,14 +114,21 @@ def test_the_report_does_not_change_by_being_written(tmp_path: Path) -> None:
     assert path == folder / "report.html"
     assert path.read_text(encoding="utf-8") == before
     assert render_report(folder) == before
-    assert sorted(file.name for file in folder.iterdir()) == ["config.json", "report.html", "scores.jsonl"]
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "config.json",
+        "report.html",
+        "scores.jsonl",
+    ]
 
 
 def test_no_id_occurs_twice_and_every_reference_has_its_target(page: Page, source: str) -> None:
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
     assert [name for name, count in ids.items() if count > 1] == []
     wanted = set(re.findall(r"url\(#([^)]+)\)", source)) | {
-        value[1:] for _, attributes in page.tags for key, value in attributes.items() if key in ("href", "xlink:href") and value[:1] == "#"
+        value[1:]
+        for _, attributes in page.tags
+        for key, value in attributes.items()
+        if key in ("href", "xlink:href") and value[:1] == "#"
     }
     assert len(wanted) > 20
     assert wanted <= set(ids)
@@ -119,11 +157,13 @@ def test_every_figure_has_one_caption_that_says_how_to_read_it(source: str) -> N
 
 def test_every_panel_and_every_table_of_numbers_has_its_n(source: str) -> None:
     heads = re.findall(r"<h4>(.*?)</h4>", source)
-    assert len(heads) == 3 + 4 + 3 + 3 + 3 + 2  # all at once, matrices, retrieval, CKA curves, CKA maps, language identification
+    # all at once, matrices, retrieval, CKA curves, CKA maps, language identification
+    assert len(heads) == 3 + 4 + 3 + 3 + 3 + 2
     assert all(re.search(r"n&nbsp;=&nbsp;\d", head) for head in heads)
     tables = re.findall(r'<table class="numbers".*?</thead>', source)
     assert len(tables) == 4
-    assert sum(bool(re.search(r">n( |<)", table)) for table in tables) == 3  # the fourth lists the texts
+    # the fourth lists the texts
+    assert sum(bool(re.search(r">n( |<)", table)) for table in tables) == 3
 
 
 def test_no_attribute_loads_anything(page: Page) -> None:
@@ -140,47 +180,89 @@ def test_no_style_of_a_picture_leaks_into_the_page(page: Page) -> None:
 
 def test_a_page_stays_small(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "run", 3, 13)
-    assert len(render_report(folder).encode()) < 200_000 * 3 + 100_000  # for each of three pairs: fifteen are then about 3 MB
+    # for each of three pairs: fifteen are then about 3 MB
+    assert len(render_report(folder).encode()) < 200_000 * 3 + 100_000
 
 
 # ---------------------------------------------------------------- what it says
 
 
 def test_the_story_names_the_best_layer_its_mean_and_its_control(three: Path, page: Page) -> None:
-    rows = [s for s in read_scores(three / "scores.jsonl") if s.task == "sentence_retrieval" and (s.details or {})["part"] == "held_out"]
+    rows = [
+        s
+        for s in read_scores(three / "scores.jsonl")
+        if s.task == "sentence_retrieval" and (s.details or {})["part"] == "held_out"
+    ]
 
     def mean(condition: str, layer: int) -> float:
-        return float(np.mean([s.value for s in rows if s.condition == condition and s.layer == layer]))
+        return float(
+            np.mean([s.value for s in rows if s.condition == condition and s.layer == layer])
+        )
 
-    for condition, lead in (("unaligned", "Without alignment"), ("procrustes", "After Procrustes alignment")):
+    for condition, lead in (
+        ("unaligned", "Without alignment"),
+        ("procrustes", "After Procrustes alignment"),
+    ):
         best = max(range(4), key=lambda layer: mean(condition, layer))
-        control = {"unaligned": "random_encoder", "procrustes": "random_encoder_procrustes"}[condition]
-        assert f"{lead}, sentence retrieval is best at layer {best}: mean P@1 {mean(condition, best):.3f} over 6 directions" in page.text
+        control = {"unaligned": "random_encoder", "procrustes": "random_encoder_procrustes"}[
+            condition
+        ]
+        assert (
+            f"{lead}, sentence retrieval is best at layer {best}: mean P@1 "
+            f"{mean(condition, best):.3f} over 6 directions"
+        ) in page.text
         assert f"has {mean(control, best):.3f} there (n = 300)" in page.text
     assert "chance 0.003" in page.text
     assert page.text.count("In all 6 directions its 95 % interval lies wholly above") == 2
-    assert "best of 4, chosen on the same held-out sentences: read their means as slightly optimistic" in page.text
+    assert (
+        "best of 4, chosen on the same held-out sentences: read their means as slightly optimistic"
+        in page.text
+    )
 
 
-def test_the_layers_shown_are_chosen_on_the_training_sentences_and_few_pairs_are_said(tmp_path: Path) -> None:
-    """The best of the held-out sentences is layer 2 in each condition, of the training sentences layer 0."""
+def test_the_layers_shown_are_chosen_on_the_training_sentences_and_few_pairs_are_said(
+    tmp_path: Path,
+) -> None:
+    """The best of the held-out sentences is layer 2 in each condition, of the training sentences
+    layer 0."""
     folder = make_study(tmp_path / "run", 2, 3, data={"n": 600, "d": 384})
     scores = []
     for score in read_scores(folder / "scores.jsonl"):
-        if score.task == "sentence_retrieval" and (score.details or {})["part"] == "held_out" and score.condition in CONTROL_OF:
+        if (
+            score.task == "sentence_retrieval"
+            and (score.details or {})["part"] == "held_out"
+            and score.condition in CONTROL_OF
+        ):
             few = {"fitted_on": 300} if score.condition == "procrustes" else {}
-            score = dataclasses.replace(score, value=0.1 + 0.2 * (score.layer or 0), details={"part": "held_out", **few})
-            scores.append(dataclasses.replace(score, value=0.9 - 0.2 * (score.layer or 0), details={"part": "train"}))
+            score = dataclasses.replace(
+                score, value=0.1 + 0.2 * (score.layer or 0), details={"part": "held_out", **few}
+            )
+            scores.append(
+                dataclasses.replace(
+                    score, value=0.9 - 0.2 * (score.layer or 0), details={"part": "train"}
+                )
+            )
         scores.append(score)
     write_scores(scores, folder / "scores.jsonl")
     study = load_study(folder)
     found = [re.sub("<[^>]+>", "", sentence) for sentence in retrieval_findings(study)]
-    for sentence, lead in zip(found, ("Without alignment", "After Procrustes alignment"), strict=False):
-        assert sentence.startswith(f"{lead}, sentence retrieval at the layer that is best on the training sentences, 0: mean P@1 0.100")
-    assert "chosen by mean P@1 on the training sentences (unaligned 0.900 and after procrustes 0.900)" in found[-1]
+    for sentence, lead in zip(
+        found, ("Without alignment", "After Procrustes alignment"), strict=False
+    ):
+        assert sentence.startswith(
+            f"{lead}, sentence retrieval at the layer that is best on the training sentences, "
+            f"0: mean P@1 0.100"
+        )
+    assert (
+        "chosen by mean P@1 on the training sentences (unaligned 0.900 and after procrustes 0.900)"
+        in found[-1]
+    )
     assert "(layer 0, " in retrieval_sentence(study) and "layer 2" not in retrieval_sentence(study)
     words = Page(render_report(folder)).text
-    assert "is highest on the training sentences; a random encoder" in words and "optimistic" not in words
+    assert (
+        "is highest on the training sentences; a random encoder" in words
+        and "optimistic" not in words
+    )
     assert "With 300 pairs for 384 dimensions Procrustes" in words
     (folder / "config.json").write_text(json.dumps({"data": {"d": 300}}))
     assert "pairs for" not in Page(render_report(folder)).text
@@ -212,7 +294,9 @@ def test_pairs_that_are_not_above_their_control_are_named(tmp_path: Path) -> Non
 
 
 def test_without_random_control_the_story_says_so(tmp_path: Path) -> None:
-    folder = change(make_study(tmp_path / "run", 2, 3), lambda s: None if "random" in (s.condition or "") else s)
+    folder = change(
+        make_study(tmp_path / "run", 2, 3), lambda s: None if "random" in (s.condition or "") else s
+    )
     words = Page(render_report(folder)).text
     assert "There is no random control with an interval to compare this with." in words
     assert "random weights has" not in words
@@ -220,10 +304,19 @@ def test_without_random_control_the_story_says_so(tmp_path: Path) -> None:
 
 def test_bias_of_cka_is_told_by_the_shuffled_control(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "run", 2, 3)
-    shuffled = [s.value for s in read_scores(folder / "scores.jsonl") if s.condition == "shuffled_items" and s.quantity == "linear_cka"]
+    shuffled = [
+        s.value
+        for s in read_scores(folder / "scores.jsonl")
+        if s.condition == "shuffled_items" and s.quantity == "linear_cka"
+    ]
     words = Page(render_report(folder)).text
-    assert f"biased CKA still gives {min(shuffled):.3f} to {max(shuffled):.3f} (3 values, n = 600)" in words
-    words = Page(render_report(change(folder, lambda s: None if s.condition == "shuffled_items" else s))).text
+    assert (
+        f"biased CKA still gives {min(shuffled):.3f} to {max(shuffled):.3f} (3 values, n = 600)"
+        in words
+    )
+    words = Page(
+        render_report(change(folder, lambda s: None if s.condition == "shuffled_items" else s))
+    ).text
     assert "No shuffled control was measured in this run" in words
 
 
@@ -240,7 +333,9 @@ def test_two_monolingual_encoders(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     config["settings"]["encoders"] = {"eng": "models/eng-small", "fra": "models/fra-small"}
     (folder / "config.json").write_text(json.dumps(config))
-    words = Page(render_report(change(folder, lambda s: None if s.task == "language_id" else s))).text
+    words = Page(
+        render_report(change(folder, lambda s: None if s.task == "language_id" else s))
+    ).text
     assert "2 languages in 2 encoders" in words
     assert "models/eng-small for English and models/fra-small for French" in words
     assert "In both directions its 95 % interval lies wholly above" in words
@@ -249,11 +344,21 @@ def test_two_monolingual_encoders(tmp_path: Path) -> None:
 
 def test_both_directions_are_drawn_and_told_apart(three: Path, source: str) -> None:
     (panels,) = re.findall(r"Figure 3\..*?</figure>", source, re.DOTALL)
-    pictures = [picture for picture in re.findall(r"<svg .*?</svg>", panels, re.DOTALL) if "Retrieval P@1 by layer" in picture]
+    pictures = [
+        picture
+        for picture in re.findall(r"<svg .*?</svg>", panels, re.DOTALL)
+        if "Retrieval P@1 by layer" in picture
+    ]
     assert len(pictures) == 3
     for picture in pictures:
         for colour in ("#0072b2", "#d55e00", "#9aa0a6", "#5f656c"):
-            lines = re.findall(rf'<path d="[^"]*"[^>]*style="fill: none; stroke(?:-dasharray: ([^;]*))?[^"]*stroke: {colour}', picture)
+            lines = re.findall(
+                (
+                    rf'<path d="[^"]*"[^>]*style="fill: none; stroke(?:-dasharray: '
+                    rf'([^;]*))?[^"]*stroke: {colour}'
+                ),
+                picture,
+            )
             plain = re.findall(rf'style="fill: none; stroke: {colour}', picture)
             assert len([dashes for dashes in lines if dashes]) == 1
             assert len(plain) == 1
@@ -261,20 +366,28 @@ def test_both_directions_are_drawn_and_told_apart(three: Path, source: str) -> N
 
 def test_values_that_could_not_be_computed_are_shown_with_their_reason(tmp_path: Path) -> None:
     def spoil(score: Score) -> Score:
-        if (score.condition, score.source, score.layer) == ("procrustes", "fra", 1) or (score.condition is None and score.layer == 2):
+        if (score.condition, score.source, score.layer) == ("procrustes", "fra", 1) or (
+            score.condition is None and score.layer == 2
+        ):
             details = {**(score.details or {}), "reason": "all vectors are <equal>"}
             return dataclasses.replace(score, value=math.nan, low=None, high=None, details=details)
         return score
 
     source = render_report(change(make_study(tmp_path / "run", 2, 3), spoil))
     words = Page(source).text
-    assert "Not computed: After Procrustes, French → English, layer 1 (all vectors are <equal>)." in words
+    assert (
+        "Not computed: After Procrustes, French → English, layer 1 (all vectors are <equal>)."
+        in words
+    )
     assert "Not computed: Encoder, debiased, layer 2 (all vectors are <equal>)." in words
-    assert "not computed: all vectors are <equal>" in words  # in the table of language identification
+    # in the table of language identification
+    assert "not computed: all vectors are <equal>" in words
     assert not re.search(r"\bnan\b", source, re.IGNORECASE)
 
 
-def test_other_measures_of_layers_have_a_figure_each_with_what_is_known_of_them(tmp_path: Path) -> None:
+def test_other_measures_of_layers_have_a_figure_each_with_what_is_known_of_them(
+    tmp_path: Path,
+) -> None:
     folder = make_study(tmp_path / "run", 2, 4)
     rows = list(read_scores(folder / "scores.jsonl"))
     first = next(score for score in rows if score.task == "similarity")
@@ -295,14 +408,22 @@ def test_other_measures_of_layers_have_a_figure_each_with_what_is_known_of_them(
     assert "Encoder, RSA: highest −0.050 at layer 3" in with_band
     assert "Shuffled sentences, RSA: highest −0.050 at layer 3" in with_band
     assert "Spearman correlation" in with_band and "fraction of neighbours" in without
-    assert with_band.count("opacity: 0.16") == 1 + without.count("opacity: 0.16")  # a band where there is an interval
-    assert "Not computed: Encoder, Mutual nearest neighbours, layer 3 (too few &lt;items&gt;)." in without
+    # a band where there is an interval
+    assert with_band.count("opacity: 0.16") == 1 + without.count("opacity: 0.16")
+    assert (
+        "Not computed: Encoder, Mutual nearest neighbours, layer 3 (too few &lt;items&gt;)."
+        in without
+    )
     assert "has no figure for" not in source
 
 
 def test_nothing_but_nan(tmp_path: Path) -> None:
     folder = make_study(tmp_path / "run", 2, 2)
-    words = Page(render_report(change(folder, lambda s: dataclasses.replace(s, value=math.nan, low=None, high=None)))).text
+    words = Page(
+        render_report(
+            change(folder, lambda s: dataclasses.replace(s, value=math.nan, low=None, high=None))
+        )
+    ).text
     assert "Nothing was measured in this run." in words
 
 
@@ -310,18 +431,35 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     # to matplotlib the third would be mathematics, and broken
     names = ["<script>alert(1)</script>", 'a"b\'c id="p1" onload="x', "$\\q$ & url(#p) </svg>"]
     encoder = "</title><img src=x onerror=alert(1)>"
-    folder = make_study(tmp_path / "run", names, 2, notes=["<iframe src=//evil>"], extraction={names[0]: {"truncated": 2}})
+    folder = make_study(
+        tmp_path / "run",
+        names,
+        2,
+        notes=["<iframe src=//evil>"],
+        extraction={names[0]: {"truncated": 2}},
+    )
     config = json.loads((folder / "config.json").read_text())
     config["settings"]["encoders"] = {"*": encoder}
     config["settings"]["<b>key</b>"] = {"deep": ["<i>", None]}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "<u>file").write_text("")
     page = Page(render_report(folder))
-    assert not {tag for tag, _ in page.tags} & {"img", "iframe", "b", "i", "u"} and len(page.all("script")) == 1
+    assert (
+        not {tag for tag, _ in page.tags} & {"img", "iframe", "b", "i", "u"}
+        and len(page.all("script")) == 1
+    )
     assert not [key for _, attributes in page.tags for key in attributes if key.startswith("on")]
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
     assert max(ids.values()) == 1
-    for shown in (*names, encoder, "<iframe src=//evil>", "<b>key</b>", '{"deep": ["<i>", null]}', "<u>file", "2 sentences had to be cut"):
+    for shown in (
+        *names,
+        encoder,
+        "<iframe src=//evil>",
+        "<b>key</b>",
+        '{"deep": ["<i>", null]}',
+        "<u>file",
+        "2 sentences had to be cut",
+    ):
         assert shown in page.text
 
 
@@ -341,7 +479,13 @@ def test_an_empty_configuration_and_no_scores(tmp_path: Path) -> None:
     words = Page(render_report(tmp_path)).text
     assert "Nothing was measured in this run." in words
     assert "not recorded" in words
-    odd = {"settings": [], "data": None, "extraction": {"eng": 3}, "notes": "one note", "versions": "x"}
+    odd = {
+        "settings": [],
+        "data": None,
+        "extraction": {"eng": 3},
+        "notes": "one note",
+        "versions": "x",
+    }
     (tmp_path / "config.json").write_text(json.dumps(odd))
     assert "one note" in Page(render_report(tmp_path)).text
 
@@ -359,7 +503,13 @@ def test_a_majority_without_layers_is_drawn_at_every_layer(tmp_path: Path) -> No
 
 
 def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"folder: expected a run folder with config\.json, got .*; name a folder that crosslens study"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"folder: expected a run folder with config\.json, got .*; name a folder that "
+            r"crosslens study"
+        ),
+    ):
         render_report(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match=r"a run folder with scores\.jsonl"):
@@ -390,7 +540,8 @@ def test_best_layer_takes_only_layers_where_all_were_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "expected"), [(0.4, 0.39, True), (0.4, 0.4, False), (0.1, 0.4, False), (None, 0.4, None), (0.4, None, None)]
+    ("low", "high", "expected"),
+    [(0.4, 0.39, True), (0.4, 0.4, False), (0.1, 0.4, False), (None, 0.4, None), (0.4, None, None)],
 )
 def test_clear_of(low: float | None, high: float | None, expected: bool | None) -> None:
     assert clear_of(_score(0.5, low=low), _score(0.3, high=high)) is expected
@@ -398,8 +549,12 @@ def test_clear_of(low: float | None, high: float | None, expected: bool | None) 
 
 
 @pytest.mark.parametrize(("low", "expected"), [(0.01, True), (0.0, False), (-0.2, False)])
-def test_what_was_compared_sentence_by_sentence_is_judged_by_the_difference(low: float, expected: bool) -> None:
-    paired = _score(0.5, low=0.1, details={"above_control": {"difference": 0.2, "low": low, "high": 0.4}})
+def test_what_was_compared_sentence_by_sentence_is_judged_by_the_difference(
+    low: float, expected: bool
+) -> None:
+    paired = _score(
+        0.5, low=0.1, details={"above_control": {"difference": 0.2, "low": low, "high": 0.4}}
+    )
     assert clear_of(paired, _score(0.3, high=0.39)) is expected
     assert clear_of(paired, None) is None
 
@@ -419,17 +574,33 @@ def test_numbers_as_people_read_them() -> None:
 
 
 def test_languages_are_called_by_one_name() -> None:
-    for code, name in {"eng": "English", "cmn": "Mandarin Chinese", "hin": "Hindi", "zh": "Mandarin Chinese", "rus": "Russian"}.items():
+    for code, name in {
+        "eng": "English",
+        "cmn": "Mandarin Chinese",
+        "hin": "Hindi",
+        "zh": "Mandarin Chinese",
+        "rus": "Russian",
+    }.items():
         assert language(code) == name
-    assert language("hin_Deva") == "Hindi" and language("eng-x") == "English (x)" and language("pt-BR") == "Portuguese (BR)"
-    assert [language(f"srp_{script}") for script in ("Cyrl", "Latn")] == ["Serbian (Cyrillic)", "Serbian (Latin script)"]
+    assert (
+        language("hin_Deva") == "Hindi"
+        and language("eng-x") == "English (x)"
+        and language("pt-BR") == "Portuguese (BR)"
+    )
+    assert [language(f"srp_{script}") for script in ("Cyrl", "Latn")] == [
+        "Serbian (Cyrillic)",
+        "Serbian (Latin script)",
+    ]
     assert (language("khk_Cyrl"), language("srp")) == ("Halh Mongolian", "Serbian")
     assert [language(odd) for odd in ("", "_", "qqq", "-")] == ["", "_", "qqq", "-"]
 
 
 def test_html_is_escaped_in_text_and_attributes() -> None:
     assert text("<&\"'>") == "&lt;&amp;&quot;&#x27;&gt;"
-    assert tag("a", "x", aria_label='"><b>', class_="c") == '<a aria-label="&quot;&gt;&lt;b&gt;" class="c">x</a>'
+    assert (
+        tag("a", "x", aria_label='"><b>', class_="c")
+        == '<a aria-label="&quot;&gt;&lt;b&gt;" class="c">x</a>'
+    )
 
 
 def test_axes_of_fractions_end_at_a_round_number() -> None:
@@ -441,9 +612,30 @@ def test_axes_of_fractions_end_at_a_round_number() -> None:
 
 def test_maps_write_numbers_only_where_they_fit() -> None:
     with plain_style():
-        small = heat_panel("a", "label", np.full((7, 7), 0.25), ([str(i) for i in range(7)],) * 2, ("y", "x"), upward=True)
-        large = heat_panel("b", "label", np.full((13, 13), 0.25), ([str(i) for i in range(13)],) * 2, ("y", "x"), upward=True)
-        hole = heat_panel("c", "label", np.array([[math.nan, 1.0], [0.0, 0.5]]), (["p", "q"],) * 2, ("y", "x"), diagonal=False)
+        small = heat_panel(
+            "a",
+            "label",
+            np.full((7, 7), 0.25),
+            ([str(i) for i in range(7)],) * 2,
+            ("y", "x"),
+            upward=True,
+        )
+        large = heat_panel(
+            "b",
+            "label",
+            np.full((13, 13), 0.25),
+            ([str(i) for i in range(13)],) * 2,
+            ("y", "x"),
+            upward=True,
+        )
+        hole = heat_panel(
+            "c",
+            "label",
+            np.array([[math.nan, 1.0], [0.0, 0.5]]),
+            (["p", "q"],) * 2,
+            ("y", "x"),
+            diagonal=False,
+        )
     assert small.count(">0.25<") == 49
     assert large.count(">0.25<") == 0
     assert hole.count(">1.00<") == hole.count(">0.00<") == 1
@@ -460,7 +652,7 @@ def test_the_callers_matplotlib_settings_change_nothing_and_are_kept() -> None:
 
 
 def test_styles_of_a_panel_differ_in_more_than_colour() -> None:
-    from crosslens.report import language_id, retrieval
+    from crosslens.report.sections import language_id, retrieval
 
     for styles in (retrieval._STYLES, language_id._STYLES):
         shapes = [(style.dash, style.marker) for style in styles.values()]
@@ -481,13 +673,16 @@ heavy = {{"torch", "transformers", "sklearn", "scipy", "faiss", "matplotlib.pypl
 rooms = ("crosslens.models", "crosslens.alignment", "crosslens.probes")
 print(sorted(heavy & set(sys.modules)), [name for name in sys.modules if name.startswith(rooms)])
 """
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[] []"
 
 
 def test_the_report_stands_on_the_ground_floor() -> None:
     folder = Path(crosslens.report.__file__).parent
     ground = {
+        "crosslens",  # its version
         "crosslens.errors",
         "crosslens.files",
         "crosslens.score",
@@ -496,33 +691,45 @@ def test_the_report_stands_on_the_ground_floor() -> None:
         "crosslens.outcomes",
         "crosslens.selection",
     }
-    tests = ("probes_comparison.py", "crosslens.probes.paired_tests")  # several runs are compared by the methods of a room
+    # several runs are compared by the methods of a room
+    tests = ("probes_comparison.py", "crosslens.probes.methods.paired_tests")
     for path in folder.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 assert node.level == 0
                 module = node.module or ""
-                known = module in ground or module.startswith("crosslens.report.") or (path.name, module) == tests
+                known = (
+                    module in ground
+                    or module.startswith("crosslens.report.")
+                    or (path.name, module) == tests
+                )
                 assert known or not module.startswith("crosslens"), (path, module)
 
 
 def test_doors_are_sorted() -> None:
-    folder = Path(crosslens.report.__file__).parent
-    assert crosslens.report.__all__ == ["render_report", "run_kind", "training_figure", "write_report"]
-    for path in folder.glob("*.py"):
-        module = sys.modules["crosslens.report" + ("" if path.stem == "__init__" else f".{path.stem}")]
-        assert module.__doc__
-        assert all(getattr(module, name, None) is not None for name in module.__all__)
+    assert crosslens.report.__all__ == [
+        "render_report",
+        "run_kind",
+        "training_figure",
+        "write_report",
+    ]
 
 
-def test_the_mean_over_directions_is_told_with_its_difference_to_the_control(tmp_path: Path) -> None:
-    """Paired outcomes in the scores: the page judges by them, and says how far the mean is from the control's."""
+def test_the_mean_over_directions_is_told_with_its_difference_to_the_control(
+    tmp_path: Path,
+) -> None:
+    """Paired outcomes in the scores: the page judges by them, and says how far the mean is from the
+    control's."""
     folder = tmp_path / "run"
     folder.mkdir()
     scores = []
     for condition, value in (("unaligned", 0.5), ("random_encoder", 0.4)):
         for way, low in ((("eng", "fra"), 0.02), (("fra", "eng"), -0.01)):
-            above = {"above_control": {"difference": 0.1, "low": low, "high": 0.2}} if condition == "unaligned" else {}
+            above = (
+                {"above_control": {"difference": 0.1, "low": low, "high": 0.2}}
+                if condition == "unaligned"
+                else {}
+            )
             scores.append(
                 Score(
                     quantity="precision_at_1",
@@ -536,17 +743,32 @@ def test_the_mean_over_directions_is_told_with_its_difference_to_the_control(tmp
                     condition=condition,
                     task="sentence_retrieval",
                     details={"part": "held_out", **above},
-                )  # fmt: skip
+                )
             )
     above = {"difference": 0.1, "low": 0.05, "high": 0.15}
     details = {"part": "held_out", "directions": 2, "control": 0.4, "above_control": above}
     mean = Score(
-        quantity="precision_at_1", value=0.5, n=100, low=0.4, high=0.6, layer=0, condition="unaligned", task="mean_sentence_retrieval",
+        quantity="precision_at_1",
+        value=0.5,
+        n=100,
+        low=0.4,
+        high=0.6,
+        layer=0,
+        condition="unaligned",
+        task="mean_sentence_retrieval",
         details=details,
-    )  # fmt: skip
+    )
     write_scores([*scores, mean], folder / "scores.jsonl")
-    (folder / "config.json").write_text(json.dumps({"kind": "study", "settings": {"languages": ["eng", "fra"]}}))
+    (folder / "config.json").write_text(
+        json.dumps({"kind": "study", "settings": {"languages": ["eng", "fra"]}})
+    )
     words = re.sub(r"<[^>]+>", "", render_report(folder)).replace("&nbsp;", " ")
-    assert "On the same sentences the mean lies 0.100 above the random encoder’s (95 % interval 0.050 to 0.150)." in words
-    behind = "Not clearly above the random encoder in 1 of 2 directions (the 95 % interval of the difference reaches 0): French → English."
+    assert (
+        "On the same sentences the mean lies 0.100 above the random encoder’s (95 % interval "
+        "0.050 to 0.150)."
+    ) in words
+    behind = (
+        "Not clearly above the random encoder in 1 of 2 directions (the 95 % interval of the "
+        "difference reaches 0): French → English."
+    )
     assert behind in words

@@ -1,4 +1,5 @@
-"""The report of a training run: what is on the page at every stage of a run, and that no log can break it."""
+"""The report of a training run: what is on the page at every stage of a run, and that no log can
+break it."""
 
 import json
 import math
@@ -21,14 +22,16 @@ from synthetic_training import make_training
 from crosslens.cli.main import main
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, run_kind, training_figure, write_report
-from crosslens.report.drawing import Axis, series_style
-from crosslens.report.training_run import load_training, smoothed
+from crosslens.report.folders.training import load_training, smoothed
+from crosslens.report.parts.drawing import Axis, series_style
 
 
 def change(folder: Path, edit: Callable[[dict[str, Any]], Any]) -> Path:
     """Edit or drop (None) lines of a log."""
     lines = [edit(json.loads(line)) for line in (folder / "log.jsonl").read_text().splitlines()]
-    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines if line is not None))
+    (folder / "log.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines if line is not None)
+    )
     return folder
 
 
@@ -54,13 +57,30 @@ def page(source: str) -> Page:
 
 
 def test_every_section_and_fact_is_there(page: Page) -> None:
-    assert [attributes["id"] for attributes in page.all("section")] == ["learning", "retrieval", "made"]
+    assert [attributes["id"] for attributes in page.all("section")] == [
+        "learning",
+        "retrieval",
+        "made",
+    ]
     for words in (
-        "Training of tiny-encoder", "English, French and German", "news and bible", "1,000 of 1,000 (100 %)", "2,000,000",
-        "32,000 in model/model.safetensors", "498 pieces", "Seed7", "median 8,003 tokens/s (100 log lines)",
-        "4 layers, 64 dimensions and 4 heads", "1,234", "longer than 38 pieces", "masking.rate", "/data/bible.fra.txt", "weight 1.0",
-        "23,456", "Devlin et al. 2019",
-    ):  # fmt: skip
+        "Training of tiny-encoder",
+        "English, French and German",
+        "news and bible",
+        "1,000 of 1,000 (100 %)",
+        "2,000,000",
+        "32,000 in model/model.safetensors",
+        "498 pieces",
+        "Seed7",
+        "median 8,003 tokens/s (100 log lines)",
+        "4 layers, 64 dimensions and 4 heads",
+        "1,234",
+        "longer than 38 pieces",
+        "masking.rate",
+        "/data/bible.fra.txt",
+        "weight 1.0",
+        "23,456",
+        "Devlin et al. 2019",
+    ):
         assert words in page.text, words
     assert "not finished" not in page.text
 
@@ -68,7 +88,12 @@ def test_every_section_and_fact_is_there(page: Page) -> None:
 def test_figures_have_captions_axes_with_units_and_n(source: str) -> None:
     figures = re.findall(r"<figure .*?</figure>", source, re.DOTALL)
     axes = [
-        ["tokens seen (million)", "loss (nats per masked token)", "perplexity (log scale)", "P@1 (fraction)"],
+        [
+            "tokens seen (million)",
+            "loss (nats per masked token)",
+            "perplexity (log scale)",
+            "P@1 (fraction)",
+        ],
         ["tokens seen (million)", "P@1 (fraction)"],
         ["layer (0 = embeddings)", "pair", "P@1, fraction of pairs (same scale in all panels)"],
     ]
@@ -80,23 +105,40 @@ def test_figures_have_captions_axes_with_units_and_n(source: str) -> None:
         for label in labels:
             assert f">{label}</text>" in figure, label
         assert re.search(r"n&nbsp;=&nbsp;\d", figure)
-    assert [figure.count('class="panel"') for figure in figures] == [3, 3, 2]  # loss, perplexity and the mean; pairs; sources
+    # loss, perplexity and the mean; pairs; sources
+    assert [figure.count('class="panel"') for figure in figures] == [3, 3, 2]
 
 
 def test_every_picture_is_labelled_and_no_id_occurs_twice(page: Page, source: str) -> None:
     pictures = page.all("svg")
     assert len(pictures) > 10
-    assert all(attributes["role"] == "img" and len(attributes["aria-label"]) > 15 for attributes in pictures)
+    assert all(
+        attributes["role"] == "img" and len(attributes["aria-label"]) > 15
+        for attributes in pictures
+    )
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
     assert max(ids.values()) == 1
     assert set(re.findall(r"url\(#([^)]+)\)", source)) <= set(ids)
-    assert {a["xlink:href"][1:] for _, a in page.tags if a.get("xlink:href", "")[:1] == "#"} <= set(ids)
+    assert {a["xlink:href"][1:] for _, a in page.tags if a.get("xlink:href", "")[:1] == "#"} <= set(
+        ids
+    )
 
 
 def test_same_folder_same_characters_in_another_process_too(done: Path, source: str) -> None:
-    command = "import sys; from crosslens.report import render_report, training_figure; sys.stdout.reconfigure(encoding='utf-8'); "
-    command += f"sys.stdout.write(render_report({str(done)!r}) + training_figure({str(done)!r})); assert 'torch' not in sys.modules"
-    other = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
+    command = (
+        "import sys; from crosslens.report import render_report, training_figure; "
+        "sys.stdout.reconfigure(encoding='utf-8'); "
+    )
+    command += (
+        f"sys.stdout.write(render_report({str(done)!r}) + training_figure({str(done)!r})); assert "
+        f"'torch' not in sys.modules"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", command],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
     assert other.stdout.decode() == source + training_figure(done)
 
 
@@ -104,16 +146,28 @@ def test_the_story_gives_the_logs_numbers(done: Path, page: Page) -> None:
     log = [json.loads(line) for line in (done / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in log if "loss" in line]
     first, *_, last = [line for line in log if "perplexity" in line]
-    assert f"The training loss went from {losses[0]:.3f} to {losses[-1]:.3f} nats per masked token" in page.text
+    assert (
+        f"The training loss went from {losses[0]:.3f} to {losses[-1]:.3f} nats per masked token"
+        in page.text
+    )
     assert f"would give {math.log(498):.3f}" in page.text
     means = [math.prod(line["perplexity"].values()) ** (1 / 3) for line in (first, last)]
-    assert f"perplexity is {means[1]:.1f} (geometric mean over 3 languages) at step 1,000; it was {means[0]:.1f} at step 100" in page.text
+    assert (
+        f"perplexity is {means[1]:.1f} (geometric mean over 3 languages) at step 1,000; it "
+        f"was {means[0]:.1f} at step 100"
+    ) in page.text
     assert "Lowest: English 40.0; highest: German 60.0" in page.text
     best = max(range(5), key=lambda layer: last["retrieval"]["news eng-fra"][layer])
     value = last["retrieval"]["news eng-fra"][best]
     assert best == 2
-    assert f"in news is best at layer 2: P@1 {value:.3f} at step 1,000 (the mean of 3 pairs" in page.text
-    assert "in bible is best at layer 2" in page.text and "one pair; n = 108 held-out pairs; chance 0.009" in page.text
+    assert (
+        f"in news is best at layer 2: P@1 {value:.3f} at step 1,000 (the mean of 3 pairs"
+        in page.text
+    )
+    assert (
+        "in bible is best at layer 2" in page.text
+        and "one pair; n = 108 held-out pairs; chance 0.009" in page.text
+    )
     assert "English, n = 206" in page.text  # 100 in news and 106 in bible
 
 
@@ -156,7 +210,9 @@ def test_nothing_logged_yet_and_nothing_counted_yet(tmp_path: Path) -> None:
         assert "not finished: nothing is logged yet" in words
         assert "Nothing has been logged yet." in words
     assert "has not been counted yet" in words
-    with pytest.raises(InputError, match=r"folder: expected a training run with a logged loss, got .*; wait for"):
+    with pytest.raises(
+        InputError, match=r"folder: expected a training run with a logged loss, got .*; wait for"
+    ):
         training_figure(folder)
 
 
@@ -165,13 +221,17 @@ def test_a_half_written_last_line_is_passed_over(tmp_path: Path) -> None:
     whole = render_report(folder)
     log = (folder / "log.jsonl").read_bytes()
     for cut in (1, 7, 60):
-        (folder / "log.jsonl").write_bytes(log + b'{"step": 400, "tokens": 800000, "loss": 3.25, "tokens_per_second": 80'[:cut])
+        (folder / "log.jsonl").write_bytes(
+            log + b'{"step": 400, "tokens": 800000, "loss": 3.25, "tokens_per_second": 80'[:cut]
+        )
         words = Page(render_report(folder)).text
         assert "The last line of log.jsonl is only half written and was passed over." in words
         assert "300 of 1,000 steps are logged" in words
     (folder / "log.jsonl").write_bytes(log[:-1])  # all of it but the line break
     assert "half written" not in whole
-    assert Page(render_report(folder)).text.replace(f"{len(log) - 1:,} bytes", "") == Page(whole).text.replace(f"{len(log):,} bytes", "")
+    assert Page(render_report(folder)).text.replace(f"{len(log) - 1:,} bytes", "") == Page(
+        whole
+    ).text.replace(f"{len(log):,} bytes", "")
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
@@ -179,26 +239,41 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     lines = (folder / "log.jsonl").read_text().splitlines(keepends=True)
     for damage in ('{"step": 4\n', "[]\n", "\0\0\n"):
         (folder / "log.jsonl").write_text("".join([*lines[:3], damage, *lines[3:]]))
-        with pytest.raises(StoreError, match=r"log\.jsonl:4: expected (JSON|an object), got .*; delete the line"):
+        with pytest.raises(
+            StoreError, match=r"log\.jsonl:4: expected (JSON|an object), got .*; delete the line"
+        ):
             render_report(folder)
 
 
 def test_lines_of_a_repeated_step_and_strange_lines(tmp_path: Path) -> None:
     folder = make_training(tmp_path / "run", 100)
     with open(folder / "log.jsonl", "a") as log:
-        for line in ({"step": 10, "tokens": 20000, "loss": 1.5}, {"note": 1}, {"step": "x", "tokens": 1, "loss": 2}):
+        for line in (
+            {"step": 10, "tokens": 20000, "loss": 1.5},
+            {"note": 1},
+            {"step": "x", "tokens": 1, "loss": 2},
+        ):
             log.write(json.dumps(line) + "\n")
     run = load_training(folder)
     assert [point.step for point in run.points] == list(range(10, 101, 10))
     assert run.points[0].loss == 1.5 and math.isnan(run.points[0].rate)
-    assert "2 lines of log.jsonl could not be understood and are not shown." in Page(render_report(folder)).text
+    assert (
+        "2 lines of log.jsonl could not be understood and are not shown."
+        in Page(render_report(folder)).text
+    )
 
 
 # ---------------------------------------------------------------- values that are no numbers
 
 
-@pytest.mark.parametrize("bad", [math.inf, math.nan, None, 0.0, "x", 10**400], ids=["inf", "nan", "null", "zero", "text", "huge"])
-def test_perplexity_without_a_usable_number_is_a_gap_with_a_remark(tmp_path: Path, bad: Any) -> None:
+@pytest.mark.parametrize(
+    "bad",
+    [math.inf, math.nan, None, 0.0, "x", 10**400],
+    ids=["inf", "nan", "null", "zero", "text", "huge"],
+)
+def test_perplexity_without_a_usable_number_is_a_gap_with_a_remark(
+    tmp_path: Path, bad: Any
+) -> None:
     def spoil(line: dict[str, Any]) -> dict[str, Any]:
         if line["step"] in (200, 1000) and "perplexity" in line:
             line["perplexity"]["fra"] = bad
@@ -215,7 +290,10 @@ def test_perplexity_without_a_usable_number_is_a_gap_with_a_remark(tmp_path: Pat
 
 def test_nothing_but_values_that_are_no_numbers(tmp_path: Path) -> None:
     def spoil(line: dict[str, Any]) -> dict[str, Any]:
-        line = {key: math.nan if key in ("loss", "tokens_per_second") else value for key, value in line.items()}
+        line = {
+            key: math.nan if key in ("loss", "tokens_per_second") else value
+            for key, value in line.items()
+        }
         for name in ("perplexity", "retrieval"):
             for key, value in line.get(name, {}).items():
                 line[name][key] = [math.nan] * len(value) if isinstance(value, list) else math.inf
@@ -257,8 +335,10 @@ def test_one_pair_needs_no_mean(tmp_path: Path) -> None:
     assert "<h4><bdi>Held-out retrieval, English – French</bdi> <span" in source
 
 
-def test_many_pairs_are_drawn_in_part_and_all_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crosslens.report.training_retrieval._MOST", 4)
+def test_many_pairs_are_drawn_in_part_and_all_in_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosslens.report.sections.training_retrieval._MOST", 4)
     codes = [f"l{letter}a" for letter in "abcd"]  # 6 pairs
     source = render_report(make_training(tmp_path / "run", sources={"many": codes}, layers=13))
     assert source.count("The first 4 of 6 pairs are drawn; the table has all.") == 2
@@ -273,10 +353,15 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     codes = ["<script>alert(1)</script>", 'a"b\'c id="p1" onload="x', "$\\q$ & url(#p) </svg>"]
     sources = {"</title><img src=x onerror=alert(1)>": codes, "": ["eng", "fra"]}
     name = "</h1><iframe src=//evil>\x07"
-    folder = make_training(tmp_path / "run", sources=sources, name=name, **{"<b>key</b>": {"deep": ["<i>", None]}})
+    folder = make_training(
+        tmp_path / "run", sources=sources, name=name, **{"<b>key</b>": {"deep": ["<i>", None]}}
+    )
     (folder / "<u>file").write_text("")
     page = Page(render_report(folder))
-    assert not {tag for tag, _ in page.tags} & {"img", "iframe", "b", "i", "u"} and len(page.all("script")) == 1
+    assert (
+        not {tag for tag, _ in page.tags} & {"img", "iframe", "b", "i", "u"}
+        and len(page.all("script")) == 1
+    )
     assert not [key for _, attributes in page.tags for key in attributes if key.startswith("on")]
     ids = Counter(attributes["id"] for _, attributes in page.tags if "id" in attributes)
     assert max(ids.values()) == 1
@@ -288,12 +373,25 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 def test_a_configuration_of_the_wrong_shape(tmp_path: Path) -> None:
     folder = make_training(tmp_path / "run", 200)
-    for settings in ([], {}, {"sources": [3, {"name": None, "texts": []}], "steps": "many", "encoder": 1, "vocabulary": []}):
-        (folder / "config.json").write_text(json.dumps({"kind": "train", "settings": settings, "notes": "more"}))
+    for settings in (
+        [],
+        {},
+        {
+            "sources": [3, {"name": None, "texts": []}],
+            "steps": "many",
+            "encoder": 1,
+            "vocabulary": [],
+        },
+    ):
+        (folder / "config.json").write_text(
+            json.dumps({"kind": "train", "settings": settings, "notes": "more"})
+        )
         words = Page(render_report(folder)).text
         assert "200 steps are logged" in words
         assert "LanguagesEnglish" in words  # the log knows
-    (folder / "data.json").write_text('{"streams": [], "held_out": {"news eng": "x"}, "left_out": 3, "extra": 1}')
+    (folder / "data.json").write_text(
+        '{"streams": [], "held_out": {"news eng": "x"}, "left_out": 3, "extra": 1}'
+    )
     words = Page(render_report(folder)).text
     assert "n not recorded" in words and "data.extra" in words
     (folder / "model").mkdir()
@@ -308,15 +406,29 @@ def test_the_kind_of_a_folder_decides(tmp_path: Path, done: Path) -> None:
     assert run_kind(done) == "train"
     assert run_kind(tmp_path) == "study"
     (tmp_path / "config.json").write_text('{"kind": "<b>", "settings": {}}')
-    with pytest.raises(InputError, match=r"folder: expected a run of .* or crosslens probe, got .* of kind '<b>'; name a folder"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"folder: expected a run of .* or crosslens probe, got .* of kind '<b>'; name a "
+            r"folder"
+        ),
+    ):
         render_report(tmp_path)
     study = make_study(tmp_path / "study", 2, 2)
     assert '<section id="similarity">' in render_report(study)
-    with pytest.raises(InputError, match=r"expected a run of crosslens train, got .*; name a folder that crosslens train has written"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"expected a run of crosslens train, got .*; name a folder that crosslens train has "
+            r"written"
+        ),
+    ):
         training_figure(study)
 
 
-def test_the_command_line_draws_both_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_draws_both_kinds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = make_training(tmp_path / "run", 100)
     study = make_study(tmp_path / "study", 2, 2)
     for run in (folder, study):
@@ -325,19 +437,29 @@ def test_the_command_line_draws_both_kinds(tmp_path: Path, capsys: pytest.Captur
         assert (run / "report.html").read_text(encoding="utf-8") == render_report(run)
     (study / "scores.jsonl").unlink()
     assert main(["report", str(study)]) == 2
-    assert "expected the folder of a finished study, got one without scores.jsonl; finish the study first" in capsys.readouterr().err
+    assert (
+        "expected the folder of a finished study, got one without scores.jsonl; finish the "
+        "study first"
+    ) in capsys.readouterr().err
 
 
-def test_training_ends_with_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = SimpleNamespace(train=lambda recipe, out, **_: Path(out) / "model")  # without it nothing here needs torch
-    monkeypatch.setitem(sys.modules, "crosslens.models.train", trained)
+def test_training_ends_with_its_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # without it nothing here needs torch
+    trained = SimpleNamespace(train=lambda recipe, out, **_: Path(out) / "model")
+    monkeypatch.setitem(sys.modules, "crosslens.models.training.masked_lm", trained)
     folder = make_training(tmp_path / "run")
     text = tmp_path / "eng.txt"
     text.write_text("a line\n")
     recipe = tmp_path / "recipe.toml"
-    recipe.write_text(f'name = "tiny"\nsteps = 5\n[[sources]]\nname = "s"\ntexts = {{ eng = "{text}" }}\n')
+    recipe.write_text(
+        f'name = "tiny"\nsteps = 5\n[[sources]]\nname = "s"\ntexts = {{ eng = "{text}" }}\n'
+    )
     assert main(["train", str(recipe), "--out", str(folder), "--quiet"]) == 0
-    assert capsys.readouterr().out == f"Model: {folder / 'model'}\nReport: {folder / 'report.html'}\n"
+    assert (
+        capsys.readouterr().out == f"Model: {folder / 'model'}\nReport: {folder / 'report.html'}\n"
+    )
     assert (folder / "report.html").exists()
 
 
@@ -347,7 +469,8 @@ def test_the_report_is_written_into_the_folder(tmp_path: Path) -> None:
     assert write_report(folder).read_text(encoding="utf-8") == before == render_report(folder)
 
 
-# ---------------------------------------------------------------- a picture of its own, and the parts
+# ---------------------------------------------------------------- a picture of its own, and the
+# parts
 
 
 def test_the_picture_for_a_model_card_stands_alone(done: Path) -> None:
@@ -356,7 +479,12 @@ def test_the_picture_for_a_model_card_stands_alone(done: Path) -> None:
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert root.attrib["viewBox"] == "0 0 720 260" and root.attrib["role"] == "img"
     words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
-    for label in ("Training loss", "Held-out perplexity (mean of 3 languages)", "tokens seen (million)", "nats per masked token"):
+    for label in (
+        "Training loss",
+        "Held-out perplexity (mean of 3 languages)",
+        "tokens seen (million)",
+        "nats per masked token",
+    ):
         assert label in words
     assert "geometric mean (log scale)" in words
     ids = re.findall(r' id="([^"]+)"', source)
@@ -390,4 +518,7 @@ def test_axes_end_around_their_values() -> None:
 def test_many_lines_look_different() -> None:
     styles = [series_style(i) for i in range(49)]
     assert len({(style.colour, style.marker) for style in styles}) == 49
-    assert all(a.colour != b.colour and a.marker != b.marker for a, b in zip(styles, styles[1:], strict=False))
+    assert all(
+        a.colour != b.colour and a.marker != b.marker
+        for a, b in zip(styles, styles[1:], strict=False)
+    )

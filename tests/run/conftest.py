@@ -1,7 +1,11 @@
-"""A multilingual encoder that nobody trained, and parallel texts of the package's own corpus: enough to run a study in seconds."""
+"""A multilingual encoder that nobody trained, and parallel texts of the package's own corpus:
+enough to run a study in seconds."""
 
 import pytest
+from panels_drawn_once import drawn_once
 from tests_run_helpers import first_lines, other_encoder
+
+__all__ = ["drawn_once", "small_encoder", "texts"]
 
 
 @pytest.fixture(scope="session")
@@ -16,5 +20,7 @@ def texts(tmp_path):
     paths = {}
     for language in ("eng", "fra", "rus"):
         paths[language] = str(tmp_path / f"{language}.txt")
-        (tmp_path / f"{language}.txt").write_text("".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8")
+        (tmp_path / f"{language}.txt").write_text(
+            "".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8"
+        )
     return paths

@@ -1,10 +1,11 @@
-"""Run by test_kills.py: commands that are stopped at moments drawn at random, given again, and compared with one that nothing happened to.
+"""Run by test_kills.py: commands that are stopped at moments drawn at random, given again, and
+compared with one that nothing happened to.
 
     python killed_runs.py FOLDER JOB HOW MOMENTS SEED
 
-JOB names one of the commands below; HOW is ``kill`` (SIGKILL), ``interrupt`` (SIGINT) or ``full`` (a disk, or a file, that takes no
-more). The parent runs the command once, so that all is imported, and each further run is a fork of it. For each moment a line is printed;
-the last is a line of JSON.
+JOB names one of the commands below; HOW is ``kill`` (SIGKILL), ``interrupt`` (SIGINT) or ``full``
+(a disk, or a file, that takes no more). The parent runs the command once, so that all is imported,
+and each further run is a fork of it. For each moment a line is printed; the last is a line of JSON.
 """
 
 import json
@@ -25,7 +26,7 @@ from battery_data import make_data
 from tests_run_helpers import first_lines, other_encoder
 
 from crosslens.cli import main as cli
-from crosslens.models import extract, type_averages
+from crosslens.models.extraction import extract, type_averages
 
 STOPPED = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 AFTER = 131  # stopped by SIGINT before the command was in charge, or after it was done
@@ -35,9 +36,37 @@ def jobs(folder: Path) -> dict[str, list[str]]:
     """name -> command without its --out."""
     encoder = str(folder / "encoder")
     texts = {language: f"{language}={folder / language}.txt" for language in ("eng", "fra")}
-    study = ["study", "--encoder", encoder, *(part for text in texts.values() for part in ("--text", text))]
-    probe = ["probe", "--encoder", encoder, "--battery", "semantic", "--tasks", "wic,topic", "--data", str(folder / "data")]
-    units = {unit: ["extract", encoder, *texts.values(), "--unit", unit, "--dtype", "float16"] for unit in ("sentence", "word", "type")}
+    study = [
+        "study",
+        "--encoder",
+        encoder,
+        *(part for text in texts.values() for part in ("--text", text)),
+    ]
+    probe = [
+        "probe",
+        "--encoder",
+        encoder,
+        "--battery",
+        "semantic",
+        "--tasks",
+        "wic,topic",
+        "--data",
+        str(folder / "data"),
+    ]
+    units = {
+        unit: [
+            "extract",
+            "--encoder",
+            encoder,
+            "--text",
+            *texts.values(),
+            "--unit",
+            unit,
+            "--dtype",
+            "float16",
+        ]
+        for unit in ("sentence", "word", "type")
+    }
     return {**units, "study": study, "probe": probe}
 
 
@@ -48,7 +77,9 @@ def make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     other_encoder(folder / "encoder", layers=2, width=16)
     for language in ("eng", "fra"):
-        (folder / f"{language}.txt").write_text("".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8")
+        (folder / f"{language}.txt").write_text(
+            "".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8"
+        )
     make_data(folder / "data")
 
 
@@ -68,7 +99,15 @@ def work(command: list[str], out: Path, log: Path, limit: int | None) -> int:
     return cli.main([*command, "--out", str(out), "--quiet"])
 
 
-def run(command: list[str], out: Path, log: Path, *, after: float | None = None, how: str = "kill", limit: int | None = None) -> int:
+def run(
+    command: list[str],
+    out: Path,
+    log: Path,
+    *,
+    after: float | None = None,
+    how: str = "kill",
+    limit: int | None = None,
+) -> int:
     """The exit status of the command, or of a signal ``after`` so many seconds (-9)."""
     child = os.fork()
     if child == 0:
@@ -86,18 +125,33 @@ def run(command: list[str], out: Path, log: Path, *, after: float | None = None,
 
 def files(folder: Path) -> dict[str, bytes]:
     """All files but the locks of folders."""
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file() and p.name != ".lock"}
+    return {
+        str(p.relative_to(folder)): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file() and p.name != ".lock"
+    }
 
 
 def differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
-def stop(command: list[str], out: Path, log: Path, how: str, chance: random.Random, seconds: float, whole: dict[str, bytes]) -> str:
-    """One disturbance, and sometimes a second one of what goes on; what is wrong with how it ended, or "" for nothing."""
+def stop(
+    command: list[str],
+    out: Path,
+    log: Path,
+    how: str,
+    chance: random.Random,
+    seconds: float,
+    whole: dict[str, bytes],
+) -> str:
+    """One disturbance, and sometimes a second one of what goes on; what is wrong with how it ended,
+    or "" for nothing."""
     for _ in range(chance.choice((1, 1, 2))):
         if how == "full":
-            status = run(command, out, log, limit=chance.randrange(64, max(map(len, whole.values()))))
+            status = run(
+                command, out, log, limit=chance.randrange(64, max(map(len, whole.values())))
+            )
         else:
             status = run(command, out, log, after=chance.uniform(0, seconds), how=how)
         said = log.read_text(errors="replace") if log.exists() else ""
@@ -112,28 +166,54 @@ def stop(command: list[str], out: Path, log: Path, how: str, chance: random.Rand
     return ""
 
 
-def full_disk(command: list[str], out: Path, log: Path, chance: random.Random, whole: dict[str, bytes]) -> str | None:
+def full_disk(
+    command: list[str], out: Path, log: Path, chance: random.Random, whole: dict[str, bytes]
+) -> str | None:
     """The same with a small file system of its own, where one may be mounted; None where not."""
     out.mkdir()
     size = sum(map(len, whole.values()))
-    small = ["mount", "-t", "tmpfs", "-o", f"size={chance.randrange(4096, 2 * size)}", "tmpfs", str(out)]
-    if os.geteuid() or shutil.which("mount") is None or subprocess.run(small, capture_output=True, check=False).returncode:
+    small = [
+        "mount",
+        "-t",
+        "tmpfs",
+        "-o",
+        f"size={chance.randrange(4096, 2 * size)}",
+        "tmpfs",
+        str(out),
+    ]
+    if (
+        os.geteuid()
+        or shutil.which("mount") is None
+        or subprocess.run(small, capture_output=True, check=False).returncode
+    ):
         return None
     try:
         status = run(command, out / "run", log)
         said = log.read_text(errors="replace")
         if status not in (0, 2) or "internal error" in said or "Traceback" in said:
             return f"status {status}: {said[-300:]}"
-        subprocess.run(["mount", "-o", f"remount,size={20 * size + (64 << 20)}", str(out)], check=True)
+        subprocess.run(
+            ["mount", "-o", f"remount,size={20 * size + (64 << 20)}", str(out)], check=True
+        )
         again = run(command, out / "run", log)
         wrong = differing(files(out / "run"), whole)
-        return f"status {again}, differing: {wrong} {log.read_text(errors='replace')[-300:]}" if again or wrong else ""
+        return (
+            f"status {again}, differing: {wrong} {log.read_text(errors='replace')[-300:]}"
+            if again or wrong
+            else ""
+        )
     finally:
         subprocess.run(["umount", str(out)], check=True)
 
 
 def main() -> int:
-    folder, job, how, moments, seed = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+    folder, job, how, moments, seed = (
+        Path(sys.argv[1]),
+        sys.argv[2],
+        sys.argv[3],
+        int(sys.argv[4]),
+        int(sys.argv[5]),
+    )
     make(folder)
     command, scratch = jobs(folder)[job], folder / f"{job}-{how}"
     scratch.mkdir()
@@ -154,7 +234,9 @@ def main() -> int:
     shutil.rmtree(scratch / "first")
     faults, begun, out = [], 0, scratch / "run"
     for moment in range(moments):
-        wrong = full_disk(command, out, log, chance, whole) if how == "full" and moment % 2 else None
+        wrong = (
+            full_disk(command, out, log, chance, whole) if how == "full" and moment % 2 else None
+        )
         if wrong is None:
             shutil.rmtree(out, ignore_errors=True)
             wrong = stop(command, out, log, how, chance, seconds, whole)
@@ -169,7 +251,17 @@ def main() -> int:
             shutil.rmtree(out, ignore_errors=True)
         else:
             shutil.move(out, scratch / f"wrong-{moment}")
-    print(json.dumps({"job": job, "how": how, "moments": moments, "stopped_in_the_middle": begun, "faults": faults}))
+    print(
+        json.dumps(
+            {
+                "job": job,
+                "how": how,
+                "moments": moments,
+                "stopped_in_the_middle": begun,
+                "faults": faults,
+            }
+        )
+    )
     return 0
 
 

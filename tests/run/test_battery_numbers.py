@@ -1,4 +1,5 @@
-"""Labels that are numbers, from the command line: ridge regression beside shuffled numbers and random weights."""
+"""Labels that are numbers, from the command line: ridge regression beside shuffled numbers and
+random weights."""
 
 import json
 
@@ -23,16 +24,30 @@ def line(i):
 def run(small_encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("numbers")
     lines = [line(i) for i in range(70)]
-    parts = [write(folder / f"{name}.tsv", some) for name, some in (("train", lines[:45]), ("dev", lines[45:55]), ("test", lines[55:]))]
+    parts = [
+        write(folder / f"{name}.tsv", some)
+        for name, some in (("train", lines[:45]), ("dev", lines[45:55]), ("test", lines[55:]))
+    ]
     with parts[2].open("a") as test:
         test.write(lines[0] + "\n")  # a text that training has, too
-    command = ["probe", "--encoder", str(small_encoder), "--numbers", f"depth={','.join(map(str, parts))}", "--quiet"]
+    command = [
+        "probe",
+        "--encoder",
+        str(small_encoder),
+        "--numbers",
+        f"depth={','.join(map(str, parts))}",
+        "--quiet",
+    ]
     assert main([*command, "--out", str(folder / "run")]) == 0
     return folder / "run", command
 
 
 def scores_of(run, quantity, condition, part="test"):
-    found = [s for s in read_scores(run[0] / "scores.jsonl") if (s.quantity, s.condition) == (quantity, condition)]
+    found = [
+        s
+        for s in read_scores(run[0] / "scores.jsonl")
+        if (s.quantity, s.condition) == (quantity, condition)
+    ]
     return {s.layer: s for s in found if s.details["part"] == part}
 
 
@@ -42,12 +57,18 @@ def test_every_score_follows_from_its_outcomes(run):
         r2 = scores_of(run, "r2", condition)
         for one, score in zip(kept, scores_of(run, "spearman", condition).values(), strict=True):
             gold = one.gold.astype(float)
-            assert score.n == 16 and (score.low, score.high) == pytest.approx(spearman_interval(one.outcome, gold, one.group)[1:])
+            assert score.n == 16 and (score.low, score.high) == pytest.approx(
+                spearman_interval(one.outcome, gold, one.group)[1:]
+            )
             assert score.value == pytest.approx(spearmanr(one.outcome, gold).statistic)
             errors = np.square(one.outcome - gold).sum() / np.square(gold - gold.mean()).sum()
             assert r2[one.layer].value == pytest.approx(1 - errors) and r2[one.layer].low is None
     best = scores_of(run, "spearman", None)
-    assert max(s.value for s in best.values()) > 0.6 and {"ridge_penalty", "resampled", "above_control"} <= set(best[1].details)
+    assert max(s.value for s in best.values()) > 0.6 and {
+        "ridge_penalty",
+        "resampled",
+        "above_control",
+    } <= set(best[1].details)
     assert set(scores_of(run, "spearman", None, "dev")) == {0, 1, 2}
 
 
@@ -55,8 +76,12 @@ def test_shuffled_numbers_are_told_seed_by_seed(run):
     for layer, score in scores_of(run, "spearman", "shuffled_labels").items():
         kept = read_outcomes(run[0], condition="shuffled_labels", layer=layer)
         assert [one.seed for one in kept] == [0, 1, 2] == score.details["seeds"]
-        values = np.array([spearmanr(one.outcome, one.gold.astype(float)).statistic for one in kept])
-        assert (score.value, score.high) == pytest.approx((mean_interval(values)[0], min(1.0, mean_interval(values)[2])))
+        values = np.array(
+            [spearmanr(one.outcome, one.gold.astype(float)).statistic for one in kept]
+        )
+        assert (score.value, score.high) == pytest.approx(
+            (mean_interval(values)[0], min(1.0, mean_interval(values)[2]))
+        )
 
 
 def test_a_text_of_training_is_counted_and_told_apart(run):
@@ -64,7 +89,9 @@ def test_a_text_of_training_is_counted_and_told_apart(run):
     assert score.details["shared_texts"] == {"train": 1, "same_label": 1, "dev": 0, "dev_train": 0}
     (one,) = read_outcomes(run[0], condition=None, layer=1)
     told = score.details["without_shared"]
-    assert told["n"] == 15 and told["value"] == pytest.approx(spearmanr(one.outcome[:15], one.gold[:15].astype(float)).statistic)
+    assert told["n"] == 15 and told["value"] == pytest.approx(
+        spearmanr(one.outcome[:15], one.gold[:15].astype(float)).statistic
+    )
 
 
 def test_the_terminal_and_the_report_tell_it(run, capsys):
@@ -72,20 +99,41 @@ def test_the_terminal_and_the_report_tell_it(run, capsys):
     told = capsys.readouterr().out
     assert "\ndepth " in told and "without them" in told
     page = (run[0] / "report.html").read_text()
-    assert "A ridge regression is trained" in page and "Ridge penalty, chosen on dev" in page and "R²" in page
+    assert (
+        "A ridge regression is trained" in page
+        and "Ridge penalty, chosen on dev" in page
+        and "R²" in page
+    )
     assert json.loads((run[0] / "config.json").read_text())["settings"]["numbers"] == ["depth"]
 
 
 def test_what_numbers_cannot_be_is_refused(run, small_encoder, tmp_path, capsys):
     def refused(lines, *more):
         path = write(tmp_path / "depth.tsv", lines)
-        command = ["probe", "--encoder", str(small_encoder), "--numbers", f"depth={path}", "--out", str(tmp_path / "run"), "--quiet"]
+        command = [
+            "probe",
+            "--encoder",
+            str(small_encoder),
+            "--numbers",
+            f"depth={path}",
+            "--out",
+            str(tmp_path / "run"),
+            "--quiet",
+        ]
         assert main([*command, *more]) == 2
         return capsys.readouterr().err
 
-    assert "depth.tsv:2: expected a number in front of the text, got 'deep'; repair" in refused([line(0), "deep\ta", line(1)])
+    assert "depth.tsv:2: expected a number in front of the text, got 'deep'; repair" in refused(
+        [line(0), "deep\ta", line(1)]
+    )
     assert "depth.tsv:1: expected a number in front of the text, got 'nan'" in refused(["nan\ta"])
-    assert "depth: expected 4 or more texts in dev, with numbers that differ, got 2" in refused([line(i) for i in range(20)])
-    assert "texts in train, with numbers that differ, got 49 with 1 different" in refused([f"1\ttext {i}" for i in range(70)])
-    assert "got depth, which is a task already" in refused([line(0)], "--labels", f"depth={tmp_path / 'depth.tsv'}")
+    assert "depth: expected 4 or more texts in dev, with numbers that differ, got 2" in refused(
+        [line(i) for i in range(20)]
+    )
+    assert "texts in train, with numbers that differ, got 49 with 1 different" in refused(
+        [f"1\ttext {i}" for i in range(70)]
+    )
+    assert "got depth, which is a task already" in refused(
+        [line(0)], "--labels", f"depth={tmp_path / 'depth.tsv'}"
+    )
     assert not (tmp_path / "run").exists()

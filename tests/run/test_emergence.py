@@ -1,4 +1,5 @@
-"""The emergence experiment from end to end, small: all conditions from one command, stopped, resumed, and what it says at the end."""
+"""The emergence experiment from end to end, small: all conditions from one command, stopped,
+resumed, and what it says at the end."""
 
 import json
 from pathlib import Path
@@ -10,10 +11,10 @@ from safetensors.torch import load_file
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.files import read_json
-from crosslens.models.encoder import MaskedLM
-from crosslens.models.parts import parameter_counts
-from crosslens.models.settings import with_overrides
-from crosslens.models.sharing import SharingPlan
+from crosslens.models.network.encoder import MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.network.surgery import parameter_counts
+from crosslens.models.training.settings import with_overrides
 from crosslens.recipes.emergence import emergence, emergence_text
 from crosslens.run import emergence as run_module
 from crosslens.run.emergence import run_emergence, sharing_rows, split_text, summary, what_is_shared
@@ -22,21 +23,36 @@ from crosslens.score import read_scores
 CONDITIONS = ("shared", "half", "none", "separate")
 RUN = ("none", "separate")  # in the tests
 SMALL = {
-    "steps": 6, "validate_every": 3, "save_every": 2, "log_every": 2, "batch_tokens": 256, "vocabulary.size": 80, "validation": 30,
-    "encoder.hidden_size": 16, "encoder.ffn_size": 32, "optimisation.warmup": 2,
-}  # fmt: skip
+    "steps": 6,
+    "validate_every": 3,
+    "save_every": 2,
+    "log_every": 2,
+    "batch_tokens": 256,
+    "vocabulary.size": 80,
+    "validation": 30,
+    "encoder.hidden_size": 16,
+    "encoder.ffn_size": 32,
+    "optimisation.warmup": 2,
+}
 
 
 def sentences(n=1300):
     rng = np.random.default_rng(0)
-    words = "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
-    return [" ".join(words[i] for i in rng.integers(len(words), size=rng.integers(6, 10))) for _ in range(n)]
+    words = (
+        "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
+    )
+    return [
+        " ".join(words[i] for i in rng.integers(len(words), size=rng.integers(6, 10)))
+        for _ in range(n)
+    ]
 
 
 @pytest.fixture(scope="module")
 def recipes():
     """Two of the conditions: the others run the same code."""
-    return {name: with_overrides(recipe, SMALL) for name, recipe in emergence().items() if name in RUN}
+    return {
+        name: with_overrides(recipe, SMALL) for name, recipe in emergence().items() if name in RUN
+    }
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +64,36 @@ def finished(recipes, tmp_path_factory):
 def test_the_conditions_differ_in_nothing_but_what_is_shared():
     recipes = emergence()
     assert tuple(recipes) == CONDITIONS
-    without = {name: str(with_overrides(recipe, {"sharing": ""})) for name, recipe in recipes.items()}
+    without = {
+        name: str(with_overrides(recipe, {"sharing": ""})) for name, recipe in recipes.items()
+    }
     assert len(set(without.values())) == 1
-    assert [recipe.sharing for recipe in recipes.values()] == ["sep=token", "sep=token,1", "sep=token,1-2", "sep=all"]
+    assert [recipe.sharing for recipe in recipes.values()] == [
+        "sep=token",
+        "sep=token,1",
+        "sep=token,1-2",
+        "sep=all",
+    ]
 
 
 def test_a_run_holds_a_training_for_each_condition_their_studies_and_scores(finished):
     for name in RUN:
-        assert (finished / name / "model" / "config.json").exists() and (finished / name / "study" / "scores.jsonl").exists()
+        assert (finished / name / "model" / "config.json").exists() and (
+            finished / name / "study" / "scores.jsonl"
+        ).exists()
         assert (finished / name / "views" / "eng-x" / "model.safetensors").exists()
     scores = list(read_scores(finished / "scores.jsonl"))
     for name in RUN:
         mine = [score for score in scores if score.condition == name]
-        assert [s.source + ">" + s.target for s in mine if s.quantity == "token_alignment"] == ["eng>eng-x", "eng-x>eng"]
-        for quantity, per_layer in (("precision_at_1", 2), ("linear_cka", 1), ("debiased_linear_cka", 1)):
+        assert [s.source + ">" + s.target for s in mine if s.quantity == "token_alignment"] == [
+            "eng>eng-x",
+            "eng-x>eng",
+        ]
+        for quantity, per_layer in (
+            ("precision_at_1", 2),
+            ("linear_cka", 1),
+            ("debiased_linear_cka", 1),
+        ):
             layers = sorted(s.layer for s in mine if s.quantity == quantity)
             assert layers == sorted([*range(3)] * per_layer), quantity
         assert all(s.n == 500 for s in mine if s.quantity == "precision_at_1")
@@ -70,14 +102,20 @@ def test_a_run_holds_a_training_for_each_condition_their_studies_and_scores(fini
 
 def test_the_settings_are_told_once_and_what_differs_by_condition(finished, recipes):
     settings = json.loads((finished / "config.json").read_text())["settings"]
-    assert settings["seed"] == 0 and settings["encoder"]["layers"] == 2 and "sources" not in settings
+    assert (
+        settings["seed"] == 0 and settings["encoder"]["layers"] == 2 and "sources" not in settings
+    )
     assert settings["sharing"] == {name: recipe.sharing for name, recipe in recipes.items()}
 
 
 def test_the_sentences_of_the_end_are_never_trained_on(finished):
     kept = (finished / "text" / "kept.txt").read_text().splitlines()
     trained = (finished / "text" / "training.txt").read_text().splitlines()
-    assert len(kept) == 500 and not set(kept) & set(trained) and set(kept) | set(trained) == set(sentences())
+    assert (
+        len(kept) == 500
+        and not set(kept) & set(trained)
+        and set(kept) | set(trained) == set(sentences())
+    )
 
 
 def test_both_languages_have_the_same_pieces_under_ids_of_their_own(finished):
@@ -98,7 +136,10 @@ def test_a_stopped_run_goes_on_to_the_same_scores(recipes, finished, tmp_path, m
         with pytest.raises(KeyboardInterrupt):
             run_emergence(recipes, sentences(), folder)
     assert not (folder / "scores.jsonl").exists() and (folder / "none" / "model").exists()
-    with pytest.raises(OutputError, match="expected a new folder, got a run of this recipe; add --resume to go on with it"):
+    with pytest.raises(
+        OutputError,
+        match="expected a new folder, got a run of this recipe; add --resume to go on with it",
+    ):
         run_emergence(recipes, sentences(), folder)
     run_emergence(recipes, sentences(), folder, resume=True)
     assert (folder / "scores.jsonl").read_bytes() == (finished / "scores.jsonl").read_bytes()
@@ -113,7 +154,13 @@ def test_another_text_or_recipe_is_refused(recipes, finished):
 
 
 def test_too_little_text_is_refused_before_anything_is_written(recipes, tmp_path):
-    with pytest.raises(InputError, match="text: expected at least 1000 different sentences of 5 to 25 words, got 400; give more text"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "text: expected at least 1000 different sentences of 5 to 25 words, got 400; give "
+            "more text"
+        ),
+    ):
         run_emergence(recipes, sentences(400), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -136,26 +183,41 @@ def test_what_each_condition_shares_is_counted_in_its_model(finished):
         assert {part for part, owners in counts.items() if owners[""]} == shared
         tensors = load_file(finished / name / "model" / "model.safetensors")
         for owner, mark in (("", ".shared."), ("eng", ".own_eng."), ("eng-x", ".own_eng-x.")):
-            assert sum(owners[owner] for owners in counts.values()) == sum(v.numel() for k, v in tensors.items() if mark in k)
+            assert sum(owners[owner] for owners in counts.values()) == sum(
+                v.numel() for k, v in tensors.items() if mark in k
+            )
     rows = what_is_shared(finished)
-    assert rows[0] == ("part", "parameters", *RUN) and dict((row[0], row[2:]) for row in rows)["position"] == ("shared", "own")
+    assert rows[0] == ("part", "parameters", *RUN) and dict((row[0], row[2:]) for row in rows)[
+        "position"
+    ] == ("shared", "own")
 
 
-def test_the_table_of_the_readme_is_that_of_the_recipes():
+def test_the_table_of_the_guide_is_that_of_the_recipes():
     counts = {}
     for name, recipe in emergence().items():
         plan = SharingPlan.parse(recipe.sharing, recipe.encoder.layers)
-        counts[name] = parameter_counts(MaskedLM(recipe.encoder, languages=recipe.languages, plan=plan))
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+        counts[name] = parameter_counts(
+            MaskedLM(recipe.encoder, languages=recipe.languages, plan=plan)
+        )
+    guide = (Path(__file__).parents[2] / "docs" / "emergence.md").read_text(encoding="utf-8")
     for row in sharing_rows(counts):
-        assert f"| {' | '.join(row)} |" in readme
+        assert f"| {' | '.join(row)} |" in guide
 
 
 def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("crosslens.recipes.emergence.emergence", lambda: {name: emergence()[name] for name in RUN})
+    monkeypatch.setattr(
+        "crosslens.recipes.emergence.emergence", lambda: {name: emergence()[name] for name in RUN}
+    )
     text = tmp_path / "mine.txt"
     text.write_text("".join(line + "\n" for line in sentences()))
-    command = ["train", "emergence", f"data={text}", *(f"{name}={value}" for name, value in SMALL.items()), "--out", str(tmp_path / "run")]
+    command = [
+        "train",
+        "emergence",
+        f"data={text}",
+        *(f"{name}={value}" for name, value in SMALL.items()),
+        "--out",
+        str(tmp_path / "run"),
+    ]
     assert main([*command, "--quiet"]) == 0
     out = capsys.readouterr().out
     assert (
@@ -164,7 +226,9 @@ def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys, monkeypatch):
         and "Report: " in out
         and (tmp_path / "run" / "report.html").exists()
     )
-    assert (tmp_path / "run" / "scores.jsonl").read_bytes() == (finished / "scores.jsonl").read_bytes()
+    assert (tmp_path / "run" / "scores.jsonl").read_bytes() == (
+        finished / "scores.jsonl"
+    ).read_bytes()
     assert main(command) == 2
     assert "add --resume" in capsys.readouterr().err
 
@@ -172,7 +236,12 @@ def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys, monkeypatch):
 def test_the_command_prints_every_plan(capsys):
     assert main(["train", "emergence", "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert [line for line in out.splitlines() if line.startswith("# ")] == ["# shared", "# half", "# none", "# separate"]
+    assert [line for line in out.splitlines() if line.startswith("# ")] == [
+        "# shared",
+        "# half",
+        "# none",
+        "# separate",
+    ]
     assert out.count("one language sees") == 4 and "MFLOP per token" in out
     assert main(["train", "emergence", "sharing=sep=1", "--dry-run"]) == 2
     assert "sharing: expected the conditions of the recipe" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Which files make which tasks: names, parts, limits, one's own files, and what is said of those that are not there."""
+"""Which files make which tasks: names, parts, limits, one's own files, and what is said of those
+that are not there."""
 
 import gzip
 import json
@@ -10,7 +11,9 @@ from battery_data import NOUNS, PARTS, make_data, tree, write
 
 from crosslens.cli.probes import BATTERIES as ON_THE_COMMAND_LINE
 from crosslens.errors import InputError
-from crosslens.run.probe_data import BATTERIES, Sources, choose_tasks, read_tasks
+from crosslens.probes.tasks.catalogue import choose_tasks
+from crosslens.probes.tasks.task import GROUPS
+from crosslens.run.probe_data import Sources, read_tasks
 
 
 @pytest.fixture(scope="module")
@@ -24,45 +27,52 @@ def read(folder, *tasks, labels=None, required=(), **more):
 
 def words_of(task):
     corpus = task.text.corpus
-    return [corpus.sentences[i][slice(*span)] for i in range(len(corpus)) for span in corpus.words[i]]
+    return [
+        corpus.sentences[i][slice(*span)] for i in range(len(corpus)) for span in corpus.words[i]
+    ]
 
 
-def test_the_command_line_offers_the_batteries_that_there_are():
-    assert ON_THE_COMMAND_LINE == (*BATTERIES, "all")
-
-
-def test_a_battery_has_its_tasks_and_those_that_are_named():
-    assert choose_tasks("language") == ("language_id",)
-    assert choose_tasks("language", ["language_id_paper"]) == choose_tasks("all", ["language_id_paper"]) == ("language_id_paper",)
-    with pytest.raises(InputError, match=r"battery language \(language_id, language_id_paper\), got 'topic'"):
-        choose_tasks("language", ["topic"])
-    assert choose_tasks("all") == tuple(task for tasks in BATTERIES.values() for task in tasks)
-    assert choose_tasks("syntactic", ["feature_Case", "upos", "upos"]) == ("feature_Case", "upos")
-    with pytest.raises(InputError, match=r"--tasks: expected tasks of the battery semantic \(wic, scws, topic\), got 'upos'; choose"):
-        choose_tasks("semantic", ["upos"])
-    with pytest.raises(InputError, match=r"got 'feature_Case'"):
-        choose_tasks("semantic", ["feature_Case"])
-    with pytest.raises(InputError, match=r"--battery: expected one of semantic, syntactic, language, all, got 'every'"):
-        choose_tasks("every")
+def test_the_command_line_offers_the_groups_that_there_are():
+    assert ON_THE_COMMAND_LINE == (*GROUPS, "all")
 
 
 def test_parts_are_those_of_the_files(data):
     found = read(data, "wic", "topic", "upos", "language_id")
-    wic, topic, upos, languages = (found.tasks[name] for name in ("wic", "topic", "upos", "language_id"))
-    assert {part: len(getattr(wic.parts, part)) for part in PARTS} == {part: 2 * n for part, n in PARTS.items()}
+    wic, topic, upos, languages = (
+        found.tasks[name] for name in ("wic", "topic", "upos", "language_id")
+    )
+    assert {part: len(getattr(wic.parts, part)) for part in PARTS} == {
+        part: 2 * n for part, n in PARTS.items()
+    }
     assert {part: len(getattr(topic.parts, part)) for part in PARTS} == PARTS
-    assert {part: len(getattr(languages.parts, part)) for part in PARTS} == {part: 3 * n for part, n in PARTS.items()}
-    assert [str(part) for part in upos.part_of] == [part for part, n in PARTS.items() for _ in range(n)]
+    assert {part: len(getattr(languages.parts, part)) for part in PARTS} == {
+        part: 3 * n for part, n in PARTS.items()
+    }
+    assert [str(part) for part in upos.part_of] == [
+        part for part, n in PARTS.items() for _ in range(n)
+    ]
     first_of_dev = wic.items.items[wic.parts.dev[0]].sentences[0]
     assert first_of_dev == (data / "wic" / "dev.data.txt").read_text().split("\t")[3]
-    assert all(name.split(":")[1].split("-")[0] == part for name, part in zip(upos.text.corpus.ids, upos.part_of, strict=True))
-    assert found.not_measured == {} and set(found.files) >= {"wic/train.data.txt", "sib200/sib200.tsv", "ud/en_ewt-ud-dev.conllu"}
+    assert all(
+        name.split(":")[1].split("-")[0] == part
+        for name, part in zip(upos.text.corpus.ids, upos.part_of, strict=True)
+    )
+    assert found.not_measured == {} and set(found.files) >= {
+        "wic/train.data.txt",
+        "sib200/sib200.tsv",
+        "ud/en_ewt-ud-dev.conllu",
+    }
 
 
 def test_labels_go_with_their_sentences(data):
     for name in ("topic", "language_id"):
         task = read(data, name).tasks[name]
-        lines = [line.split("\t") for line in (data / "sib200" / "sib200.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+        lines = [
+            line.split("\t")
+            for line in (data / "sib200" / "sib200.tsv")
+            .read_text(encoding="utf-8")
+            .splitlines()[1:]
+        ]
         expected = {(line[4], line[3 if name == "topic" else 1]) for line in lines}
         assert {*zip(task.sentences, task.labels.tolist(), strict=True)} <= expected
 
@@ -77,9 +87,15 @@ def test_files_may_be_compressed(data, tmp_path):
 
 def test_topics_share_the_text_of_language_identification_and_have_their_own_without_it(data):
     together, alone = read(data, "topic", "language_id").tasks, read(data, "topic").tasks["topic"]
-    assert together["topic"].texts == together["language_id"].texts and list(alone.texts) == ["topic"]
+    assert together["topic"].texts == together["language_id"].texts and list(alone.texts) == [
+        "topic"
+    ]
     (text,) = together["topic"].texts.values()
-    assert [text.corpus.sentences[row] for row in together["topic"].rows] == list(together["topic"].sentences) == list(alone.sentences)
+    assert (
+        [text.corpus.sentences[row] for row in together["topic"].rows]
+        == list(together["topic"].sentences)
+        == list(alone.sentences)
+    )
 
 
 def test_tasks_on_words_share_the_treebank(data):
@@ -88,32 +104,59 @@ def test_tasks_on_words_share_the_treebank(data):
 
 
 def test_a_limit_draws_items_of_each_part_alike_every_time(data):
-    whole, some, again = (read(data, "wic", "upos", "language_id", "minimal_pairs", limit=n).tasks for n in (None, 20, 20))
+    whole, some, again = (
+        read(data, "wic", "upos", "language_id", "minimal_pairs", limit=n).tasks
+        for n in (None, 20, 20)
+    )
     for part, n in PARTS.items():
-        sizes = [len(getattr(some[name].parts, part)) for name in ("wic", "language_id")] + [int((some["upos"].part_of == part).sum())]
+        sizes = [len(getattr(some[name].parts, part)) for name in ("wic", "language_id")] + [
+            int((some["upos"].part_of == part).sum())
+        ]
         assert sizes == [min(20, 2 * n), min(20, 3 * n), min(20, n)]
     assert some["language_id"].sentences == again["language_id"].sentences
     assert set(some["wic"].items.items) < set(whole["wic"].items.items)
-    chosen = {item: part for part in PARTS for item in (some["wic"].items.items[i] for i in getattr(some["wic"].parts, part))}
-    there = {item: part for part in PARTS for item in (whole["wic"].items.items[i] for i in getattr(whole["wic"].parts, part))}
+    chosen = {
+        item: part
+        for part in PARTS
+        for item in (some["wic"].items.items[i] for i in getattr(some["wic"].parts, part))
+    }
+    there = {
+        item: part
+        for part in PARTS
+        for item in (whole["wic"].items.items[i] for i in getattr(whole["wic"].parts, part))
+    }
     assert chosen.items() <= there.items()  # nobody changes sides
     other = read(data, "language_id", limit=20, seed=1).tasks["language_id"]
     assert other.sentences != some["language_id"].sentences
     few = read(data, "minimal_pairs", limit=4).tasks["minimal_pairs"].pairs
-    assert len(few) == 8 and len({pair.category for pair in few}) == 2 and len(some["minimal_pairs"].pairs) == 12
+    assert (
+        len(few) == 8
+        and len({pair.category for pair in few}) == 2
+        and len(some["minimal_pairs"].pairs) == 12
+    )
     assert words_of(some["upos"]) != words_of(whole["upos"])[: len(words_of(some["upos"]))]
 
 
 def test_a_treebank_without_three_parts_is_divided_by_sentences(data, tmp_path):
     (tmp_path / "ud").mkdir()
-    write(tmp_path / "ud" / "fra_pud-ud-test.conllu", [tree(str(i), i).replace("old", f"old{i}") for i in range(40)])
+    write(
+        tmp_path / "ud" / "fra_pud-ud-test.conllu",
+        [tree(str(i), i).replace("old", f"old{i}") for i in range(40)],
+    )
     task = read(tmp_path, "upos", treebank="fra_pud").tasks["upos"]
     counts = {part: int((task.part_of == part).sum()) for part in PARTS}
     assert counts == {"train": 28, "dev": 4, "test": 8}
-    assert task.drawn == "a random 70 / 10 / 20 % of the sentences, seed 0" and task.text.corpus.language == "fra"
-    write(tmp_path / "ud" / "fra_pud-ud-test.conllu", [tree(str(i), i) for i in range(40)])  # twelve sentences, again and again
+    assert (
+        task.drawn == "a random 70 / 10 / 20 % of the sentences, seed 0"
+        and task.text.corpus.language == "fra"
+    )
+    # twelve sentences, again and again
+    write(tmp_path / "ud" / "fra_pud-ud-test.conllu", [tree(str(i), i) for i in range(40)])
     task = read(tmp_path, "upos", treebank="fra_pud").tasks["upos"]
-    sides = [{s for s, p in zip(task.text.corpus.sentences, task.part_of, strict=True) if p == part} for part in PARTS]
+    sides = [
+        {s for s, p in zip(task.text.corpus.sentences, task.part_of, strict=True) if p == part}
+        for part in PARTS
+    ]
     assert sum(map(len, sides)) == 12 and all(sides)
 
 
@@ -123,41 +166,83 @@ def test_an_official_test_part_stays_what_it_is(data, tmp_path):
         for part in PARTS:
             (tmp_path / "ud" / f"en_ewt-ud-{part}.conllu").unlink(missing_ok=True)
         for part in there:
-            write(tmp_path / "ud" / f"en_ewt-ud-{part}.conllu", [tree(f"{part}-{i}", i).replace("old", f"{part}{i}") for i in range(30)])
+            write(
+                tmp_path / "ud" / f"en_ewt-ud-{part}.conllu",
+                [tree(f"{part}-{i}", i).replace("old", f"{part}{i}") for i in range(30)],
+            )
         task = read(tmp_path, "upos").tasks["upos"]
-        sides = {part: [s for s, p in zip(task.text.corpus.sentences, task.part_of, strict=True) if p == part] for part in PARTS}
-        assert {part: len(side) for part, side in sides.items()} == {"train": 27, "dev": 3, "test": 30}
-        assert all("test" in s for s in sides["test"]) and all(trained in s for s in sides["train"] + sides["dev"])
-        assert f"the files of {trained} to train on, of test to test on; dev is a random 10 %" in task.drawn
+        sides = {
+            part: [
+                s
+                for s, p in zip(task.text.corpus.sentences, task.part_of, strict=True)
+                if p == part
+            ]
+            for part in PARTS
+        }
+        assert {part: len(side) for part, side in sides.items()} == {
+            "train": 27,
+            "dev": 3,
+            "test": 30,
+        }
+        assert all("test" in s for s in sides["test"]) and all(
+            trained in s for s in sides["train"] + sides["dev"]
+        )
+        assert (
+            f"the files of {trained} to train on, of test to test on; dev is a random 10 %"
+            in task.drawn
+        )
 
 
 def test_equal_texts_stay_on_one_side_of_what_is_drawn(tmp_path):
-    own = str(write(tmp_path / "own.tsv", [f"{'ab'[i % 30 % 2]}\ttext  {i % 30} " for i in range(90)]))
+    own = str(
+        write(tmp_path / "own.tsv", [f"{'ab'[i % 30 % 2]}\ttext  {i % 30} " for i in range(90)])
+    )
     task = read(None, labels={"mine": [own]}).tasks["mine"]
     sides = [{task.sentences[row] for row in getattr(task.parts, part)} for part in PARTS]
     assert sum(map(len, sides)) == 30 and all(sides)
 
 
 def test_a_limit_keeps_the_labels_shares(tmp_path):
-    own = str(write(tmp_path / "own.tsv", [f"{'a' if i % 10 else 'b'}\ttext {i}" for i in range(1000)]))
+    own = str(
+        write(tmp_path / "own.tsv", [f"{'a' if i % 10 else 'b'}\ttext {i}" for i in range(1000)])
+    )
     for limit in (20, 7):
         task = read(None, labels={"mine": [own]}, limit=limit).tasks["mine"]
         for part in PARTS:
             counts = Counter(task.labels[getattr(task.parts, part)].tolist())
-            assert counts == {"a": limit - limit // 10 - (limit < 10), "b": limit // 10 + (limit < 10)}
-    rare = str(write(tmp_path / "rare.tsv", [f"{'a' if i > 4 else 'c'}\ttext {i}" for i in range(1000)]))
-    assert {*read(None, labels={"mine": [rare, rare, rare]}, limit=10).tasks["mine"].labels} == {"a", "c"}
+            assert counts == {
+                "a": limit - limit // 10 - (limit < 10),
+                "b": limit // 10 + (limit < 10),
+            }
+    rare = str(
+        write(tmp_path / "rare.tsv", [f"{'a' if i > 4 else 'c'}\ttext {i}" for i in range(1000)])
+    )
+    assert {*read(None, labels={"mine": [rare, rare, rare]}, limit=10).tasks["mine"].labels} == {
+        "a",
+        "c",
+    }
 
 
 def test_labels_of_texts_are_none_of_words_and_a_test_part_has_labels_of_training(tmp_path):
     own = str(write(tmp_path / "ok.tsv", [f"{'ab'[i % 2]}\ttext {i}" for i in range(40)]))
     other = str(write(tmp_path / "other.tsv", [f"{'cd'[i % 2]}\ttext {i}" for i in range(40)]))
-    told = r"--labels: expected a treebank \(.conllu\), whose words have labels for upos, got ok.tsv, whose labels"
+    told = (
+        r"--labels: expected a treebank \(.conllu\), whose words have labels for upos, got "
+        r"ok.tsv, whose labels"
+    )
     with pytest.raises(InputError, match=told):
         read(None, labels={"upos": [own]})
-    with pytest.raises(InputError, match=r"--labels: expected the official files in --data for wic, got ok.tsv"):
+    with pytest.raises(
+        InputError, match=r"--labels: expected the official files in --data for wic, got ok.tsv"
+    ):
         read(None, labels={"wic": [own]})
-    with pytest.raises(InputError, match=r"mine: expected a test part with labels of training \(a, b\), got c, d; check the files"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"mine: expected a test part with labels of training \(a, b\), got c, d; check the "
+            r"files"
+        ),
+    ):
         read(None, labels={"mine": [own, own, other]})
 
 
@@ -168,7 +253,11 @@ def test_wili_is_read_where_there_is_no_sib(tmp_path):
         write(folder / f"x_{part}.txt", [f"{part} text {i}" for i in range(40)])
         write(folder / f"y_{part}.txt", [("deu", "eng")[i % 2] for i in range(40)])
     task = read(tmp_path, "language_id").tasks["language_id"]
-    assert {part: len(getattr(task.parts, part)) for part in PARTS} == {"train": 36, "dev": 4, "test": 40}
+    assert {part: len(getattr(task.parts, part)) for part in PARTS} == {
+        "train": 36,
+        "dev": 4,
+        "test": 40,
+    }
     assert set(np.unique(task.labels)) == {"deu", "eng"} and task.surface
 
 
@@ -176,26 +265,48 @@ def test_the_paper_s_language_identification_reads_the_first_two_sentences_as_a_
     folder = tmp_path / "wili-2018"
     folder.mkdir()
     for part in ("train", "test"):
-        write(folder / f"x_{part}.txt", [f"One of {part} {i}. Two too! Three." if i % 4 else f"{part} alone {i}" for i in range(40)])
+        write(
+            folder / f"x_{part}.txt",
+            [
+                f"One of {part} {i}. Two too! Three." if i % 4 else f"{part} alone {i}"
+                for i in range(40)
+            ],
+        )
         write(folder / f"y_{part}.txt", [("deu", "eng")[i % 2] for i in range(40)])
     found = read(tmp_path, "language_id", "language_id_paper")
     usual, paper = found.tasks["language_id"], found.tasks["language_id_paper"]
     ((name, text),) = paper.texts.items()
-    assert name == "language_id_paper" and text.settings["pool"] == "mean" and text.settings["special_tokens"]
+    assert (
+        name == "language_id_paper"
+        and text.settings["pool"] == "mean"
+        and text.settings["special_tokens"]
+    )
     assert (text.corpus.sentences[0], text.second.sentences[0]) == ("train alone 0", "")
     assert (text.corpus.sentences[1], text.second.sentences[1]) == ("One of train 1.", "Two too!")
-    assert np.array_equal(paper.labels, usual.labels) and np.array_equal(paper.parts.train, usual.parts.train)
-    assert paper.facts()["settings"]["epochs"] == 10 and not paper.surface and usual.texts["language_id"].unit == "sentence"
+    assert np.array_equal(paper.labels, usual.labels) and np.array_equal(
+        paper.parts.train, usual.parts.train
+    )
+    assert (
+        paper.facts()["settings"]["epochs"] == 10
+        and not paper.surface
+        and usual.texts["language_id"].unit == "sentence"
+    )
 
 
 def test_one_s_own_labels_come_in_one_file_or_in_three(tmp_path):
-    files = [str(write(tmp_path / f"{part}.tsv", [f"{'ab'[i % 2]}\t{part} {i}" for i in range(n)])) for part, n in PARTS.items()]
+    files = [
+        str(write(tmp_path / f"{part}.tsv", [f"{'ab'[i % 2]}\t{part} {i}" for i in range(n)]))
+        for part, n in PARTS.items()
+    ]
     three = read(None, labels={"mine": files}).tasks["mine"]
     assert {part: len(getattr(three.parts, part)) for part in PARTS} == PARTS and not three.surface
     assert three.sentences[three.parts.test[0]] == "test 0"
     one = read(None, labels={"language_id": files[:1]}).tasks["language_id"]
     assert one.surface and "a random 70 / 10 / 20 % of each label" in one.facts()["drawn"]
-    pairs = write(tmp_path / "pairs.jsonl", [json.dumps({"good": f"The {noun} is.", "bad": f"The {noun} are."}) for noun in NOUNS])
+    pairs = write(
+        tmp_path / "pairs.jsonl",
+        [json.dumps({"good": f"The {noun} is.", "bad": f"The {noun} are."}) for noun in NOUNS],
+    )
     assert len(read(None, labels={"number": [str(pairs)]}).tasks["number"].pairs) == 6
 
 
@@ -208,16 +319,29 @@ def test_without_marvin_and_linzen_s_file_the_pairs_are_generated(tmp_path):
 def test_what_is_not_there_is_named(data, tmp_path):
     (tmp_path / "wic").mkdir()
     write(tmp_path / "wic" / "train.data.txt", ["x"])
-    found = read(tmp_path, *BATTERIES["semantic"], *BATTERIES["syntactic"], "language_id", limit=1)
+    found = read(tmp_path, *choose_tasks("all"), limit=1)
     assert set(found.tasks) == {"minimal_pairs"}
-    assert "wic/train.gold.txt, wic/dev.data.txt" in found.not_measured["wic"] and "train.data" not in found.not_measured["wic"]
-    assert "ud/en_ewt-ud-train.conllu" in found.not_measured["upos"] and "blimp/*.jsonl" in found.not_measured["blimp"]
+    assert (
+        "wic/train.gold.txt, wic/dev.data.txt" in found.not_measured["wic"]
+        and "train.data" not in found.not_measured["wic"]
+    )
+    assert (
+        "ud/en_ewt-ud-train.conllu" in found.not_measured["upos"]
+        and "blimp/*.jsonl" in found.not_measured["blimp"]
+    )
     assert "wili*/x_train.txt" in found.not_measured["language_id"]
-    with pytest.raises(InputError, match=r"--data: expected the files of at least one task, got scws: no scws/ratings\.txt"):
+    with pytest.raises(
+        InputError,
+        match=r"--data: expected the files of at least one task, got scws: no scws/ratings\.txt",
+    ):
         read(tmp_path, "scws")
     with pytest.raises(InputError, match=r"task scws: expected its data, got no scws/ratings\.txt"):
-        read_tasks(Sources(folder=tmp_path, tasks=("scws", "minimal_pairs"), labels={}, limit=1), ["scws"])
-    with pytest.raises(InputError, match=r"--data: expected a folder with data sets, got .*nowhere"):
+        read_tasks(
+            Sources(folder=tmp_path, tasks=("scws", "minimal_pairs"), labels={}, limit=1), ["scws"]
+        )
+    with pytest.raises(
+        InputError, match=r"--data: expected a folder with data sets, got .*nowhere"
+    ):
         read(tmp_path / "nowhere", "scws")
     with pytest.raises(InputError, match=r"--limit: expected 1 or more items, got 0"):
         read(data, "scws", limit=0)
@@ -225,37 +349,79 @@ def test_what_is_not_there_is_named(data, tmp_path):
 
 def test_a_feature_that_the_treebank_has_not_is_told_and_too_few_items_are_refused(data):
     found = read(data, "upos", "feature_Tense")
-    assert set(found.tasks) == {"upos"} and "words with such a label, got none of 360" in found.not_measured["feature_Tense"]
-    with pytest.raises(InputError, match=r"task feature_Tense: expected its data, got feature:Tense"):
+    assert (
+        set(found.tasks) == {"upos"}
+        and "words with such a label, got none of 360" in found.not_measured["feature_Tense"]
+    )
+    with pytest.raises(
+        InputError, match=r"task feature_Tense: expected its data, got feature:Tense"
+    ):
         read(data, "upos", "feature_Tense", required=["feature_Tense"])
-    with pytest.raises(InputError, match=r"wic: expected 5 or more training items of each answer, got \d T and \d F; take more items"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"wic: expected 5 or more training items of each answer, got \d T and \d F; take more "
+            r"items"
+        ),
+    ):
         read(data, "wic", limit=6)
-    with pytest.raises(InputError, match=r"scws: expected 5 or more items with ratings that differ, got 3 item\(s\) rated from"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"scws: expected 5 or more items with ratings that differ, got 3 item\(s\) rated "
+            r"from"
+        ),
+    ):
         read(data, "scws", limit=3)
 
 
 def test_too_few_texts_to_divide_are_refused_by_the_task_s_name(tmp_path):
     text, tree = tmp_path / "mine.tsv", tmp_path / "one.conllu"
     tree.write_text("1\tdog\tdog\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
-    for count, told in ((1, "mine: test: expected at least one item, got none; "), (3, "mine: fraction: expected a share that holds an ")):
+    for count, told in (
+        (1, "mine: test: expected at least one item, got none; "),
+        (3, "mine: fraction: expected a share that holds an "),
+    ):
         write(text, [f"{label}\t{label} {i}" for label in "ab" for i in range(count)])
         with pytest.raises(InputError, match=told):
             read(tmp_path, labels={"mine": [str(text)]})
-    with pytest.raises(InputError, match=r"^one\.conllu: test: expected at least one item, got none; "):
+    with pytest.raises(
+        InputError, match=r"^one\.conllu: test: expected at least one item, got none; "
+    ):
         read(tmp_path, labels={"upos": [str(tree)]})
 
 
 def test_files_of_one_s_own_that_are_none_are_refused(data, tmp_path):
     one = str(write(tmp_path / "one.tsv", ["a\tone", "b\ttwo"]))
     treebank = str(data / "ud" / "en_ewt-ud-dev.conllu")
-    with pytest.raises(InputError, match=r"--labels: expected mine=FILE, or mine=TRAIN,DEV,TEST, got 'nowhere\.tsv', which is no file"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"--labels: expected mine=FILE, or mine=TRAIN,DEV,TEST, got 'nowhere\.tsv', which is "
+            r"no file"
+        ),
+    ):
         read(None, labels={"mine": ["nowhere.tsv"]})
-    with pytest.raises(InputError, match=r"--labels: expected one file, or three \(train, dev, test\), got 2 for mine"):
+    with pytest.raises(
+        InputError,
+        match=r"--labels: expected one file, or three \(train, dev, test\), got 2 for mine",
+    ):
         read(None, labels={"mine": [one, one]})
-    with pytest.raises(InputError, match=r"--labels: expected upos, xpos, deprel or feature_NAME, which say what to predict .* got 'mine'"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"--labels: expected upos, xpos, deprel, feature_NAME, .*, which say what to predict "
+            r".* got 'mine'"
+        ),
+    ):
         read(None, labels={"mine": [treebank]})
-    with pytest.raises(InputError, match=r"feature:Tense: expected words with such a label, got none of 72"):
+    with pytest.raises(
+        InputError, match=r"feature:Tense: expected words with such a label, got none of 72"
+    ):
         read(None, labels={"feature_Tense": [treebank]})
     broken = str(write(tmp_path / "broken.tsv", ["a\tone", "two"]))
-    with pytest.raises(InputError, match=r"broken\.tsv:2: expected 2 tab-separated columns \(label and text\), got 1"):
+    with pytest.raises(
+        InputError,
+        match=r"broken\.tsv:2: expected 2 tab-separated columns \(label and text\), got 1",
+    ):
         read(None, labels={"mine": [broken]})

@@ -1,4 +1,5 @@
-"""What the package carries: the texts are clean, the encoder is whole, and the quickstart tells a true story twice."""
+"""What the package carries: the texts are clean, the encoder is whole, and the quickstart tells a
+true story twice."""
 
 import collections
 import itertools
@@ -16,7 +17,10 @@ from crosslens.score import read_scores
 
 
 def read(folder):
-    return {language: (DATA / folder / f"{language}.txt").read_text(encoding="utf-8").splitlines() for language in LANGUAGES}
+    return {
+        language: (DATA / folder / f"{language}.txt").read_text(encoding="utf-8").splitlines()
+        for language in LANGUAGES
+    }
 
 
 @pytest.fixture(scope="module", params=["corpus", "everyday"])
@@ -42,7 +46,12 @@ def test_lines_are_aligned_distinct_and_tidy(lines):
     assert len({len(column) for column in lines.values()}) == 1
     for column in lines.values():
         assert len(set(column)) == len(column)
-        assert all(line == unicodedata.normalize("NFC", line).strip() and "  " not in line and "\t" not in line for line in column)
+        assert all(
+            line == unicodedata.normalize("NFC", line).strip()
+            and "  " not in line
+            and "\t" not in line
+            for line in column
+        )
 
 
 def test_no_sentence_of_the_encoders_text_is_much_like_one_of_the_quickstarts():
@@ -68,13 +77,21 @@ def test_each_language_is_in_its_own_script(lines):
         letters = [c for line in column for c in line if c.isalpha()]
         return np.mean([unicodedata.name(c).startswith(name) for c in letters])
 
-    for language, script in {"eng": "LATIN", "fra": "LATIN", "deu": "LATIN", "spa": "LATIN", "rus": "CYRILLIC", "cmn": "CJK"}.items():
+    for language, script in {
+        "eng": "LATIN",
+        "fra": "LATIN",
+        "deu": "LATIN",
+        "spa": "LATIN",
+        "rus": "CYRILLIC",
+        "cmn": "CJK",
+    }.items():
         assert share(lines[language], script) == 1.0
 
 
 def test_numbers_in_digits_are_the_same_in_every_language(lines):
     def digits(line):
-        return set(re.findall(r"\d+", re.sub(r"(?<=\d)[ ,.](?=\d{3}\b)", "", line)))  # thousands are set apart as each language does
+        # thousands are set apart as each language does
+        return set(re.findall(r"\d+", re.sub(r"(?<=\d)[ ,.](?=\d{3}\b)", "", line)))
 
     for eng, *others, cmn in zip(*lines.values(), strict=True):
         assert all(digits(line) == digits(eng) for line in others), (eng, *others)
@@ -87,17 +104,29 @@ def test_the_encoder_is_small_half_precision_and_described():
     with safe_open(folder / "model.safetensors", "np") as weights:
         assert {str(weights.get_tensor(name).dtype) for name in weights.keys()} == {"float16"}  # noqa: SIM118 (it is no dictionary)
     card = (folder / "README.md").read_text(encoding="utf-8")
-    for needed in ("crosslens train tiny-encoder", "Tatoeba", "CC BY 2.0", "LibreOffice", "MPL-2.0", "public domain", "Seed", "loss.svg"):
+    for needed in (
+        "crosslens train tiny-encoder",
+        "Tatoeba",
+        "CC BY 2.0",
+        "LibreOffice",
+        "MPL-2.0",
+        "public domain",
+        "Seed",
+        "loss.svg",
+    ):
         assert needed in card
     assert (folder / "loss.svg").read_text(encoding="utf-8").startswith("<")
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.permutations(LANGUAGES, 2)))
-def test_retrieval_is_clearly_above_the_random_encoder_in_every_direction(quickstart, source, target):
+def test_retrieval_is_clearly_above_the_random_encoder_in_every_direction(
+    quickstart, source, target
+):
     scores = [
         s
         for s in read_scores(quickstart / "scores.jsonl")
-        if (s.task, s.source, s.target) == ("sentence_retrieval", source, target) and s.details["part"] == "held_out"
+        if (s.task, s.source, s.target) == ("sentence_retrieval", source, target)
+        and s.details["part"] == "held_out"
     ]
     best = max((s for s in scores if s.condition == "procrustes"), key=lambda s: s.value)
     assert best.n == 300
@@ -105,7 +134,9 @@ def test_retrieval_is_clearly_above_the_random_encoder_in_every_direction(quicks
 
 
 def test_retrieval_is_clearly_above_the_random_encoder_over_all_directions(quickstart):
-    scores = [s for s in read_scores(quickstart / "scores.jsonl") if s.task == "mean_sentence_retrieval"]
+    scores = [
+        s for s in read_scores(quickstart / "scores.jsonl") if s.task == "mean_sentence_retrieval"
+    ]
     for condition in ("unaligned", "procrustes"):
         best = max((s for s in scores if s.condition == condition), key=lambda s: s.value)
         assert best.details["above_control"]["low"] > 0.1
@@ -120,8 +151,12 @@ def test_identification_is_clearly_above_the_random_encoder_at_every_layer(quick
 
 def test_the_same_seed_gives_the_same_scores(quickstart, tmp_path, capsys):
     assert main(["quickstart", "--out", str(tmp_path / "second"), "--quiet"]) == 0
-    assert (tmp_path / "second" / "scores.jsonl").read_bytes() == (quickstart / "scores.jsonl").read_bytes()
+    assert (tmp_path / "second" / "scores.jsonl").read_bytes() == (
+        quickstart / "scores.jsonl"
+    ).read_bytes()
     printed = capsys.readouterr().out
-    assert f"Report: {tmp_path / 'second' / 'report.html'}" in printed and "eng → / ← fra" in printed
+    assert (
+        f"Report: {tmp_path / 'second' / 'report.html'}" in printed and "eng → / ← fra" in printed
+    )
     settings = json.loads((quickstart / "config.json").read_text())["settings"]
     assert settings["languages"] == list(LANGUAGES) and settings["seed"] == 0

@@ -1,11 +1,13 @@
-"""The study on a real pretrained encoder and the Tatoeba test sets, against numbers made by plain transformers and numpy."""
+"""The study on a real pretrained encoder and the Tatoeba test sets, against numbers made by plain
+transformers and numpy."""
 
 import pytest
 
 from crosslens.cli.main import main
 from crosslens.score import read_scores
 
-# Mean over non-special tokens, layers 0-12: cosine nearest neighbour xx -> en in per cent, and centred linear CKA.
+# Mean over non-special tokens, layers 0-12: cosine nearest neighbour xx -> en in per cent, and
+# centred linear CKA.
 REFERENCE = {
     "fra": (
         "21.3 38.1 45.9 58.5 69.6 79.0 81.7 83.5 81.1 80.8 86.3 91.7 92.5",
@@ -31,14 +33,37 @@ REFERENCE = {
 def test_tatoeba_retrieval_and_cka_are_the_reference(language, shared_data, real_encoder, tmp_path):
     stem = shared_data / "tatoeba" / f"tatoeba.{language}-eng"
     texts = [f"--text={language}={stem}.{language}", f"--text=eng={stem}.eng"]
-    assert main(["study", "--encoder", str(real_encoder), *texts, "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert (
+        main(
+            [
+                "study",
+                "--encoder",
+                str(real_encoder),
+                *texts,
+                "--out",
+                str(tmp_path / "run"),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     scores = list(read_scores(tmp_path / "run" / "scores.jsonl"))
     precision = {
         s.layer: s.value
         for s in scores
-        if (s.quantity, s.condition, s.source) == ("precision_at_1", "unaligned", language) and s.details["part"] == "all" and s.n == 1000
+        if (s.quantity, s.condition, s.source) == ("precision_at_1", "unaligned", language)
+        and s.details["part"] == "all"
+        and s.n == 1000
     }
-    cka = {s.layer: s.value for s in scores if (s.quantity, s.condition) == ("linear_cka", None) and s.layer == s.other_layer}
-    expected_precision, expected_cka = ([float(x) for x in row.split()] for row in REFERENCE[language])
-    assert [100 * precision[layer] for layer in range(13)] == pytest.approx(expected_precision, abs=0.3)
+    cka = {
+        s.layer: s.value
+        for s in scores
+        if (s.quantity, s.condition) == ("linear_cka", None) and s.layer == s.other_layer
+    }
+    expected_precision, expected_cka = (
+        [float(x) for x in row.split()] for row in REFERENCE[language]
+    )
+    assert [100 * precision[layer] for layer in range(13)] == pytest.approx(
+        expected_precision, abs=0.3
+    )
     assert [cka[layer] for layer in range(13)] == pytest.approx(expected_cka, abs=0.002)

@@ -1,4 +1,5 @@
-"""The study from files to scores: completeness, references, what is refused before any work, and life after kill -9."""
+"""The study from files to scores: completeness, references, what is refused before any work, and
+life after kill -9."""
 
 import itertools
 import json
@@ -16,9 +17,14 @@ from tests_run_helpers import other_encoder, store
 from crosslens.activations import Activations
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
-from crosslens.models import loading
+from crosslens.models.saved import loading
 from crosslens.run import Study, run_study
-from crosslens.run.measures import language_id_scores, make_split, retrieval_scores, similarity_scores
+from crosslens.run.measures import (
+    language_id_scores,
+    make_split,
+    retrieval_scores,
+    similarity_scores,
+)
 from crosslens.run.study import summary
 from crosslens.score import Score, read_scores
 
@@ -33,25 +39,48 @@ def test_every_measurement_stands_beside_its_controls(finished):
     folder, _ = finished
     scores = list(read_scores(folder / "scores.jsonl"))
     found = {(s.task, s.quantity, s.condition, (s.details or {}).get("part")) for s in scores}
-    retrieval = {("sentence_retrieval", "precision_at_1", c, "held_out") for c in
-                 ("unaligned", "procrustes", "random_encoder", "random_encoder_procrustes")}  # fmt: skip
-    retrieval |= {("sentence_retrieval", "precision_at_1", c, "all") for c in ("unaligned", "random_encoder")}
-    retrieval |= {("sentence_retrieval", "precision_at_1", c, "train") for c in ("unaligned", "procrustes")}
-    similarity = {
-        ("similarity", q, c, None) for q in ("linear_cka", "debiased_linear_cka") for c in (None, "shuffled_items", "random_encoder")
+    retrieval = {
+        ("sentence_retrieval", "precision_at_1", c, "held_out")
+        for c in ("unaligned", "procrustes", "random_encoder", "random_encoder_procrustes")
     }
-    language = {("language_id", "accuracy", c, None) for c in (None, "majority", "shuffled_labels", "random_encoder")}
-    means = {("mean_sentence_retrieval", "precision_at_1", c, "held_out") for c in ("unaligned", "procrustes")}
+    retrieval |= {
+        ("sentence_retrieval", "precision_at_1", c, "all") for c in ("unaligned", "random_encoder")
+    }
+    retrieval |= {
+        ("sentence_retrieval", "precision_at_1", c, "train") for c in ("unaligned", "procrustes")
+    }
+    similarity = {
+        ("similarity", q, c, None)
+        for q in ("linear_cka", "debiased_linear_cka")
+        for c in (None, "shuffled_items", "random_encoder")
+    }
+    language = {
+        ("language_id", "accuracy", c, None)
+        for c in (None, "majority", "shuffled_labels", "random_encoder")
+    }
+    means = {
+        ("mean_sentence_retrieval", "precision_at_1", c, "held_out")
+        for c in ("unaligned", "procrustes")
+    }
     assert found == retrieval | means | similarity | language
     layers, pairs = 3, 3
-    assert len(scores) == pairs * 2 * layers * 8 + 2 * layers + pairs * (2 * layers**2 + 2 * 2 * layers) + layers * 4
+    assert (
+        len(scores)
+        == pairs * 2 * layers * 8
+        + 2 * layers
+        + pairs * (2 * layers**2 + 2 * 2 * layers)
+        + layers * 4
+    )
     assert all(s.n > 0 and s.seed == 0 and s.encoder == "small-encoder" for s in scores)
     assert all(s.low <= s.value <= s.high for s in scores if s.low is not None)
 
 
 def test_retrieval_of_the_study_is_the_plain_loops(finished):
     folder, _ = finished
-    a, b = (np.array(Activations(folder / "activations" / "encoder" / language).layer(2), np.float64) for language in ("eng", "rus"))
+    a, b = (
+        np.array(Activations(folder / "activations" / "encoder" / language).layer(2), np.float64)
+        for language in ("eng", "rus")
+    )
     hits = 0
     for i in range(len(a)):
         cosines = [row @ a[i] / np.linalg.norm(row) / np.linalg.norm(a[i]) for row in b]
@@ -59,7 +88,8 @@ def test_retrieval_of_the_study_is_the_plain_loops(finished):
     (score,) = [
         s
         for s in read_scores(folder / "scores.jsonl")
-        if (s.source, s.target, s.layer, s.condition) == ("eng", "rus", 2, "unaligned") and s.details["part"] == "all"
+        if (s.source, s.target, s.layer, s.condition) == ("eng", "rus", 2, "unaligned")
+        and s.details["part"] == "all"
     ]
     assert score.value == hits / len(a) and score.n == 60
 
@@ -70,22 +100,33 @@ def test_every_sentence_is_for_training_or_held_out():
 
 
 def test_nothing_is_found_where_there_is_nothing(tmp_path):
-    """Noise, fewer sentences than dimensions: what is fitted on a sentence finds it again, so chance on held-out ones means no leak."""
+    """Noise, fewer sentences than dimensions: what is fitted on a sentence finds it again, so
+    chance on held-out ones means no leak."""
     rng = np.random.default_rng(0)
-    a, b = (store(tmp_path / name, name, [rng.normal(size=(100, 128)).astype(np.float32)]) for name in ("eng", "fra"))
+    a, b = (
+        store(tmp_path / name, name, [rng.normal(size=(100, 128)).astype(np.float32)])
+        for name in ("eng", "fra")
+    )
     split, common = make_split(100, 0.5, 0), {"encoder": "x", "seed": 0}
-    found = {s.condition: s.value for s in retrieval_scores(a, b, split, common) if s.details["part"] == "held_out"}
+    found = {
+        s.condition: s.value
+        for s in retrieval_scores(a, b, split, common)
+        if s.details["part"] == "held_out"
+    }
     assert found["procrustes"] <= 0.08  # chance is 0.02 of 50
     found = {s.condition: (s.low, s.high) for s in language_id_scores([a, b], split, common)}
     assert found[None][0] < 0.5 < found[None][1]
     cka = {(s.quantity, s.condition): s.value for s in similarity_scores(a, b, common)}
-    assert cka["linear_cka", "shuffled_items"] == pytest.approx(128 / (100 + 128), abs=0.05)  # d / (n + d)
+    # d / (n + d)
+    assert cka["linear_cka", "shuffled_items"] == pytest.approx(128 / (100 + 128), abs=0.05)
     assert abs(cka["debiased_linear_cka", "shuffled_items"]) < 0.05
 
 
 def test_the_random_control_has_other_weights_and_the_same_tokens(finished):
     folder, _ = finished
-    real, control = (Activations(folder / "activations" / c / "eng") for c in ("encoder", "random_encoder"))
+    real, control = (
+        Activations(folder / "activations" / c / "eng") for c in ("encoder", "random_encoder")
+    )
     assert real.index() == control.index()
     assert np.abs(real.layer(0) - control.layer(0)).max() > 0.01
 
@@ -93,8 +134,12 @@ def test_the_random_control_has_other_weights_and_the_same_tokens(finished):
 def test_a_finished_study_is_not_computed_again(finished, monkeypatch):
     folder, study = finished
     before = (folder / "scores.jsonl").read_bytes()
-    monkeypatch.setattr("crosslens.models.loading.load_encoder", lambda *a: pytest.fail("loaded again"))
-    monkeypatch.setattr("crosslens.run.study.retrieval_scores", lambda *a: pytest.fail("measured again"))
+    monkeypatch.setattr(
+        "crosslens.models.saved.loading.load_encoder", lambda *a: pytest.fail("loaded again")
+    )
+    monkeypatch.setattr(
+        "crosslens.run.study.retrieval_scores", lambda *a: pytest.fail("measured again")
+    )
     assert run_study(study, folder) == folder
     assert (folder / "scores.jsonl").read_bytes() == before
 
@@ -107,9 +152,13 @@ def test_the_same_seed_gives_the_same_scores_in_another_folder(finished, tmp_pat
 
 def test_other_settings_are_refused_and_named(finished, texts, small_encoder):
     folder, _ = finished
-    with pytest.raises(OutputError, match=r"expected the same settings, got other ones \(seed: 0 there, 1 here\)"):
+    with pytest.raises(
+        OutputError, match=r"expected the same settings, got other ones \(seed: 0 there, 1 here\)"
+    ):
         run_study(Study(encoders={"*": str(small_encoder)}, texts=texts, seed=1), folder)
-    Path(texts["fra"]).write_text(Path(texts["fra"]).read_text(encoding="utf-8").replace("e", "é", 1), encoding="utf-8")
+    Path(texts["fra"]).write_text(
+        Path(texts["fra"]).read_text(encoding="utf-8").replace("e", "é", 1), encoding="utf-8"
+    )
     with pytest.raises(OutputError, match=r"got other ones \(texts\.fra: .+ there, .+ here\)"):
         run_study(Study(encoders={"*": str(small_encoder)}, texts=texts), folder)
 
@@ -118,9 +167,16 @@ def test_monolingual_encoders_have_no_language_identification(small_encoder, tex
 
     second = other_encoder(tmp_path / "second", layers=2, width=16)
     texts.pop("rus")
-    folder = run_study(Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts), tmp_path / "mono")
+    folder = run_study(
+        Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts),
+        tmp_path / "mono",
+    )
     scores = list(read_scores(folder / "scores.jsonl"))
-    assert {s.task for s in scores} == {"sentence_retrieval", "mean_sentence_retrieval", "similarity"}
+    assert {s.task for s in scores} == {
+        "sentence_retrieval",
+        "mean_sentence_retrieval",
+        "similarity",
+    }
     assert {s.encoder for s in scores} == {"small-encoder / second"}
     notes = json.loads((folder / "config.json").read_text())["notes"]
     assert any(note.startswith("Language identification was not measured") for note in notes)
@@ -136,16 +192,35 @@ def test_the_layer_told_of_is_chosen_on_the_training_sentences_and_few_pairs_are
     for layer, way in itertools.product((0, 1), (("eng", "fra"), ("fra", "eng"))):
         place = {**common, "layer": layer, "source": way[0], "target": way[1]}
         for condition in ("unaligned", "procrustes", "random_encoder", "random_encoder_procrustes"):
-            details = {"part": "held_out", "chance": 0.05} | ({"fitted_on": 20} if condition.endswith("procrustes") else {})
+            details = {"part": "held_out", "chance": 0.05} | (
+                {"fitted_on": 20} if condition.endswith("procrustes") else {}
+            )
             lines.append(Score(**place, condition=condition, value=held[layer], details=details))
-        lines.append(Score(**place, condition="procrustes", value=train[layer], details={"part": "train", "chance": 0.1, "fitted_on": 10}))
+        lines.append(
+            Score(
+                **place,
+                condition="procrustes",
+                value=train[layer],
+                details={"part": "train", "chance": 0.1, "fitted_on": 10},
+            )
+        )
     for layer in (0, 1):
-        place = {"layer": layer, "other_layer": layer, "source": "eng", "target": "fra", "task": "similarity", "n": 20}
+        place = {
+            "layer": layer,
+            "other_layer": layer,
+            "source": "eng",
+            "target": "fra",
+            "task": "similarity",
+            "n": 20,
+        }
         lines.append(Score(**place, quantity="debiased_linear_cka", value=0.5))
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in lines))
     (tmp_path / "config.json").write_text(json.dumps({"data": {"d": 32}}))
     rows, text = summary(tmp_path)
-    assert text.startswith("Layer 1 of 0-1 (chosen on the training sentences by cross-validation") and rows[1][2] == "50.0 / 50.0"
+    assert (
+        text.startswith("Layer 1 of 0-1 (chosen on the training sentences by cross-validation")
+        and rows[1][2] == "50.0 / 50.0"
+    )
     assert "With 20 pairs for 32 dimensions Procrustes" in text
     old = [score for score in lines if (score.details or {}).get("part") != "train"]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in old))
@@ -156,8 +231,14 @@ def test_two_encoders_of_one_shape_are_two_random_controls(small_encoder, texts,
     second = other_encoder(tmp_path / "second", layers=2, width=16, seed=2)
     texts.pop("rus")
     Path(texts["fra"]).write_bytes(Path(texts["eng"]).read_bytes())
-    folder = run_study(Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts), tmp_path / "run")
-    a, b = (Activations(folder / "activations" / "random_encoder" / language).layer(0) for language in ("eng", "fra"))
+    folder = run_study(
+        Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts),
+        tmp_path / "run",
+    )
+    a, b = (
+        Activations(folder / "activations" / "random_encoder" / language).layer(0)
+        for language in ("eng", "fra")
+    )
     assert np.abs(a - b).max() > 0.01  # one network would give the same sentences the same vectors
 
 
@@ -170,8 +251,10 @@ def test_a_folder_of_somebody_else_is_left_alone(small_encoder, texts, tmp_path)
     assert (tmp_path / "mine" / "parts" / "thesis.tex").read_text() == "years of work"
 
 
-def test_a_sentence_without_a_token_is_refused_before_anything_is_written(small_encoder, texts, tmp_path, monkeypatch):
-    from crosslens.models import units
+def test_a_sentence_without_a_token_is_refused_before_anything_is_written(
+    small_encoder, texts, tmp_path, monkeypatch
+):
+    from crosslens.models.extraction import units
 
     whole = units._tokenise
 
@@ -181,17 +264,24 @@ def test_a_sentence_without_a_token_is_refused_before_anything_is_written(small_
         return tokens
 
     monkeypatch.setattr(units, "_tokenise", without_the_eighth)
-    with pytest.raises(InputError, match=r"eng\.txt:8: expected a sentence with at least one token"):
+    with pytest.raises(
+        InputError, match=r"eng\.txt:8: expected a sentence with at least one token"
+    ):
         run_study(Study(encoders={"*": str(small_encoder)}, texts=texts), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_encoders_of_two_shapes_are_refused_before_anything_is_written(small_encoder, texts, tmp_path):
+def test_encoders_of_two_shapes_are_refused_before_anything_is_written(
+    small_encoder, texts, tmp_path
+):
 
     texts.pop("rus")
     second = other_encoder(tmp_path / "second", layers=3, width=16)
     with pytest.raises(InputError, match=r"eng: 3 layers, width 16; fra: 4 layers, width 16"):
-        run_study(Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts), tmp_path / "run")
+        run_study(
+            Study(encoders={"eng": str(small_encoder), "fra": str(second)}, texts=texts),
+            tmp_path / "run",
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -201,12 +291,18 @@ def test_the_best_known_retrieval_is_found_when_it_is_there(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 16)).astype(np.float32)
     rotation, _ = np.linalg.qr(rng.normal(size=(16, 16)))
-    a, b = store(tmp_path / "a", "eng", [x]), store(tmp_path / "b", "fra", [(x @ rotation).astype(np.float32)])
+    a, b = (
+        store(tmp_path / "a", "eng", [x]),
+        store(tmp_path / "b", "fra", [(x @ rotation).astype(np.float32)]),
+    )
     scores = retrieval_scores(a, b, make_split(200, 0.5, 0), {"encoder": "x", "seed": 0})
     value = {(s.condition, s.details["part"], s.source): s.value for s in scores}
     assert value["procrustes", "held_out", "eng"] == value["procrustes", "held_out", "fra"] == 1.0
     assert value["unaligned", "held_out", "eng"] < 0.1
-    cka = {(s.quantity, s.condition): s.value for s in similarity_scores(a, b, {"encoder": "x", "seed": 0})}
+    cka = {
+        (s.quantity, s.condition): s.value
+        for s in similarity_scores(a, b, {"encoder": "x", "seed": 0})
+    }
     assert cka["linear_cka", None] == pytest.approx(1.0, abs=1e-5)
     assert abs(cka["debiased_linear_cka", "shuffled_items"]) < 0.1
 
@@ -223,15 +319,32 @@ _STAGES = {
 
 
 @pytest.mark.parametrize("stage", _STAGES)
-def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(finished, texts, small_encoder, tmp_path, stage):
+def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(
+    finished, texts, small_encoder, tmp_path, stage
+):
     folder, _ = finished
     out = tmp_path / "killed"
-    command = [sys.executable, "-m", "crosslens.cli.main", "study", "--encoder", str(small_encoder), "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "crosslens.cli.main",
+        "study",
+        "--encoder",
+        str(small_encoder),
+        "--out",
+        str(out),
+    ]
     command += [f"--text={language}={path}" for language, path in texts.items()]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
     deadline = time.monotonic() + 120
-    while not any((out / name).exists() for name in _STAGES[stage]) and process.poll() is None and time.monotonic() < deadline:
+    while (
+        not any((out / name).exists() for name in _STAGES[stage])
+        and process.poll() is None
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL  # else nothing was killed
@@ -241,10 +354,20 @@ def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(finished,
     assert not list(out.rglob("*.partial")) and not (out / "parts").exists()
 
 
-def test_encoders_are_loaded_on_the_device_that_is_asked_for(small_encoder, texts, tmp_path, monkeypatch, capsys):
-    given = ["study", "--encoder", str(small_encoder), *(part for name, file in texts.items() for part in ("--text", f"{name}={file}"))]
+def test_encoders_are_loaded_on_the_device_that_is_asked_for(
+    small_encoder, texts, tmp_path, monkeypatch, capsys
+):
+    given = [
+        "study",
+        "--encoder",
+        str(small_encoder),
+        *(part for name, file in texts.items() for part in ("--text", f"{name}={file}")),
+    ]
     assert main([*given, "--out", str(tmp_path / "run"), "--device", "tpu"]) == 2
-    assert "device: expected cpu, cuda, cuda:NUMBER or mps, got 'tpu'" in capsys.readouterr().err and not (tmp_path / "run").exists()
+    assert (
+        "device: expected cpu, cuda, cuda:NUMBER or mps, got 'tpu'" in capsys.readouterr().err
+        and not (tmp_path / "run").exists()
+    )
     seen, load = [], loading.load_encoder
 
     def watched(name, *, device="?", **more):
@@ -252,5 +375,7 @@ def test_encoders_are_loaded_on_the_device_that_is_asked_for(small_encoder, text
         return load(name, **more)
 
     monkeypatch.setattr(loading, "load_encoder", watched)
-    run_study(Study(encoders={"*": str(small_encoder)}, texts=texts, device="cuda:7"), tmp_path / "run")
+    run_study(
+        Study(encoders={"*": str(small_encoder)}, texts=texts, device="cuda:7"), tmp_path / "run"
+    )
     assert seen == ["cuda:7"] * 3  # the check, the encoder, its random copy

@@ -1,7 +1,9 @@
-"""Intervals of shares, means and correlations hold the truth, and paired tests reject it, as often as they say.
+"""Intervals of shares, means and correlations hold the truth, and paired tests reject it, as often
+as they say.
 
-Coverage is asked to lie between 93 and 97 % at n = 200 and 2,000. At n = 30, and where an outcome is too rare for n, an interval
-may be wider than it says; how rare stands in its docstring, and in the last test of each.
+Coverage is asked to lie between 93 and 97 % at n = 200 and 2,000. At n = 30, and where an outcome
+is too rare for n, an interval may be wider than it says; how rare stands in its docstring, and in
+the last test of each.
 """
 
 import numpy as np
@@ -9,8 +11,8 @@ import pytest
 from coverage import COVERS, REJECTS, clusters, coverage, differing, rejections
 from scipy.stats import binom, spearmanr
 
-from crosslens.probes.control_tasks import selectivity
-from crosslens.probes.paired_tests import holm, mcnemar
+from crosslens.probes.methods.control_tasks import selectivity
+from crosslens.probes.methods.paired_tests import holm, mcnemar
 from crosslens.stats import (
     difference_interval,
     jackknife_interval,
@@ -39,17 +41,30 @@ def test_wilson_covers_from_ten_items_of_the_rarer_outcome(n):
 def test_wilson_from_one_item_of_the_rarer_outcome(n):
     ends = np.array([wilson_interval(k, n) for k in range(n + 1)])
     shares = np.linspace(1 / n, 0.5, 1000)
-    held = [binom.pmf(np.arange(n + 1), n, p)[(ends[:, 0] <= p) & (p <= ends[:, 1])].sum() for p in shares]
+    held = [
+        binom.pmf(np.arange(n + 1), n, p)[(ends[:, 0] <= p) & (p <= ends[:, 1])].sum()
+        for p in shares
+    ]
     assert 0.915 <= min(held) and max(held) <= 0.985
 
 
 @pytest.mark.parametrize("n", [200, 2000])
 @pytest.mark.parametrize(
-    ("both", "first", "second"), [(0.4, 0.2, 0.2), (0.5, 0.1, 0.1), (0.8, 0.05, 0.05), (0.5, 0.3, 0.1), (0.6, 0.3, 0.01), (0.1, 0.8, 0.05)]
+    ("both", "first", "second"),
+    [
+        (0.4, 0.2, 0.2),
+        (0.5, 0.1, 0.1),
+        (0.8, 0.05, 0.05),
+        (0.5, 0.3, 0.1),
+        (0.6, 0.3, 0.01),
+        (0.1, 0.8, 0.05),
+    ],
 )
 def test_paired_differences_are_covered(n, both, first, second):
     def draw(rng):
-        kind = np.repeat([0, 1, 2, 3], rng.multinomial(n, [both, first, second, 1 - both - first - second]))
+        kind = np.repeat(
+            [0, 1, 2, 3], rng.multinomial(n, [both, first, second, 1 - both - first - second])
+        )
         return first - second, *paired_interval(kind <= 1, (kind == 0) | (kind == 2))[1:]
 
     assert COVERS[0] <= coverage(draw) <= COVERS[1]
@@ -72,7 +87,8 @@ def test_shares_over_clusters_are_covered(g, size, share, correlation):
     def draw(rng):
         return share, *share_interval(*clusters(rng, g, size, share, correlation))[1:]
 
-    assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1] + 0.005  # one standard error of 2,000 draws
+    # one standard error of 2,000 draws
+    assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1] + 0.005
 
 
 @pytest.mark.parametrize("g", [30, 60, 200])
@@ -88,7 +104,9 @@ def test_shares_over_few_clusters_are_covered_no_less(g, size, share, correlatio
 
 @pytest.mark.parametrize("g", [200, 2000])
 @pytest.mark.parametrize("size", [1, 12])
-@pytest.mark.parametrize(("first", "second"), [(0.2, 0.2), (0.05, 0.05), (0.25, 0.05), (0.09, 0.01)])
+@pytest.mark.parametrize(
+    ("first", "second"), [(0.2, 0.2), (0.05, 0.05), (0.25, 0.05), (0.09, 0.01)]
+)
 @pytest.mark.parametrize("correlation", [0.0, 0.3])
 def test_differences_over_clusters_are_covered(g, size, first, second, correlation):
     def draw(rng):
@@ -101,7 +119,8 @@ def test_differences_over_clusters_are_covered(g, size, first, second, correlati
 
 @pytest.mark.parametrize("n", [200, 2000])
 @pytest.mark.parametrize(
-    ("right", "control", "tasks", "shared"), [(0.9, 0.2, 3, 0.0), (0.6, 0.5, 1, 0.5), (0.95, 0.9, 3, 0.9), (0.3, 0.1, 5, 0.0)]
+    ("right", "control", "tasks", "shared"),
+    [(0.9, 0.2, 3, 0.0), (0.6, 0.5, 1, 0.5), (0.95, 0.9, 3, 0.9), (0.3, 0.1, 5, 0.0)],
 )
 def test_selectivity_is_covered(n, right, control, tasks, shared):
     def draw(rng):
@@ -118,7 +137,11 @@ def test_means_are_covered(n, kind):
     means = {"normal": 3.0, "uniform": 0.5, "share of ten": 0.3}
 
     def draw(rng):
-        values = {"normal": rng.normal(3, 2, n), "uniform": rng.random(n), "share of ten": rng.binomial(10, 0.3, n) / 10}[kind]
+        values = {
+            "normal": rng.normal(3, 2, n),
+            "uniform": rng.random(n),
+            "share of ten": rng.binomial(10, 0.3, n) / 10,
+        }[kind]
         return means[kind], *mean_interval(values)[1:]
 
     assert COVERS[0] <= coverage(draw) <= COVERS[1]
@@ -130,7 +153,9 @@ def test_the_jackknife_over_groups_covers_ratios(n):
 
     def draw(rng):
         found, of = clusters(rng, n, 12, 0.7, 0.1)
-        groups = [(found.sum() - found[i::20].sum()) / (of.sum() - of[i::20].sum()) for i in range(20)]
+        groups = [
+            (found.sum() - found[i::20].sum()) / (of.sum() - of[i::20].sum()) for i in range(20)
+        ]
         return 0.7, *jackknife_interval(found.sum() / of.sum(), np.array(groups))
 
     assert COVERS[0] <= coverage(draw, 2000) <= COVERS[1]
@@ -146,10 +171,15 @@ def test_correlations_of_normal_numbers_are_covered(n, r):
     assert COVERS[0] <= coverage(draw) <= COVERS[1]
 
 
-@pytest.mark.parametrize(("n", "differing_share"), [(200, 0.05), (200, 0.2), (2000, 0.01), (2000, 0.05), (2000, 0.4)])
+@pytest.mark.parametrize(
+    ("n", "differing_share"), [(200, 0.05), (200, 0.2), (2000, 0.01), (2000, 0.05), (2000, 0.4)]
+)
 def test_mcnemar_rejects_what_is_true_as_often_as_it_says(n, differing_share):
     def draw(rng):
-        kind = np.repeat([0, 1, 2], rng.multinomial(n, [differing_share / 2, differing_share / 2, 1 - differing_share]))
+        kind = np.repeat(
+            [0, 1, 2],
+            rng.multinomial(n, [differing_share / 2, differing_share / 2, 1 - differing_share]),
+        )
         return mcnemar(kind == 0, kind == 1).p
 
     assert REJECTS[0] <= rejections(draw) <= REJECTS[1]
@@ -158,32 +188,49 @@ def test_mcnemar_rejects_what_is_true_as_often_as_it_says(n, differing_share):
 @pytest.mark.parametrize(("n", "differing_share"), [(30, 0.05), (30, 0.4), (200, 0.01)])
 def test_mcnemar_on_few_differing_items_rejects_no_more(n, differing_share):
     def draw(rng):
-        kind = np.repeat([0, 1, 2], rng.multinomial(n, [differing_share / 2, differing_share / 2, 1 - differing_share]))
+        kind = np.repeat(
+            [0, 1, 2],
+            rng.multinomial(n, [differing_share / 2, differing_share / 2, 1 - differing_share]),
+        )
         return mcnemar(kind == 0, kind == 1).p
 
     assert rejections(draw) <= REJECTS[1]
 
 
-@pytest.mark.parametrize(("g", "differing_share"), [(60, 0.1), (200, 0.02), (200, 0.2), (2000, 0.02)])
+@pytest.mark.parametrize(
+    ("g", "differing_share"), [(60, 0.1), (200, 0.02), (200, 0.2), (2000, 0.02)]
+)
 @pytest.mark.parametrize("correlation", [0.0, 0.3])
-def test_mcnemar_over_groups_rejects_what_is_true_as_often_as_it_says(g, differing_share, correlation):
+def test_mcnemar_over_groups_rejects_what_is_true_as_often_as_it_says(
+    g, differing_share, correlation
+):
     """Words of sentences: 673 words of 60 sentences are not 673 items."""
 
     def draw(rng):
         of = clusters(rng, g, 12, 0.5, 0.0)[1]
-        only_first, only_second = differing(rng, of, differing_share / 2, differing_share / 2, correlation)
+        only_first, only_second = differing(
+            rng, of, differing_share / 2, differing_share / 2, correlation
+        )
         kinds = np.concatenate(
-            [np.repeat([0, 1, 2], counts) for counts in zip(only_first, only_second, of - only_first - only_second, strict=True)]
+            [
+                np.repeat([0, 1, 2], counts)
+                for counts in zip(
+                    only_first, only_second, of - only_first - only_second, strict=True
+                )
+            ]
         )
         return mcnemar(kinds == 0, kinds == 1, groups=np.repeat(np.arange(g), of)).p
 
-    assert REJECTS[0] - 0.01 <= rejections(draw, 600) <= REJECTS[1] + 0.01  # one standard error of 600 draws is .9 points
+    # one standard error of 600 draws is .9 points
+    assert REJECTS[0] - 0.01 <= rejections(draw, 600) <= REJECTS[1] + 0.01
 
 
 def test_holm_keeps_the_rate_of_any_false_rejection():
     def draw(rng):
         shared = rng.normal(size=300)
-        right = [np.where(rng.random(300) < 0.3, shared, rng.normal(size=300)) > 0 for _ in range(5)]
+        right = [
+            np.where(rng.random(300) < 0.3, shared, rng.normal(size=300)) > 0 for _ in range(5)
+        ]
         return float(holm([mcnemar(right[0], other).p for other in right[1:]]).min())
 
     assert rejections(draw) <= REJECTS[1]
@@ -237,12 +284,22 @@ def test_differences_of_rank_correlations_are_covered_and_tested(n, better, wors
 
     def answers(rng, count):
         meaning, luck, one, other = rng.normal(size=(4, count))
-        return better * meaning + 0.5 * luck + 0.7 * one, worse * meaning + 0.5 * luck + 0.7 * other, np.round(5 + 2 * meaning)
+        return (
+            better * meaning + 0.5 * luck + 0.7 * one,
+            worse * meaning + 0.5 * luck + 0.7 * other,
+            np.round(5 + 2 * meaning),
+        )
 
     first, second, y = answers(np.random.default_rng(1), 1_000_000)
-    truth = 0.0 if better == worse else spearmanr(first, y).statistic - spearmanr(second, y).statistic
+    truth = (
+        0.0 if better == worse else spearmanr(first, y).statistic - spearmanr(second, y).statistic
+    )
     rng = np.random.default_rng(0)
     found = [spearman_difference(*answers(rng, n)) for _ in range(2000)]
-    assert COVERS[0] <= np.mean([low <= truth <= high for _, low, high, _ in found]) <= COVERS[1] + 0.005
+    assert (
+        COVERS[0]
+        <= np.mean([low <= truth <= high for _, low, high, _ in found])
+        <= COVERS[1] + 0.005
+    )
     if better == worse:
         assert REJECTS[0] <= np.mean([p <= 0.05 for *_, p in found]) <= REJECTS[1]

@@ -1,0 +1,1 @@
+"""Maps from one space to another: rotations, linear maps, self-learning."""

@@ -1,0 +1,1 @@
+"""Nearest neighbours: cosine, CSLS and other hubness-corrected retrieval."""

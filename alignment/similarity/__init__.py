@@ -1,0 +1,1 @@
+"""How alike representations of the same items are: CKA and its relatives."""

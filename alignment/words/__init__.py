@@ -1,0 +1,1 @@
+"""Words: bilingual lexicons, links within sentences, token embeddings."""

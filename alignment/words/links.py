@@ -1,0 +1,478 @@
+"""Links between the words of sentences and of their translations: in files, as rows of vectors, and
+compared with gold.
+
+Links of any number of sentence pairs are one array of shape (k, 3): number of the sentence pair,
+word of x, word of y, all counted from 0; rows are sorted, none stands twice. The words of many
+sentences are one list with
+``offsets``: sentence i has the words from ``offsets[i]`` to ``offsets[i + 1]``, the end excluded.
+"""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+from numpy.typing import ArrayLike
+
+from crosslens.checks import as_array, check_positive_int, check_seed
+from crosslens.corpus import read_lines
+from crosslens.errors import InputError, OutputError, quote, refuse
+from crosslens.files import write_whole
+from crosslens.one_line import one_line
+
+__all__ = [
+    "AlignmentScores",
+    "PharaohFile",
+    "aligned_rows",
+    "alignment_error_interval",
+    "alignment_error_rate",
+    "check_links",
+    "check_offsets",
+    "read_pharaoh",
+    "sentence_offsets",
+    "write_pharaoh",
+]
+
+_LINK = re.compile(r"([0-9]{1,9})([-p])([0-9]{1,9})", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PharaohFile:
+    """The links of a file.
+
+    Attributes
+    ----------
+    sure: shape (k, 3), the links written ``i-j``.
+    possible: shape (l, 3), these and the links written ``ipj``: what an aligner may find without
+        being wrong.
+    sentences: how many lines the file has.
+    """
+
+    sure: Int[np.ndarray, "k 3"]
+    possible: Int[np.ndarray, "l 3"]
+    sentences: int
+
+    __repr__ = one_line
+
+
+@dataclasses.dataclass(frozen=True)
+class AlignmentScores:
+    """How an alignment A compares with sure (S) and possible (P) links of the same sentences.
+
+    Attributes
+    ----------
+    error_rate: AER, ``1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)``; from 0 to 1, lower is better.
+    precision: ``|A ∩ P| / |A|``; from 0 to 1, higher is better, as the two that follow.
+    recall: ``|A ∩ S| / |S|``.
+    f1: harmonic mean of precision and recall, 0 where both are 0.
+    predicted, sure, possible: how many links each set has.
+    """
+
+    error_rate: float
+    precision: float
+    recall: float
+    f1: float
+    predicted: int
+    sure: int
+    possible: int
+
+
+def alignment_error_rate(
+    predicted: ArrayLike, sure: ArrayLike, possible: ArrayLike | None = None
+) -> AlignmentScores:
+    """Alignment error rate, precision and recall of links (Och & Ney 2003, equation 20).
+
+    Parameters
+    ----------
+    predicted: shape (k, 3), the links to judge, of the gold's sentences and no others.
+    sure: shape (l, 3), links that must be found.
+    possible: shape (m, 3), links that may be found; sure links are possible whether they are listed
+        or not. Without it, the sure ones.
+
+    Raises
+    ------
+    InputError: no links predicted or none sure, so that a share is not defined; or not arrays of
+        links.
+
+    >>> scores = alignment_error_rate([[0, 0, 0], [0, 1, 1], [0, 2, 1]], [[0, 0, 0], [0, 1, 2]], [[0, 1, 1]])
+    >>> scores.error_rate, round(scores.precision, 3), scores.recall
+    (0.4, 0.667, 0.5)
+    """
+    found, must = check_links(predicted, "predicted"), check_links(sure, "sure")
+    for links, name in ((found, "predicted"), (must, "sure")):
+        if not len(links):
+            refuse(
+                name,
+                "at least one link",
+                "none",
+                "check sentences and settings: without links no share is defined",
+            )
+    may = (
+        must
+        if possible is None
+        else np.unique(np.concatenate([must, check_links(possible, "possible")]), axis=0)
+    )
+    in_sure, in_possible = _common(found, must), _common(found, may)
+    precision, recall = in_possible / len(found), in_sure / len(must)
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    error = 1 - (in_sure + in_possible) / (len(found) + len(must))
+    return AlignmentScores(error, precision, recall, f1, len(found), len(must), len(may))
+
+
+def alignment_error_interval(
+    predicted: ArrayLike,
+    sure: ArrayLike,
+    possible: ArrayLike | None = None,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """95 % interval of the alignment error rate, by the bootstrap over sentence pairs.
+
+    Links of one sentence stand and fall together, so sentences are drawn, with replacement, as many
+    as have a predicted or a sure link; the interval is where the middle 95 % of the resamples'
+    error rates lie, and somewhat more with few sentences (Hesterberg 2015, What teachers should
+    know about the bootstrap, section 4.3.3, expanded percentiles).
+
+    Parameters
+    ----------
+    predicted, sure, possible: as for :func:`alignment_error_rate`.
+    resamples: how many times sentences are drawn.
+    seed: of the drawing. The same seed gives the same interval.
+
+    Returns
+    -------
+    low and high, each from 0 to 1.
+
+    Raises
+    ------
+    InputError: as for :func:`alignment_error_rate`; links of fewer than 2 sentences; no resamples;
+        a seed that is none.
+
+    >>> gold = [(sentence, word, word) for sentence in range(50) for word in range(4)]
+    >>> found = [(sentence, word, word if sentence % 5 else 3 - word) for sentence, word, _ in gold]
+    >>> low, high = alignment_error_interval(found, gold)
+    >>> low < alignment_error_rate(found, gold).error_rate < high
+    True
+    """
+    alignment_error_rate(predicted, sure, possible)  # refuses what has no error rate
+    found, must = check_links(predicted, "predicted"), check_links(sure, "sure")
+    may = must if possible is None else np.concatenate([must, check_links(possible, "possible")])
+    from scipy.special import ndtr, stdtrit
+
+    sentences = np.unique(np.concatenate([found[:, 0], must[:, 0]]))
+    if len(sentences) < 2:
+        refuse(
+            "predicted",
+            "links of at least 2 sentences, to draw from",
+            "1 sentence",
+            "give more sentences",
+        )
+    hits = np.concatenate([found[_among(found, must)], found[_among(found, may)]])
+    counts = [
+        np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences))
+        for rows in (hits[:, 0], found[:, 0], must[:, 0])
+    ]
+    # |A ∩ S| + |A ∩ P|, and |A| + |S|
+    per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)
+    random, share = (
+        np.random.default_rng(check_seed(seed)),
+        np.full(len(sentences), 1 / len(sentences)),
+    )
+    sums = [
+        random.multinomial(len(sentences), share) @ per_sentence
+        for _ in range(check_positive_int(resamples, "resamples"))
+    ]
+    right, all_links = np.array(sums).T
+    drawn = len(sentences)
+    # few sentences vary less among themselves
+    tail = float(ndtr(-math.sqrt(drawn / (drawn - 1)) * stdtrit(drawn - 1, 0.975)))
+    low, high = np.quantile(1 - right / all_links, (tail, 1 - tail))
+    return float(low), float(high)
+
+
+def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:
+    """Return links as a sorted array of different rows.
+
+    Raises
+    ------
+    InputError: not an array of whole numbers from 0 with three columns.
+
+    >>> check_links([[0, 1, 1], [0, 0, 2], [0, 1, 1]], "links").tolist()
+    [[0, 0, 2], [0, 1, 1]]
+    """
+    try:
+        array = as_array(links, name)
+    except InputError:
+        raise
+    except ValueError:
+        refuse(
+            name,
+            "links of shape (k, 3)",
+            "rows of different lengths",
+            "give sentence, word of x and word of y of each link",
+        )
+    if array.size == 0:
+        return np.empty((0, 3), np.int64)
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
+        told = f"{array.dtype} of shape {array.shape}"
+        refuse(
+            name,
+            "links of shape (k, 3), whole numbers",
+            told,
+            "give sentence, word of x and word of y of each link",
+        )
+    if array.min() < 0:
+        refuse(name, "numbers from 0", str(array.min()), "count sentences and words from 0")
+    return np.unique(array.astype(np.int64), axis=0)
+
+
+def _common(first: np.ndarray, second: np.ndarray) -> int:
+    """How many rows two arrays of different rows share."""
+    return int(_among(first, second).sum())
+
+
+def _among(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """For each row whether it is among others."""
+    numbers = np.unique(np.concatenate([rows, others]), axis=0, return_inverse=True)[1].ravel()
+    return np.isin(numbers[: len(rows)], numbers[len(rows) :])
+
+
+def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:
+    """Read links in Pharaoh format: a line per sentence pair, ``0-0 1-2 3p2``; ``-`` is a sure link
+    and ``p`` a possible one.
+
+    A line without links is a sentence pair without links. A ``.gz`` file is read as it is.
+
+    Parameters
+    ----------
+    path: the file.
+    first: the number of a sentence's first word in the file, 0 or 1 (some gold files count from 1);
+        in the result it is 0.
+
+    Raises
+    ------
+    InputError: no such file, not one link in it, or something else than links in a line (named).
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "gold.txt"
+    >>> _ = path.write_text("0-0 1p2\\n\\n2-1\\n")
+    >>> gold = read_pharaoh(path)
+    >>> gold.sure.tolist(), gold.possible.tolist(), gold.sentences
+    ([[0, 0, 0], [2, 2, 1]], [[0, 0, 0], [0, 1, 2], [2, 2, 1]], 3)
+    """
+    _check_first(first)
+    lines = read_lines(path)
+    sure, possible = [], []
+    for number, line in enumerate(lines):
+        for piece in line.split():
+            link = _LINK.fullmatch(piece)
+            if link is None:
+                refuse(
+                    f"{path}:{number + 1}",
+                    "links such as 0-0 or 0p0",
+                    quote(piece),
+                    "repair the line",
+                )
+            i, j = int(link[1]) - first, int(link[3]) - first
+            if min(i, j) < 0:
+                refuse(
+                    f"{path}:{number + 1}",
+                    f"words counted from {first}",
+                    repr(piece),
+                    f"pass first={1 - first} if they are not",
+                )
+            possible.append((number, i, j))
+            if link[2] == "-":
+                sure.append((number, i, j))
+    return PharaohFile(check_links(sure, "sure"), check_links(possible, "possible"), len(lines))
+
+
+def _check_first(first: int) -> None:
+    if first not in (0, 1):
+        refuse(
+            "first",
+            "0 or 1, the number of a sentence's first word",
+            repr(first),
+            "choose one of them",
+        )
+
+
+def write_pharaoh(
+    path: str | Path,
+    sure: ArrayLike,
+    sentences: int,
+    *,
+    possible: ArrayLike | None = None,
+    first: int = 0,
+) -> None:
+    """Write links in Pharaoh format, whole or not at all; :func:`read_pharaoh` reads them.
+
+    Parameters
+    ----------
+    path: the file.
+    sure: shape (k, 3), written ``i-j``.
+    sentences: how many sentence pairs, and so lines, there are; those without links have an empty
+        line.
+    possible: shape (l, 3), written ``ipj`` where they are not sure.
+    first: the number of a sentence's first word in the file, 0 or 1.
+
+    Raises
+    ------
+    InputError: not arrays of links, or a link of a sentence beyond the last. OutputError: the file
+        cannot be written.
+    """
+    _check_first(first)
+    check_positive_int(sentences, "sentences")
+    must = check_links(sure, "sure")
+    every = (
+        must
+        if possible is None
+        else np.unique(np.concatenate([must, check_links(possible, "possible")]), axis=0)
+    )
+    _check_sentences(every, sentences)
+    known = set(map(tuple, must.tolist())) if possible is not None else None
+    lines: list[list[str]] = [[] for _ in range(sentences)]
+    for sentence, i, j in every.tolist():
+        lines[sentence].append(
+            f"{i + first}{'-' if known is None or (sentence, i, j) in known else 'p'}{j + first}"
+        )
+    try:
+        write_whole(path, "".join(" ".join(line) + "\n" for line in lines))
+    except OSError as error:
+        refuse(
+            "path",
+            "a file that can be written",
+            f"{path} ({error.strerror})",
+            "choose another place or make room",
+            OutputError,
+        )
+
+
+def _check_sentences(links: Int[np.ndarray, "k 3"], sentences: int) -> None:
+    if len(links) and links[-1, 0] >= sentences:
+        refuse(
+            "links",
+            f"links of sentences 0 to {sentences - 1}",
+            f"one of sentence {links[-1, 0]}",
+            "give all sentences",
+        )
+
+
+def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray, " s1"]:
+    """Where each sentence's words begin, from the number of the sentence of each word (column
+    ``text`` of a store's index).
+
+    Parameters
+    ----------
+    sentence_ids: shape (n,), never falling.
+    sentences: how many sentences there are; those without words are empty.
+
+    Returns
+    -------
+    shape (sentences + 1,): sentence i has the rows from ``offsets[i]`` to ``offsets[i + 1]``, the
+        end excluded.
+
+    Raises
+    ------
+    InputError: not whole numbers from 0 to ``sentences - 1`` in rising order.
+
+    >>> sentence_offsets([0, 0, 2, 2, 2], 4)
+    array([0, 2, 2, 5, 5])
+    """
+    check_positive_int(sentences, "sentences")
+    ids = as_array(sentence_ids, "sentence_ids")
+    if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+        refuse(
+            "sentence_ids",
+            "whole numbers, one per word",
+            f"{ids.dtype} of shape {ids.shape}",
+            "give the sentence of each word",
+        )
+    if ids.size and (ids.min() < 0 or ids.max() >= sentences or (ids[1:] < ids[:-1]).any()):
+        told = f"numbers from {ids.min()} to {ids.max()}" + (
+            ", not in order" if (ids[1:] < ids[:-1]).any() else ""
+        )
+        refuse(
+            "sentence_ids",
+            f"numbers from 0 to {sentences - 1}, never falling",
+            told,
+            "give the words in the order of the text",
+        )
+    return np.searchsorted(ids, np.arange(sentences + 1))
+
+
+def aligned_rows(
+    links: ArrayLike, offsets_x: ArrayLike, offsets_y: ArrayLike
+) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"]]:
+    """The linked words as rows of the two flat lists of words: parallel words, as Procrustes wants
+    them.
+
+    Parameters
+    ----------
+    links: shape (k, 3).
+    offsets_x, offsets_y: shape (s + 1,), see :func:`sentence_offsets`.
+
+    Returns
+    -------
+    rows_x, rows_y: shape (k,); word ``rows_x[i]`` of one list is linked with word ``rows_y[i]`` of
+        the other.
+
+    Raises
+    ------
+    InputError: a link of a sentence or a word that is not there.
+
+    >>> aligned_rows([[0, 1, 0], [1, 0, 2]], [0, 2, 3], [0, 1, 4])
+    (array([1, 2]), array([0, 3]))
+    """
+    begin_x, begin_y = check_offsets(offsets_x, offsets_y)
+    every = check_links(links, "links")
+    _check_sentences(every, len(begin_x) - 1)
+    sentence, rows = every[:, 0], []
+    for side, begin, column in (("x", begin_x, 1), ("y", begin_y, 2)):
+        beyond = np.flatnonzero(every[:, column] >= (begin[1:] - begin[:-1])[sentence])
+        if len(beyond):
+            at, _, _ = link = every[beyond[0]]
+            told = f"word {link[column]} of {begin[at + 1] - begin[at]} in sentence {at}"
+            refuse("links", f"words that are in {side}", told, "align and pool the same words")
+        rows.append(begin[sentence] + every[:, column])
+    return rows[0], rows[1]
+
+
+def check_offsets(
+    offsets_x: ArrayLike, offsets_y: ArrayLike
+) -> tuple[Int[np.ndarray, " s1"], Int[np.ndarray, " s1"]]:
+    """Return both offsets, of equally many sentences, as arrays.
+
+    Raises
+    ------
+    InputError: not whole numbers from 0 that never fall, or different numbers of sentences.
+
+    >>> check_offsets([0, 2, 5], [0, 3, 3])
+    (array([0, 2, 5]), array([0, 3, 3]))
+    """
+    begins = []
+    for name, value in (("offsets_x", offsets_x), ("offsets_y", offsets_y)):
+        begin = as_array(value, name)
+        if (
+            begin.ndim != 1
+            or len(begin) < 2
+            or begin.dtype.kind not in "iu"
+            or begin[0] != 0
+            or (begin[1:] < begin[:-1]).any()
+        ):
+            wanted = "whole numbers from 0, never falling: where each sentence begins, and the end"
+            refuse(
+                name,
+                wanted,
+                f"{begin.dtype} of shape {begin.shape}",
+                "make them with sentence_offsets",
+            )
+        begins.append(begin.astype(np.int64))
+    if len(begins[0]) != len(begins[1]):
+        told = f"{len(begins[1]) - 1}"
+        wanted = f"as many sentences as offsets_x ({len(begins[0]) - 1})"
+        refuse("offsets_y", wanted, told, "sentence i of one translates sentence i of the other")
+    return begins[0], begins[1]

@@ -1,0 +1,197 @@
+"""The verbs ``list`` and ``doctor``: what there is to measure, and what of it is installed."""
+
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import shutil
+import textwrap
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any
+
+from crosslens import __version__
+from crosslens.cli.spelling import meant
+from crosslens.cli.table import format_table
+from crosslens.errors import quote, refuse
+
+__all__ = ["KINDS", "add_arguments", "doctor", "list_all"]
+
+KINDS = ("tasks", "recipes", "measures")
+_OURS = ("test", "bench", "docs")  # extras of those who work on the library itself
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens list`` takes."""
+    parser.add_argument(
+        "kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)} (default: all of them)"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder with the data sets: say in which languages each task is there",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print a JSON object, tasks with their whole cards"
+    )
+
+
+def list_all(arguments: argparse.Namespace) -> None:
+    """Print tasks with their cards, recipes and measures."""
+    from crosslens.probes.tasks.catalogue import TASKS, task_names
+    from crosslens.probes.tasks.data_folder import DataFolder
+    from crosslens.recipes import RECIPES
+    from crosslens.score import QUANTITIES
+
+    data, nowhere = (
+        DataFolder(arguments.data) if arguments.data is not None else None,
+        DataFolder(None),
+    )
+    tasks: dict[str, Any] = {
+        name: task.told() for name, task in zip(task_names(), TASKS, strict=True)
+    }
+    for card, task in zip(tasks.values(), TASKS, strict=True):
+        there, anyway = (set(task.languages(where)) for where in (data or nowhere, nowhere))
+        # else the task has its languages without looking
+        if data is not None and (there != anyway or not there):
+            card["there_in"] = sorted(there)
+    measures = {
+        name: {
+            "label": one.label,
+            "unit": one.unit,
+            "low": one.low if math.isfinite(one.low) else None,
+            "high": one.high if math.isfinite(one.high) else None,
+            "higher_is_better": one.higher_is_better,
+        }
+        for name, one in QUANTITIES.items()
+    }
+    kinds = arguments.kinds or KINDS
+    for kind in kinds:
+        if kind not in KINDS:
+            refuse(
+                "KIND",
+                f"some of {', '.join(KINDS)}",
+                quote(kind),
+                meant(kind, KINDS) or "choose among them",
+            )
+    found = {"tasks": tasks, "recipes": RECIPES, "measures": measures}
+    if arguments.json:
+        print(json.dumps({kind: found[kind] for kind in kinds}, ensure_ascii=False))
+        return
+    shown = {
+        "tasks": _tasks(tasks),
+        "recipes": (_entry(*one) for one in RECIPES.items()),
+        "measures": _measures(measures),
+    }
+    print(
+        "\n\n".join(
+            "\n".join([textwrap.fill(_HEADS[kind], _width()), *shown[kind]]) for kind in kinds
+        )
+    )
+
+
+_HEADS = {
+    "tasks": "Tasks (crosslens probe --tasks NAME,NAME --data DIR, or --battery GROUP)",
+    "recipes": "Recipes",
+    "measures": "Measures (quantity in scores.jsonl)",
+}
+
+
+def _tasks(cards: dict[str, Any]) -> Iterator[str]:
+    for name, card in cards.items():
+        more = [
+            card["says"],
+            (
+                f"Languages: {card['languages']}. Data: {card['data']} ({card['licence']}). "
+                f"Chance: {card['chance']}."
+            ),
+        ]
+        if "there_in" in card:
+            more.append(f"In this folder: {', '.join(card['there_in']) or 'none'}.")
+        yield _entry(name, f"{card['title']}; battery {card['group']}", *more)
+
+
+def _measures(measures: dict[str, Any]) -> Iterator[str]:
+    for name, one in measures.items():
+        ends = " to ".join("∞" if end is None else f"{end:g}" for end in (one["low"], one["high"]))
+        better = {True: ", more is better", False: ", less is better", None: ""}[
+            one["higher_is_better"]
+        ]
+        yield _entry(name, f"{one['label']}: {one['unit']}, {ends}{better}")
+
+
+def _width() -> int:
+    return max(40, shutil.get_terminal_size((100, 24)).columns)
+
+
+def _entry(name: str, title: str, *more: str) -> str:
+    """A name with what it is, no wider than the terminal."""
+    wrap = textwrap.TextWrapper(
+        _width(), subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
+    )
+    lines = wrap.wrap(f"  {name}: {title}")
+    wrap.initial_indent = "      "
+    return "\n".join([*lines, *(line for text in more for line in wrap.wrap(text))])
+
+
+def doctor(arguments: argparse.Namespace) -> None:
+    """Say what is there, what is missing, and how to get it; imports nothing that may be broken."""
+    rows: list[tuple[str, ...]] = [
+        ("what", "found"),
+        ("crosslens", __version__),
+        ("python", platform.python_version()),
+    ]
+    rows.append(("platform", platform.platform()))
+    rows.append(
+        (
+            "threads",
+            os.environ.get(
+                "OMP_NUM_THREADS",
+                f"{os.cpu_count()} (all cores; OMP_NUM_THREADS sets another number)",
+            ),
+        )
+    )
+    needed = _needed()
+    for name in needed.pop("", []):
+        rows.append((name, _version(name) or "missing; pip install -c constraints.txt . brings it"))
+    for extra, names in needed.items():
+        absent = [name for name in names if _version(name) is None]
+        there = ", ".join(f"{name} {_version(name)}" for name in names if name not in absent)
+        remedy = (
+            f"absent ({', '.join(absent)}); pip install -c constraints.txt '.[{extra}]' brings it"
+        )
+        rows.append((f"extra {extra}", remedy if absent else there))
+    if _version("torch"):
+        import torch
+
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        rows.append(
+            (
+                "GPUs",
+                ", ".join(names) + " (train and extract use them: --device)"
+                if names
+                else "none (none is needed)",
+            )
+        )
+    print(format_table(rows))
+
+
+def _needed() -> dict[str, list[str]]:
+    """Extra -> the packages that it brings, as the installed crosslens declares them; "" for those
+    that are always needed."""
+    found: dict[str, list[str]] = {"": []}
+    for line in metadata.requires("crosslens") or []:
+        name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        key = extra[1] if extra else ""
+        if name is not None and key not in _OURS:
+            found.setdefault(key, []).append(name[0])
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,297 @@
+"""Files of minimal pairs: two sentences that differ in what makes one of them ungrammatical.
+
+    Marvin & Linzen     template TAB case TAB grammatical TAB ungrammatical TAB extra, with a
+                        header: the file of Goldberg's bert-syntax
+    Gulordava et al.    ``generated.tab`` of Colorless green recurrent networks dream hierarchically
+                        (2018): a row for the right form of a verb and one for the wrong form, and
+                        the sentence in which they stand for the word behind the prefix
+    BLiMP               a JSON object a line with sentence_good, sentence_bad, UID and pairID
+                        (Warstadt et al. 2020)
+    MultiBLiMP          a table with a header, whose columns sen and wrong_sen have the sentences,
+                        phenomenon what they are about and, where a file has several languages, lang
+                        or language which it is (Jumelet et al. 2025); separated by tabs or commas
+    any other           good TAB bad [TAB category], or a JSON object a line with good, bad and,
+                        optionally, category and id
+
+``.gz`` is read as it is. Nothing is dropped without being asked for: what cannot be read is refused
+with its line.
+"""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from crosslens.corpus import file_name, read_lines
+from crosslens.errors import InputError, cut, quote, refuse
+from crosslens.files import parse_json
+
+__all__ = ["MARVIN_LINZEN_CATEGORIES", "MinimalPair", "read_minimal_pairs"]
+
+_COLORLESS = (
+    "pattern constr_id sent_id correct_number form class type prefix n_attr punct freq "
+    "len_context len_prefix sent"
+).split()
+_HEADER = ["template", "case", "grammatical", "ungrammatical", "extra"]
+_KEYS = (("sentence_good", "sentence_bad", "UID", "pairID"), ("good", "bad", "category", "id"))
+_SUFFIXES = (".tsv", ".csv", ".jsonl", ".tab", ".tsv.gz", ".csv.gz", ".jsonl.gz", ".tab.gz")
+_SENTENCES = ("sen", "wrong_sen")  # MultiBLiMP's columns
+_LANGUAGE = ("lang", "language")
+
+MARVIN_LINZEN_CATEGORIES: Mapping[str, str] = {
+    "simple_agrmt": "simple agreement",
+    "sent_comp": "in a sentential complement",
+    "vp_coord": "short VP coordination",
+    "long_vp_coord": "long VP coordination",
+    "prep_anim": "across a prepositional phrase",
+    "prep_inanim": "across a prepositional phrase",
+    "subj_rel": "across a subject relative clause",
+    "obj_rel_across_anim": "across an object relative clause",
+    "obj_rel_across_inanim": "across an object relative clause",
+    "obj_rel_no_comp_across_anim": "across an object relative clause (no that)",
+    "obj_rel_no_comp_across_inanim": "across an object relative clause (no that)",
+    "obj_rel_within_anim": "in an object relative clause",
+    "obj_rel_within_inanim": "in an object relative clause",
+    "obj_rel_no_comp_within_anim": "in an object relative clause (no that)",
+    "obj_rel_no_comp_within_inanim": "in an object relative clause (no that)",
+    "simple_reflexives": "simple reflexive",
+    "reflexive_sent_comp": "reflexive in a sentential complement",
+    "reflexives_across": "reflexive across a relative clause",
+}
+"""Template, as files name it, to category: ten of subject-verb agreement and three of reflexive
+anaphora, in the order of the paper."""
+
+_NPI_CATEGORIES = {
+    "simple_npi_anim": "simple NPI",
+    "simple_npi_inanim": "simple NPI",
+    "npi_across_anim": "NPI across a relative clause",
+    "npi_across_inanim": "NPI across a relative clause",
+}
+
+
+class MinimalPair(NamedTuple):
+    """A grammatical sentence and its ungrammatical twin.
+
+    Attributes
+    ----------
+    good, bad: the two sentences. (BLiMP has pairs of equal ones; they are read, and never covered.)
+    category: what the pair is about; accuracy is told by category.
+    id: names the pair in its file.
+    where: its place (file and line), for messages.
+    language: where the file says it, else empty.
+
+    >>> MinimalPair("the author laughs", "the author laugh", "simple agreement", "0", "pairs.tsv:1").category
+    'simple agreement'
+    """
+
+    good: str
+    bad: str
+    category: str
+    id: str
+    where: str
+    language: str = ""
+
+
+def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPair]:
+    """Read a file of minimal pairs, in any of the formats above, or all such files of a folder in
+    the order of their names.
+
+    Parameters
+    ----------
+    path: ``.jsonl`` is read as JSON; anything else as tab-separated, in Marvin & Linzen's format
+        where it has their header. Without a category of its own a pair has the file's name for one.
+    npi: keep Marvin & Linzen's negative polarity items, which Goldberg (2019) and Artetxe et al.
+        (2020) leave out.
+
+    Raises
+    ------
+    InputError: no such file or no text in it; a line has the wrong number of columns, is no JSON
+        object with the two sentences, or names a template that is unknown; a sentence is blank. The
+        message names file and line.
+    """
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.name.endswith(_SUFFIXES))
+        if not files:
+            refuse(
+                str(path),
+                f"files of minimal pairs ({', '.join(_SUFFIXES)})",
+                "none in the folder",
+                "name a file, or another folder",
+            )
+        return [pair for file in files for pair in read_minimal_pairs(file, npi=npi)]
+    lines = read_lines(path)
+    if file_name(path).removesuffix(".gz").endswith(".jsonl"):
+        return [_from_json(line, path, number) for number, line in enumerate(lines, 1)]
+    if lines[0].split("\t") == _HEADER:
+        return _marvin_linzen(lines, path, npi)
+    if lines[0].split("\t") == _COLORLESS:
+        return _colorless(lines, path)
+    if separator := next(
+        (mark for mark in "\t," if {*_SENTENCES} <= {*lines[0].split(mark)}), None
+    ):
+        return _multiblimp(lines, path, separator)
+    return [_from_columns(line, path, number) for number, line in enumerate(lines, 1)]
+
+
+def _marvin_linzen(lines: list[str], path: Path, npi: bool) -> list[MinimalPair]:
+    pairs = []
+    for number, line in enumerate(lines[1:], 2):
+        where, cells = f"{path}:{number}", line.split("\t")
+        if len(cells) != len(_HEADER):
+            refuse(
+                where,
+                f"{len(_HEADER)} tab-separated columns ({', '.join(_HEADER)})",
+                str(len(cells)),
+                "repair the line",
+            )
+        template, case, good, bad, _ = cells
+        if template in _NPI_CATEGORIES and not npi:
+            continue
+        category = MARVIN_LINZEN_CATEGORIES.get(template) or _NPI_CATEGORIES.get(template)
+        if category is None:
+            known = ", ".join([*MARVIN_LINZEN_CATEGORIES, *_NPI_CATEGORIES])
+            refuse(
+                where,
+                f"one of the templates {known}",
+                quote(template),
+                "correct it, or give good TAB bad TAB category without a header",
+            )
+        pairs.append(_pair(good, bad, category, f"{template}/{case}/{number}", where))
+    if not pairs:
+        refuse(
+            str(path),
+            "at least one pair",
+            "none" if npi else "none but NPI",
+            "give another file" if npi else "set npi=True",
+        )
+    return pairs
+
+
+def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
+    """The pairs of a ``generated.tab``: rows of one construction and sentence, the right form
+    first; cells may be quoted as in CSV."""
+    rows = list(csv.reader(lines[1:], delimiter="\t"))
+    pairs = []
+    for number in range(0, len(rows), 2):
+        where = f"{path}:{number + 2}"
+        two = [
+            dict(zip(_COLORLESS, row, strict=True))
+            for row in rows[number : number + 2]
+            if len(row) == len(_COLORLESS)
+        ]
+        same = len(two) == 2 and all(
+            two[0][name] == two[1][name]
+            for name in ("pattern", "constr_id", "sent_id", "sent", "len_prefix")
+        )
+        if not same or [row["class"] for row in two] != ["correct", "wrong"]:
+            refuse(
+                where,
+                "two rows of one sentence, correct and wrong",
+                "others",
+                "fetch the file again: this is no generated.tab",
+            )
+        words = [word for word in two[0]["sent"].split() if word != "<eos>"]
+        if not two[0]["len_prefix"].isdecimal() or int(two[0]["len_prefix"]) >= len(words):
+            refuse(
+                where,
+                "a prefix shorter than its sentence",
+                repr(two[0]["len_prefix"][:80]),
+                "fetch the file again",
+            )
+        place = int(two[0]["len_prefix"])
+        good, bad = (" ".join([*words[:place], row["form"], *words[place + 1 :]]) for row in two)
+        pairs.append(
+            _pair(
+                good,
+                bad,
+                two[0]["pattern"],
+                f"{two[0]['constr_id']}_{two[0]['sent_id']}/{number + 2}",
+                where,
+            )
+        )
+    if not pairs:
+        refuse(str(path), "at least one pair", "none", "give another file")
+    return pairs
+
+
+def _multiblimp(lines: list[str], path: Path, separator: str) -> list[MinimalPair]:
+    """The pairs of a table with a header; cells may be quoted as in CSV."""
+    header = lines[0].split(separator)
+    place = {name: header.index(name) for name in header}
+    language = next((place[name] for name in _LANGUAGE if name in place), None)
+    pairs = []
+    for number, line in enumerate(lines[1:], 2):
+        where = f"{path}:{number}"
+        try:
+            (cells,) = csv.reader([line], delimiter=separator, strict=True)
+        except csv.Error as error:
+            refuse(where, "cells as CSV has them", str(error), "repair the line")
+        if len(cells) != len(header):
+            refuse(
+                where, f"{len(header)} columns, as line 1 names", str(len(cells)), "repair the line"
+            )
+        good, bad = (cells[place[name]] for name in _SENTENCES)
+        category = (cells[place["phenomenon"]] if "phenomenon" in place else "") or _stem(path)
+        pairs.append(
+            _pair(good, bad, category, str(number), where)._replace(
+                language="" if language is None else cells[language]
+            )
+        )
+    if not pairs:
+        refuse(str(path), "at least one pair", "none", "give another file")
+    return pairs
+
+
+def _from_columns(line: str, path: Path, number: int) -> MinimalPair:
+    where, cells = f"{path}:{number}", line.split("\t")
+    if len(cells) not in (2, 3):
+        refuse(
+            where,
+            "2 or 3 tab-separated columns (good, bad, category)",
+            str(len(cells)),
+            "repair the line",
+        )
+    good, bad, category = [*cells, ""][:3]
+    return _pair(good, bad, category or _stem(path), str(number), where)
+
+
+def _from_json(line: str, path: Path, number: int) -> MinimalPair:
+    where = f"{path}:{number}"
+    found = parse_json(line, where, dict, "repair the line", InputError)
+    for keys in _KEYS:
+        if keys[0] in found and keys[1] in found:
+            good, bad, category, name = (found.get(key) for key in keys)
+            if not isinstance(good, str) or not isinstance(bad, str):
+                refuse(
+                    where,
+                    "two sentences",
+                    f"{type(good).__name__} and {type(bad).__name__}",
+                    "give text",
+                )
+            category, name = (
+                _stem(path) if category is None else category,
+                number if name is None else name,
+            )
+            return _pair(good, bad, str(category), str(name), where)
+    wanted = " or ".join(f"{good} and {bad}" for good, bad, *_ in _KEYS)
+    refuse(
+        where,
+        f"a JSON object with {wanted}",
+        f"the keys {cut(', '.join(found)) or 'none'}",
+        "repair the line",
+    )
+
+
+def _pair(good: str, bad: str, category: str, name: str, where: str) -> MinimalPair:
+    if not good.strip() or not bad.strip():
+        refuse(where, "two sentences", "a blank one", "fill it, or remove the line")
+    return MinimalPair(good, bad, category, name, where)
+
+
+def _stem(path: Path) -> str:
+    """The name of a file without the endings that tell its format."""
+    name = file_name(path)
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name

@@ -1,0 +1,366 @@
+"""What a treebank says of its words, as labels for probes, and the trees that its words make.
+
+An extracted store of words (``unit="word"``) has a row per word of the CoNLL-U file, and in its
+index the file's columns: upos, feats, head, deprel and so on. Here these columns become labels with
+the numbers of their rows, and heads become trees, depths and distances. Words that have no label,
+or no vector because the encoder has no piece for them, are left out and counted.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from crosslens.errors import quote, refuse
+
+__all__ = [
+    "Trees",
+    "WordLabels",
+    "check_heads",
+    "tree_depths",
+    "tree_distances",
+    "trees",
+    "word_labels",
+]
+
+_EMPTY = "_"  # how CoNLL-U writes that there is nothing
+_FEATURE = "feature:"
+_PLAIN = ("form", "lemma", "upos", "xpos", "deprel")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordLabels:
+    """One label per word, for the words that have one.
+
+    Attributes
+    ----------
+    labels: shape (m,), text.
+    rows: shape (m,), the row of each in the store, rising.
+    without_label: how many words were left out because the file gives them none.
+    without_vector: how many were left out because the encoder has no piece for them (or they were
+        cut off).
+    sharing: how many of the labelled words are parts of a multiword token: they have the vector of
+        the whole token, each of them.
+    """
+
+    labels: Shaped[np.ndarray, " m"]
+    rows: Int[np.ndarray, " m"]
+    without_label: int
+    without_vector: int
+    sharing: int
+
+
+def word_labels(
+    columns: Mapping[str, Sequence[Any]], what: str, *, none: str | None = None
+) -> WordLabels:
+    """The labels of a store's words.
+
+    Parameters
+    ----------
+    columns: of the store's index (:meth:`crosslens.activations.Activations.index`), those that are
+        asked for; with "pieces", words without a vector are left out; with "text", "start" and
+        "end", words that share one are counted.
+    what: "upos", "xpos", "lemma", "form" or "deprel", as the file writes them; "coarse_deprel", the
+        relation without its subtype (nsubj of nsubj:pass), which Wu & Dredze 2019 predict; or
+        "feature:NAME", the value of one feature: "feature:Number".
+    none: a label for words for which the file gives none ("_", or not this feature); without it
+        they are left out and counted.
+
+    Raises
+    ------
+    InputError: no such kind of label, no such column, columns of different lengths, or no word with
+        a label.
+
+    >>> columns = {"feats": ["Case=Nom|Number=Sing", "_", "Number=Plur"], "pieces": [1, 1, 2]}
+    >>> found = word_labels(columns, "feature:Number")
+    >>> found.labels.tolist(), found.rows.tolist(), found.without_label
+    (['Sing', 'Plur'], [0, 2], 1)
+    """
+    values = _values(columns, what)
+    n = len(values)
+    has_label = np.array([value is not None for value in values], bool)
+    if none is not None:
+        values, has_label = [none if value is None else value for value in values], np.ones(n, bool)
+    has_vector = _has_vector(columns, n)
+    rows = np.flatnonzero(has_label & has_vector)
+    if not len(rows):
+        refuse(
+            what, "words with such a label", f"none of {n}", 'choose another, or set none="none"'
+        )
+    return WordLabels(
+        labels=np.array([values[row] for row in rows]),
+        rows=rows,
+        without_label=int((~has_label).sum()),
+        without_vector=int((has_label & ~has_vector).sum()),
+        sharing=int(_sharing(columns, n)[rows].sum()),
+    )
+
+
+def _values(columns: Mapping[str, Sequence[Any]], what: str) -> list[str | None]:
+    """Each word's label, None where it has none."""
+    feature = what.removeprefix(_FEATURE) if what.startswith(_FEATURE) else None
+    if what not in (*_PLAIN, "coarse_deprel") and not feature:
+        refuse(
+            "what",
+            f"one of {', '.join(_PLAIN)}, coarse_deprel, or {_FEATURE}NAME",
+            repr(what),
+            "choose one of these",
+        )
+    column = "feats" if feature else "deprel" if what == "coarse_deprel" else what
+    cells = _column(columns, column)
+    if feature:
+        return [dict(_pair(pair) for pair in cell.split("|")).get(feature) for cell in cells]
+    if what == "coarse_deprel":
+        cells = [cell.split(":")[0] for cell in cells]
+    if what in ("form", "lemma"):  # the sign "_" is a word, too
+        return list(cells)
+    return [None if cell in (_EMPTY, "") else cell for cell in cells]
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _column(columns: Mapping[str, Sequence[Any]], name: str) -> Sequence[Any]:
+    if name not in columns:
+        refuse(
+            "columns",
+            f"the column {name!r}",
+            f"{', '.join(columns) or 'none'}",
+            "extract words of a CoNLL-U file, and read this column",
+        )
+    return columns[name]
+
+
+def _has_vector(columns: Mapping[str, Sequence[Any]], n: int) -> Bool[np.ndarray, " n"]:
+    if "pieces" not in columns:
+        return np.ones(n, bool)
+    _check_length(columns, "pieces", n)
+    return np.asarray(columns["pieces"]) > 0
+
+
+def _check_length(columns: Mapping[str, Sequence[Any]], name: str, n: int) -> None:
+    if len(columns[name]) != n:
+        refuse(
+            f"columns[{name!r}]",
+            f"{n} values, one per word",
+            str(len(columns[name])),
+            "take all columns from one store",
+        )
+
+
+def _sharing(columns: Mapping[str, Sequence[Any]], n: int) -> Bool[np.ndarray, " n"]:
+    """Which words have the span of the word before or behind them."""
+    if not {"text", "start", "end"} <= columns.keys():
+        return np.zeros(n, bool)
+    for name in ("text", "start", "end"):
+        _check_length(columns, name, n)
+    place = np.stack([np.asarray(columns[name]) for name in ("text", "start", "end")], axis=1)
+    same = (place[1:] == place[:-1]).all(axis=1)
+    return np.r_[False, same] | np.r_[same, False]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trees:
+    """The dependency trees of some sentences, as words on end.
+
+    Attributes
+    ----------
+    rows: shape (n,), the row of each word in the store; the words of a sentence stand together, in
+        their order.
+    heads: shape (n,), the head's number in its sentence, from 1; 0 for the root.
+    lengths: shape (s,), words of each sentence; they sum to n.
+    punctuation: shape (n,), True for words whose upos is PUNCT.
+    left_out: how many sentences were left out because a word of them has no vector.
+    """
+
+    rows: Int[np.ndarray, " n"]
+    heads: Int[np.ndarray, " n"]
+    lengths: Int[np.ndarray, " s"]
+    punctuation: Bool[np.ndarray, " n"]
+    left_out: int
+
+
+def trees(columns: Mapping[str, Sequence[Any]]) -> Trees:
+    """The trees of a store's sentences.
+
+    Parameters
+    ----------
+    columns: "text" (the sentence's number), "head" and "upos" of the store's index; with "pieces",
+        sentences in which a word has no vector are left out and counted.
+
+    Raises
+    ------
+    InputError: a column is missing, heads do not make a tree (the sentence is named), or no
+        sentence is left.
+
+    >>> found = trees({"text": [0, 0, 0, 1], "head": ["2", "0", "2", "0"], "upos": ["DET", "NOUN", "PUNCT", "VERB"]})
+    >>> found.heads.tolist(), found.lengths.tolist(), found.punctuation.tolist()
+    ([2, 0, 2, 0], [3, 1], [False, False, True, False])
+    """
+    text = np.asarray(_column(columns, "text"))
+    n = len(text)
+    for name in ("head", "upos"):
+        _column(columns, name)
+        _check_length(columns, name, n)
+    if (np.diff(text) < 0).any():
+        refuse(
+            "columns['text']",
+            "sentences in their order",
+            "others",
+            "give the words as the store has them",
+        )
+    bounds = np.flatnonzero(np.diff(text, prepend=-1, append=-1)) if n else np.zeros(1, np.int64)
+    has_vector = _has_vector(columns, n)
+    whole = np.array(
+        [has_vector[start:end].all() for start, end in zip(bounds[:-1], bounds[1:], strict=True)],
+        bool,
+    )
+    if not whole.any():
+        refuse(
+            "columns",
+            "a sentence whose words all have vectors",
+            f"none of {len(whole)}",
+            "give the words of a treebank",
+        )
+    lengths = np.diff(bounds)
+    rows = np.flatnonzero(np.repeat(whole, lengths))
+    heads = np.array(
+        [_head(columns["head"][row], row, int(text[row])) for row in rows.tolist()], np.int64
+    )
+    lengths = lengths[whole]
+    check_heads(heads, lengths, names=text[bounds[:-1][whole]])
+    punctuation = np.array([columns["upos"][row] == "PUNCT" for row in rows.tolist()], bool)
+    return Trees(rows, heads, lengths, punctuation, int((~whole).sum()))
+
+
+def _head(cell: Any, row: int, sentence: int) -> int:
+    if not (str(cell).isascii() and str(cell).isdecimal() and len(str(cell)) < 10):
+        refuse(
+            f"head of row {row} (sentence {sentence})",
+            "a word's number, or 0 for the root",
+            quote(cell),
+            "give a treebank with heads",
+        )
+    return int(cell)
+
+
+def check_heads(
+    heads: Int[np.ndarray, " n"],
+    lengths: Int[np.ndarray, " s"],
+    names: Sequence[Any] | np.ndarray | None = None,
+) -> None:
+    """Pass if every sentence is a tree: one word with head 0, all others below it.
+
+    Parameters
+    ----------
+    heads: shape (n,). lengths: shape (s,), above 0. names: what to call the sentences in a refusal;
+        without it their numbers, from 0.
+
+    Raises
+    ------
+    InputError: lengths do not sum to n, or a sentence is no tree; the message names it.
+
+    >>> check_heads(np.array([2, 3, 2]), np.array([3]))
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: heads: expected one root (head 0) in sentence 0, got 0; repair the sentence or leave it out
+    """
+    if (lengths < 1).any() or lengths.sum() != len(heads):
+        told = f"{int(lengths.sum())} in {len(lengths)} sentence(s)"
+        refuse(
+            "lengths",
+            f"{len(heads)} words in sentences of at least one",
+            told,
+            "give the number of words of every sentence",
+        )
+    ends = np.cumsum(lengths)
+    for number, (start, end) in enumerate(zip(ends - lengths, ends, strict=True)):
+        some, name = heads[start:end], number if names is None else names[number]
+        if some.min() < 0 or some.max() > len(some):
+            wrong = some[(some < 0) | (some > len(some))][0]
+            refuse(
+                "heads",
+                f"numbers from 0 to {len(some)} in sentence {name}",
+                str(wrong),
+                "repair the sentence or leave it out",
+            )
+        if (some == 0).sum() != 1:
+            got = str(int((some == 0).sum()))
+            refuse(
+                "heads",
+                f"one root (head 0) in sentence {name}",
+                got,
+                "repair the sentence or leave it out",
+            )
+        if (_depths(some) < 0).any():
+            refuse(
+                "heads",
+                f"a tree in sentence {name}",
+                "a circle",
+                "repair the sentence or leave it out",
+            )
+
+
+def tree_depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """The number of edges between each word of a sentence and its root.
+
+    Parameters
+    ----------
+    heads: shape (n,), a tree: the head's number from 1, or 0 for the root.
+
+    Returns
+    -------
+    shape (n,), from 0 (the root) to n - 1.
+
+    Raises
+    ------
+    InputError: the heads are no tree.
+
+    >>> tree_depths(np.array([2, 0, 4, 2])).tolist()
+    [1, 0, 2, 1]
+    """
+    check_heads(heads, np.array([len(heads)]))
+    return _depths(heads)
+
+
+def _depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Depths level by level; -1 for words that no way from the root leads to."""
+    depths = np.where(heads == 0, 0, -1)
+    for depth in range(1, len(heads)):
+        # the root, whose head - 1 is the last word, has a depth
+        below = (depths < 0) & (depths[heads - 1] == depth - 1)
+        if not below.any():
+            break
+        depths[below] = depth
+    return depths
+
+
+def tree_distances(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n n"]:
+    """The number of edges on the way between any two words of a sentence.
+
+    Parameters
+    ----------
+    heads: shape (n,), a tree: the head's number from 1, or 0 for the root.
+
+    Returns
+    -------
+    shape (n, n), symmetric, zeros on the diagonal.
+
+    Raises
+    ------
+    InputError: the heads are no tree.
+
+    >>> tree_distances(np.array([2, 0, 4, 2])).tolist()
+    [[0, 1, 3, 2], [1, 0, 2, 1], [3, 2, 0, 1], [2, 1, 1, 0]]
+    """
+    depths = tree_depths(heads)
+    order = np.argsort(depths, kind="stable")  # every word behind its head
+    distances = np.zeros((len(heads), len(heads)), np.int64)
+    for place, word in enumerate(order[1:], 1):
+        before = order[:place]
+        distances[word, before] = distances[before, word] = distances[heads[word] - 1, before] + 1
+    return distances

@@ -1,0 +1,341 @@
+"""A finished run for a paper: its measurements as CSV, LaTeX and Markdown, its figures as PDF, SVG
+and PNG."""
+
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import InputError, OutputError, refuse
+from crosslens.files import make_folder, read_json, write_whole
+from crosslens.report.figures import layer_figure
+from crosslens.score import QUANTITIES, Score, first_seed, read_scores
+
+__all__ = ["FORMATS", "csv_text", "export_run", "latex_text", "markdown_text"]
+
+FORMATS = ("pdf", "svg", "png")
+_FIELDS = tuple(field.name for field in dataclasses.fields(Score) if field.name != "details")
+_ROW = ("encoder", "source", "target", "condition")
+_LONGEST = 60  # characters of a detail that tells rows apart
+_REMARKS = ("reason", "drawn")  # texts that say something of a row, and are no part of its name
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """Measurements of one task and quantity: a row for each thing that was measured, a column for
+    each layer."""
+
+    task: str
+    quantity: str
+    head: list[str]
+    layers: list[int | None]
+    rows: list[tuple[list[str], list[str]]]
+    caption: str
+
+
+def export_run(folder: str | Path, out: str | Path) -> list[Path]:
+    """Write ``scores.csv``, ``tables.tex``, ``tables.md`` and ``figures/TASK.pdf``, ``.svg``,
+    ``.png`` to a folder.
+
+    The CSV has every measurement, a row each, at full precision, with intervals. The tables have
+    the layers as columns, fractions in per cent; of similarities between layers they have the same
+    layer on both sides; the LaTeX needs the package booktabs. Of a run of several seeds tables and
+    figures have the first one.
+
+    Parameters
+    ----------
+    folder: of a finished run that has measured something. out: a new folder, or one of an earlier
+        export, which is written over.
+
+    Returns
+    -------
+    The files.
+
+    Raises
+    ------
+    InputError: it is no such run. StoreError: a file of it is damaged. OutputError: ``out`` holds
+        something else.
+    """
+    folder, out = Path(folder), Path(out)
+    for name in ("config.json", "scores.jsonl"):
+        if not (folder / name).is_file():
+            refuse(
+                str(folder),
+                f"the folder of a finished run, with {name}",
+                "one without it",
+                "name a run that has measured something",
+            )
+    scores = list(read_scores(folder / "scores.jsonl"))
+    config = read_json(folder / "config.json", dict[str, Any])
+    settings = config.get("settings")
+    first = first_seed(scores, settings if isinstance(settings, dict) else {})
+    if (
+        out.is_dir()
+        and any(out.iterdir())
+        and not (out / "scores.csv").is_file()
+        or out.exists()
+        and not out.is_dir()
+    ):
+        refuse(
+            str(out),
+            "a new folder, or one of an earlier export",
+            "something else",
+            "choose another folder",
+            OutputError,
+        )
+    tables = list(_tables(first))
+    make_folder(out / "figures", "--out")
+    texts = {
+        "scores.csv": csv_text(scores),
+        "tables.tex": _latex(tables),
+        "tables.md": _markdown(tables),
+    }
+    for name, text in texts.items():
+        write_whole(out / name, text)
+    return [*(out / name for name in texts), *_figures(first, out / "figures")]
+
+
+def _figures(scores: list[Score], out: Path) -> list[Path]:
+    """A file in each format for each task that was measured by layer."""
+    import matplotlib
+
+    found = []
+    for task in dict.fromkeys(
+        score.task for score in scores if score.task and score.layer is not None
+    ):
+        try:
+            figure = layer_figure(scores, [task])
+        except InputError:
+            continue  # means over directions, say, which are part of another task's figure
+        for kind in FORMATS:
+            path, buffer = out / f"{task}.{kind}", io.BytesIO()
+            # the same bytes again; fonts that can be edited
+            with matplotlib.rc_context({"svg.hashsalt": "crosslens", "pdf.fonttype": 42}):
+                dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+                figure.savefig(
+                    buffer, format=kind, dpi=300, bbox_inches="tight", metadata=dates[kind]
+                )
+            write_whole(path, buffer.getvalue())
+            found.append(path)
+    return found
+
+
+def csv_text(scores: Sequence[Score]) -> str:
+    """A row for each measurement: its fields, then the entries of ``details`` that are numbers or
+    short texts.
+
+    Other entries (lists, tables) are in scores.jsonl alone. An entry that is called like a field is
+    called ``details_NAME``.
+
+    >>> told = {"task": "similarity", "layer": 3, "details": {"part": "test"}}
+    >>> print(csv_text([Score(quantity="linear_cka", value=0.25, n=9, **told)]), end="")
+    quantity,value,n,low,high,layer,other_layer,source,target,condition,task,encoder,seed,part
+    linear_cka,0.25,9,,,3,,,,,similarity,,,test
+    """
+    rows = []
+    for score in scores:
+        details = {
+            name: value
+            for name, value in (score.details or {}).items()
+            if isinstance(value, str | int | float)
+        }
+        told = {
+            f"details_{name}" if name in _FIELDS else name: value for name, value in details.items()
+        }
+        rows.append({name: getattr(score, name) for name in _FIELDS} | told)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(
+        buffer,
+        list(dict.fromkeys([*_FIELDS, *(name for row in rows for name in row)])),
+        lineterminator="\n",
+    )
+    writer.writeheader()
+    writer.writerows(
+        {name: "" if _is_nan(value) else value for name, value in row.items()} for row in rows
+    )
+    return buffer.getvalue()
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _tables(scores: Sequence[Score]) -> Iterator[_Table]:
+    """One for each task and quantity, in the order of the measurements; rows differ in what their
+    head says."""
+    same = [score for score in scores if score.other_layer in (None, score.layer)]
+    for task, quantity in dict.fromkeys((score.task, score.quantity) for score in same):
+        mine = [score for score in same if (score.task, score.quantity) == (task, quantity)]
+        named = [_named(score) for score in mine]
+        names = dict.fromkeys(name for one in named for name in one)
+        head = [name for name in names if len({one.get(name, "") for one in named}) > 1]
+        rows: dict[tuple[str, ...], dict[int | None, Score]] = {}
+        repeated = 0
+        for score, one in zip(mine, named, strict=True):
+            cells = rows.setdefault(tuple(one.get(name, "") for name in head), {})
+            repeated += score.layer in cells
+            cells.setdefault(score.layer, score)
+        layers = sorted({score.layer for score in mine if score.layer is not None})
+        columns: list[int | None] = [
+            *layers,
+            *([None] if any(score.layer is None for score in mine) else []),
+        ]
+        yield _Table(
+            task=str(task or ""),
+            quantity=quantity,
+            head=head,
+            layers=columns,
+            rows=[
+                (list(key), [_cell(cells.get(layer), quantity) for layer in columns])
+                for key, cells in rows.items()
+            ],
+            caption=_caption(mine, named, head, repeated),
+        )
+
+
+def _named(score: Score) -> dict[str, str]:
+    """What tells a row from others: encoder, languages, condition, and short texts among the
+    details."""
+    fields = {name: str(getattr(score, name) or "") for name in _ROW}
+    details = {
+        name: value
+        for name, value in (score.details or {}).items()
+        if isinstance(value, str) and name not in _REMARKS
+    }
+    return {
+        **fields,
+        **{
+            name: value
+            for name, value in details.items()
+            if len(value) <= _LONGEST and name not in _FIELDS
+        },
+    }
+
+
+def _cell(score: Score | None, quantity: str) -> str:
+    if score is None:
+        return ""
+    if math.isnan(score.value):
+        return "–"
+    return f"{100 * score.value:.1f}" if _in_per_cent(quantity) else f"{score.value:.3f}"
+
+
+def _in_per_cent(quantity: str) -> bool:
+    return QUANTITIES[quantity].unit.startswith("fraction")
+
+
+def _caption(
+    scores: Sequence[Score], named: Sequence[dict[str, str]], head: Sequence[str], repeated: int
+) -> str:
+    what = QUANTITIES[scores[0].quantity]
+    same = [value for name, value in named[0].items() if name not in head and value]
+    n = sorted({score.n for score in scores})
+    parts = [
+        (
+            f"{what.label} ({'per cent' if _in_per_cent(scores[0].quantity) else what.unit}) of "
+            f"{scores[0].task or 'a run'} by layer"
+        )
+    ]
+    parts += [", ".join(same)] if same else []
+    parts.append(f"n = {n[0]:,}" if len(n) == 1 else f"n = {n[0]:,} to {n[-1]:,}")
+    parts += [f"{repeated} further measurements are in scores.csv"] if repeated else []
+    return "; ".join(parts) + "."
+
+
+def markdown_text(scores: Sequence[Score]) -> str:
+    """Tables as Markdown, the layers as columns.
+
+    >>> both = [Score(quantity="accuracy", value=v, n=50, layer=k, task="wic") for k, v in enumerate((0.5, 0.9))]
+    >>> print(markdown_text(both), end="")
+    **wic, accuracy.** Accuracy (per cent) of wic by layer; n = 50.
+    <BLANKLINE>
+    | 0 | 1 |
+    |---:|---:|
+    | 50.0 | 90.0 |
+    """
+    return _markdown(list(_tables(scores)))
+
+
+def _markdown(tables: Sequence[_Table]) -> str:
+    return "\n".join(_markdown_table(table) for table in tables)
+
+
+def _markdown_table(table: _Table) -> str:
+    head = [*table.head, *("all" if layer is None else str(layer) for layer in table.layers)]
+    lines = [f"**{table.task}, {table.quantity}.** {table.caption}", "", _line(head)]
+    lines.append(f"|{'---|' * len(table.head)}{'---:|' * len(table.layers)}")
+    return "\n".join([*lines, *(_line([*names, *cells]) for names, cells in table.rows)]) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def latex_text(scores: Sequence[Score]) -> str:
+    r"""Tables for LaTeX with the package booktabs, the layers as columns.
+
+    >>> both = [Score(quantity="accuracy", value=v, n=50, layer=k, task="a_b") for k, v in enumerate((0.5, 0.9))]
+    >>> print(latex_text(both), end="")
+    % needs \usepackage{booktabs}
+    \begin{table}
+      \centering
+      \caption{Accuracy (per cent) of a\_b by layer; n = 50.}
+      \label{tab:a_b-accuracy}
+      \begin{tabular}{rr}
+        \toprule
+        0 & 1 \\
+        \midrule
+        50.0 & 90.0 \\
+        \bottomrule
+      \end{tabular}
+    \end{table}
+    """
+    return _latex(list(_tables(scores)))
+
+
+def _latex(tables: Sequence[_Table]) -> str:
+    return "% needs \\usepackage{booktabs}\n" + "\n".join(_latex_table(table) for table in tables)
+
+
+def _latex_table(table: _Table) -> str:
+    columns = "l" * len(table.head) + "r" * len(table.layers)
+    head = [*table.head, *("all" if layer is None else str(layer) for layer in table.layers)]
+    body = [
+        f"    {' & '.join(map(_escaped, row))} \\\\"
+        for row in (head, *([*names, *cells] for names, cells in table.rows))
+    ]
+    return "\n".join(
+        [
+            "\\begin{table}",
+            "  \\centering",
+            f"  \\caption{{{_escaped(table.caption)}}}",
+            f"  \\label{{tab:{table.task}-{table.quantity}}}",
+            f"  \\begin{{tabular}}{{{columns}}}",
+            "    \\toprule",
+            body[0],
+            "    \\midrule",
+            *body[1:],
+            "    \\bottomrule",
+            "  \\end{tabular}",
+            "\\end{table}\n",
+        ]
+    )
+
+
+_LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "²": "\\textsuperscript{2}",
+    "→": "$\\to$",
+    "–": "--",
+    "∞": "$\\infty$",
+    "\n": " ",
+}
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

@@ -1,0 +1,104 @@
+"""Figures of measurements for papers and notebooks: the curves by layer that a page begins with, as
+one figure of matplotlib."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from crosslens.errors import refuse
+from crosslens.report.folders.probes import (
+    CONDITIONS,
+    ProbeRuns,
+    axis_label,
+    in_words,
+    probe_runs_of,
+)
+from crosslens.report.folders.study import study_of
+from crosslens.report.pages.study import study_curves
+from crosslens.report.parts.curves import Curves, LayerFigure, curves_figure, layer_curves
+from crosslens.report.parts.drawing import series_style
+from crosslens.report.sections.probes_drawing import fraction_ends
+from crosslens.report.sections.probes_layers import STYLES
+from crosslens.score import Score
+
+__all__ = ["layer_figure"]
+
+_PAIRED = (
+    "sentence_retrieval",
+    "mean_sentence_retrieval",
+    "similarity",
+    "word_translation",
+    "contextual_word_retrieval",
+    "language_id",
+)
+
+
+def layer_figure(scores: Sequence[Score], tasks: Sequence[str] = ()) -> LayerFigure:
+    """A panel for each task that was measured by layer: means over directions and pairs, 95 %
+    bands, controls.
+
+    Parameters
+    ----------
+    tasks: which; all of them where it is empty.
+
+    Raises
+    ------
+    InputError: nothing was measured by layer, or a task is not among what was.
+    """
+    there = dict.fromkeys(score.task for score in scores if score.task and score.layer is not None)
+    if wrong := [task for task in tasks if task not in there]:
+        refuse(
+            "tasks", f"some of {', '.join(there)}", ", ".join(map(repr, wrong)), "choose among them"
+        )
+    means = [f"mean_{task}" for task in tasks]
+    chosen = [score for score in scores if not tasks or score.task in (*tasks, *means)]
+    parts = [
+        *study_curves(study_of([s for s in chosen if _is_paired(s)], {}, Path())),
+        *_probes([s for s in chosen if not _is_paired(s)]),
+    ]
+    if not parts:
+        refuse(
+            "scores",
+            "measurements of several layers",
+            f"{len(scores)} others",
+            "a training's curves are in its report",
+        )
+    return curves_figure(parts)
+
+
+def _is_paired(score: Score) -> bool:
+    """Whether it compares languages, and is no probe with parts of its own."""
+    return score.task in _PAIRED and (score.details or {}).get("part") not in ("dev", "test")
+
+
+def _probes(scores: list[Score]) -> list[Curves]:
+    """A panel for each task: one encoder beside its controls, or several beside each other."""
+    runs = probe_runs_of([Path()], [{}], [scores])
+    return [part for task in runs.tasks() if (part := _task_curves(runs, task)) is not None]
+
+
+def _task_curves(runs: ProbeRuns, task: str) -> Curves | None:
+    quantity, subjects = runs.main_quantity(task), runs.subjects
+    found = []
+    for place, subject in enumerate(subject for subject in subjects if runs.layers(subject, task)):
+        chosen = runs.chosen(subject, task)
+        representation = chosen.representation if chosen else ""
+        for condition in CONDITIONS if len(subjects) == 1 else (None,):
+            curve = runs.curve(subject, task, quantity, condition, representation)
+            if curve:
+                look, name = (
+                    (STYLES[condition], CONDITIONS[condition])
+                    if len(subjects) == 1
+                    else (series_style(place), subject.label)
+                )
+                found.append((look, name, curve))
+    scores = [
+        score for _, _, curve in found for score in curve.values() if not math.isnan(score.value)
+    ]
+    if not scores:
+        return None
+    ends = fraction_ends([score for _, _, curve in found for score in curve.values()])
+    named = [(name, look, curve) for look, name, curve in reversed(found)]
+    title, key = runs.title(task), [(look, name) for look, name, _ in found]
+    what = f"{title}, {in_words(quantity)} by layer"
+    return layer_curves(title, what, named, ends, axis_label(quantity), key=key, gaps=False)

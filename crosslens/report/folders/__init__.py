@@ -1,0 +1,1 @@
+"""Run folders as the report reads them."""

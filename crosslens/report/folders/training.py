@@ -1,0 +1,371 @@
+"""A training run's folder as the report sees it: what was asked for, and what its log says so far.
+
+A run may still be going on: whatever is not there yet is simply missing, and a last line of the log
+that is only half written is passed over.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from crosslens.errors import StoreError, refuse
+from crosslens.files import parse_json, read_json
+from crosslens.report.folders.study import Curve
+from crosslens.report.parts.wording import language
+from crosslens.score import Score
+from crosslens.selection import Best, best_layer
+from crosslens.stats import wilson_interval
+
+__all__ = [
+    "Point",
+    "Training",
+    "Validation",
+    "load_training",
+    "log_lines",
+    "smoothed",
+    "split_stream",
+]
+
+_LONGEST_HEADER = 1 << 24  # bytes; no model file of ours comes near it
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A line of the log: the mean loss since the line before."""
+
+    step: int
+    tokens: float
+    loss: float
+    rate: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """A validation: perplexity per language, and P@1 per layer of each pair of a source; NaN where
+    it is no number."""
+
+    step: int
+    tokens: float
+    perplexity: dict[str, float]
+    retrieval: dict[str, list[float]]
+
+    @property
+    def mean_perplexity(self) -> float:
+        """Geometric mean over languages; NaN unless all are numbers."""
+        values = list(self.perplexity.values())
+        if not values or not all(0 < value < math.inf for value in values):
+            return math.nan
+        return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+class _Tensor(TypedDict):
+    """A tensor in the header of a safetensors file."""
+
+    shape: list[int]
+
+
+@dataclasses.dataclass
+class Training:
+    """What a run folder says; points and validations in the order of their steps."""
+
+    folder: Path
+    config: dict[str, Any]
+    data: dict[str, Any]
+    points: list[Point]
+    validations: list[Validation]
+    half_written: bool
+    unknown: int
+    parameters: int | None
+    vocabulary: int | None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The recipe."""
+        return _table(self.config.get("settings"))
+
+    @property
+    def name(self) -> str:
+        """What the recipe is called."""
+        return str(self.settings.get("name") or "an encoder without a name")
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model has been written."""
+        return (self.folder / "model" / "config.json").is_file()
+
+    @property
+    def steps(self) -> int | None:
+        """The number of steps of the recipe."""
+        return _count(self.settings.get("steps"))
+
+    @property
+    def done(self) -> tuple[int, float]:
+        """Steps and tokens that are logged."""
+        logged = [(point.step, point.tokens) for point in self.points]
+        return max(
+            logged + [(validation.step, validation.tokens) for validation in self.validations],
+            default=(0, 0.0),
+        )
+
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """Each source's settings by its name, in the order of the recipe; sources that only the log
+        knows come last."""
+        given = self.settings.get("sources")
+        found = (
+            {str(entry.get("name")): entry for entry in map(_table, given) if entry}
+            if isinstance(given, list)
+            else {}
+        )
+        for validation in self.validations:
+            for stream in validation.retrieval:
+                found.setdefault(split_stream(stream)[0], {})
+        return found
+
+    def languages(self) -> list[str]:
+        """Language codes in the order of the sources, then others that were validated."""
+        named = [
+            str(code) for entry in self.sources().values() for code in _table(entry.get("texts"))
+        ]
+        return list(
+            dict.fromkeys(
+                [
+                    *named,
+                    *(code for validation in self.validations for code in validation.perplexity),
+                ]
+            )
+        )
+
+    def pairs(self) -> list[str]:
+        """What the log calls the pairs, in order."""
+        streams = (stream for validation in self.validations for stream in validation.retrieval)
+        return list(dict.fromkeys(split_stream(stream)[1] for stream in streams))
+
+    def streams(self, source: str) -> list[str]:
+        """The pairs of a source that were validated, as streams."""
+        streams = dict.fromkeys(
+            stream for validation in self.validations for stream in validation.retrieval
+        )
+        return [stream for stream in streams if split_stream(stream)[0] == source]
+
+    def sides(self, pair: str) -> tuple[str, str] | None:
+        """The two languages of a pair, None where they cannot be told."""
+        codes = self.languages()
+        return next(((a, b) for a in codes for b in codes if f"{a}-{b}" == pair), None)
+
+    def called(self, stream: str) -> str:
+        """A stream with its languages by name."""
+        source, what = split_stream(stream)
+        names = " – ".join(map(language, self.sides(what) or (what,)))
+        return f"{source}, {names}" if source else names
+
+    def held_out(self, stream: str) -> int | None:
+        """How many held-out sentences or pairs a stream has."""
+        return _count(_table(self.data.get("held_out")).get(stream))
+
+    def held_out_sentences(self, code: str) -> int | None:
+        """How many held-out sentences a language has, over all sources."""
+        counts = [
+            _count(n)
+            for stream, n in _table(self.data.get("held_out")).items()
+            if split_stream(stream)[1] == code
+        ]
+        return sum(n for n in counts if n is not None) if counts else None
+
+    def curve(self, validation: Validation, stream: str) -> Curve:
+        """P@1 by layer with 95 % intervals where n is known."""
+        n, curve = self.held_out(stream), {}
+        for layer, value in enumerate(validation.retrieval.get(stream, [])):
+            if not 0 <= value <= 1:
+                curve[layer] = Score(
+                    quantity="precision_at_1",
+                    value=math.nan,
+                    n=n or 0,
+                    layer=layer,
+                    details={"reason": "no fraction in the log"},
+                )
+                continue
+            low, high = wilson_interval(round(value * n), n) if n else (None, None)
+            curve[layer] = Score(
+                quantity="precision_at_1", value=value, n=n or 0, low=low, high=high, layer=layer
+            )
+        return curve
+
+    def best(self, source: str) -> Best | None:
+        """The layer with the highest mean over a source's pairs at the last validation."""
+        return (
+            best_layer(self.curve(self.validations[-1], stream) for stream in self.streams(source))
+            if self.validations
+            else None
+        )
+
+
+def split_stream(stream: str) -> tuple[str, str]:
+    """Source, and language or pair, of a stream's name.
+
+    >>> split_stream("bible eng-fra")
+    ('bible', 'eng-fra')
+    """
+    source, _, what = stream.rpartition(" ")
+    return source, what
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _number(value: Any) -> float:
+    """A number of the log; NaN for what is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def load_training(folder: str | Path) -> Training:
+    """Read the folder of a training run, finished or not.
+
+    Raises
+    ------
+    InputError: the folder holds no training run.
+    StoreError: one of its files is damaged.
+    """
+    folder = Path(folder)
+    config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
+    if not isinstance(config, dict) or config.get("kind") != "train":
+        refuse(
+            "folder",
+            "a run of crosslens train",
+            f"{folder} without one",
+            "name a folder that crosslens train has written",
+        )
+    data = read_json(folder / "data.json") if (folder / "data.json").is_file() else {}
+    points: dict[int, Point] = {}
+    validations: dict[int, Validation] = {}
+    rows, half_written = log_lines(folder / "log.jsonl")
+    unknown = 0
+    for row in rows:
+        step, tokens = _count(row.get("step")), _number(row.get("tokens"))
+        if (
+            step is None
+            or not math.isfinite(tokens)
+            or not {"loss", "perplexity", "retrieval"} & row.keys()
+        ):
+            unknown += 1
+            continue
+        if "loss" in row:
+            points[step] = Point(
+                step, tokens, _number(row["loss"]), _number(row.get("tokens_per_second"))
+            )
+        if "perplexity" in row or "retrieval" in row:
+            perplexity = {
+                code: _number(value) for code, value in _table(row.get("perplexity")).items()
+            }
+            retrieval = {
+                k: [_number(p) for p in v]
+                for k, v in _table(row.get("retrieval")).items()
+                if isinstance(v, list)
+            }
+            validations[step] = Validation(step, tokens, perplexity, retrieval)
+    return Training(
+        folder=folder,
+        config=config,
+        data=_table(data),
+        points=[points[step] for step in sorted(points)],
+        validations=[validations[step] for step in sorted(validations)],
+        half_written=half_written,
+        unknown=unknown,
+        parameters=_parameters(folder / "model" / "model.safetensors"),
+        vocabulary=_vocabulary(folder),
+    )
+
+
+def log_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """The lines of a log.jsonl (none where there is no file), and whether the last one is only half
+    written.
+
+    Raises
+    ------
+    StoreError: another line is no JSON object; the message names it.
+    """
+    content = path.read_bytes() if path.is_file() else b""
+    rows: list[dict[str, Any]] = []
+    *whole, last = content.split(b"\n")
+    for number, line in enumerate([*whole, last], 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(parse_json(line, f"{path}:{number}", dict, "delete the line"))
+        except StoreError:
+            # there is no line break after it: it is being written, or its writer was killed
+            if number > len(whole):
+                return rows, True
+            raise
+    return rows, False
+
+
+def _vocabulary(folder: Path) -> int | None:
+    """The size of the vocabulary that was learnt, where a file tells it."""
+    model = folder / "model" / "config.json"
+    if model.is_file():
+        return _count(_table(read_json(model)).get("vocab_size"))
+    tokenizer = folder / "tokenizer" / "tokenizer.json"
+    pieces = (
+        _table(_table(read_json(tokenizer)).get("model")).get("vocab")
+        if tokenizer.is_file()
+        else None
+    )
+    return len(pieces) if isinstance(pieces, (list, dict)) else None
+
+
+def _parameters(path: Path) -> int | None:
+    """How many numbers a safetensors file holds, from its header alone; None where that cannot be
+    told."""
+    if not path.is_file():
+        return None
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            content = file.read(min(length, _LONGEST_HEADER))
+        header = parse_json(content, str(path), dict[str, _Tensor | dict[str, str]])
+        return (
+            sum(
+                math.prod(entry["shape"])
+                for name, entry in header.items()
+                if name != "__metadata__"
+            )
+            or None
+        )
+    except (OSError, KeyError, StoreError):
+        return None
+
+
+def smoothed(values: Sequence[float]) -> list[float] | None:
+    """A running mean over about a twelfth of the values, or None where they are few, smooth or not
+    all numbers.
+
+    The window is centred, and narrow at first and towards the end, so that a steep beginning is not
+    flattened.
+
+    >>> smoothed([3.0, 2.0, 1.0]) is None
+    True
+    """
+    n = len(values)
+    changes = [b - a for a, b in zip(values, values[1:], strict=False)]
+    turns = sum(a * b < 0 for a, b in zip(changes, changes[1:], strict=False))
+    if n < 24 or turns < n / 5 or not all(map(math.isfinite, values)):
+        return None
+    half = max(1, round(n / 24))
+    windows = (
+        values[i - reach : i + reach + 1]
+        for i in range(n)
+        for reach in [min(half, i // 4, n - 1 - i)]
+    )
+    return [math.fsum(window) / len(window) for window in windows]

@@ -1,0 +1,117 @@
+"""A run folder becomes one self-contained HTML page: which page depends on what made the folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import OutputError, refuse
+from crosslens.files import read_json, write_whole
+from crosslens.report.pages.emergence import emergence_page
+from crosslens.report.pages.probes import probe_page, probe_runs_page
+from crosslens.report.pages.study import study_page
+from crosslens.report.pages.training import training_page
+from crosslens.report.parts.layout import GENERATOR
+
+__all__ = ["render_report", "run_kind", "write_comparison", "write_report"]
+
+_PAGES = {
+    "study": study_page,
+    "align": study_page,
+    "compare": study_page,
+    "train": training_page,
+    "emergence": emergence_page,
+    "probe": probe_page,
+}
+_MADE_BY = (
+    "crosslens study",
+    "crosslens align",
+    "crosslens compare",
+    "crosslens train",
+    "crosslens probe",
+)  # training makes emergence, too
+
+
+def run_kind(folder: str | Path) -> str:
+    """What made a run folder, as its config.json says: "study", "align", "compare", "train",
+    "emergence", … ("study": it says nothing).
+
+    Raises
+    ------
+    StoreError: config.json is damaged.
+    """
+    path = Path(folder) / "config.json"
+    # what is no object is refused by what draws it
+    config = read_json(path, Any) if path.is_file() else None
+    return str(config.get("kind", "study")) if isinstance(config, dict) else "study"
+
+
+def render_report(folder: str | Path) -> str:
+    """The report of a study, a training, an emergence or a probe run as HTML, the same characters
+    for the same folder.
+
+    The page loads nothing: style, figures and the few lines of script that save a figure as SVG or
+        PNG are inside it. A training or
+    emergence run need not be finished.
+
+    Raises
+    ------
+    InputError: the folder holds none of them.
+    StoreError: one of its files is damaged.
+    """
+    kind = run_kind(folder)
+    if kind not in _PAGES:
+        made = " or ".join(_MADE_BY)
+        refuse(
+            "folder",
+            f"a run of {made}",
+            f"{folder} of kind {kind!r}",
+            f"name a folder that {made} has written",
+        )
+    return _PAGES[kind](folder)
+
+
+def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
+    """Write a run's report to ``report.html`` in its folder, or to ``path``, whole or not at all,
+    and return where it is.
+
+    Raises
+    ------
+    InputError, StoreError: see :func:`render_report`. OutputError: ``path`` is a file that is no
+        report.
+    """
+    if path is not None:
+        _check_page(Path(path))
+    path = Path(folder) / "report.html" if path is None else Path(path)
+    write_whole(path, render_report(folder))
+    return path
+
+
+def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
+    """Write one page for any number of probe runs to ``path``, whole or not at all, and return
+    where it is.
+
+    Raises
+    ------
+    InputError: one of the folders holds no finished probe run, or is named twice.
+    StoreError: one of their files is damaged.
+    OutputError: ``path`` is a file that is no report.
+    """
+    _check_page(Path(path))
+    write_whole(path, probe_runs_page(folders))
+    return Path(path)
+
+
+def _check_page(path: Path) -> None:
+    """Refuse to write over a file of somebody else's."""
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        ours = GENERATOR.encode() in file.read(2000)
+    if not ours:
+        refuse(
+            str(path),
+            "a new file, or a report of crosslens",
+            "another file",
+            "choose another name, or delete it",
+            OutputError,
+        )

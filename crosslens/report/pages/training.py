@@ -1,0 +1,633 @@
+"""The page of a training run: its head, the loss, held-out perplexity, and how the run was made;
+and a picture for a model card."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import refuse
+from crosslens.report.folders.training import Training, load_training, smoothed
+from crosslens.report.parts.drawing import (
+    Axis,
+    Line,
+    Style,
+    plain_style,
+    series_image,
+    series_panel,
+    series_style,
+)
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    files_table,
+    headline,
+    legend,
+    panel,
+    section,
+    settings_table,
+    table,
+)
+from crosslens.report.parts.wording import (
+    decimal,
+    join,
+    language,
+    named,
+    paragraph,
+    plural,
+    tag,
+    text,
+)
+from crosslens.report.sections.training_retrieval import (
+    retrieval_findings,
+    retrieval_overview,
+    retrieval_section,
+    retrieval_sentence,
+)
+from crosslens.report.sections.training_words import among, at, token_axis
+from crosslens.selection import choose
+
+__all__ = ["training_figure", "training_page"]
+
+_RAW, _SMOOTH = Style("#9aa0a6", width=0.9), Style("#0072b2", width=2.0)
+_CHANCE = Style("#000000", dash="dotted", width=1.1)
+_DEFINITIONS = (
+    (
+        "Masked language modelling (MLM)",
+        "Some pieces of a sentence are hidden and guessed from the rest: Devlin et al. 2019, "
+        "“BERT”. "
+        "Translation language modelling (TLM) does the same with a sentence and its "
+        "translation side by side, so that one may help with "
+        "the other: Conneau & Lample 2019, “Cross-lingual language model pretraining”.",
+    ),
+    (
+        "Loss",
+        "The negative natural logarithm of the probability given to the hidden piece, "
+        "averaged over hidden pieces (nats per masked "
+        "token). The training loss mixes MLM and TLM steps as the streams are drawn.",
+    ),
+    (
+        "Perplexity",
+        "e to the power of the loss on held-out single sentences: between how many equally "
+        "likely pieces the encoder is in "
+        "doubt. It depends on the vocabulary and on how much is hidden, so compare it only "
+        "between runs that share both.",
+    ),
+    (
+        "Held-out retrieval, P@1",
+        "For each held-out pair, whether the sentence of the second language that is nearest "
+        "to the sentence of "
+        "the first is its translation: cosine of the mean vectors of the ordinary tokens, "
+        "among the held-out sentences of the same source "
+        "and pair. Chance is 1/n. Intervals are Wilson’s (1927).",
+    ),
+)
+
+
+def training_page(folder: str | Path) -> str:
+    """The report of a training run, finished or not.
+
+    Raises
+    ------
+    InputError: the folder holds no training run.
+    StoreError: one of its files is damaged.
+    """
+    run, numbering = load_training(folder), Numbering()
+    with plain_style():
+        parts = [
+            _headline(run, numbering),
+            _learning(run),
+            retrieval_section(run, numbering),
+            _made(run),
+        ]
+    return document(_title(run), parts)
+
+
+def _title(run: Training) -> str:
+    return f"Training of {run.name}"
+
+
+# ---------------------------------------------------------------- the head
+
+
+def _headline(run: Training, numbering: Numbering) -> str:
+    findings, told = (
+        _findings(run),
+        [sentence for sentence in (*_sentences(run), retrieval_sentence(run)) if sentence],
+    )
+    lead, nothing = _overview(run, numbering), "Nothing has been logged yet."
+    return headline(
+        _title(run),
+        lead,
+        told,
+        _facts(run),
+        _notes(run),
+        [*findings, *retrieval_findings(run)],
+        nothing,
+    )
+
+
+def _overview(run: Training, numbering: Numbering) -> str:
+    """Loss, held-out perplexity and held-out retrieval over tokens; empty where nothing is
+    logged."""
+    panels = [
+        _loss_panel(run, numbering),
+        _perplexity_panel(run, numbering),
+        retrieval_overview(run, numbering),
+    ]
+    panels = [part for part in panels if part]
+    reading = (
+        "lower is better for the loss, which is measured on the text that the weights are "
+        "fitted to (each logged value is the mean over "
+        "all masked tokens since the one before; a noisy one has its centred running mean in "
+        "blue), and for the perplexity of each "
+        "language on held-out sentences (n, sentences; equal steps upwards are equal factors; "
+        "languages are not comparable with each "
+        "other, as their texts differ). The vertical axes of both do not start at 0. Higher "
+        "is better for held-out retrieval."
+    )
+    return figure(numbering, "Training over tokens seen.", reading, "", panels) if panels else ""
+
+
+def _sentences(run: Training) -> list[str]:
+    """What came out of the training, in a sentence or two, as HTML."""
+    told = []
+    losses = [point for point in run.points if math.isfinite(point.loss)]
+    if losses:
+        first, last = losses[0], losses[-1]
+        even = (
+            f"; guessing evenly over the vocabulary gives {decimal(math.log(run.vocabulary), 2)}"
+            if run.vocabulary
+            else ""
+        )
+        lead = tag("strong", f"{decimal(first.loss, 2)} to {decimal(last.loss, 2)} nats")
+        told.append(
+            f"The training loss went from {lead} per masked token in {last.step:,} steps{even}."
+        )
+    if run.validations and not math.isnan(run.validations[-1].mean_perplexity):
+        start, end = run.validations[0].mean_perplexity, run.validations[-1]
+        over = f", the mean of {len(end.perplexity)} languages," if len(end.perplexity) > 1 else ""
+        since = (
+            f", down from {_shown(start)}"
+            if start > end.mean_perplexity
+            else ""
+            if math.isnan(start)
+            else f", from {_shown(start)}"
+        )
+        told.append(
+            f"Held-out perplexity{over} is {tag('strong', _shown(end.mean_perplexity))} "
+            f"{at(end)}{since}."
+        )
+    return told
+
+
+def _facts(run: Training) -> dict[str, str]:
+    step, tokens = run.done
+    encoder = run.settings.get("encoder")
+    shape = encoder if isinstance(encoder, dict) else {}
+    words = (("layers", "layers"), ("hidden_size", "dimensions"), ("heads", "heads"))
+    rates = [point.rate for point in run.points if math.isfinite(point.rate)]
+    asked = run.settings.get("vocabulary")
+    size = f"{run.vocabulary:,} pieces" if run.vocabulary else "not known yet"
+    if not run.vocabulary and isinstance(asked, dict) and isinstance(asked.get("size"), int):
+        size += f" ({asked['size']:,} asked for)"
+    of = f" of {run.steps:,} ({100 * step / run.steps:.0f} %)" if run.steps else ""
+    return {
+        "Languages": join([named(language(code)) for code in run.languages()]) or "not recorded",
+        "Sources": join(list(map(named, run.sources()))) or "not recorded",
+        "Steps": f"{step:,}{of}",
+        "Tokens seen": f"{tokens:,.0f}, counting sentence marks and not padding",
+        "Encoder": join([text(f"{shape[key]} {word}") for key, word in words if key in shape])
+        or "not recorded",
+        "Parameters": f"{run.parameters:,} in model/model.safetensors"
+        if run.parameters
+        else "known once the model is written",
+        "Vocabulary": size,
+        "Seed": text(run.settings.get("seed", "not recorded")),
+        "Throughput": (
+            f"median {statistics.median(rates):,.0f} tokens/s ({plural(len(rates), 'log line')})"
+        )
+        if rates
+        else "not logged yet",
+    }
+
+
+def _notes(run: Training) -> list[str]:
+    step, _ = run.done
+    notes = []
+    if not run.finished:
+        of = f" of {run.steps:,}" if run.steps else ""
+        if not step:
+            so_far = "nothing is logged yet"
+        elif step == run.steps:
+            so_far = f"all {step:,} steps are logged, but the model has not been written"
+        else:
+            so_far = f"{step:,}{of} steps are logged"
+        notes.append(
+            f"This run is not finished: {so_far}. The page shows what was there when it was drawn."
+        )
+    if run.half_written:
+        notes.append("The last line of log.jsonl is only half written and was passed over.")
+    if run.unknown:
+        notes.append(
+            f"{plural(run.unknown, 'line')} of log.jsonl could not be understood and "
+            f"{'is' if run.unknown == 1 else 'are'} not shown."
+        )
+    return notes
+
+
+def _findings(run: Training) -> list[str]:
+    """Sentences on what came out, as HTML."""
+    found = []
+    losses = [point for point in run.points if math.isfinite(point.loss)]
+    if losses:
+        first, last = losses[0], losses[-1]
+        even = (
+            f" Guessing evenly over the vocabulary would give {decimal(math.log(run.vocabulary))}."
+            if run.vocabulary
+            else ""
+        )
+        went = (
+            f"went from {decimal(first.loss)} to {decimal(last.loss)}"
+            if len(losses) > 1
+            else f"is {decimal(last.loss)}"
+        )
+        lead = tag("strong", f"The training loss {went} nats per masked token")
+        span = (
+            f"steps {first.step:,} and {last.step:,}; {plural(len(losses), 'log line')}"
+            if len(losses) > 1
+            else f"step {last.step:,}"
+        )
+        found.append(f"{lead} ({span}).{even}")
+    if run.validations and not math.isnan(run.validations[-1].mean_perplexity):
+        first_one, last_one = run.validations[0], run.validations[-1]
+        ordered = sorted(last_one.perplexity, key=lambda code: (last_one.perplexity[code], code))
+        over = (
+            f" (geometric mean over {len(ordered)} languages)"
+            if len(ordered) > 1
+            else f" for {text(language(ordered[0]))}"
+        )
+        lead = tag("strong", f"Held-out perplexity is {_shown(last_one.mean_perplexity)}")
+        ends = [
+            f"{text(language(code))} {_shown(last_one.perplexity[code])}"
+            for code in (ordered[0], ordered[-1])
+        ]
+        spread = f" Lowest: {ends[0]}; highest: {ends[1]}." if len(ordered) > 1 else ""
+        before = first_one.mean_perplexity
+        since = (
+            f"; it was {_shown(before)} {at(first_one)}"
+            if first_one is not last_one and not math.isnan(before)
+            else ""
+        )
+        found.append(f"{lead}{over} {at(last_one)}{since}.{spread}")
+    return found
+
+
+# ---------------------------------------------------------------- loss and perplexity
+
+
+def _learning(run: Training) -> str:
+    if not run.points and not _validated(run):
+        return section("learning", "Loss and perplexity", paragraph("Nothing has been logged yet."))
+    intro = (
+        "Some pieces of each sentence are hidden, and the encoder guesses them from the rest. "
+        "The training loss is measured on the text "
+        "that the weights are fitted to; perplexity is measured on held-out sentences, with "
+        "the same pieces hidden every time."
+    )
+    return section("learning", "Loss and perplexity", paragraph(text(intro)), _table(run))
+
+
+def _loss_lines(run: Training, unit: float) -> list[Line]:
+    """The loss as it was logged and, where it is noisy, its running mean."""
+    places, losses = (
+        [point.tokens / unit for point in run.points],
+        [_finite(point.loss) for point in run.points],
+    )
+    smooth = smoothed(losses)
+    return (
+        [Line(places, losses, _SMOOTH)]
+        if smooth is None
+        else [Line(places, losses, _RAW), Line(places, smooth, _SMOOTH)]
+    )
+
+
+def _loss_panel(run: Training, numbering: Numbering) -> str:
+    if not run.points:
+        return ""
+    unit, x_label = token_axis(run)
+    lines, level = _loss_lines(run, unit), math.log(run.vocabulary) if run.vocabulary else None
+    finite = [point for point in run.points if math.isfinite(point.loss)]
+    label = f"Training loss over tokens seen, {plural(len(run.points), 'log line')}"
+    if finite:
+        label += (
+            f": {decimal(finite[0].loss)} at step {finite[0].step:,}, {decimal(finite[-1].loss)} "
+            f"at step {finite[-1].step:,}"
+        )
+    picture = series_panel(
+        numbering.panel(), label, lines, x_label, Axis("loss (nats per masked token)"), level
+    )
+    missing = _not_numbers(
+        "loss", [point.step for point in run.points if not math.isfinite(point.loss)]
+    )
+    entries = (
+        [(_RAW, "as logged"), (_SMOOTH, "running mean")]
+        if len(lines) > 1
+        else [(_SMOOTH, "as logged")]
+    )
+    entries += [(_CHANCE, "guessing evenly over the vocabulary")] if level is not None else []
+    return panel(
+        "Training loss",
+        plural(len(run.points), "log line"),
+        picture,
+        missing=missing,
+        key=legend(entries, sticky=False),
+    )
+
+
+def _perplexity_panel(run: Training, numbering: Numbering) -> str:
+    codes = _validated(run)
+    if not codes:
+        return ""
+    unit, x_label = token_axis(run)
+    places = [validation.tokens / unit for validation in run.validations]
+    values = {
+        code: [
+            _finite(validation.perplexity.get(code, math.nan), above=0.0)
+            for validation in run.validations
+        ]
+        for code in codes
+    }
+    lines = [Line(places, values[code], series_style(i)) for i, code in enumerate(codes)]
+    said, missing = [], []
+    for code in codes:
+        finite = [value for value in values[code] if not math.isnan(value)]
+        said.append(
+            f"{language(code)} "
+            f"{f'{decimal(finite[0], 1)} to {decimal(finite[-1], 1)}' if finite else 'no numbers'}"
+        )
+        bad = [
+            v.step
+            for v, value in zip(run.validations, values[code], strict=True)
+            if math.isnan(value)
+        ]
+        missing += _not_numbers(language(code), bad)
+    counts = [run.held_out_sentences(code) for code in codes]
+    label = (
+        f"Held-out perplexity over tokens seen, {plural(len(places), 'validation')}, first to "
+        f"last: {'; '.join(said)}"
+    )
+    picture = series_panel(
+        numbering.panel(), label, lines, x_label, Axis("perplexity (log scale)", log=True)
+    )
+    entries = [
+        (series_style(i), f"{language(code)}, {among([counts[i]])}") for i, code in enumerate(codes)
+    ]
+    return panel(
+        "Held-out perplexity",
+        among(counts),
+        picture,
+        missing=missing,
+        key=legend(entries, sticky=False),
+    )
+
+
+def _validated(run: Training) -> list[str]:
+    seen = {code for validation in run.validations for code in validation.perplexity}
+    return [code for code in run.languages() if code in seen]
+
+
+def _finite(value: float, above: float = -math.inf) -> float:
+    """The value, or NaN where nothing can be drawn."""
+    return value if math.isfinite(value) and value > above else math.nan
+
+
+def _not_numbers(what: str, steps: Sequence[int]) -> list[str]:
+    """A sentence on values that are no numbers, if there are any."""
+    named = join([f"{step:,}" for step in steps], most=6, rest="more")
+    return (
+        [
+            (
+                f"Not drawn: {what} at step{'s' if len(steps) > 1 else ''} {named}, where the log "
+                f"has no usable number."
+            )
+        ]
+        if steps
+        else []
+    )
+
+
+def _table(run: Training) -> str:
+    codes = _validated(run)
+    if not codes:
+        return ""
+    first, last = run.validations[0], run.validations[-1]
+    rows = []
+    for code in codes:
+        n = run.held_out_sentences(code)
+        usable = [
+            (v.perplexity[code], v)
+            for v in run.validations
+            if not math.isnan(_finite(v.perplexity.get(code, math.nan), above=0.0))
+        ]
+        lowest = choose(usable, lambda entry: -entry[0])
+        cells = [_shown(validation.perplexity.get(code, math.nan)) for validation in (first, last)]
+        where = (
+            "–"
+            if lowest is None
+            else f"{_shown(-lowest.value)} {tag('span', at(lowest.item[1]), class_='quiet')}"
+        )
+        rows.append([text(language(code)), "–" if n is None else f"{n:,}", *cells, where])
+    head = [
+        "Language",
+        "n, sentences",
+        *(f"{tag('span', at(v), class_='quiet')}" for v in (first, last)),
+        "Lowest",
+    ]
+    head[2], head[3] = f"First<br>{head[2]}", f"Last<br>{head[3]}"
+    return table(
+        "Held-out perplexity at the first and at the last validation, and where it was lowest.",
+        head,
+        rows,
+    )
+
+
+def _shown(value: float) -> str:
+    if math.isinf(value):
+        return "infinite"
+    return (
+        "not a number"
+        if math.isnan(value)
+        else f"{value:.2e}"
+        if abs(value) >= 1e7
+        else f"{value:,.1f}"
+    )
+
+
+# ---------------------------------------------------------------- how it was made
+
+
+def _made(run: Training) -> str:
+    plain = {key: value for key, value in run.settings.items() if key != "sources"}
+    rest = {
+        key: value for key, value in run.config.items() if key not in ("kind", "settings", "asked")
+    }
+    rest |= {
+        f"data.{key}": value
+        for key, value in run.data.items()
+        if key not in ("streams", "held_out", "left_out")
+    }
+    left_out = run.data.get("left_out")
+    right = settings_table(
+        "Sentences and pairs that were left out, by reason.", _counts(left_out)
+    ) + files_table(run.folder)
+    parts = [
+        _sources(run),
+        _streams(run),
+        tag(
+            "div",
+            tag("div", settings_table("The recipe (config.json, “settings”).", _flat(plain)))
+            + tag("div", right),
+            class_="wide",
+        ),
+        settings_table("Anything else in config.json and data.json.", rest) if rest else "",
+        tag("h3", "Definitions"),
+        tag(
+            "ul",
+            "".join(
+                tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}")
+                for name, meaning in _DEFINITIONS
+            ),
+        ),
+    ]
+    return section("made", "How this was made", *parts)
+
+
+def _counts(value: Any) -> dict[str, str]:
+    entries = value.items() if isinstance(value, dict) else ()
+    return {str(key): f"{n:,}" if isinstance(n, int) else str(n) for key, n in entries}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings with dotted names, as the command line takes them."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= (
+            _flat(value, f"{prefix}{key}.")
+            if isinstance(value, dict) and value
+            else {f"{prefix}{key}": value}
+        )
+    return flat
+
+
+def _sources(run: Training) -> str:
+    rows = []
+    for name, entry in run.sources().items():
+        texts = entry.get("texts")
+        files = {code: str(path) for code, path in texts.items()} if isinstance(texts, dict) else {}
+        listed = "<br>".join(
+            f"{text(language(code))} ({tag('code', text(code))}): {tag('code', text(path))}"
+            for code, path in files.items()
+        )
+        weight = (
+            tag("span", f"weight {text(entry['weight'])}", class_="quiet")
+            if "weight" in entry
+            else ""
+        )
+        rows.append([f"{text(name)}<br>{weight}", listed or "–"])
+    return (
+        table(
+            (
+                "Sources: their texts, and their weights, that is, how much more often than their "
+                "size alone says they are drawn from."
+            ),
+            ["Source", "Texts"],
+            rows,
+            plain=True,
+        )
+        if rows
+        else ""
+    )
+
+
+def _streams(run: Training) -> str:
+    streams = run.data.get("streams")
+    if not isinstance(streams, dict) or not streams:
+        return paragraph(
+            "What is trained on has not been counted yet (data.json is not there, or empty).",
+            "quiet",
+        )
+    held = run.data.get("held_out")
+    names = dict.fromkeys([*streams, *(held if isinstance(held, dict) else ())])
+    rows = []
+    for name in names:
+        entry = streams.get(name)
+        facts = entry if isinstance(entry, dict) else {}
+        drawn, n = facts.get("drawn"), run.held_out(name)
+        share = f"{100 * drawn:.2f} %" if isinstance(drawn, (int, float)) else "–"
+        rows.append(
+            [
+                text(run.called(name)),
+                *(_count(facts.get(key)) for key in ("items", "tokens")),
+                share,
+                "–" if n is None else f"{n:,}",
+            ]
+        )
+    head = ["Stream", "Sentences or pairs", "Tokens", "Share of the steps", "Held out"]
+    return table(
+        "What batches are drawn from (data.json): single sentences for MLM, pairs for TLM.",
+        head,
+        rows,
+    )
+
+
+def _count(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else "–"
+
+
+# ---------------------------------------------------------------- a picture of its own
+
+
+def training_figure(folder: str | Path) -> str:
+    """Loss and mean held-out perplexity of a training run as the text of one SVG file, for a model
+    card.
+
+    Raises
+    ------
+    InputError: the folder holds no training run, or nothing is logged yet.
+    StoreError: one of its files is damaged.
+    """
+    run = load_training(folder)
+    if not any(math.isfinite(point.loss) for point in run.points):
+        refuse(
+            "folder",
+            "a training run with a logged loss",
+            f"{folder} without one",
+            "wait for the first line of log.jsonl",
+        )
+    unit, x_label = token_axis(run)
+    parts: list[tuple[str, Sequence[Line], str, Axis]] = [
+        ("Training loss", _loss_lines(run, unit), x_label, Axis("nats per masked token")),
+    ]
+    last = run.points[-1]
+    label = (
+        f"Training of {run.name}: loss {decimal(last.loss)} nats per masked token after "
+        f"{last.tokens:,.0f} tokens"
+    )
+    values = [_finite(validation.mean_perplexity) for validation in run.validations]
+    if any(not math.isnan(value) for value in values):
+        codes = len(_validated(run))
+        over = f" (mean of {codes} languages)" if codes > 1 else ""
+        y_label = f"{'geometric mean' if codes > 1 else 'perplexity'} (log scale)"
+        line = Line(
+            [v.tokens / unit for v in run.validations],
+            values,
+            Style("#d55e00", marker="o", width=2.0),
+        )
+        parts.append((f"Held-out perplexity{over}", [line], x_label, Axis(y_label, log=True)))
+        final = next(value for value in reversed(values) if not math.isnan(value))
+        label += f"; held-out perplexity{over}: {decimal(final, 1)}"
+    with plain_style():
+        return series_image(label, parts)

@@ -1,0 +1,1 @@
+"""What every page is built of: layout, drawing, wording, style."""

@@ -1,0 +1,1 @@
+"""Sections of pages, by what was measured."""

@@ -1,0 +1,175 @@
+"""The engine of all runs: looks, claims, locks, goes on where a run was stopped, and finishes.
+
+A run's folder holds ``config.json`` (its kind, its settings and what was learnt on the way), the
+parts that are finished, and at the end ``scores.jsonl``. A run is made of parts (one language
+pair's retrieval, say). Each part's scores are written when they are whole; after kill -9 the same
+command finds them and computes only what is missing.
+"""
+
+import contextlib
+import os
+import platform
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Self
+
+from crosslens import __version__
+from crosslens.errors import InputError, OutputError, refuse
+from crosslens.files import (
+    check_folder,
+    claim_folder,
+    fingerprint,
+    lock_folder,
+    make_folder,
+    read_json,
+    write_json,
+)
+from crosslens.outcomes import FILE, Outcomes, join_outcomes, write_outcomes
+from crosslens.score import Score, read_scores, write_scores
+
+__all__ = ["Run", "versions"]
+
+_TOLD = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
+_PLAIN = re.compile(r"[\w-]+(\.[\w-]+)*")
+_LONGEST = 100  # bytes of the name of a part's file
+
+
+class Run:
+    """One run's folder: looked at when this is made, written to within :meth:`open` alone.
+
+    Parameters
+    ----------
+    out: the folder. kind: the verb that makes it.
+    settings: what the scores depend on; a folder with a run of other settings is refused.
+    asked: what was typed (:func:`crosslens.asked.asked_of`); it is kept, and not compared.
+
+    Raises
+    ------
+    OutputError: the folder holds something else, or cannot be written to; nothing was written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     run = Run(f"{folder}/run", "study", {"seed": 0})
+    ...     with run.open():
+    ...         run.finish(run.part("n", lambda: [Score(quantity="accuracy", value=0.5, n=4)]))
+    ...     Run(f"{folder}/run", "study", {"seed": 0}).finished
+    True
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        kind: str,
+        settings: Mapping[str, Any],
+        asked: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path, self.kind, self.settings, self.asked = Path(out), kind, settings, asked
+        self._parts = self.path / "parts"
+        self._measured: list[str] = []
+        self.begun = check_folder(self.path, kind, settings)
+        _check_writable(self.path)
+
+    @property
+    def scores(self) -> Path:
+        """The finished measurements; exists only when all are there."""
+        return self.path / "scores.jsonl"
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to measure."""
+        return self.scores.exists()
+
+    @contextlib.contextmanager
+    def open(self, *, given_back: Iterable[str] | None = None) -> Iterator[Self]:
+        """Make the folder or come back to it, and keep everybody else out of it meanwhile.
+
+        Parameters
+        ----------
+        given_back: names of files of long work that may still be refused (InputError): a folder
+            that was new is then freed of them and of the claim. None: what there is stays.
+
+        Raises
+        ------
+        OutputError: as above; or another process works in the folder.
+        """
+        there = self.path.exists()
+        make_folder(self.path, str(self.path))
+        with lock_folder(self.path):
+            begun = claim_folder(self.path, self.kind, self.settings, self.asked)
+            if self.finished:
+                self._tidy()
+            try:
+                yield self
+            except InputError:
+                if given_back is not None:
+                    for name in () if begun else ("config.json", ".lock", *given_back):
+                        (self.path / name).unlink(missing_ok=True)
+                    if not there:
+                        self.path.rmdir()
+                raise
+
+    def note(self, **values: Any) -> None:
+        """Add to ``config.json`` what was learnt; it is not compared when the run is resumed."""
+        config = self.path / "config.json"
+        write_json(config, {**read_json(config), **values})
+
+    def part(self, name: str, compute: Callable[[], list[Score]]) -> list[Score]:
+        """The scores of a part: read when they are there, else computed and written."""
+        path = self._file(name, ".jsonl")
+        if not path.exists():
+            self._parts.mkdir(exist_ok=True)
+            write_scores(compute(), path)
+        return list(read_scores(path))
+
+    def measured_part(
+        self, name: str, compute: Callable[[], tuple[list[Score], list[Outcomes]]]
+    ) -> list[Score]:
+        """The scores of a part whose outcomes per item are kept, too (:meth:`finish_outcomes`)."""
+        beside = self._file(name, ".parquet")
+
+        def both() -> list[Score]:
+            scores, outcomes = compute()
+            write_outcomes(outcomes, beside)
+            return scores
+
+        if not beside.exists():  # scores are written behind the outcomes: these may be there alone
+            self._file(name, ".jsonl").unlink(missing_ok=True)
+        scores = self.part(name, both)
+        self._measured.append(name)
+        return scores
+
+    def finish_outcomes(self) -> Path:
+        """Write the outcomes of all measured parts as one file, in the order of the parts."""
+        path = self.path / FILE
+        join_outcomes([self._file(name, ".parquet") for name in self._measured], path)
+        return path
+
+    def finish(self, scores: Iterable[Score]) -> None:
+        """Write all scores; the parts are not needed any more."""
+        write_scores(scores, self.scores)
+        self._tidy()
+
+    def _file(self, name: str, ending: str) -> Path:
+        """Where a part is: its name, of several languages, say, may be too long for a file."""
+        is_plain = _PLAIN.fullmatch(name) and len(name.encode()) <= _LONGEST
+        return self._parts / f"{name if is_plain else fingerprint(name)}{ending}"
+
+    def _tidy(self) -> None:
+        shutil.rmtree(self._parts, ignore_errors=True)
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse a place where no folder can be made, without making one."""
+    there = next(one for one in (path, *path.resolve().parents) if one.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        expected, got = "a folder that can be written to", f"{there}, which cannot"
+        refuse(str(path), expected, got, "choose another folder", OutputError)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers may depend on."""
+    own = {"crosslens": __version__, "python": platform.python_version()}
+    return own | {name: metadata.version(name) for name in _TOLD}

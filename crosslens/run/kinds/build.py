@@ -1,0 +1,328 @@
+"""From a task's declaration and its items, in the languages that are wanted, to something that can
+be measured."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from crosslens.corpus import Corpus
+from crosslens.errors import InputError
+from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
+from crosslens.probes.tasks.items import (
+    Items,
+    PairsOfSentences,
+    RatedWords,
+    Texts,
+    WordPairs,
+    Words,
+)
+from crosslens.probes.tasks.task import Task as Declared
+from crosslens.readers.labelled_text import LabelledText, first_two_sentences
+from crosslens.readers.minimal_pairs import MinimalPair
+from crosslens.readers.wic import Wic
+from crosslens.run.kinds.classify import SentenceTask, TestedTexts
+from crosslens.run.kinds.classify_pair import WicTask
+from crosslens.run.kinds.minimal_pairs import PairsTask
+from crosslens.run.kinds.numbers import NumberTask, number_parts, read_numbers
+from crosslens.run.kinds.parse import StructuralTask
+from crosslens.run.kinds.rank import ScwsTask
+from crosslens.run.kinds.span import SpanTask
+from crosslens.run.kinds.tag import WordsText, WordTask
+from crosslens.run.kinds.task import Task, Text
+from crosslens.run.probe_items import text_names
+from crosslens.run.probe_splits import (
+    PARTS,
+    SHARES,
+    choose,
+    normal_texts,
+    ranges,
+    some,
+    split_names,
+    treebank_parts,
+)
+from crosslens.run.repeats import groups_of
+
+__all__ = ["SEVERAL", "Drawing", "build", "numbers", "share_texts"]
+
+SEVERAL = "mul"  # the language of a text in several ones (ISO 639-2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """What is drawn of the data.
+
+    Attributes
+    ----------
+    limit: most items of each split (sentences of a treebank, pairs of a category); None for all.
+        seed: of what is drawn.
+    pll: how masked models score sentences of minimal pairs, where a task does not say.
+    """
+
+    limit: int | None = None
+    seed: int = 0
+    pll: str = "pll"
+
+    def choose(self, parts: Parts, labels: np.ndarray | None = None) -> tuple[np.ndarray, Parts]:
+        """Which items of the parts are taken, and the parts as places among these."""
+        return choose(parts, self.limit, self.seed, labels)
+
+    def some(self, n: int, labels: np.ndarray | None = None) -> np.ndarray:
+        """Rows of at most ``limit`` of n items."""
+        return some(np.arange(n), self.limit, self.seed, labels)
+
+
+def build(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> Task:
+    """The task on its items; ``others`` are those of further languages, of which only the test
+    items are used.
+
+    Raises
+    ------
+    InputError: too few items, or of one label only.
+    """
+    return _KINDS[task.kind](task, items, others, drawing)
+
+
+# -- kinds
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def _classify(
+    task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
+) -> SentenceTask:
+    assert isinstance(items, Texts)
+    texts, name = items.texts, task.name
+    labels = np.array(texts.labels)
+    with _refusals_of(name):
+        same = _same(texts)
+        parts = _text_parts(texts, labels, same, drawing.seed)
+    rows, chosen = drawing.choose(parts, labels)
+    text = Text(texts.corpus(items.language, rows.tolist()))
+    places = [texts.places[row] for row in rows]
+    language = None if items.language == SEVERAL else items.language
+    tested = tuple(_tested(name, one, drawing) for one in others if isinstance(one, Texts))
+    first = np.unique(same, return_index=True)[1]
+    groups = None if texts.groups is None else np.array(texts.groups)[first][same][rows]
+    made = SentenceTask(
+        name,
+        (name, text),
+        np.arange(len(rows)),
+        labels[rows],
+        chosen,
+        text.corpus.sentences,
+        places,
+        surface=items.surface,
+        groups=groups,
+        language=language,
+        tested=tested,
+    )
+    if items.settings is None:
+        return made
+    return dataclasses.replace(_first_sentences(made, items.settings.unit), settings=items.settings)
+
+
+def _same(texts: LabelledText) -> np.ndarray:
+    """The group of each text: equal ones are together, and translations of each other where they
+    are known."""
+    sides = [
+        text_names(normal_texts(texts.texts)),
+        *([] if texts.groups is None else [np.array(texts.groups)]),
+    ]
+    return groups_of(sides)
+
+
+def _text_parts(texts: LabelledText, labels: np.ndarray, same: np.ndarray, seed: int) -> Parts:
+    """The splits that the file says, or random ones; a group stays on one side of what is drawn."""
+    if texts.parts is None:
+        parts = stratified_parts(labels, SHARES, seed, groups=same)
+    else:
+        parts = Parts.of_names(texts.parts)
+    return parts if len(parts.dev) else hold_out_dev(parts, labels, seed=seed, groups=same)
+
+
+def _tested(name: str, items: Texts, drawing: Drawing) -> TestedTexts:
+    """The test split of another language; all of a text without splits."""
+    texts, labels = items.texts, np.array(items.texts.labels)
+    rows = (
+        np.arange(len(texts))
+        if texts.parts is None
+        else np.flatnonzero(np.array(texts.parts) == "test")
+    )
+    rows = some(rows, drawing.limit, drawing.seed, labels)
+    source = f"{name}-{items.language}", Text(texts.corpus(items.language, rows.tolist()))
+    return TestedTexts(items.language, source, labels[rows])
+
+
+def _first_sentences(task: SentenceTask, unit: str) -> SentenceTask:
+    """The same texts as the first two sentences of each, a pair, for which the mean over all tokens
+    stands."""
+    corpus = task.source[1].corpus
+    firsts, seconds = zip(*map(first_two_sentences, task.sentences), strict=True)
+    first = dataclasses.replace(corpus, sentences=firsts)
+    second = dataclasses.replace(corpus, sentences=[sentence or "" for sentence in seconds])
+    return dataclasses.replace(
+        task, source=(task.name, Text(first, unit, second, pool="mean")), sentences=firsts
+    )
+
+
+def _treebank(items: Items, drawing: Drawing) -> tuple[WordsText, str]:
+    """A treebank's sentences with their parts, and how these came about."""
+    assert isinstance(items, Words)
+    with _refusals_of(items.name):
+        parts = treebank_parts(dict(items.splits), drawing.seed)
+    rows, chosen = drawing.choose(parts)
+    text = Text(_sentences_of(_on_end(list(items.splits.values())), rows), "word")
+    return WordsText(text, split_names(chosen, len(rows)), items.language), chosen.drawn
+
+
+def _test_treebank(items: Items, drawing: Drawing) -> WordsText:
+    """The test sentences of a treebank of another language."""
+    assert isinstance(items, Words)
+    corpus = items.splits["test"]
+    rows = drawing.some(len(corpus))
+    return WordsText(
+        Text(_sentences_of(_on_end([corpus]), rows), "word"),
+        np.full(len(rows), "test"),
+        items.language,
+    )
+
+
+def _words(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> Task:
+    one, drawn = _treebank(items, drawing)
+    tested = tuple(_test_treebank(other, drawing) for other in others)
+    if task.label is not None:
+        return WordTask(task.name, one.text, one.part_of, drawn, one.language, tested, task.label)
+    if task.shape is not None:
+        return StructuralTask(
+            task.name, one.text, one.part_of, drawn, one.language, tested, task.shape
+        )
+    return SpanTask(
+        task.name, one.text, one.part_of, drawn, one.language, tested, task.pick, drawing.seed
+    )
+
+
+def _classify_pair(
+    task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
+) -> WicTask:
+    assert isinstance(items, WordPairs)
+    parts = [items.splits[part] for part in PARTS]
+    every, labels = (
+        [item for part in parts for item in part.items],
+        np.concatenate([part.labels for part in parts]),
+    )
+    where = ranges([len(part) for part in parts])
+    rows, chosen = drawing.choose(Parts(where["train"], where["test"], where["dev"]), labels)
+    return WicTask(
+        task.name, Wic([every[row] for row in rows], parts[0].language, task.name), chosen
+    )
+
+
+def _rank(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> ScwsTask:
+    assert isinstance(items, RatedWords)
+    rows = drawing.some(len(items.words))
+    return ScwsTask(
+        task.name, dataclasses.replace(items.words, items=[items.words.items[row] for row in rows])
+    )
+
+
+def _minimal_pairs(
+    task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
+) -> PairsTask:
+    assert isinstance(items, PairsOfSentences)
+    further = tuple(_minimal_pairs(task, other, (), drawing) for other in others)
+    pairs, method = _some_pairs(items.pairs, drawing), items.method or drawing.pll
+    return PairsTask(
+        task.name, pairs, items.source, method, items.averages, items.language, further
+    )
+
+
+_KINDS: Mapping[str, Callable[[Declared, Items, Sequence[Items], Drawing], Task]] = {
+    "classify": _classify,
+    "classify_pair": _classify_pair,
+    "tag": _words,
+    "parse": _words,
+    "span": _words,
+    "rank": _rank,
+    "minimal_pairs": _minimal_pairs,
+}
+
+
+def numbers(name: str, texts: LabelledText, drawing: Drawing) -> NumberTask:
+    """A task whose labels are numbers."""
+    found = read_numbers(texts)
+    with _refusals_of(name):
+        rows, chosen = drawing.choose(number_parts(texts, drawing.seed))
+    return NumberTask(name, Text(texts.corpus(SEVERAL, rows.tolist())), found[rows], chosen)
+
+
+# -- helpers
+# ------------------------------------------------------------------------------------------------------------------
+
+
+def share_texts(tasks: Mapping[str, Task]) -> dict[str, Task]:
+    """The tasks, those whose sentences are all among another one's reading that one's text, so that
+    it is encoded once."""
+    found = dict(tasks)
+    whole = {
+        name: task
+        for name, task in tasks.items()
+        if isinstance(task, SentenceTask) and task.source[1].unit == "sentence"
+    }
+    for name, task in whole.items():
+        for other in whole.values():
+            row_of = {place: row for row, place in enumerate(other.places)}
+            if (
+                len(task.places) < len(other.places)
+                and not task.tested
+                and all(place in row_of for place in task.places)
+            ):
+                rows = np.array([row_of[place] for place in task.places])
+                found[name] = dataclasses.replace(task, source=other.source, rows=rows)
+    return found
+
+
+def _some_pairs(pairs: Sequence[MinimalPair], drawing: Drawing) -> list[MinimalPair]:
+    if drawing.limit is None:
+        return list(pairs)
+    categories: dict[str, list[int]] = {}
+    for number, pair in enumerate(pairs):
+        categories.setdefault(pair.category, []).append(number)
+    taken = [some(np.array(mine), drawing.limit, drawing.seed) for mine in categories.values()]
+    return [pairs[number] for number in np.sort(np.concatenate(taken))]
+
+
+@contextlib.contextmanager
+def _refusals_of(name: str) -> Iterator[None]:
+    """A name in front of what is refused: too few items to divide, say."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _on_end(corpora: Sequence[Corpus]) -> Corpus:
+    """Several treebanks as one; the number of the file stands in front of each id."""
+    words = [spans for corpus in corpora for spans in corpus.words or ()]
+    columns = list(corpora[0].annotations or ())
+    annotations = {
+        column: [row for corpus in corpora for row in (corpus.annotations or {})[column]]
+        for column in columns
+    }
+    ids = [f"{number}:{name}" for number, corpus in enumerate(corpora) for name in corpus.ids]
+    sentences = [sentence for corpus in corpora for sentence in corpus.sentences]
+    return Corpus(corpora[0].language, sentences, ids, corpora[0].name, words, annotations)
+
+
+def _sentences_of(corpus: Corpus, rows: np.ndarray) -> Corpus:
+    """Some sentences of a treebank."""
+    words, annotations = corpus.words or (), corpus.annotations or {}
+    return dataclasses.replace(
+        corpus,
+        sentences=[corpus.sentences[row] for row in rows],
+        ids=[corpus.ids[row] for row in rows],
+        words=[words[row] for row in rows],
+        annotations={
+            column: [values[row] for row in rows] for column, values in annotations.items()
+        },
+    )

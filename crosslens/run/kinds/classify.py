@@ -1,0 +1,152 @@
+"""Tasks whose answer is a label of a text."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.probes.methods.language_id import LanguageIdSettings
+from crosslens.probes.methods.splits import Parts
+from crosslens.run.kinds.labels import Labelled, check_classes, measure_labels
+from crosslens.run.kinds.task import Given, Task, Text
+from crosslens.run.probe_items import Measured, TestItems, text_names
+from crosslens.run.probe_splits import normal_texts, split_names
+
+__all__ = ["SentenceTask", "TestedTexts"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TestedTexts:
+    """Texts of another language than that of training, all of them test items.
+
+    Attributes
+    ----------
+    language: of the texts. source: name and text that has them. labels: shape (n,).
+    """
+
+    language: str
+    source: tuple[str, Text]
+    labels: np.ndarray
+
+    def labelled(self, given: Given) -> Labelled:
+        """The items, all of them of the test."""
+        (name, text), n = self.source, len(self.labels)
+        names, sentences = text_names(normal_texts(text.corpus.sentences)), text.corpus.sentences
+        return Labelled(
+            functools.partial(given.layers, name, np.arange(n)),
+            self.labels,
+            np.full(n, "test"),
+            names,
+            self.labels,
+            _test_items(sentences, self.labels, names),
+            self.language,
+            texts=names,
+            details={"truncated": given.stores[name].manifest.get("truncated", 0)},
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SentenceTask(Task):
+    """A label for each sentence.
+
+    Attributes
+    ----------
+    name: of the task. source: name and text that has the sentences; ``rows`` are theirs among it.
+    labels, sentences, places: one per row. parts: train, dev and test among them.
+    surface: whether classifiers of the characters themselves are told beside it (language
+        identification).
+    settings: how a probe of languages is trained; None for the usual probe.
+    groups: what each sentence says, where translations of each other are known: they stand and fall
+        together. None: equal texts do.
+    language: of the sentences; None for several, or where it is not known.
+    tested: other languages that the probes are tested on.
+    """
+
+    name: str
+    source: tuple[str, Text]
+    rows: np.ndarray
+    labels: np.ndarray
+    parts: Parts
+    sentences: Sequence[str]
+    places: Sequence[str]
+    surface: bool = False
+    settings: LanguageIdSettings | None = None
+    groups: np.ndarray | None = None
+    language: str | None = None
+    tested: tuple[TestedTexts, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_classes(self.labels[self.parts.train], self.labels[self.parts.test], self.name)
+        for one in self.tested:
+            check_classes(
+                self.labels[self.parts.train], one.labels, f"{self.name} in {one.language}"
+            )
+
+    @property
+    def texts(self) -> Mapping[str, Text]:
+        """The text, and those of other languages."""
+        return dict([self.source, *(one.source for one in self.tested)])
+
+    def facts(self) -> dict[str, Any]:
+        """Sizes of the parts, classes, how the parts were drawn."""
+        sizes = {
+            "train": len(self.parts.train),
+            "dev": len(self.parts.dev),
+            "test": len(self.parts.test),
+            "drawn": self.parts.drawn,
+        }
+        told = {} if self.settings is None else {"settings": dataclasses.asdict(self.settings)}
+        others = {one.language: len(one.labels) for one in self.tested}
+        return {
+            **sizes,
+            "classes": len(np.unique(self.labels)),
+            **told,
+            **({"test_in": others} if others else {}),
+        }
+
+    def measure(self, given: Given) -> Measured:
+        """Accuracy and macro F1 of each layer, with every control."""
+        names = text_names(normal_texts(self.sentences))
+        first = Labelled(
+            functools.partial(given.layers, self.source[0], self.rows),
+            self.labels,
+            split_names(self.parts, len(self.labels)),
+            names if self.groups is None else self.groups,
+            self.labels,
+            self.test_items(names),
+            self.language,
+            texts=names,
+            details={"truncated": given.stores[self.source[0]].manifest.get("truncated", 0)},
+        )
+        languages = [first, *(one.labelled(given) for one in self.tested)]
+        usual = self.settings is None
+        return measure_labels(
+            self.name,
+            given,
+            languages,
+            self.parts.drawn,
+            probe=given.template() if self.settings is None else self.settings.probe(given.seed),
+            mdl=given.mdl and usual,  # a code length is that of the usual probe
+            mix=given.probe == "mix" and usual,
+        )
+
+    def has_seed(self, given: Given) -> bool:
+        """An MLP's first weights, the order of what Adam reads, and that in which labels are
+        sent."""
+        if self.settings is None:
+            return given.probe == "mlp" or given.mdl
+        return self.settings.probe(given.seed) is not None
+
+    def test_items(self, names: np.ndarray) -> TestItems:
+        """Texts with their labels; equal texts are of one group, and so are translations of each
+        other where they are known."""
+        rows, groups = self.parts.test, names if self.groups is None else self.groups
+        return _test_items([self.sentences[row] for row in rows], self.labels[rows], groups[rows])
+
+
+def _test_items(texts: Sequence[str], labels: np.ndarray, names: np.ndarray) -> TestItems:
+    return TestItems.of(
+        list(zip(texts, labels.astype(str).tolist(), strict=True)), names, labels.astype(str)
+    )

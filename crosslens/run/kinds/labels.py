@@ -1,0 +1,208 @@
+"""Labelled items, of one language or of several: a probe of every layer, trained on the first and
+tested on each."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.errors import refuse
+from crosslens.probes.methods.evaluation import PENALTIES, ProbeResult, probe_layers
+from crosslens.probes.methods.linear.layer_mix import MixProbe
+from crosslens.probes.methods.rows import JoinedRows
+from crosslens.probes.methods.splits import Parts
+from crosslens.run.kinds.task import Given
+from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts
+from crosslens.run.probe_scores import probe_scores
+
+__all__ = ["Labelled", "check_classes", "measure_labels"]
+
+_BY_WORD = "word_majority"  # stands beside the layers; beside a mix of them it is the same
+_OF_TRAINING = ("codelength", "compression")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Labelled:
+    """The n labelled items of a language.
+
+    Attributes
+    ----------
+    layers: whether those of the re-initialised encoder -> the vectors of every layer, n rows each.
+    labels, split: shape (n,), "train", "dev" or "test" of each item.
+    groups: shape (n,), which items stand and fall together: the words of a sentence, say.
+    same: shape (n,), what has to be equal, beside the text, for an item to be the same as one of
+        training.
+    items: the test items.
+    language: ISO 639-3; None where there is none in particular.
+    texts: shape (n,), the text that each item is of; its groups without it.
+    types: shape (n,), word types, for control tasks; None where labels are shuffled over texts
+        instead.
+    details: of all measurements of the encoder.
+    """
+
+    layers: Callable[[bool], list[Any]]
+    labels: np.ndarray
+    split: np.ndarray
+    groups: np.ndarray
+    same: np.ndarray
+    items: TestItems
+    language: str | None
+    texts: np.ndarray | None = None
+    types: np.ndarray | None = None
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def measure_labels(
+    name: str,
+    given: Given,
+    languages: Sequence[Labelled],
+    drawn: str,
+    *,
+    probe: Any = None,
+    mdl: bool = False,
+    mix: bool = False,
+) -> Measured:
+    """Accuracy and macro F1 of each layer in each language, with every control.
+
+    Probes are trained, and their penalties chosen, on the first language; of the others the test
+    items are told.
+
+    Parameters
+    ----------
+    drawn: how the splits came about. probe: that is trained on each layer; None for the usual one.
+    mdl: measure description lengths, too.
+    mix: train one more probe on a learnt mix of all layers, called ``NAME:mix``, whose measurements
+        have no layer.
+    """
+    one = _Joined.of(languages, drawn)
+    result = one.probe(given, seeds=given.seeds, probe=probe, mdl=mdl, mdl_seed=given.seed)
+    found = one.measured(name, given, result, given.seeds)
+    if not mix:
+        return found
+    mixed = one.probe(given, seeds=given.mix_seeds, probe=MixProbe(PENALTIES))
+    more = _without_layers(mixed, one.measured(f"{name}:mix", given, mixed, given.mix_seeds))
+    return Measured(found.scores + more.scores, found.outcomes + more.outcomes)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Joined:
+    """The items of all languages on end, and the number of each item's language."""
+
+    languages: Sequence[Labelled]
+    parts: Parts
+    number: np.ndarray
+
+    @classmethod
+    def of(cls, languages: Sequence[Labelled], drawn: str) -> "_Joined":
+        parts = dataclasses.replace(
+            Parts.of_names(np.concatenate([one.split for one in languages])), drawn=drawn
+        )
+        return cls(
+            languages,
+            parts,
+            np.repeat(np.arange(len(languages)), [len(one.labels) for one in languages]),
+        )
+
+    def column(self, name: str) -> np.ndarray:
+        return np.concatenate([getattr(one, name) for one in self.languages])
+
+    def texts(self) -> np.ndarray:
+        return np.concatenate(
+            [one.groups if one.texts is None else one.texts for one in self.languages]
+        )
+
+    def layers(self, random: bool) -> list[Any]:
+        every = [one.layers(random) for one in self.languages]
+        return (
+            every[0] if len(every) == 1 else [JoinedRows(some) for some in zip(*every, strict=True)]
+        )
+
+    def probe(self, given: Given, **settings: Any) -> ProbeResult:
+        control: dict[str, Any] = (
+            {"types": self.column("types")}
+            if self.languages[0].types is not None
+            else {"texts": self.texts()}
+        )
+        return probe_layers(
+            self.layers(False),
+            self.column("labels"),
+            self.parts,
+            **control,
+            groups=self.column("groups"),
+            sets=self.number if len(self.languages) > 1 else None,
+            random_layers=self.layers(True) if given.random is not None else None,
+            **settings,
+        )
+
+    def measured(
+        self, name: str, given: Given, result: ProbeResult, seeds: Sequence[int]
+    ) -> Measured:
+        """The measurements of each language; those of dev and of training itself stand with the
+        language that is trained on."""
+        scores, outcomes, of = [], [], self.number[self.parts.test]
+        texts, same = self.texts(), self.column("same")
+        for number, one in enumerate(self.languages):
+            there = of == number
+            mine = result if len(self.languages) == 1 else result.on(there)
+            shared = shared_texts(
+                texts, same, Parts(self.parts.train, self.parts.test[there], self.parts.dev)
+            )
+            if number:  # what dev and train share is said once
+                shared = dataclasses.replace(
+                    shared, counts=dataclasses.replace(shared.counts, dev_train=0)
+                )
+            common = {**given.common, "source": self.languages[0].language, "target": one.language}
+            for score in probe_scores(mine, common, name, one.details, shared, seeds):
+                if number == 0 or (
+                    (score.details or {}).get("part") == "test"
+                    and score.quantity not in _OF_TRAINING
+                ):
+                    scores.append(score)
+            outcomes += probe_outcomes(mine, one.items, common, name)
+        return Measured(scores, outcomes)
+
+
+def _without_layers(result: ProbeResult, found: Measured) -> Measured:
+    """The measurements of a mix of layers, with their weights in the details of the encoder's."""
+    assert result.weights is not None
+    weights = {"layer_weights": [round(weight, 6) for weight in result.weights.tolist()]}
+    scores = [
+        dataclasses.replace(
+            score,
+            layer=None,
+            details={**(score.details or {}), **(weights if score.condition is None else {})},
+        )
+        for score in found.scores
+        if score.condition != _BY_WORD
+    ]
+    return Measured(
+        scores,
+        [
+            dataclasses.replace(one, layer=None)
+            for one in found.outcomes
+            if one.condition != _BY_WORD
+        ],
+    )
+
+
+def check_classes(labels: np.ndarray, tested: np.ndarray, name: str) -> None:
+    """Refuse labels that leave nothing to tell apart, or a test part in which no answer could be
+    right."""
+    trained = np.unique(labels)
+    if len(trained) < 2:
+        told = f"only {labels[0]!s}" if len(labels) else "no items"
+        refuse(
+            name,
+            "at least two classes in training",
+            told,
+            "give items of another class: there is nothing to tell apart",
+        )
+    if not np.isin(tested, trained).any():
+        told, there = (", ".join(map(str, some[:6])) for some in (np.unique(tested), trained))
+        refuse(
+            name,
+            f"a test part with labels of training ({there})",
+            told,
+            "check the files: no answer could be right",
+        )

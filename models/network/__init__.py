@@ -1,0 +1,1 @@
+"""What a model is: its shape, its layers, what its languages share, and taking it apart."""

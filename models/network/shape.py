@@ -1,0 +1,91 @@
+"""The shape of an encoder: every number and every choice that its mathematics depends on."""
+
+import dataclasses
+from typing import ClassVar
+
+from crosslens.errors import refuse
+from crosslens.models.training.limits import check_numbers
+
+__all__ = ["EncoderConfig"]
+
+_CHOICES = {
+    "head": ("transform", "plain"),
+    "activation": ("gelu", "gelu_tanh", "relu"),
+    "init": ("bert", "xlm"),
+    "attention": ("sdpa", "eager"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Shape of an encoder.
+
+    Attributes
+    ----------
+    vocab_size: rows of the token embedding, special tokens included; in a recipe it follows the
+        vocabulary that is learnt.
+    hidden_size: d, the width of every hidden state.
+    layers: number of transformer layers L; hidden states are numbered 0 (embeddings) to L.
+    heads: attention heads; divides hidden_size.
+    ffn_size: width inside the feed-forward blocks.
+    max_positions: longest sequence in tokens.
+    dropout: share of units dropped after embeddings, attention and feed-forward blocks, and of
+        attention weights.
+    norm_eps: epsilon of the layer norms.
+    init_std: standard deviation of the normal initialisation.
+    init: "bert" (Devlin et al. 2019: normal with init_std, biases 0) or "xlm" (Conneau & Lample
+        2019: embeddings N(0, 1/d), linear maps uniform within 1/sqrt(inputs)).
+    activation: "gelu" (with the error function), "gelu_tanh" (its tanh approximation) or "relu".
+    norm_embeddings: normalise the sum of the embeddings.
+    segments: rows of the segment embedding; 0 for none. (BERT has 2, RoBERTa 1.)
+    language_embeddings: add an embedding of the token's language (XLM).
+    position_offset: row of the position table that position 0 uses (RoBERTa 2, BERT and XLM 0).
+    pad_id: id of the padding token; RoBERTa's positions depend on it when transformers computes
+        them.
+    head: "transform" (BERT: dense, activation, norm, then the vocabulary) or "plain" (XLM: the
+        vocabulary alone).
+    tied: the vocabulary matrix of the head is the token embedding.
+    next_sentence: whether there is a head that decides if the second segment follows the first.
+    attention: "sdpa" (torch's fused kernels) or "eager" (plain steps).
+    """
+
+    model_type: ClassVar[str] = "crosslens"  # as transformers' configurations name their families
+
+    vocab_size: int = 8000
+    hidden_size: int = 128
+    layers: int = 4
+    heads: int = 4
+    ffn_size: int = 512
+    max_positions: int = 128
+    dropout: float = 0.1
+    norm_eps: float = 1e-12
+    init_std: float = 0.02
+    init: str = "bert"
+    activation: str = "gelu"
+    norm_embeddings: bool = True
+    segments: int = 0
+    language_embeddings: bool = False
+    position_offset: int = 0
+    pad_id: int = 0
+    head: str = "transform"
+    tied: bool = True
+    next_sentence: bool = False
+    attention: str = "sdpa"
+
+    def __post_init__(self) -> None:
+        check_numbers(self, "encoder.")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                refuse(
+                    f"encoder.{name}",
+                    f"one of {', '.join(known)}",
+                    repr(getattr(self, name)),
+                    "choose one of these",
+                )
+        if self.hidden_size % self.heads:
+            refuse(
+                "encoder.heads",
+                f"a divisor of hidden_size = {self.hidden_size}",
+                str(self.heads),
+                "change one of the two",
+            )

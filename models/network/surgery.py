@@ -1,0 +1,275 @@
+"""A model taken apart: who owns which parameters, freezing parts, plugging in another language's.
+
+Each is one call: :func:`sharing_table` (in numbers: :func:`parameter_counts`), :func:`freeze`,
+    :func:`freeze_layers`,
+:func:`plug_in`. Exporting one language's view as an ordinary transformers model is
+:func:`crosslens.models.saved.interop.export_model`.
+"""
+
+import copy
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from crosslens.errors import refuse
+from crosslens.models.network.encoder import Bank, MaskedLM
+
+__all__ = [
+    "Owner",
+    "freeze",
+    "freeze_layers",
+    "parameter_counts",
+    "parameters_by_owner",
+    "plug_in",
+    "sharing_table",
+]
+
+_PART = {
+    "token": "token",
+    "position": "position",
+    "segment": "segment",
+    "language": "language",
+    "norm": "norm",
+    "transform": "transform",
+    "transform_norm": "transform",
+    "output": "softmax",
+    "output_bias": "bias",
+    "pooler": "next_sentence",
+    "follows": "next_sentence",
+}
+
+
+class Owner(NamedTuple):
+    """Where a parameter belongs: its part, and the language that owns it ("" where it is
+    shared)."""
+
+    part: str
+    language: str
+
+
+def parameters_by_owner(model: MaskedLM) -> Iterator[tuple[Owner, str, nn.Parameter]]:
+    """Every parameter with its owner and its name, in the model's order."""
+    for name, parameter in model.named_parameters():
+        words = name.removeprefix("encoder.").split(".")
+        part = str(int(words[1]) + 1) if words[0] == "layers" else _PART[words[0]]
+        key = words[2] if words[0] == "layers" else words[1]
+        yield (
+            Owner(part, key.removeprefix("own_") if key.startswith("own_") else ""),
+            name,
+            parameter,
+        )
+
+
+def parameter_counts(model: MaskedLM) -> dict[str, dict[str, int]]:
+    """Part to owner ("" where all languages share it) to the number of its parameters, parts in the
+    model's order.
+
+    >>> from crosslens.models.network.encoder import EncoderConfig
+    >>> from crosslens.models.network.sharing import SharingPlan
+    >>> config = EncoderConfig(vocab_size=10, hidden_size=4, layers=1, heads=1, ffn_size=8, max_positions=8)
+    >>> counts = parameter_counts(MaskedLM(config, languages=("eng", "fra"), plan=SharingPlan.parse("sep=token", layers=1)))
+    >>> counts["token, softmax"], counts["position"]
+    ({'': 0, 'eng': 40, 'fra': 40}, {'': 32, 'eng': 0, 'fra': 0})
+    """
+    counts: dict[str, dict[str, int]] = {}
+    for owner, _, parameter in parameters_by_owner(model):
+        name = "token, softmax" if owner.part == "token" and model.config.tied else owner.part
+        row = counts.setdefault(name, dict.fromkeys(("", *model.languages), 0))
+        row[owner.language] += parameter.numel()
+    return counts
+
+
+def sharing_table(model: MaskedLM) -> list[tuple[str, ...]]:
+    """Who owns how many parameters, as rows of cells: a head, a row for each part, and the sums.
+
+    >>> from crosslens.models.network.encoder import EncoderConfig
+    >>> from crosslens.models.network.sharing import SharingPlan
+    >>> config = EncoderConfig(vocab_size=10, hidden_size=4, layers=2, heads=1, ffn_size=8, max_positions=8)
+    >>> plan = SharingPlan.parse("sep=1", layers=2)
+    >>> for row in sharing_table(MaskedLM(config, languages=("eng", "fra"), plan=plan)): print(*row, sep=" | ")
+    part | shared | eng | fra
+    bias | 10 | - | -
+    token, softmax | 40 | - | -
+    position | 32 | - | -
+    norm | 8 | - | -
+    1 | - | 172 | 172
+    2 | 172 | - | -
+    transform | 28 | - | -
+    sum | 290 | 172 | 172
+    one language sees | - | 462 | 462
+    """
+    owners, counts = ("", *model.languages), parameter_counts(model)
+    sums = {owner: sum(row[owner] for row in counts.values()) for owner in owners}
+    rows: list[tuple[str, ...]] = [("part", "shared", *model.languages)]
+    rows += [
+        (name, *(f"{row[owner]:,}" if row[owner] else "-" for owner in owners))
+        for name, row in counts.items()
+    ]
+    rows.append(("sum", *(f"{sums[owner]:,}" for owner in owners)))
+    rows.append(
+        ("one language sees", "-", *(f"{sums[''] + sums[owner]:,}" for owner in model.languages))
+    )
+    return rows
+
+
+def freeze(
+    model: MaskedLM,
+    parts: Iterable[str] | None = None,
+    languages: Iterable[str] | None = None,
+    *,
+    frozen: bool = True,
+) -> int:
+    """Stop (or, with ``frozen=False``, go on) training some parts; returns the number of parameters
+    concerned.
+
+    Parameters
+    ----------
+    parts: names as in :data:`crosslens.models.network.sharing.PARTS`, and layers by their number;
+        None means all that languages own.
+    languages: only what these languages own; None means everything in the parts, shared or not.
+
+    Raises
+    ------
+    InputError: the model has no such part, or nothing in it belongs to these languages.
+    """
+    wanted = None if parts is None else set(parts)
+    owners = None if languages is None else set(languages)
+    known = {owner.part for owner, _, _ in parameters_by_owner(model)}
+    if wanted is not None and not wanted <= known:
+        refuse(
+            "parts",
+            f"parts of the model ({', '.join(sorted(known))})",
+            ", ".join(sorted(wanted - known)),
+            "check the spelling",
+        )
+    count = 0
+    for owner, _, parameter in parameters_by_owner(model):
+        in_parts = owner.language != "" if wanted is None else owner.part in wanted
+        if in_parts and (owners is None or owner.language in owners):
+            parameter.requires_grad_(not frozen)
+            count += parameter.numel()
+    if not count:
+        whose = "languages own" if languages is None else f"{', '.join(sorted(owners or ()))} owns"
+        refuse("parts", f"something that {whose}", "nothing", "see sharing_table(model)")
+    return count
+
+
+def freeze_layers(model: nn.Module, n: int) -> int:
+    """Freeze the embeddings and the first n layers (Wu & Dredze 2019, § 5.2); returns the number of
+    tensors still trained.
+
+    Parameters
+    ----------
+    model: one of ours, or a transformers encoder with ``embeddings`` and ``encoder.layer`` (BERT,
+        RoBERTa, XLM-R), bare or with a head.
+    n: -1 freezes nothing, 0 the embeddings, 3 the embeddings and layers 1 to 3.
+
+    Raises
+    ------
+    InputError: n is below -1 or above the number of layers, or the model is laid out otherwise.
+    """
+    layer = re.compile(r"(?:^|\.)layers?\.(\d+)\.")
+    names = [name for name, _ in model.named_parameters()]
+    depth = 1 + max((int(match[1]) for name in names if (match := layer.search(name))), default=-1)
+    if not depth:
+        refuse(
+            "model",
+            "an encoder with numbered layers",
+            type(model).__name__,
+            "give a BERT-like encoder",
+        )
+    if not -1 <= n <= depth:
+        refuse("n", f"a whole number from -1 to {depth}", repr(n), "-1 freezes nothing")
+    embedding = re.compile(
+        r"(?:^|\.)embeddings\.|^encoder\.(?:token|position|segment|language|norm)\."
+    )
+    for name, parameter in model.named_parameters():
+        match = layer.search(name)
+        if (match and int(match[1]) < n) or (not match and n >= 0 and embedding.search(name)):
+            parameter.requires_grad_(False)
+    return sum(parameter.requires_grad for parameter in model.parameters())
+
+
+@torch.no_grad()
+def plug_in(
+    model: MaskedLM, language: str, donor: MaskedLM, donor_language: str | None = None
+) -> None:
+    """Give a language of ``model`` the donor's parts, as copies: in the place of its own, or as a
+    new language.
+
+    Only the parts that languages own in ``model`` are touched. What the donor shares between its
+    languages is taken as it is, so a monolingual model's embeddings can be plugged in, too (Artetxe
+    et al. 2020, § 2.2: a new language's token embeddings).
+
+    Parameters
+    ----------
+    language: the language of ``model`` that gets the parts; a new one is added behind the others.
+    donor: a model of the same shape, its vocabulary apart.
+    donor_language: whose parts; None means ``language`` where the donor has it, else its first
+        language.
+
+    Raises
+    ------
+    InputError: nothing is owned by languages in ``model``, or the shapes differ.
+    """
+    if "." in language:
+        refuse("language", "a code without a full stop", repr(language), "choose another code")
+    source = donor_language or (language if language in donor.languages else donor.languages[0])
+    banks = [(name, bank) for name, bank in _banks(model) if bank.owned]
+    theirs = dict(_banks(donor))
+    if not banks:
+        refuse(
+            "model",
+            "a plan with parts that each language owns",
+            str(model.plan),
+            "plug parts into a model with sep=emb, say",
+        )
+    replacements = []
+    for name, bank in banks:
+        if name not in theirs:
+            refuse("donor", f"a model with {name}", "one without", "give a model of the same shape")
+        new, old = theirs[name].of(source), next(iter(bank.values()))
+        for key, value in new.state_dict().items():
+            before = old.state_dict()[key]
+            rows_may_differ = name in ("encoder.token", "output", "output_bias")
+            if value.shape[rows_may_differ:] != before.shape[rows_may_differ:]:
+                refuse(
+                    "donor",
+                    f"{name} of shape {tuple(before.shape)}",
+                    str(tuple(value.shape)),
+                    "give a model of the same shape",
+                )
+        replacements.append((bank, copy.deepcopy(new)))
+    size = cast(Tensor, theirs["encoder.token"].of(source).weight).shape[0]
+    if not model.plan.owned("token") and size != model.sizes[model.languages[0]]:
+        refuse(
+            "donor",
+            f"{model.sizes[model.languages[0]]} token ids, as they are shared",
+            str(size),
+            "use sep=emb",
+        )
+    for bank, module in replacements:
+        bank[f"own_{language}"] = module
+    if model.plan.owned("token"):
+        model.sizes[language] = size
+    if language not in model.languages:
+        _add_name(model, language)
+
+
+def _add_name(model: MaskedLM, language: str) -> None:
+    """Number a language that has just been given its parts."""
+    model.sizes.setdefault(language, next(iter(model.sizes.values())))
+    model.languages = (*model.languages, language)
+    model.encoder.languages = model.languages
+    if model.config.language_embeddings:  # the mean of the known ones, until it is trained
+        old = model.encoder.language.weight
+        model.encoder.language = nn.Embedding.from_pretrained(
+            torch.cat([old, old.mean(0, keepdim=True)]), freeze=False
+        )
+
+
+def _banks(model: MaskedLM) -> Iterator[tuple[str, Bank]]:
+    return ((name, module) for name, module in model.named_modules() if isinstance(module, Bank))

@@ -1,0 +1,1 @@
+"""Models on disk: any encoder that transformers loads, and the project's own."""

@@ -1,0 +1,104 @@
+"""Tensors as they are stored, and stored arrays as tensors."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, load_file, save_file
+from torch import Tensor
+
+from crosslens.errors import OutputError, refuse
+
+__all__ = ["DTYPES", "as_tensor", "extremes", "load_tensors", "save_tensors", "stored"]
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def save_tensors(tensors: Mapping[str, Tensor], path: str | Path) -> None:
+    """Write a file of tensors (safetensors).
+
+    Raises
+    ------
+    OutputError: it cannot be written; the disk is full, say.
+    """
+    try:
+        save_file(dict(tensors), path)
+    # of another library, which would be shown as a fault of this one
+    except SafetensorError as error:
+        remedy = "free some space and go on with the same run; what is finished is kept"
+        refuse(str(path), "a file that can be written", f"an error ({error})", remedy, OutputError)
+
+
+def stored(state: Tensor, dtype: str, name: str) -> np.ndarray:
+    """A tensor as an array of the type on disk; bfloat16 as numpy knows it through ml_dtypes.
+
+    Raises
+    ------
+    InputError: a number is too large for the type.
+    """
+    if dtype != "float32" and not all(
+        math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(state)
+    ):
+        finite = state[torch.isfinite(state)]  # rows of NaN and the like are stored as they are
+        if not all(math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(finite)):
+            refuse(
+                "dtype",
+                f"numbers that {dtype} holds",
+                f"{float(finite.abs().max()):g} in {name}",
+                "choose bfloat16 or float32",
+            )
+    narrow = state.to(DTYPES[dtype])
+    return (
+        narrow.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        if dtype == "bfloat16"
+        else narrow.numpy()
+    )
+
+
+def extremes(state: Tensor) -> tuple[float, float]:
+    """The least and the greatest number, NaN where there is one: one quick pass, where isfinite
+    takes as long as 2 % of an encoder.
+
+    >>> extremes(torch.tensor([[1.0, -2.0], [3.0, 0.0]]))
+    (-2.0, 3.0)
+    """
+    if not state.numel():
+        return 0.0, 0.0
+    least, most = torch.aminmax(state)
+    return float(least), float(most)
+
+
+def _rounded(number: float, dtype: str) -> float:
+    return float(torch.tensor(number, dtype=torch.float32).to(DTYPES[dtype]))
+
+
+def as_tensor(array: np.ndarray) -> Tensor:
+    """An array of a store as a tensor on the same memory. Stores are read-only: do not write to it.
+
+    >>> as_tensor(np.zeros((2, 3), np.float16)).shape
+    torch.Size([2, 3])
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        if array.dtype == ml_dtypes.bfloat16:
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+
+def load_tensors(path: str | Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, whatever bytes its name is made of.
+
+    Raises
+    ------
+    SafetensorError: the file is damaged. OSError: it cannot be read.
+    """
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # torch maps files whose names are UTF-8 only
+        return load(Path(path).read_bytes())
+    return load_file(path)

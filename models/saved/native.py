@@ -1,0 +1,189 @@
+"""Whole models in a folder: all languages' parts, their plan and their vocabularies, in
+safetensors.
+
+    config.json         shape, languages, plan, sizes
+    model.safetensors   every parameter under our own name
+    tokenizer/          the vocabularies
+
+A model whose languages share everything is written as an ordinary transformers folder instead,
+which loses nothing.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+import torch
+from safetensors.torch import save
+
+from crosslens.errors import InputError, StoreError, quote, refuse
+from crosslens.files import check_shape, read_json, write_json, write_whole
+from crosslens.models.network.encoder import EncoderConfig, MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.saved.interop import export_model, filled_model, read_weights
+from crosslens.models.saved.model_files import check_file
+from crosslens.models.text.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
+from crosslens.models.training.settings import from_dict
+
+__all__ = ["export_run", "export_view", "load_model", "load_unfinished", "save_model"]
+
+_RESTORE = "restore the folder"
+
+
+def save_model(
+    model: MaskedLM, vocabularies: Vocabularies, folder: str | Path, *, half: bool = False
+) -> None:
+    """Write a model of several languages, to be read by :func:`load_model`.
+
+    Parameters
+    ----------
+    half: store float16 (half the size; values change by at most 1 in 2048).
+    """
+    folder = Path(folder)
+    (folder / "tokenizer").mkdir(parents=True, exist_ok=True)
+    dtype = torch.float16 if half else torch.float32
+    weights = {
+        name: tensor.detach().to(dtype).contiguous() for name, tensor in model.state_dict().items()
+    }
+    write_whole(folder / "model.safetensors", save(weights, metadata={"format": "pt"}))
+    save_vocabularies(vocabularies, folder / "tokenizer", model.config.max_positions)
+    described = {
+        "model_type": "crosslens",
+        "encoder": dataclasses.asdict(model.config),
+        "languages": list(model.languages),
+        "sharing": str(model.plan),
+        "sizes": model.sizes,
+    }
+    write_json(folder / "config.json", described)  # last: who finds it finds a whole model
+
+
+class _Settings(TypedDict):
+    encoder: dict[str, Any]
+    sharing: str
+
+
+class _Run(TypedDict):
+    """What is read of the config.json of a run."""
+
+    kind: Literal["train"]
+    settings: _Settings
+
+
+class _Config(TypedDict):
+    """config.json of a model that :func:`save_model` wrote."""
+
+    encoder: dict[str, Any]
+    languages: list[str]
+    sharing: str
+    sizes: dict[str, int]
+
+
+def load_model(folder: str | Path) -> tuple[MaskedLM, Vocabularies]:
+    """Read what :func:`save_model` wrote.
+
+    Raises
+    ------
+    InputError: the folder holds no such model.
+    StoreError: a file is damaged, or the weights are of another plan.
+    """
+    folder = Path(folder)
+    path = folder / "config.json"
+    found: dict[str, Any] = read_json(path, dict, _RESTORE) if path.exists() else {}
+    if found.get("model_type") != "crosslens":
+        got = f"one of type {quote(found['model_type'])}" if "model_type" in found else "none"
+        refuse(
+            str(folder),
+            "a model that save_model wrote",
+            got,
+            "read transformers' folders with import_model",
+        )
+    told: _Config = check_shape(found, str(path), _Config, _RESTORE)
+    if (folder / "model.safetensors").exists():
+        check_file(str(folder), folder, "model.safetensors")
+    model = _filled(
+        folder,
+        path,
+        told["encoder"],
+        told["sharing"],
+        languages=told["languages"],
+        sizes=told["sizes"],
+    )
+    return model, load_vocabularies(folder / "tokenizer")
+
+
+def load_unfinished(checkpoint: str | Path) -> tuple[MaskedLM, Vocabularies]:
+    """Read a checkpoint, where it lies in the folder of its run.
+
+    Raises
+    ------
+    InputError: it lies in no such folder.
+    StoreError: a file is damaged.
+    """
+    checkpoint = Path(checkpoint).resolve()
+    run = checkpoint.parent.parent
+    path = run / "config.json"
+    if not path.is_file():
+        refuse(
+            str(checkpoint),
+            "a checkpoint in the folder of its run",
+            "no config.json two folders above",
+            "leave it where it was made",
+        )
+    told: _Run = read_json(path, _Run, _RESTORE)
+    vocabularies = load_vocabularies(run / "tokenizer")
+    sizes = vocabularies.sizes
+    shape = {**told["settings"]["encoder"], "vocab_size": max(sizes.values())}
+    languages = vocabularies.languages
+    return _filled(
+        checkpoint, path, shape, told["settings"]["sharing"], languages=languages, sizes=sizes
+    ), vocabularies
+
+
+def _filled(folder: Path, path: Path, shape: dict[str, Any], sharing: str, **told: Any) -> MaskedLM:
+    """The model that ``path`` describes, with the weights of a folder."""
+    weights = read_weights(folder / "model.safetensors", _RESTORE, StoreError)
+    try:
+        config = from_dict(EncoderConfig, shape, "encoder.")
+        plan = SharingPlan.parse(sharing, config.layers, tied=config.tied)
+    except InputError as error:
+        refuse(str(path), "the shape and plan of a model", str(error), _RESTORE, StoreError)
+    return filled_model(folder, weights, config, plan=plan, **told)
+
+
+def export_view(
+    model: MaskedLM,
+    vocabularies: Vocabularies,
+    language: str,
+    folder: str | Path,
+    *,
+    half: bool = False,
+) -> None:
+    """Write one language's view as an ordinary model folder of transformers, with the language's
+    own tokeniser.
+
+    Where several vocabularies were united, the view has the rows of its own pieces only: the scores
+    of these are the same, and its softmax is over them alone.
+    """
+    rows = vocabularies.tables[language] if vocabularies.mode in ("union", "disjoint") else None
+    export_model(
+        model, vocabularies.tokenizers[language], folder, language=language, rows=rows, half=half
+    )
+
+
+def export_run(
+    model: MaskedLM, vocabularies: Vocabularies, folder: Path, *, half: bool = False
+) -> None:
+    """Write a finished training: ``model/``, and ``views/LANGUAGE`` where the languages do not
+    share everything."""
+    if (
+        vocabularies.mode == "joint"
+        and not model.plan.separate
+        and not model.config.language_embeddings
+    ):
+        export_model(
+            model, vocabularies.tokenizers[model.languages[0]], folder / "model", half=half
+        )
+        return
+    for language in model.languages:
+        export_view(model, vocabularies, language, folder / "views" / language, half=half)
+    save_model(model, vocabularies, folder / "model", half=half)

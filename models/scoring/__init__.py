@@ -1,0 +1,1 @@
+"""How likely a language model holds words and sentences."""

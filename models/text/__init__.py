@@ -1,0 +1,1 @@
+"""Text to token ids: tokenisers, vocabularies, and token files on disk."""

@@ -1,0 +1,115 @@
+"""What a recipe would make and cost, before anything is read or trained: `crosslens train RECIPE
+--dry-run`."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+
+import torch
+
+from crosslens.models.network.encoder import MaskedLM
+from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.network.surgery import sharing_table
+from crosslens.models.saved.interop import check_exportable
+from crosslens.models.training.costs import flops_per_token
+from crosslens.models.training.settings import TrainRecipe, resolve
+
+__all__ = ["Estimate", "estimate"]
+
+_H100, _UTILISATION = 989e12, 0.4
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """What a recipe comes to.
+
+    Attributes
+    ----------
+    recipe: with all that a named system stands for.
+    table: who owns how many parameters (:func:`crosslens.models.network.surgery.sharing_table`).
+    parameters: of the whole model.
+    flops_per_token: forward and backward (:mod:`crosslens.models.training.costs`).
+    tokens: that the training sees at most, padding included.
+    here: operations per second of a float32 product of this width on this machine's CPU.
+    """
+
+    recipe: TrainRecipe
+    table: Sequence[tuple[str, ...]]
+    parameters: int
+    flops_per_token: float
+    tokens: int
+    here: float
+
+    @property
+    def lines(self) -> list[str]:
+        """The sums in words."""
+        total = self.flops_per_token * self.tokens
+        gpu = total / (_H100 * _UTILISATION)
+        left_open = [
+            (
+                "held out: a tenth of each source, at most 300 sentences (validation=N sets "
+                "another number)"
+            )
+        ]
+        return [
+            (
+                f"parameters: {self.parameters:,} at most (a learnt vocabulary may be smaller "
+                f"than asked for)"
+            ),
+            (
+                f"operations: {self.flops_per_token / 1e6:,.1f} MFLOP per token; {total:.2e} in "
+                f"all, for {self.tokens:,} tokens"
+            ),
+            f"time: about {_duration(total / self.here)} of pure products on this machine's "
+            f"CPU ({self.here / 1e9:,.0f} GFLOP/s measured; "
+            f"expect up to twice as long), about {_duration(gpu)} on one H100 at "
+            f"{100 * _UTILISATION:.0f} % of its bfloat16 peak",
+            *(left_open if self.recipe.validation is None else []),
+        ]
+
+
+def estimate(recipe: TrainRecipe) -> Estimate:
+    """Shape, owners and cost of a recipe; no text is read.
+
+    Raises
+    ------
+    InputError: settings that do not go together.
+    """
+    recipe = resolve(recipe)
+    check_exportable(recipe.encoder)
+    vocabulary, languages = recipe.vocabulary, recipe.languages
+    united = vocabulary.mode in ("union", "disjoint")
+    # the special tokens are shared
+    size = 5 + (vocabulary.size - 5) * len(languages) if united else vocabulary.size
+    shape = dataclasses.replace(recipe.encoder, vocab_size=size)
+    plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
+    with torch.device("meta"):  # shapes without memory
+        model = MaskedLM(shape, languages=languages, plan=plan)
+    return Estimate(
+        recipe,
+        sharing_table(model),
+        sum(parameter.numel() for parameter in model.parameters()),
+        flops_per_token(shape, recipe.max_length, recipe.masking.rate),
+        recipe.steps * recipe.batch_tokens,
+        # the rate of larger products is the same
+        _product_rate(min(shape.hidden_size, 1024), min(shape.ffn_size, 1024)),
+    )
+
+
+def _product_rate(d: int, wide: int, rows: int = 512) -> float:
+    """Operations per second of (rows, d) x (d, wide) here: the best of some, as other work on the
+    machine only makes it slower."""
+    a, b = torch.rand(rows, d), torch.rand(d, wide)
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return 2 * rows * d * wide / min(times)
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} seconds" if seconds >= 2 else "a second"

@@ -1,0 +1,208 @@
+"""Batches by step, masked, as tensors, cut into the parts that a process computes.
+
+Everything is a function of (recipe, data, step): nothing is remembered but the plan of the epoch
+that a stream is in.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from crosslens.models.network.encoder import Group
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.text.vocabularies import Vocabularies
+from crosslens.models.training.batches import Batch, schedule
+from crosslens.models.training.costs import Load
+from crosslens.models.training.data import TrainingData
+from crosslens.models.training.masking import Masker, Pieces
+from crosslens.models.training.objective import Step
+from crosslens.models.training.settings import TrainRecipe
+
+__all__ = ["MaskedBatches", "MaskedStep", "make_masker", "tensors_of"]
+
+_IGNORED = -100  # torch's cross-entropy passes over this label
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskedStep(Step):
+    """One update's masked batch; ``predicted`` counts its masked tokens.
+
+    Attributes
+    ----------
+    rows: rows of the whole batch.
+    loads: language to what its rows cost (:mod:`crosslens.models.training.costs`).
+    """
+
+    rows: int
+    loads: dict[str, Load]
+
+
+class MaskedBatches:
+    """The batches of a run.
+
+    Parameters
+    ----------
+    rank, size: which share of every batch's rows this process computes: every ``size``-th row from
+        ``rank`` on.
+    """
+
+    def __init__(
+        self,
+        recipe: TrainRecipe,
+        data: TrainingData,
+        vocabularies: Vocabularies,
+        rank: int = 0,
+        size: int = 1,
+    ) -> None:
+        self.recipe, self.data, self.vocabularies, self.rank, self.size = (
+            recipe,
+            data,
+            vocabularies,
+            rank,
+            size,
+        )
+        self.masker = make_masker(recipe, data, vocabularies)
+        self.which, self.turn = schedule(data.probabilities, recipe.steps, recipe.seed)
+        # stream -> epoch, first turn of it, its batches
+        self._plans: dict[int, tuple[int, int, list[np.ndarray]]] = {}
+
+    def __getitem__(self, step: int) -> MaskedStep:
+        which, turn = int(self.which[step]), int(self.turn[step])
+        batch = self.data.streams[which].collate(self._items(which, turn))
+        masked = self.masker(
+            batch.ids, batch.languages, np.random.default_rng([self.recipe.seed, 1, step])
+        )
+        all_parts = self.size * self.recipe.accumulate
+        mine = [
+            tensors_of(
+                batch, *masked, self.recipe, part=number * self.size + self.rank, parts=all_parts
+            )
+            for number in range(self.recipe.accumulate)
+        ]
+        return MaskedStep(
+            mine,
+            len(masked[2]),
+            int(batch.lengths.sum()),
+            len(batch.ids),
+            self._loads(batch, masked[1]),
+        )
+
+    def _loads(self, batch: Batch, masked: np.ndarray) -> dict[str, Load]:
+        """Language to the load of the rows that begin in it: these use its parts."""
+        predicted = np.bincount(masked // batch.ids.shape[1], minlength=len(batch.ids))
+        numbers = batch.languages[:, 0]
+        return {
+            self.recipe.languages[number]: Load.of(
+                batch.lengths[numbers == number], predicted[numbers == number]
+            )
+            for number in np.unique(numbers).tolist()
+        }
+
+    def _items(self, which: int, turn: int) -> np.ndarray:
+        epoch, first, plan = self._plans.get(which, (-1, 0, []))
+        if turn < first:  # in an epoch that is over: walk from the beginning
+            epoch, first, plan = -1, 0, []
+        # after a resume this walks through the epochs that are over
+        while turn >= first + len(plan):
+            first, epoch = first + len(plan), epoch + 1
+            plan = self.data.streams[which].plan([self.recipe.seed, 2, which, epoch])
+        self._plans[which] = (epoch, first, plan)
+        return plan[turn - first]
+
+
+def make_masker(recipe: TrainRecipe, data: TrainingData, vocabularies: Vocabularies) -> Masker:
+    """The masker of a recipe, which knows what pieces each language has."""
+    special = len(SPECIAL_TOKENS)
+    pieces = [
+        Pieces(
+            special=np.arange(vocabularies.sizes[language]) < special,
+            counts=data.counts[language],
+            starts=vocabularies.starts(language),
+        )
+        for language in recipe.languages
+    ]
+    return Masker(recipe.masking, pieces, SPECIAL_TOKENS.index("[MASK]"), vocabularies.shared_ids)
+
+
+def tensors_of(
+    batch: Batch,
+    inputs: np.ndarray,
+    masked: np.ndarray,
+    labels: np.ndarray,
+    recipe: TrainRecipe,
+    *,
+    part: int = 0,
+    parts: int = 1,
+) -> dict[str, Any]:
+    """One part of a masked batch as the arguments of the model: every ``parts``-th row from
+    ``part`` on.
+
+    A batch with fewer rows than parts gives some parts its first row with nothing to predict: all
+    processes then do the same work.
+    """
+    rows = np.arange(part, len(inputs), parts)
+    length = inputs.shape[1]
+    at = masked // length
+    mine, empty = at % parts == part, not len(rows)
+    if empty:
+        rows, mine = np.array([0]), np.zeros(len(masked), bool)
+    if parts > 1:
+        masked, labels, at = (
+            at[mine] // parts * length + masked[mine] % length,
+            labels[mine],
+            at[mine],
+        )
+    numbers = batch.languages[rows, 0]
+    groups = _groups(numbers, masked // length, recipe.languages)
+    lengths = batch.lengths[rows]
+    arrays = {
+        "ids": inputs[rows],
+        "positions": batch.positions[rows],
+        "masked": masked,
+        "labels": labels,
+    }
+    if (lengths < length).any():
+        arrays["lengths"] = lengths
+    if batch.segments is not None:
+        arrays["segments"] = batch.segments[rows]
+    if batch.following is not None:
+        arrays["following"] = np.full(1, _IGNORED) if empty else batch.following[rows]
+    elif len(masked):
+        arrays["places"] = _places(masked, len(rows), length)
+    if recipe.encoder.language_embeddings:
+        arrays["languages"] = batch.languages[rows]
+    tensors: dict[str, Any] = {
+        name: torch.from_numpy(np.ascontiguousarray(array, np.int64))
+        for name, array in arrays.items()
+    }
+    return {"lengths": None, **tensors, "groups": groups}
+
+
+def _places(masked: np.ndarray, rows: int, length: int) -> np.ndarray:
+    """(rows, q) columns of the masked tokens of each row, filled up with -1; q is the most that a
+    row has."""
+    at, column = masked // length, masked % length
+    counts = np.bincount(at, minlength=rows)
+    places = np.full((rows, counts.max()), -1)
+    places[at, np.arange(len(masked)) - (np.cumsum(counts) - counts)[at]] = column
+    return places
+
+
+def _groups(
+    numbers: np.ndarray, masked_rows: np.ndarray, languages: Sequence[str]
+) -> tuple[Group, ...]:
+    """Consecutive rows of one language, from the rows' language numbers (sorted) and the rows of
+    the masked tokens."""
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    ends = np.append(starts[1:], len(numbers))
+    return tuple(
+        Group(
+            languages[int(numbers[a])],
+            int(b - a),
+            int(((masked_rows >= a) & (masked_rows < b)).sum()),
+        )
+        for a, b in zip(starts, ends, strict=True)
+    )

@@ -1,0 +1,141 @@
+"""What is measured during training, on text that is held out: perplexity, retrieval of
+translations, alignment of token embeddings."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from crosslens.alignment.words.token_embeddings import copy_alignment
+from crosslens.models.network.encoder import Group, MaskedLM
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.training.batches import Stream
+from crosslens.models.training.masked_batches import MaskedBatches, tensors_of
+from crosslens.models.training.objective import moved, need_number
+
+__all__ = ["choice_measure", "validate"]
+
+
+@torch.no_grad()
+def validate(
+    model: MaskedLM, batches: MaskedBatches, device: torch.device, copies: Mapping[str, str]
+) -> dict[str, Any]:
+    """Perplexity per language; retrieval of held-out pairs per layer; and, for copies of a
+    language, alignment of the token embeddings.
+
+    Parameters
+    ----------
+    copies: language to the language whose pieces it repeats under ids of its own.
+
+    Returns
+    -------
+    ``perplexity``: language to e ** (mean loss of a masked token). ``retrieval``: pair to P@1 per
+        layer, nearest neighbour by cosine of
+    the mean of ordinary tokens. ``alignment``, where there are copies: see
+    :func:`crosslens.alignment.words.token_embeddings.copy_alignment`.
+    """
+    model.eval()
+    sums: dict[str, list[float]] = {}
+    retrieval = {}
+    for name, stream in batches.data.held_out.items():
+        if len(stream.languages) == 1:
+            total = sums.setdefault(stream.languages[0], [0.0, 0.0])
+            loss, count = _masked_loss(model, stream, batches, device)
+            total[0] += loss
+            total[1] += count
+        elif isinstance(stream, Stream) and len(stream.sides) == 2:
+            a, b = (_sentence_vectors(model, stream.side(which), device) for which in (0, 1))
+            hits = (
+                (x @ y.T).argmax(1).cpu() == torch.arange(len(x)) for x, y in zip(a, b, strict=True)
+            )
+            retrieval[name] = [round(hit.float().mean().item(), 4) for hit in hits]
+    model.train()
+    means = {language: loss / count for language, (loss, count) in sums.items()}
+    for language, mean in means.items():
+        # e ** 710 is beyond a float
+        need_number(f"validation loss of {language}", math.inf if mean > 700 else mean)
+    found: dict[str, Any] = {
+        "perplexity": {language: math.exp(mean) for language, mean in means.items()},
+        "retrieval": retrieval,
+    }
+    if copies:
+        found["alignment"] = {
+            name: value
+            for copy, original in copies.items()
+            for name, value in _token_alignment(model, batches, original, copy).items()
+        }
+    return found
+
+
+def choice_measure(found: Mapping[str, Any], select: str) -> float:
+    """What the best checkpoint is chosen by: a language's perplexity, or the geometric mean over
+    languages; lower is better."""
+    perplexity = found["perplexity"]
+    return (
+        perplexity[select]
+        if select in perplexity
+        else math.exp(sum(map(math.log, perplexity.values())) / len(perplexity))
+    )
+
+
+def _token_alignment(
+    model: MaskedLM, batches: MaskedBatches, language: str, copy: str
+) -> dict[str, dict[str, float]]:
+    """Whether each piece of a language that occurs in its text has its copy as its nearest
+    neighbour; both ways ("eng>eng-x")."""
+    rows, copy_rows = (
+        batches.vocabularies.tables[name][len(SPECIAL_TOKENS) :] for name in (language, copy)
+    )
+    counts = batches.data.counts[language][rows]
+    occur = counts > 0
+    weights = (
+        cast(Tensor, model.encoder.token.of(name).weight).detach().float().cpu().numpy()
+        for name in (language, copy)
+    )
+    x, y = (weight[ids[occur]] for weight, ids in zip(weights, (rows, copy_rows), strict=True))
+    both = zip(
+        (f"{language}>{copy}", f"{copy}>{language}"),
+        copy_alignment(x, y, counts[occur]),
+        strict=True,
+    )
+    return {
+        name: {"value": found.precision, "by_frequency": found.by_frequency, "n": found.n}
+        for name, found in both
+    }
+
+
+def _masked_loss(
+    model: MaskedLM, stream: Any, batches: MaskedBatches, device: torch.device
+) -> tuple[float, int]:
+    """Sum of the losses over a held-out stream, masked the same way every time, and how many tokens
+    were masked."""
+    seed, total, count = batches.recipe.seed, 0.0, 0
+    rng = np.random.default_rng([seed, 3])
+    for items in stream.plan([seed, 3]):
+        batch = stream.collate(items)
+        inputs, masked, labels = batches.masker(batch.ids, batch.languages, rng)
+        loss = model(**moved(tensors_of(batch, inputs, masked, labels, batches.recipe), device))
+        total += (loss[0] if isinstance(loss, tuple) else loss).item()
+        count += len(labels)
+    return total, count
+
+
+def _sentence_vectors(model: MaskedLM, stream: Stream, device: torch.device) -> list[Tensor]:
+    """Unit-length mean vectors of every sentence of a one-sided stream, per layer."""
+    parts = []
+    for start in range(0, stream.n, 300):
+        batch = stream.collate(np.arange(start, min(start + 300, stream.n)))
+        ids, positions, lengths = (
+            torch.from_numpy(a).to(device) for a in (batch.ids, batch.positions, batch.lengths)
+        )
+        place = torch.arange(ids.shape[1], device=device)
+        ordinary = ((place > 0) & (place < lengths[:, None] - 1)).float()[:, :, None]
+        states = model.encoder(ids, positions, lengths, (Group(stream.languages[0], len(ids), 0),))
+        parts.append(
+            [F.normalize((h.float() * ordinary).sum(1) / ordinary.sum(1), dim=-1) for h in states]
+        )
+    return [torch.cat(layer) for layer in zip(*parts, strict=True)]

@@ -1,0 +1,1 @@
+"""Arrays and labels to fitted probes and figures."""

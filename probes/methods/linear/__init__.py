@@ -1,0 +1,1 @@
+"""Linear classifiers and regressions for every layer at once, and their solver."""

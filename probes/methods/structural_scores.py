@@ -1,0 +1,314 @@
+"""How much of dependency trees a structural probe finds, in Hewitt & Manning's measures, beside
+what word order alone gives.
+
+    uuas                edges of the minimum spanning tree of predicted distances that are the
+                        tree's, of all of its edges
+    distance_spearman   Spearman's correlation of a word's predicted and true distances to all words
+                        of its sentence
+    root_accuracy       sentences whose root is the word of the smallest predicted depth
+    depth_spearman      Spearman's correlation of predicted and true depths of a sentence's words
+
+Punctuation counts for the correlations only: edges to it and from it are left out of ``uuas``, and
+no root is sought in it. Correlations are averaged over the sentences of each length from 5 to 50
+words, and then over these lengths.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.stats import rankdata
+
+from crosslens.errors import refuse
+from crosslens.probes.methods.structural import KINDS
+from crosslens.readers.treebank import check_heads, tree_depths, tree_distances
+from crosslens.stats import jackknife_interval
+
+__all__ = ["StructuralScore", "StructuralScores", "structural_scores"]
+
+_SHORTEST, _LONGEST = 5, 50  # words of the sentences that the correlations are averaged over
+_GROUPS = 20  # of sentences, which the jackknife leaves out in turn
+
+
+@dataclasses.dataclass(frozen=True)
+class StructuralScore:
+    """One measure.
+
+    Attributes
+    ----------
+    value: a share from 0 to 1, or a correlation from -1 to 1; higher is better. NaN where n is 0.
+    n: what it was measured on: edges (uuas), words (distance_spearman) or sentences.
+    low, high: 95 % interval, by leaving out groups of sentences in turn; None where fewer than two
+        groups have anything to measure.
+    undefined: correlations that do not exist because all predictions of a sentence are equal; they
+        are not in n.
+    """
+
+    value: float
+    n: int
+    low: float | None
+    high: float | None
+    undefined: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class StructuralScores:
+    """The measures of a kind of probe, and the same of a baseline that knows only where a word
+    stands.
+
+    Attributes
+    ----------
+    probe: measure -> score: uuas and distance_spearman, or root_accuracy and depth_spearman.
+    linear: the same when ``|i - j|`` is taken for the distance of words i and j, or i for the depth
+        of word i.
+    found: shape (sentences, 2): how many edges of each sentence the probe finds, and how many there
+        are; or whether it finds the root, of one or none.
+    items: shape (m, 3): for each edge that could be found its sentence, its dependent's place in
+        it, and whether it was found (1 or 0); of depths the root of each sentence. Two probes are
+        compared by these.
+    """
+
+    probe: dict[str, StructuralScore]
+    linear: dict[str, StructuralScore]
+    found: Int[np.ndarray, "s 2"]
+    items: Int[np.ndarray, "m 3"]
+
+
+def structural_scores(
+    predicted: Sequence[np.ndarray],
+    heads: ArrayLike,
+    lengths: ArrayLike,
+    punctuation: ArrayLike | None = None,
+    *,
+    kind: str = "distance",
+) -> StructuralScores:
+    """Measure predicted distances or depths against the trees.
+
+    Parameters
+    ----------
+    predicted: what :meth:`crosslens.probes.methods.structural.StructuralProbe.predict` gives: shape
+        (s, s) or (s,) for each sentence.
+    heads: shape (n,), the head's number in its sentence from 1, 0 for the root. lengths: words of
+        each sentence.
+    punctuation: shape (n,), True for words that are punctuation; without it none is.
+    kind: "distance" or "depth".
+
+    Raises
+    ------
+    InputError: an unknown kind; heads that are no trees; lengths, punctuation or predictions that
+        do not fit; or predictions that are not finite.
+
+    References
+    ----------
+    Hewitt & Manning 2019, A structural probe for finding syntax in word representations, section 3
+    (UUAS, DSpr., Root %, NSpr.; the baseline is their LINEAR).
+
+    >>> heads, lengths = [2, 0, 4, 2], [4]
+    >>> scores = structural_scores([tree_distances(np.array(heads))], heads, lengths)
+    >>> scores.probe["uuas"].value, round(scores.linear["uuas"].value, 2)
+    (1.0, 0.67)
+    """
+    if kind not in KINDS:
+        refuse("kind", f"one of {', '.join(KINDS)}", repr(kind), "choose one of these")
+    all_heads, sizes = np.asarray(heads), np.asarray(lengths)
+    check_heads(all_heads, sizes)
+    marks = np.zeros(len(all_heads), bool) if punctuation is None else np.asarray(punctuation)
+    if marks.shape != all_heads.shape or marks.dtype != bool:
+        refuse(
+            "punctuation",
+            f"{len(all_heads)} values True or False",
+            f"{marks.dtype} of shape {marks.shape}",
+            "give one per word",
+        )
+    bounds = np.cumsum(sizes)[:-1]
+    sentences = [
+        _Sentence(*both)
+        for both in zip(np.split(all_heads, bounds), np.split(~marks, bounds), strict=True)
+    ]
+    predicted = [np.asarray(some, np.float64) for some in predicted]
+    _check_predicted(predicted, sizes, kind)
+    positions = [np.arange(s, dtype=np.float64) for s in sizes.tolist()]
+    measure = _distances if kind == "distance" else _depths
+    linear = (
+        [np.abs(np.subtract.outer(some, some)) for some in positions]
+        if kind == "distance"
+        else positions
+    )
+    probe, found, items = measure(predicted, sentences)
+    return StructuralScores(probe, measure(linear, sentences)[0], found, items)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sentence:
+    heads: np.ndarray
+    words: np.ndarray  # what is no punctuation
+
+
+def _check_predicted(
+    predicted: Sequence[np.ndarray], lengths: Int[np.ndarray, " s"], kind: str
+) -> None:
+    if len(predicted) != len(lengths):
+        refuse(
+            "predicted",
+            f"predictions for {len(lengths)} sentences",
+            str(len(predicted)),
+            "give one array per sentence",
+        )
+    for number, (some, s) in enumerate(zip(predicted, lengths.tolist(), strict=True)):
+        shape = (s, s) if kind == "distance" else (s,)
+        if some.shape != shape or not np.isfinite(some).all():
+            told = f"shape {some.shape}" if some.shape != shape else "NaN or infinity"
+            refuse(
+                f"predicted[{number}]",
+                f"finite numbers of shape {shape}",
+                told,
+                "predict for these very sentences",
+            )
+
+
+_Measured = tuple[dict[str, StructuralScore], np.ndarray, np.ndarray]
+
+
+def _distances(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> _Measured:
+    items = _items(
+        [_edges(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)]
+    )
+    found = _counts(items, len(sentences))
+    gold = (tree_distances(sentence.heads) for sentence in sentences)
+    correlations = [_spearman(*both) for both in zip(predicted, gold, strict=True)]
+    return (
+        {"uuas": _share(found), "distance_spearman": _by_length(correlations, sentences)},
+        found,
+        items,
+    )
+
+
+def _depths(predicted: Sequence[np.ndarray], sentences: Sequence[_Sentence]) -> _Measured:
+    items = _items(
+        [_root(some, sentence) for some, sentence in zip(predicted, sentences, strict=True)]
+    )
+    found = _counts(items, len(sentences))
+    gold = (tree_depths(sentence.heads) for sentence in sentences)
+    correlations = [_spearman(p[None], g[None]) for p, g in zip(predicted, gold, strict=True)]
+    return (
+        {"root_accuracy": _share(found), "depth_spearman": _by_length(correlations, sentences)},
+        found,
+        items,
+    )
+
+
+def _items(sentences: Sequence[dict[int, bool]]) -> Int[np.ndarray, "m 3"]:
+    """Sentence, word and whether it was found, of everything that could be."""
+    rows = [
+        (number, word, int(found))
+        for number, some in enumerate(sentences)
+        for word, found in some.items()
+    ]
+    return np.array(rows, np.int64).reshape(len(rows), 3)
+
+
+def _counts(items: Int[np.ndarray, "m 3"], sentences: int) -> Int[np.ndarray, "s 2"]:
+    """What was found in each sentence, and what could have been."""
+    found = np.bincount(items[:, 0], weights=items[:, 2], minlength=sentences).astype(np.int64)
+    return np.stack([found, np.bincount(items[:, 0], minlength=sentences)], axis=1)
+
+
+def _edges(distances: Float[np.ndarray, "s s"], sentence: _Sentence) -> dict[int, bool]:
+    """Dependent of each edge of the true tree -> whether the predicted tree has the edge,
+    punctuation left out."""
+    words = np.flatnonzero(sentence.words)
+    heads = sentence.heads - 1
+    gold = {
+        word: frozenset((word, int(heads[word])))
+        for word in words.tolist()
+        if heads[word] >= 0 and sentence.words[heads[word]]
+    }
+    if len(words) < 2:
+        return dict.fromkeys(gold, False)
+    some = distances[np.ix_(words, words)].astype(np.float64)
+    # a number that is added to all edges leaves the tree as it is, and scipy takes an edge of 0 for
+    # none
+    tree = minimum_spanning_tree(some - some.min() + 1).tocoo()
+    found = {
+        frozenset((int(words[i]), int(words[j]))) for i, j in zip(tree.row, tree.col, strict=True)
+    }
+    return {word: edge in found for word, edge in gold.items()}
+
+
+def _root(depths: Float[np.ndarray, " s"], sentence: _Sentence) -> dict[int, bool]:
+    """The root -> whether the least deep word is it; nothing for a sentence whose root is
+    punctuation."""
+    words = np.flatnonzero(sentence.words)
+    root = int(np.argmin(sentence.heads))
+    return {root: int(words[depths[words].argmin()]) == root} if sentence.words[root] else {}
+
+
+def _spearman(predicted: np.ndarray, gold: np.ndarray) -> Float[np.ndarray, " r"]:
+    """Spearman's correlation of each row; NaN where it does not exist."""
+    ranks = [rankdata(some, axis=1) for some in (predicted, gold)]
+    x, y = (some - some.mean(axis=1, keepdims=True) for some in ranks)
+    squares = np.square(x).sum(axis=1) * np.square(y).sum(axis=1)
+    products = (x * y).sum(axis=1)
+    return np.array(
+        [p / math.sqrt(s) if s > 0 else math.nan for p, s in zip(products, squares, strict=True)]
+    )
+
+
+def _share(counts: Int[np.ndarray, "s 2"]) -> StructuralScore:
+    """Hits of all sentences, of all that there could have been."""
+
+    def statistic(kept: Bool[np.ndarray, " s"]) -> float:
+        hits, total = counts[kept].sum(axis=0)
+        return float(hits / total) if total else math.nan
+
+    low, high = _interval(statistic, counts[:, 1] > 0)
+    if low is not None and high is not None:
+        low, high = max(0.0, low), min(1.0, high)  # no share lies beyond
+    return StructuralScore(
+        statistic(np.ones(len(counts), bool)), int(counts[:, 1].sum()), low, high
+    )
+
+
+def _by_length(
+    correlations: Sequence[np.ndarray], sentences: Sequence[_Sentence]
+) -> StructuralScore:
+    """The mean over lengths of the mean over all correlations of sentences of a length."""
+    lengths = np.array([len(sentence.heads) for sentence in sentences])
+    defined = [~np.isnan(some) for some in correlations]
+    sums = np.array([some[there].sum() for some, there in zip(correlations, defined, strict=True)])
+    counts = np.array([int(there.sum()) for there in defined])
+    asked = (lengths >= _SHORTEST) & (lengths <= _LONGEST)
+
+    def statistic(kept: Bool[np.ndarray, " s"]) -> float:
+        some = asked & kept & (counts > 0)
+        total, of = np.bincount(lengths[some], sums[some]), np.bincount(lengths[some], counts[some])
+        return float((total[of > 0] / of[of > 0]).mean()) if some.any() else math.nan
+
+    low, high = _interval(statistic, asked & (counts > 0))
+    if low is not None and high is not None:
+        low, high = max(-1.0, low), min(1.0, high)  # no correlation lies beyond
+    undefined = sum(
+        int((~there).sum()) for there, wanted in zip(defined, asked, strict=True) if wanted
+    )
+    return StructuralScore(statistic(asked), int(counts[asked].sum()), low, high, undefined)
+
+
+def _interval(
+    statistic: Callable[[np.ndarray], float], useful: Bool[np.ndarray, " s"]
+) -> tuple[float | None, float | None]:
+    """95 % interval from leaving out every 20th useful sentence, in 20 ways (or each, if there are
+    fewer)."""
+    places = np.flatnonzero(useful)
+    groups = min(_GROUPS, len(places))
+    if groups < 2:
+        return None, None
+    left_out = []
+    for group in range(groups):
+        kept = useful.copy()
+        kept[places[group::groups]] = False
+        left_out.append(statistic(kept))
+    return jackknife_interval(statistic(useful), np.array(left_out))

@@ -1,0 +1,335 @@
+"""``--config``: every verb can be run from a file and from an earlier run, and what is typed
+wins."""
+
+import json
+
+import pytest
+from ground_tools import GRAMMAR
+
+from crosslens.asked import asked_of
+from crosslens.cli import verbs
+from crosslens.cli.main import main
+from crosslens.files import claim_folder
+from crosslens.recipes import load_recipe
+from crosslens.run import battery as batteries
+from crosslens.run import study as studies
+from crosslens.run.battery import Battery
+from crosslens.run.study import Study
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Two texts in a folder to stand in."""
+    monkeypatch.chdir(tmp_path)
+    for language in ("eng", "fra"):
+        (tmp_path / f"{language}.txt").write_text("a\nb\n", encoding="utf-8")
+    return tmp_path
+
+
+class Asked(Exception):
+    """What would have been run."""
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Run a command as far as what it would run, and return that."""
+
+    def stop(what, *_, **__):
+        raise Asked(what)
+
+    monkeypatch.setattr(studies, "run_study", stop)
+    monkeypatch.setattr(batteries, "run_battery", stop)
+    for name in ("extract", "align", "compare"):
+        monkeypatch.setattr(verbs, name, stop)
+    monkeypatch.setenv("CROSSLENS_TRACEBACK", "1")
+
+    def run(*line):
+        with pytest.raises(Asked) as found:
+            main(list(line))
+        return found.value.args[0]
+
+    return run
+
+
+def run_of(folder, kind, what, paths):
+    claim_folder(folder, kind, {}, asked_of(vars(what), paths))
+    return str(folder / "config.json")
+
+
+STUDIES = [
+    Study(
+        encoders={"*": "org/model"},
+        texts={"fra": "fra.txt", "eng": "eng.txt"},
+        train_fraction=0.3,
+        seed=4,
+        device="cuda:1",
+    ),
+    Study(encoders={"eng": "a", "fra": "b"}, texts={"eng": "eng.txt", "fra": "hf:x?field=a.b"}),
+]
+
+
+@pytest.mark.parametrize("first", STUDIES)
+def test_a_study_is_asked_again_from_its_run_in_any_folder(place, asked, first, monkeypatch):
+    config = run_of(place / "run", "study", first, ["encoders", "texts"])
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+    for path in (config, str(place / "run")):
+        again = asked("study", "--config", path, "--out", "new")
+        texts = {
+            name: text if text.startswith("hf:") else str(place / text)
+            for name, text in first.texts.items()
+        }
+        assert again == Study(**{**vars(first), "texts": texts})
+
+
+def test_what_is_typed_wins_and_a_list_is_replaced_as_a_whole(place, asked):
+    config = run_of(place / "run", "study", STUDIES[0], ["encoders", "texts"])
+    again = asked(
+        "study",
+        "--config",
+        config,
+        "--out",
+        "new",
+        "--seed=7",
+        "--text",
+        "deu=fra.txt",
+        "rus=eng.txt",
+        "--encoder",
+        "other",
+    )
+    assert (again.seed, again.train_fraction, again.device) == (7, 0.3, "cuda:1")
+    assert again.encoders == {"*": "other"} and again.texts == {"deu": "fra.txt", "rus": "eng.txt"}
+
+
+def test_a_battery_is_asked_again_from_its_run(place, asked):
+    (place / "data").mkdir()
+    labels = {"tense": ("eng.txt",), "mood": ("eng.txt", "fra.txt", "eng.txt")}
+    settings = {
+        "battery": "semantic",
+        "only": ["wic", "scws"],
+        "data": "data",
+        "labels": labels,
+        "mdl": True,
+        "random_control": False,
+    }
+    settings |= {"train": "eng", "test": ["fra", "rus"]}
+    first = Battery(encoders=["a", "b"], **settings, limit=9, seeds=3)
+    again = asked(
+        "probe",
+        "--config",
+        run_of(place / "run", "probe", first, ["encoders", "data", "labels"]),
+        "--out",
+        "new",
+    )
+    there = {name: [str(place / file) for file in files] for name, files in labels.items()}
+    assert again == Battery(**{**vars(first), "data": str(place / "data"), "labels": there})
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (
+            [
+                "extract",
+                "--encoder",
+                "x",
+                "--text",
+                "eng=eng.txt",
+                "fra=fra.txt",
+                "--unit",
+                "word",
+                "--special-tokens",
+            ],
+            "extract",
+        ),
+        (["align", "eng.txt", "fra.txt", "--by", "csls", "--links", "eng.txt"], "align"),
+        (["compare", "eng.txt", "fra.txt", "--also", "svcca,rsa"], "compare"),
+    ],
+)
+def test_other_verbs_keep_what_was_typed_and_are_asked_it_again(place, asked, line, kind):
+    first = asked(*line, "--out", "run", "--quiet")
+    claim_folder(place / "run", kind, {}, first.asked)
+    again = asked(kind, "--config", "run", "--out", "new", "--quiet")
+    assert again.asked == first.asked and again.out == "new"
+    assert all(
+        str(place) in json.dumps(again.asked[name])
+        for name in again.asked
+        if name in ("text", "stores", "links")
+    )
+    assert (
+        vars(asked(kind, "--config", "run", "--out", "new", "--quiet", *line[1:])).items()
+        >= {"asked": first.asked}.items()
+    )
+
+
+def test_files_that_somebody_has_written(place, asked):
+    (place / "mine").mkdir()
+    (place / "mine" / "eng.txt").write_text("a\n")
+    toml = (
+        'encoder = "org/model"\nout = "there"\ntrain-fraction = 0.25\n[text]\neng = '
+        '"eng.txt"\nfra = "../fra.txt"\n'
+    )
+    (place / "mine" / "study.toml").write_text(toml)
+    found = asked("study", "--config", "mine/study.toml")
+    assert found == Study(
+        encoders={"*": "org/model"},
+        texts={"eng": str(place / "mine/eng.txt"), "fra": str(place / "mine/../fra.txt")},
+        train_fraction=0.25,
+    )
+    (place / "probe.json").write_text(
+        json.dumps(
+            {"encoder": ["a", "b"], "labels": ["t=eng.txt"], "mdl": True, "random-control": False}
+        )
+    )
+    found = asked("probe", "--config", "probe.json", "--out", "x", "--random-control")
+    assert (
+        found.encoders == ["a", "b"]
+        and found.labels == {"t": [str(place / "eng.txt")]}
+        and found.mdl
+        and found.random_control
+    )
+
+
+BAD = {
+    "no file": (None, "--config: expected config.json of a run"),
+    "no JSON": ("x.json", "{", "x.json: expected JSON"),
+    "no TOML": ("x.toml", "a = ", "x.toml: expected a TOML file"),
+    "no table": ("x.json", "[1]", "x.json: expected"),
+    "an option that is none": ("x.toml", "encodr = 'x'", "did you mean encoder?"),
+    "a table for a number": ("x.toml", "seed = {a = 1}", "--seed"),
+    "a list for one value": ("x.toml", "seed = [1, 2]", "x.toml, seed: expected"),
+    "a text for a switch": ("x.toml", "trust_remote_code = 'x'", "trust_remote_code"),
+    "somebody's code": (
+        "x.toml",
+        "trust-remote-code = true",
+        "type --trust-remote-code, if you trust the code",
+    ),
+    "a number that does not fit": ("x.toml", "train-fraction = 2", "--train-fraction"),
+    "another verb's run": (
+        "config.json",
+        '{"kind": "align", "settings": {}, "asked": {}}',
+        "expected a run of `crosslens study`",
+    ),
+    "a run that says nothing": (
+        "config.json",
+        '{"kind": "study", "settings": {}}',
+        "one of an earlier version",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_files_that_do_not_fit_are_refused_in_one_line(place, capsys, case):
+    *file, told = BAD[case]
+    if file[0] is not None:
+        (place / file[0]).write_text(file[1])
+    try:
+        status = main(
+            [
+                "study",
+                "--config",
+                file[0] or "none.json",
+                "--encoder",
+                "x",
+                "--text",
+                "eng=eng.txt",
+                "--out",
+                "new",
+            ]
+        )
+    except SystemExit as ended:
+        status = ended.code
+    message = capsys.readouterr().err
+    assert (
+        status == 2
+        and told in message
+        and GRAMMAR.fullmatch(message.removeprefix("crosslens: ").strip())
+    ), message
+    assert not (place / "new").exists()
+
+
+def test_code_of_an_encoder_is_not_run_since_an_earlier_run_did(place, asked):
+    first = Study(**{**vars(STUDIES[0]), "trust_remote_code": True})
+    config = run_of(place / "run", "study", first, ["texts"])
+    assert "trust_remote_code" not in (place / "run" / "config.json").read_text()
+    assert not asked("study", "--config", config, "--out", "new").trust_remote_code
+    assert asked(
+        "study", "--config", config, "--out", "new", "--trust-remote-code"
+    ).trust_remote_code
+
+
+RECIPE = (
+    'name = "r"\nsteps = 2\nsharing = "sep=emb"\n[[sources]]\nname = "s"\ntexts = {eng = '
+    '"eng.txt", fra = "fra.txt"}\n'
+)
+
+
+def test_a_training_is_asked_again_from_its_run_with_other_settings(place, monkeypatch, capsys):
+    from crosslens.models.training import masked_lm
+
+    (place / "recipe.toml").write_text(RECIPE)
+    first = load_recipe("recipe.toml")
+    claim_folder(place / "run", "train", {}, {"recipe": masked_lm._asked(first)})
+    found = []
+    monkeypatch.setattr(
+        masked_lm,
+        "train",
+        lambda recipe, out, **_: found.append((recipe, out)) or place / "new" / "model",
+    )
+    monkeypatch.setattr("crosslens.report.write_report", lambda folder: folder)
+    for line in (
+        ["run/config.json"],
+        ["run"],
+        ["--config", "run/config.json"],
+        ["--config", "recipe.toml"],
+    ):
+        assert main(["train", *line, "steps=5", "--out", "new", "--quiet"]) == 0
+        (recipe, out) = found.pop()
+        texts = {name: str(place / f"{name}.txt") for name in ("eng", "fra")}
+        assert (recipe.steps, recipe.sharing, out) == (5, "sep=emb", "new")
+        assert {name: str(place / path) for name, path in recipe.sources[0].texts.items()} == texts
+    assert (
+        main(["train", "--quiet"]) == 2
+        and "RECIPE: expected a TOML file" in capsys.readouterr().err
+    )
+
+
+def test_an_emergence_is_asked_again_from_its_run(place, monkeypatch, capsys):
+    found = []
+    claim_folder(
+        place / "run",
+        "emergence",
+        {},
+        {"recipe": "emergence", "settings": {"steps": 9, "data": str(place / "eng.txt")}},
+    )
+    monkeypatch.setattr(verbs, "_emergence", lambda given, _: found.append(given))
+    assert main(["train", "--config", "run", "seed=2", "--quiet"]) == 0
+    assert found == [{"steps": 9, "data": str(place / "eng.txt"), "seed": 2}]
+
+
+def test_runs_keep_what_they_were_asked(place):
+    """Beside the settings, which alone decide whether a folder is resumed."""
+    from crosslens.cli.extraction import _keep_asked
+    from crosslens.cli.stores import PlannedRun
+
+    typed = {"stores": ["/a", "/b"], "seed": 0}
+    with PlannedRun("run", "align", {"seed": 0}, typed).long_work("x"):
+        assert json.loads((place / "run" / "config.json").read_text()) == {
+            "kind": "align",
+            "settings": {"seed": 0},
+            "asked": typed,
+        }
+    (place / "act").mkdir()
+    for asked, kept in (
+        ({"encoder": ["e"], "text": ["eng=a"]}, ["eng=a"]),
+        ({"encoder": ["e"], "text": ["fra=b"]}, ["eng=a", "fra=b"]),  # taken apart in the same way
+        ({"encoder": ["f"], "text": ["deu=c"]}, ["deu=c"]),
+    ):
+        _keep_asked(place / "act", asked)
+        assert json.loads((place / "act" / "config.json").read_text())["asked"] == {
+            **asked,
+            "text": kept,
+        }
+    (place / "act" / "config.json").write_text('{"model_type": "bert"}')
+    _keep_asked(place / "act", {"encoder": ["e"], "text": ["eng=a"]})
+    assert (place / "act" / "config.json").read_text() == '{"model_type": "bert"}'

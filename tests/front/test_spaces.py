@@ -1,0 +1,102 @@
+"""Alignment and comparison in Python: the same scores as the steps below them give, on activations,
+folders and arrays."""
+
+import numpy as np
+import pytest
+
+from crosslens.activations_memory import as_activations
+from crosslens.errors import InputError
+from crosslens.front.spaces import align, compare
+from crosslens.run.measures import make_split, retrieval_scores
+from crosslens.run.similarities import compare_stores
+
+RNG = np.random.default_rng(0)
+X = [RNG.normal(size=(60, 6)).astype(np.float32) for _ in range(2)]
+Y = [(layer @ np.linalg.qr(RNG.normal(size=(6, 6)))[0]).astype(np.float32) for layer in X]
+ENG, FRA = (
+    as_activations(X, language="eng", unit="sentence"),
+    as_activations(Y, language="fra", unit="sentence"),
+)
+WORDS = [f"w{i}" for i in range(60)]
+
+
+def words(layers, language, prefix):
+    found = as_activations(layers, language=language, unit="type")
+    table = found.table().append_column("word", [[prefix + word for word in WORDS]])
+    found.index = lambda columns=None: (
+        table.to_pydict() if columns is None else table.select(columns).to_pydict()
+    )
+    return found
+
+
+def test_sentences_are_found_after_the_rotation():
+    scores = align(ENG, FRA)
+    split = make_split(60, 0.5, 0)
+    assert list(scores)[: len(scores) - 2] == retrieval_scores(
+        ENG, FRA, split, {"encoder": "", "seed": 0}
+    )
+    after = scores.where(condition="procrustes", quantity="precision_at_1")
+    assert [score.value for score in after] == [1.0] * 4 and {score.n for score in after} == {30}
+    assert [score.quantity for score in scores[-2:]] == ["pearson", "pearson"]
+
+
+def test_arrays_folders_and_lists_of_layers_are_sides_as_well():
+    names = {(score.source, score.target) for score in align(X, Y, seed=1, train_fraction=0.4)}
+    assert names == {("x", "y"), ("y", "x")}
+    one = align(X[0], Y[0]).where(condition="procrustes", quantity="precision_at_1")
+    assert {score.layer for score in one} == {0}
+
+
+def test_word_types_are_translated_by_a_dictionary(tmp_path):
+    (tmp_path / "d.txt").write_text("".join(f"a{word} b{word}\n" for word in WORDS))
+    scores = align(words(X, "eng", "a"), words(Y, "fra", "b"), dictionary=tmp_path / "d.txt")
+    after = scores.where(quantity="precision_at_1", condition="procrustes")
+    assert {score.task for score in scores} == {"word_translation"} and all(
+        score.value > 0.9 for score in after
+    )
+
+
+def test_comparison_is_that_of_the_steps_below_and_takes_names():
+    assert list(compare(ENG, FRA)) == compare_stores({"eng": ENG, "fra": FRA}, 0)
+    named = compare({"a": X, "b": X[0]}, also=["rsa"])
+    assert {(score.source, score.target) for score in named} == {("a", "b")} and named.where(
+        quantity="rsa", condition=None
+    )[0].value == 1.0
+    assert {(s.source, s.target) for s in compare(X[0], Y[0], X[1])} == {
+        ("1", "2"),
+        ("1", "3"),
+        ("2", "3"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("sides", "more", "argument"),
+    [
+        ((ENG, as_activations(Y, language="fra", unit="word")), {}, "unit"),
+        ((ENG, as_activations(Y, language="fra", unit="sentence", ids=WORDS)), {}, "fra"),
+        ((X, [layer[:50] for layer in Y]), {}, "y"),
+        ((ENG, FRA), {"dictionary": "d.txt"}, "dictionary"),
+        ((ENG, FRA), {"test": "d.txt"}, "test"),
+        ((words(X, "eng", "a"), words(Y, "fra", "b")), {}, "dictionary"),
+        ((words(X, "eng", "a"), words(Y, "fra", "b")), {"dictionary": "d", "links": "l"}, "links"),
+        ((X[0][:10], Y[0][:10]), {}, "texts"),
+        ((X, Y), {"by": "nearest"}, "by"),
+    ],
+)
+def test_what_is_no_pair_is_refused(sides, more, argument):
+    with pytest.raises(InputError, match=f"^{argument}: expected"):
+        align(*sides, **more)
+
+
+@pytest.mark.parametrize(
+    ("sides", "more", "argument"),
+    [
+        ((ENG,), {}, "sides"),
+        ((), {}, "sides"),
+        ((ENG, FRA), {"also": ["cka"]}, "also"),
+        ((X[0], X[0][:20]), {}, "2"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(sides, more, argument):
+    with pytest.raises(InputError, match=f"^{argument}: expected"):
+        compare(*sides, **more)

@@ -1,0 +1,305 @@
+"""Runs for papers: what the files hold, that they agree with the scores, and what is cited."""
+
+import csv
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from ground_tools import snapshot
+
+from crosslens.cli.main import main
+from crosslens.errors import InputError, OutputError
+from crosslens.probes.tasks.catalogue import cards
+from crosslens.report import citations as cited
+from crosslens.report.citations import SOFTWARE, citations, entries
+from crosslens.report.export import csv_text, export_run, latex_text, markdown_text
+from crosslens.score import QUANTITIES, Score, write_scores
+
+ODD = "a_b & c|d 50 % #1 {x} \\ ~^"
+
+
+def retrieval(layer, value, **told):
+    fields = {
+        "quantity": "precision_at_1",
+        "task": "sentence_retrieval",
+        "n": 40,
+        "low": value / 2,
+        "high": min(1.0, 2 * value),
+    }
+    details = {"part": "held_out", "hits": [1, 0]}
+    return Score(
+        **{
+            **fields,
+            "layer": layer,
+            "value": value,
+            "encoder": ODD,
+            "seed": 0,
+            "details": details,
+            **told,
+        }
+    )
+
+
+SCORES = [
+    *(
+        retrieval(layer, (layer + 1) / 8 + shift, condition=condition, source=a, target=b)
+        for condition, shift in (("unaligned", 0.0), ("procrustes", 0.1))
+        for a, b in (("eng", "fra"), ("fra", "eng"))
+        for layer in range(3)
+    ),
+    retrieval(
+        3,
+        math.nan,
+        condition="procrustes",
+        source="eng",
+        target="fra",
+        low=None,
+        high=None,
+        details={"reason": "collapsed"},
+    ),
+    *(
+        Score(
+            quantity="linear_cka",
+            value=0.1 * (i + 2 * j),
+            n=40,
+            layer=i,
+            other_layer=j,
+            task="similarity",
+            encoder=ODD,
+        )
+        for i in range(2)
+        for j in range(2)
+    ),
+]
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"kind": "align", "settings": {"seed": 0}}))
+    write_scores(SCORES, folder / "scores.jsonl")
+    return folder
+
+
+def test_the_csv_has_every_measurement_at_full_precision():
+    rows = list(csv.DictReader(csv_text(SCORES).splitlines()))
+    assert len(rows) == len(SCORES) and "hits" not in rows[0]
+    for row, score in zip(rows, SCORES, strict=True):
+        assert (
+            row["value"] == ("" if math.isnan(score.value) else repr(score.value))
+            and row["encoder"] == ODD
+        )
+        assert [row[name] for name in ("layer", "n", "source", "condition")] == [
+            "" if value is None else str(value)
+            for value in (score.layer, score.n, score.source, score.condition)
+        ]
+        assert row["part"] == (score.details or {}).get("part", "")
+
+
+def test_a_detail_that_is_called_like_a_field_has_a_column_of_its_own():
+    (row,) = csv.DictReader(
+        csv_text([Score(quantity="r2", value=-0.5, n=3, details={"value": 7, "n": 9})]).splitlines()
+    )
+    assert (row["value"], row["details_value"], row["n"], row["details_n"]) == (
+        "-0.5",
+        "7",
+        "3",
+        "9",
+    )
+
+
+def test_tables_have_a_row_for_each_condition_and_a_column_for_each_layer():
+    first, second = markdown_text(SCORES).split("\n\n**")
+    lines = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in first.splitlines()[2:]
+    ]
+    head, body = lines[0], lines[2:]
+    # what was not measured has no part, and so a row of its own
+    assert head[-4:] == ["0", "1", "2", "3"] and len(body) == 5
+    values = {tuple(row[:-4]): row[-4:] for row in body}
+    expected = {
+        ("eng", "fra", "unaligned", "held_out"): ["12.5", "25.0", "37.5", ""],
+        ("eng", "fra", "procrustes", ""): ["", "", "", "–"],
+    }
+    assert (
+        head[:4] == ["source", "target", "condition", "part"] and expected.items() <= values.items()
+    )
+    # what all rows share is said once
+    assert "per cent" in first and "n = 40" in first and "a_b & c" in first
+    # the same layer
+    assert [line for line in second.splitlines() if line.startswith("| 0")] == [
+        "| 0 | 1 |",
+        "| 0.000 | 0.300 |",
+    ]
+
+
+def test_latex_is_balanced_and_escaped():
+    text = latex_text(
+        [
+            *SCORES,
+            *(
+                Score(quantity="accuracy", value=0.5, n=9, layer=0, task="t", encoder=name)
+                for name in (ODD, "b")
+            ),
+        ]
+    )
+    assert (
+        text.count("\\begin{tabular}")
+        == text.count("\\end{tabular}")
+        == text.count("\\toprule")
+        == 3
+    )
+    for table in text.split("\\begin{table}")[1:]:
+        (columns,) = re.findall(r"\\begin{tabular}{([lr]+)}", table)
+        rows = [line for line in table.splitlines() if line.endswith("\\\\")]
+        assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {len(columns)}
+        assert not re.search(r"(?<!\\)[%#]|(?<!\\)_", re.sub(r"\\label{.*}", "", table))
+    assert (
+        r"a\_b \& c|d 50 \% \#1 \{x\} \textbackslash{} \textasciitilde{}\textasciicircum{}" in text
+    )
+
+
+def test_every_quantity_can_be_tabulated():
+    for name in QUANTITIES:
+        one = [Score(quantity=name, value=0.5, n=2, task="x")]
+        assert "all" in markdown_text(one) and "\\midrule" in latex_text(one)
+
+
+def test_a_run_is_exported_to_a_folder_of_its_own_with_the_same_bytes_again(run, tmp_path, capsys):
+    assert main(["export", str(run), "--out", str(tmp_path / "out")]) == 0
+    assert "each as PDF, SVG and PNG" in capsys.readouterr().out
+    first = snapshot(tmp_path / "out")
+    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    assert figures >= {f"sentence_retrieval.{kind}" for kind in ("pdf", "svg", "png")}
+    starts = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}
+    for kind, start in starts.items():
+        assert (
+            (tmp_path / "out" / "figures" / f"sentence_retrieval.{kind}")
+            .read_bytes()
+            .startswith(start)
+        )
+    export_run(run, tmp_path / "out")
+    assert snapshot(tmp_path / "out") == first
+
+
+def test_other_folders_are_refused(run, tmp_path, capsys):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("years of work")
+    before = snapshot(tmp_path)
+    with pytest.raises(OutputError, match="mine: expected a new folder"):
+        export_run(run, mine)
+    with pytest.raises(OutputError, match="expected a new folder"):
+        export_run(run, mine / "thesis.tex")
+    with pytest.raises(InputError, match="expected the folder of a finished run"):
+        export_run(mine, tmp_path / "out")
+    assert (
+        main(["cite", str(mine)]) == 2 and "expected the folder of a run" in capsys.readouterr().err
+    )
+    assert snapshot(tmp_path) == before
+
+
+def keys(found):
+    return [entry.partition("{")[2].partition(",")[0] for entry in found]
+
+
+def test_every_paper_is_cited_by_something_and_is_whole():
+    text = cited._PAPERS.read_text(encoding="utf-8")
+    there = entries(text)
+    assert "".join(text.split()) == "".join("".join(there).split()) and len(
+        set(keys(there))
+    ) == len(there)
+    assert {name for _, names in cited._CITED for name in names} == set(keys(there))
+    for entry in [
+        *there,
+        SOFTWARE,
+        *(part for card in cards().values() for part in entries(card["citation"])),
+    ]:
+        assert entry.count("{") == entry.count("}") and all(
+            f"{name} = " in entry for name in ("author", "title")
+        ), entry
+        assert entry is SOFTWARE or re.search(r"year = {(19|20)\d\d}", entry), entry
+
+
+def test_patterns_name_quantities_that_there_are():
+    told = [pattern for pattern, _ in cited._CITED if pattern.startswith("quantity:")]
+    for pattern in told:
+        assert any(re.fullmatch(pattern, f"quantity:{name}") for name in QUANTITIES), pattern
+
+
+def test_the_library_is_cited_as_its_own_file_says():
+    own = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
+    version = re.search(r"^version: (.+)$", own, re.MULTILINE)[1]
+    assert (
+        f"version = {{{version}}}" in SOFTWARE
+        and "The crosslens maintainers" in own
+        and "The crosslens maintainers" in SOFTWARE
+    )
+    titles = [title.lower() for title in re.findall(r'^    title: "(.+)"$', own, re.MULTILINE)]
+    plain = cited._PAPERS.read_text(encoding="utf-8").replace("{", "").replace("}", "").lower()
+    # the paper whose experiments come later
+    assert sum(title in plain for title in titles) == len(titles) - 1
+
+
+@pytest.mark.parametrize(
+    ("config", "scores", "expected"),
+    [
+        ({"kind": "align", "settings": {"by": "margin_ratio"}}, [], ["artetxe2019margin"]),
+        (
+            {"kind": "align", "settings": {"method": "self-learning", "by": "csls"}},
+            [],
+            ["conneau2018word", "artetxe2018robust"],
+        ),
+        (
+            {"kind": "compare", "settings": {"also": "svcca,rsa"}},
+            [],
+            ["raghu2017svcca", "kriegeskorte2008representational"],
+        ),
+        (
+            {
+                "kind": "train",
+                "settings": {
+                    "tlm_share": 0.5,
+                    "vocabulary": {"kind": "bpe"},
+                    "optimisation": {"optimiser": "lamb"},
+                },
+            },
+            [],
+            ["devlin2019bert", "conneau2019crosslingual", "sennrich2016neural", "you2020large"],
+        ),
+        (
+            {"kind": "study"},
+            SCORES,
+            ["conneau2020emerging", "schonemann1966procrustes", "kornblith2019similarity"],
+        ),
+        (
+            {
+                "kind": "probe",
+                "settings": "?",
+                "cards": {"x": {"citation": "@misc{mine, year = {1}}"}, "y": 3},
+            },
+            [],
+            ["mine"],
+        ),
+    ],
+)
+def test_what_a_run_used_is_cited(config, scores, expected):
+    assert keys(citations(config, scores)) == ["crosslens", *expected]
+
+
+def test_tasks_of_the_catalogue_are_cited_where_a_run_keeps_no_cards(tmp_path, capsys):
+    for name, tasks in (("a", ["wic", "my_own"]), ("b", ["wic", "scws"])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(
+            json.dumps({"kind": "probe", "settings": {"tasks": tasks}})
+        )
+    assert main(["cite", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert keys(entries(capsys.readouterr().out)) == [
+        "crosslens",
+        "pilehvar2019wic",
+        "huang2012scws",
+    ]
