@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from crosslens.errors import CrosslensError
     from crosslens.front.calls import probe, study, train
     from crosslens.front.results import Run, Scores
-    from crosslens.front.spaces import align, compare
+    from crosslens.front.spaces import align, compare, identify_languages
+    from crosslens.front.texts import extract_files
+    from crosslens.front.vectors import align_vectors
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
     from crosslens.probes import (
@@ -67,7 +69,9 @@ _FROM = {
     "errors": ("CrosslensError",),
     "front.calls": ("probe", "study", "train"),
     "front.results": ("Run", "Scores"),
-    "front.spaces": ("align", "compare"),
+    "front.spaces": ("align", "compare", "identify_languages"),
+    "front.texts": ("extract_files",),
+    "front.vectors": ("align_vectors",),
     "models.extraction.extract": ("extract",),
     "models.saved.loading": ("load_encoder",),
     "probes": (
@@ -105,10 +109,13 @@ __all__ = [
     "StructuralProbe",
     "__version__",
     "align",
+    "align_vectors",
     "alignment",
     "as_activations",
     "compare",
     "extract",
+    "extract_files",
+    "identify_languages",
     "join",
     "linear_cka",
     "load_encoder",

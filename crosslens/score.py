@@ -414,19 +414,26 @@ def told(value: float, places: int) -> str:
     return "-" if math.isnan(value) else f"{value:.{places}f}"
 
 
-def few_pairs(pairs: Iterable[object], d: object) -> str:
+def few_pairs(scores: Iterable[Score], d: object = None) -> str:
     """A warning where a rotation was learnt from fewer pairs than dimensions; empty where not, or
     where that is not recorded.
 
     Parameters
     ----------
-    pairs: how many each rotation was learnt from; what is no number is passed over.
-    d: dimensions of the vectors.
+    scores: those of rotations have ``fitted_on`` and ``dimensions`` in their details.
+    d: dimensions of the vectors, where the scores do not say it (those of earlier versions).
 
-    >>> few_pairs([384], 384), few_pairs([None], 384), few_pairs([200], 384)[:39]
-    ('', '', 'With 200 pairs for 384 dimensions Procr')
+    >>> fitted = [Score(quantity="precision_at_1", value=0.5, n=9, details={"fitted_on": 200, "dimensions": 384})]
+    >>> few_pairs(fitted)[:39], few_pairs(fitted, 64), few_pairs([])
+    ('With 200 pairs for 384 dimensions Procr', '', '')
     """
-    most = max((number for number in pairs if isinstance(number, int)), default=None)
+    # self-learning finds pairs of its own
+    fits = [(s.details or {}) for s in scores if s.condition != "self_learning"]
+    most = max(
+        (fit["fitted_on"] for fit in fits if isinstance(fit.get("fitted_on"), int)), default=None
+    )
+    if d is None:
+        d = next((fit["dimensions"] for fit in fits if "dimensions" in fit), None)
     if most is None or not isinstance(d, int) or most >= d:
         return ""
     told = f"With {most:,} pair{'s' if most > 1 else ''} for {d:,} dimensions"

@@ -1,35 +1,76 @@
-"""The verbs ``export`` and ``cite``: what a paper takes from a finished run."""
+"""The verbs ``report``, ``export`` and ``cite``: what is taken from finished runs."""
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+import crosslens as cl
 from crosslens.errors import refuse
 
-__all__ = ["add_arguments", "cite", "export"]
+__all__ = ["cite", "cite_arguments", "export", "export_arguments", "report", "report_arguments"]
 
 
-def add_arguments(export: argparse.ArgumentParser, cite: argparse.ArgumentParser) -> None:
-    """What ``crosslens export`` and ``crosslens cite`` take."""
-    export.add_argument(
+def report_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens report`` takes."""
+    several = "folder of a run; two or more runs of crosslens probe are compared"
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=several)
+    told = "the page, FILE.html (default: report.html in the folder of the one run)"
+    parser.add_argument("--out", metavar="FILE", help=told)
+
+
+def export_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens export`` takes."""
+    parser.add_argument(
         "run", metavar="RUN", help="folder of a finished run that has measured something"
     )
-    export.add_argument(
+    parser.add_argument(
         "--out",
         required=True,
         metavar="DIR",
         help="folder for scores.csv, tables.tex, tables.md and figures/",
     )
-    cite.add_argument(
-        "runs", nargs="+", metavar="RUN", help="folders of runs; what several used is named once"
-    )
+
+
+def cite_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens cite`` takes."""
+    told = "folders of runs; what several used is named once"
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=told)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """Draw the report of a finished study or probe run again, that of a training, finished or not,
+    or one page for several probe runs."""
+    from crosslens.report.pages.page import run_kind, write_comparison, write_report
+
+    runs, out = [Path(run) for run in arguments.runs], arguments.out
+    if out is not None and (
+        Path(out).suffix.lower() not in (".html", ".htm") or Path(out).is_dir()
+    ):
+        refuse(
+            "--out",
+            "a file name that ends in .html",
+            repr(out),
+            "name the page so, as in --out probes.html",
+        )
+    if len(runs) > 1:
+        if out is None:
+            refuse(
+                "--out", f"a file for the page of {len(runs)} runs", "none", "add --out FILE.html"
+            )
+        print(f"Report: {write_comparison(runs, out)}")
+        return
+    if run_kind(runs[0]) == "study" and not (runs[0] / "scores.jsonl").exists():
+        refuse(
+            str(runs[0]),
+            "the folder of a finished study",
+            "one without scores.jsonl",
+            "finish the study first",
+        )
+    print(f"Report: {write_report(runs[0], out)}")
 
 
 def export(arguments: argparse.Namespace) -> None:
     """Write a run's measurements and figures as files for a paper."""
-    from crosslens.report.export import export_run
-
-    files = export_run(arguments.run, arguments.out)
+    files = cl.Run(arguments.run).export(arguments.out)
     figures = len({file.stem for file in files if file.parent.name == "figures"})
     print(", ".join(str(file) for file in files if file.parent.name != "figures"))
     print(
@@ -41,30 +82,5 @@ def export(arguments: argparse.Namespace) -> None:
 
 def cite(arguments: argparse.Namespace) -> None:
     """Print BibTeX of what runs used."""
-    from crosslens.files import read_json
-    from crosslens.report.citations import citations
-    from crosslens.score import read_scores
-
-    found: dict[str, None] = {}
-    for run in map(Path, arguments.runs):
-        if not (run / "config.json").is_file():
-            refuse(
-                str(run),
-                "the folder of a run, with config.json",
-                "one without it",
-                "name a folder that a run has written",
-            )
-        config = read_json(run / "config.json", dict[str, Any])
-        scores = list(read_scores(run / "scores.jsonl")) if (run / "scores.jsonl").is_file() else []
-        found |= dict.fromkeys(citations(config, scores, _cards(config)))
-    print("\n\n".join(found))
-
-
-def _cards(config: dict[str, Any]) -> dict[str, Any]:
-    """The cards of a run's tasks, from the catalogue."""
-    from crosslens.probes.tasks.catalogue import find_task
-
-    settings = config.get("settings")
-    names = settings.get("tasks") if isinstance(settings, dict) else None
-    tasks = {str(name): find_task(str(name)) for name in names or () if isinstance(names, list)}
-    return {name: task.told() for name, task in tasks.items() if task is not None}
+    entries = (entry for run in arguments.runs for entry in cl.Run(run).citations())
+    print("\n\n".join(dict.fromkeys(entries)))

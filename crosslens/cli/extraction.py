@@ -1,23 +1,24 @@
-"""The verb ``extract``: texts of several kinds, read, checked and encoded."""
+"""The verb ``extract``: texts of several kinds to activations on disk."""
 
 import argparse
 import os
 import re
-from pathlib import Path
 from typing import Any
 
+import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language, encoders_by_language, whole_number
-from crosslens.corpus import Corpus, open_text, read_dataset, read_tsv
 from crosslens.errors import refuse
-from crosslens.progress import be_quiet, say
-from crosslens.readers.words import read_conllu, read_words, segment
 
-__all__ = ["add_arguments", "extract"]
+__all__ = ["extract", "extract_arguments"]
 
 _UNITS = ("sentence", "pair", "word", "token", "type", "embedding")
+_HANDED_ON = (
+    *("unit", "pool", "dtype", "words", "special_tokens", "lowercase", "min_count", "language"),
+    *("revision", "random_seed", "device", "precision", "restart", "trust_remote_code"),
+)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def extract_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens extract`` takes."""
     add = parser.add_argument
     add_common(parser, "encoder", required=True)
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pool",
         choices=("mean", "max", "first", "last"),
         default="mean",
-        help="which pieces stand for it (default: %(default)s)",
+        help="which subwords stand for it (default: %(default)s)",
     )
     add(
         "--layers",
@@ -107,142 +108,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def extract(arguments: argparse.Namespace) -> None:
     """Write the activations of each text, once all texts are known to be fit."""
-    layers = _layers(arguments.layers)
-    paths = by_language(arguments.text, "--text")
-    names = encoders_by_language(arguments.encoder, paths)
-    texts = {language: _read(path, language, arguments) for language, path in paths.items()}
-    from crosslens.activations_writer import ActivationsWriter
-    from crosslens.files import make_folder
-    from crosslens.models.extraction.extract import check_text, store_settings
-    from crosslens.models.extraction.extract import extract as run
-    from crosslens.models.extraction.units import Reading
-    from crosslens.models.machine.distributed import join_world
-    from crosslens.models.saved.loading import load_encoder
-
-    # under torchrun the first process speaks
-    be_quiet(arguments.quiet or os.environ.get("RANK", "0") != "0")
-    reading = Reading(arguments.unit, arguments.pool, arguments.special_tokens, arguments.long)
-    outputs, out = arguments.outputs.split(","), Path(arguments.out)
-    numbers: dict[str, Any] = {
-        "dtype": arguments.dtype,
-        "lowercase": arguments.lowercase,
-        "min_count": arguments.min_count,
-    }
-    with join_world("cuda" if arguments.device.startswith("cuda") else "cpu") as world:
-        device = str(world.device) if world.size > 1 else arguments.device
-        settings: dict[str, Any] = {
-            "random_seed": arguments.random_seed,
-            "device": device,
-            "precision": arguments.precision,
-        }
-        settings |= {"revision": arguments.revision, "language": arguments.language}
-        with world.together():
-            trusted = arguments.trust_remote_code
-            loaded = {
-                name: load_encoder(name, trust_remote_code=trusted, **settings)
-                for name in dict.fromkeys(names.values())
-            }
-            encoders = {
-                language: loaded[names.get(language, names.get("*", ""))] for language in texts
-            }
-            # what cannot be done is refused before anything is written
-            for language, (corpus, second) in texts.items():
-                planned = store_settings(
-                    encoders[language], corpus, reading, layers, outputs, second=second, **numbers
-                )
-                ActivationsWriter.check(out / language, **planned, restart=arguments.restart)
-                if world.first and len(texts) > 1:
-                    check_text(encoders[language], corpus, reading, second)
-        with world.together():
-            if world.first:
-                make_folder(out, "--out")
-                _keep_asked(out, arguments.asked)
-        for language, (corpus, second) in texts.items():
-            store = run(
-                encoders[language],
-                corpus,
-                out / language,
-                unit=arguments.unit,
-                pool=arguments.pool,
-                layers=layers,
-                outputs=outputs,
-                special_tokens=arguments.special_tokens,
-                long_input=arguments.long,
-                second=second,
-                restart=arguments.restart,
-                **numbers,
-            )
-            if world.first:
-                print(_told(store, encoders[language].max_length))
-
-
-def _keep_asked(out: Path, asked: dict[str, Any]) -> None:
-    """Keep what was typed beside the stores; with texts that were taken apart in the same way
-    earlier. Nobody else's file is touched."""
-    from crosslens.files import read_json, write_json
-
-    path, new = out / "config.json", {"kind": "extract", "settings": {}, "asked": asked}
-    if path.exists():
-        there = read_json(path, Any)
-        if not isinstance(there, dict) or there.get("kind") != "extract" or there == new:
-            return
-        before = there.get("asked")
-        if (
-            isinstance(before, dict)
-            and {**before, "text": None} == {**asked, "text": None}
-            and isinstance(before.get("text"), list)
-        ):
-            new["asked"] = {**asked, "text": list(dict.fromkeys([*before["text"], *asked["text"]]))}
-    write_json(path, new)
-
-
-def _read(path: str, language: str, arguments: argparse.Namespace) -> tuple[Corpus, Corpus | None]:
-    """A text, with its words where the file or a segmenter gives them, and the second sentences of
-    pairs."""
-    if path.startswith("hf:"):
-        if arguments.unit == "pair":
-            refuse(
-                "--unit",
-                "another unit than pair for a data set, which has one text",
-                "pair",
-                "write the pairs to a file",
-            )
-        corpus = _without_blank(read_dataset(path, language))
-        return (
-            corpus if arguments.words == "whitespace" else segment(corpus, arguments.words)
-        ), None
-    plain = path.removesuffix(".gz")
-    if arguments.unit == "pair":
-        first, second = (
-            read_tsv(path, language, text_column=column, id_column=None, columns=2)
-            for column in (0, 1)
-        )
-        return first, second
-    if plain.endswith((".conllu", ".jsonl")):
-        if arguments.words != "whitespace":
-            refuse(
-                "--words",
-                f"no segmenter, since {Path(path).name} lists its words",
-                repr(arguments.words),
-                "leave it out",
-            )
-        return (read_conllu if plain.endswith(".conllu") else read_words)(path, language), None
-    corpus = open_text(path, language)
-    return (corpus if arguments.words == "whitespace" else segment(corpus, arguments.words)), None
-
-
-def _without_blank(corpus: Corpus) -> Corpus:
-    """The sentences of a data set, whose blank lines nobody can take out of it; ids still say which
-    line each was."""
-    kept = [i for i, sentence in enumerate(corpus.sentences) if sentence.strip()]
-    if len(kept) < len(corpus):
-        say(f"{corpus.name}: {len(corpus) - len(kept):,} blank lines left out")
-    return Corpus(
-        corpus.language,
-        [corpus.sentences[i] for i in kept],
-        [corpus.ids[i] for i in kept],
-        corpus.name,
+    texts = by_language(arguments.text, "--text")
+    found = cl.extract_files(
+        encoders_by_language(arguments.encoder, texts),
+        texts,
+        arguments.out,
+        layers=_layers(arguments.layers),
+        outputs=arguments.outputs.split(","),
+        long_input=arguments.long,
+        **{name: getattr(arguments, name) for name in _HANDED_ON},
     )
+    if os.environ.get("RANK", "0") == "0":  # under torchrun the first process speaks
+        print(*map(_told, found.values()), sep="\n")
 
 
 def _layers(text: str) -> list[int] | None:
@@ -263,7 +140,7 @@ def _layers(text: str) -> list[int] | None:
     return found
 
 
-def _told(store: Any, longest: int) -> str:
+def _told(store: Any) -> str:
     """One line on a finished store."""
     facts = store.manifest
     what = {"type": "types", "embedding": "types"}.get(store.unit, f"{store.unit}s")
@@ -284,9 +161,7 @@ def _told(store: Any, longest: int) -> str:
     language = next((facts["settings"][name] for name in names if name in facts["settings"]), "")
     told += f", read as {language}" if language else ""
     told += (
-        f", {facts['truncated']} sentences cut at {longest} tokens"
-        if facts.get("truncated")
-        else ""
+        f", {facts['truncated']} sentences cut to fit the encoder" if facts.get("truncated") else ""
     )
     told += f", {facts['rare']:,} rarer types left out" if facts.get("rare") else ""
     told += (

@@ -13,17 +13,17 @@ from importlib import metadata
 from typing import Any
 
 from crosslens import __version__
-from crosslens.cli.spelling import meant
-from crosslens.cli.table import format_table
+from crosslens.cli.arguments import meant
+from crosslens.cli.output import format_table
 from crosslens.errors import quote, refuse
 
-__all__ = ["KINDS", "add_arguments", "doctor", "list_all"]
+__all__ = ["KINDS", "doctor", "doctor_arguments", "list_all", "list_arguments"]
 
 KINDS = ("tasks", "recipes", "measures")
 _OURS = ("test", "bench", "docs")  # extras of those who work on the library itself
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def list_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens list`` takes."""
     parser.add_argument(
         "kinds", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)} (default: all of them)"
@@ -134,6 +134,10 @@ def _entry(name: str, title: str, *more: str) -> str:
     lines = wrap.wrap(f"  {name}: {title}")
     wrap.initial_indent = "      "
     return "\n".join([*lines, *(line for text in more for line in wrap.wrap(text))])
+
+
+def doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens doctor`` takes: nothing of its own."""
 
 
 def doctor(arguments: argparse.Namespace) -> None:

@@ -24,20 +24,24 @@ from types import FrameType
 from typing import NoReturn
 
 from crosslens import __version__
-from crosslens.cli import alignment, export, extraction, listing, probes
-from crosslens.cli.arguments import add_common
-from crosslens.cli.config import asked_by, with_config
-from crosslens.cli.spelling import check_spelling
+from crosslens.cli import alignment, export, extraction, listing, probes, study, training
+from crosslens.cli.arguments import add_common, check_spelling, with_config
 from crosslens.errors import CrosslensError, cut, panics_as_errors
+from crosslens.progress import be_quiet
 
 __all__ = ["build_parser", "main"]
 
+# what it does, what it takes, what its help says, and an example
 _VERBS = {
     "quickstart": (
+        study.quickstart,
+        study.quickstart_arguments,
         "study the encoder and the corpus that the package carries; nothing is downloaded",
         "crosslens quickstart --out runs/quickstart",
     ),
     "study": (
+        study.study,
+        study.study_arguments,
         "retrieval, similarity and language identification per layer, on your encoders and texts",
         (
             "crosslens study --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt "
@@ -45,10 +49,14 @@ _VERBS = {
         ),
     ),
     "train": (
+        training.train,
+        training.train_arguments,
         "train a masked language model from a recipe",
         "crosslens train recipe.toml steps=2000 --out runs/my-encoder",
     ),
     "extract": (
+        extraction.extract,
+        extraction.extract_arguments,
         "write the activations of every layer to disk",
         (
             "crosslens extract --encoder xlm-roberta-base --text fra=fra.txt --text eng=eng.txt "
@@ -56,6 +64,8 @@ _VERBS = {
         ),
     ),
     "align": (
+        alignment.align,
+        alignment.align_arguments,
         (
             "retrieval of sentences or words between two stores of activations, before and after "
             "orthogonal Procrustes"
@@ -63,10 +73,14 @@ _VERBS = {
         "crosslens align activations/fra activations/eng --out runs/fra-eng",
     ),
     "compare": (
+        alignment.compare,
+        alignment.compare_arguments,
         "linear CKA of every layer of two or more stores of activations",
         "crosslens compare activations/fra activations/eng",
     ),
     "probe": (
+        probes.probe,
+        probes.probe_arguments,
         (
             "what the layers know: a battery of probes with controls; or language identification "
             "on stores of activations"
@@ -78,10 +92,14 @@ _VERBS = {
         "  crosslens probe --encoder bert-base-cased --numbers depth=depth.tsv --out runs/depth",
     ),
     "report": (
+        export.report,
+        export.report_arguments,
         "draw the report of a run again, or one page that compares runs of probes",
         "crosslens report runs/probes-a runs/probes-b --out probes.html",
     ),
     "export": (
+        export.export,
+        export.export_arguments,
         (
             "a finished run for a paper: scores as CSV, LaTeX and Markdown, figures as PDF, SVG "
             "and PNG"
@@ -89,14 +107,20 @@ _VERBS = {
         "crosslens export runs/fra-eng --out paper/fra-eng",
     ),
     "cite": (
+        export.cite,
+        export.cite_arguments,
         "BibTeX of what runs used: methods, data, this library",
         "crosslens cite runs/fra-eng runs/semantic",
     ),
     "list": (
+        listing.list_all,
+        listing.list_arguments,
         "what there is: tasks with their languages and data, recipes, measures",
         "crosslens list tasks --data data",
     ),
     "doctor": (
+        listing.doctor,
+        listing.doctor_arguments,
         "versions, devices, threads, and what is missing",
         "crosslens doctor",
     ),
@@ -105,7 +129,6 @@ _VERBS = {
 _RESUMED = ("quickstart", "study", "train", "extract", "probe")
 
 
-_WITHOUT_PROGRESS = ("report", "export", "cite", "list", "doctor")
 _FROM_FILES = ("study", "train", "extract", "align", "compare", "probe")
 
 
@@ -149,7 +172,7 @@ def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser
     parser.add_argument("--version", action="version", version=f"crosslens {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made: dict[str, argparse.ArgumentParser] = {}
-    for name, (text, example) in _VERBS.items():
+    for name, (_, add_arguments, text, example) in _VERBS.items():
         made[name] = verbs.add_parser(
             name,
             help=text,
@@ -157,80 +180,12 @@ def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser
             epilog=f"example:\n  {example}",
             formatter_class=_Help,
         )
-    _study_arguments(made["quickstart"], made["study"])
-    _train_arguments(made["train"])
-    extraction.add_arguments(made["extract"])
-    alignment.add_arguments(made["align"], made["compare"])
-    probes.add_arguments(made["probe"])
-    export.add_arguments(made["export"], made["cite"])
-    listing.add_arguments(made["list"])
-    made["report"].add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="folder of a run; two or more runs of crosslens probe are compared",
-    )
-    made["report"].add_argument(
-        "--out",
-        metavar="FILE",
-        help="the page, FILE.html (default: report.html in the folder of the one run)",
-    )
-    for name, verb in made.items():
-        if name not in _WITHOUT_PROGRESS:
-            add_common(verb, "quiet")
-    for name in _FROM_FILES:
-        add_common(
-            made[name], "config", **({"help": "the same as RECIPE"} if name == "train" else {})
-        )
+        add_arguments(made[name])
+        add_common(made[name], "quiet")
+        if name in _FROM_FILES:
+            told = {"help": "the same as RECIPE"} if name == "train" else {}
+            add_common(made[name], "config", **told)
     return parser, made
-
-
-def _study_arguments(quickstart: argparse.ArgumentParser, study: argparse.ArgumentParser) -> None:
-    quickstart.add_argument(
-        "--out",
-        default="runs/quickstart",
-        metavar="DIR",
-        help="folder of the run (default: %(default)s)",
-    )
-    add_common(study, "encoder", "text", "out", required=True)
-    add_common(study, "train-fraction", "device", "trust-remote-code")
-    for verb in (quickstart, study):
-        add_common(verb, "seed", "json")
-
-
-def _train_arguments(train: argparse.ArgumentParser) -> None:
-    recipes = (
-        "a TOML file, the config.json of a run, or the name of a recipe: tiny-encoder, emergence"
-    )
-    train.add_argument("recipe", nargs="?", help=recipes)
-    train.add_argument(
-        "settings",
-        nargs="*",
-        metavar="key=value",
-        help="settings to change, such as steps=2000 or masking.rate=0.3",
-    )
-    train.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
-    train.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
-    train.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print the resolved recipe, who owns what, and the cost; do nothing",
-    )
-    add_common(
-        train,
-        "device",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        metavar=None,
-        help="auto: a GPU where there is one",
-    )
-    train.add_argument(
-        "--parallel",
-        choices=("ddp", "fsdp"),
-        default="ddp",
-        help="how the processes of torchrun share a model",
-    )
-    add_common(train, "json")
 
 
 def _parsed(line: list[str]) -> argparse.Namespace | None:
@@ -250,9 +205,7 @@ def _parsed(line: list[str]) -> argparse.Namespace | None:
         and any(word.startswith("--c") for word in line)
     ):
         line = [line[0], *with_config(verbs[line[0]], line[0], line[1:])]
-    parsed = parser.parse_args(line)
-    parsed.asked = asked_by(verbs[parsed.verb], parsed) if parsed.verb in _FROM_FILES else {}
-    return parsed
+    return parser.parse_args(line)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -264,14 +217,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(argparse.Namespace(), error)
     if parsed is None:
         return 2
-    from crosslens.cli import verbs
-
+    # under torchrun the first process speaks
+    be_quiet(parsed.quiet or os.environ.get("RANK", "0") != "0")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
     with _interrupts() as interrupted:
         try:
             with panics_as_errors():
-                getattr(verbs, parsed.verb)(parsed)
+                _VERBS[parsed.verb][0](parsed)
         # whatever an interrupt has become in the hands of others, it is one
         except BaseException as error:
             return _stopped(parsed) if interrupted else _failed(parsed, error)

@@ -2,17 +2,16 @@
 activations."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import crosslens as cl
 from crosslens.cli.arguments import add_common
-from crosslens.cli.stores import common_fields, parallel_stores, print_scores
-from crosslens.cli.table import format_table
+from crosslens.cli.output import Part, interval, percent, show
 from crosslens.errors import refuse
-from crosslens.progress import be_quiet, say
 
-__all__ = ["add_arguments", "probe"]
+__all__ = ["probe", "probe_arguments"]
 
 # of crosslens.probes.tasks, which is not imported for a help text
 BATTERIES = ("semantic", "syntactic", "language", "all")
@@ -35,18 +34,22 @@ _OF_BATTERIES = (
     "language",
     "trust_remote_code",
 )
+_HANDED_ON = (
+    *("battery", "data", "train", "treebank", "mdl", "probe", "pll", "random_control", "limit"),
+    *("seed", "seeds", "device", "language", "trust_remote_code"),
+)
 
 
-def add_arguments(probe: argparse.ArgumentParser) -> None:
+def probe_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens probe`` takes."""
-    add = probe.add_argument
+    add = parser.add_argument
     add(
         "stores",
         nargs="*",
         metavar="STORE",
         help="stores of activations, one per language: language identification on them",
     )
-    add_common(probe, "encoder", help="model folder or hub name; several are compared")
+    add_common(parser, "encoder", help="model folder or hub name; several are compared")
     add(
         "--battery",
         choices=BATTERIES,
@@ -57,7 +60,7 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder with the data sets, under the names that they are published with",
     )
-    add_common(probe, "out")
+    add_common(parser, "out")
     add(
         "--tasks", metavar="LIST", help="these tasks, separated by commas; crosslens list names all"
     )
@@ -127,14 +130,14 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         metavar="N",
         help="most items of each part of a task (sentences of a treebank, pairs of a category)",
     )
-    add_common(probe, "device", "language", "trust-remote-code", default=None)
+    add_common(parser, "device", "language", "trust-remote-code", default=None)
     add_common(
-        probe,
+        parser,
         "train-fraction",
         default=None,
         help="for stores: share of the sentences to fit on (default: 0.5)",
     )
-    add_common(probe, "seed")
+    add_common(parser, "seed")
     add(
         "--seeds",
         type=int,
@@ -144,12 +147,11 @@ def add_arguments(probe: argparse.ArgumentParser) -> None:
         "them, with the mean and Student's interval over seeds (default: one random encoder, "
         "three control tasks)",
     )
-    add_common(probe, "json")
+    add_common(parser, "json")
 
 
 def probe(arguments: argparse.Namespace) -> None:
     """Run a battery, or print language identification on two or more stores."""
-    be_quiet(arguments.quiet)
     given = [name for name in _OF_BATTERIES if getattr(arguments, name) is not None]
     if arguments.encoder:
         if arguments.stores or arguments.train_fraction is not None:
@@ -165,60 +167,34 @@ def probe(arguments: argparse.Namespace) -> None:
         option = f"--{given[0].replace('_', '-')}"
         refuse("--encoder", f"an encoder for {option}", "none", "add --encoder FOLDER_OR_HUB_NAME")
     else:
-        _stores(arguments)
+        _languages(arguments)
 
 
 def _battery(arguments: argparse.Namespace) -> None:
     """Run a battery, and print its tables."""
     if arguments.out is None:
         refuse("--out", "a folder for the run", "none", "add --out DIR")
-    from crosslens.run.battery import Battery, run_battery
-    from crosslens.run.probe_summary import tables
-
-    named = (
-        "treebank",
-        "mdl",
-        "probe",
-        "pll",
-        "random_control",
-        "device",
-        "language",
-        "trust_remote_code",
-    )
-    told = {name: getattr(arguments, name) for name in named}
-    battery = Battery(
-        encoders=arguments.encoder,
-        battery=arguments.battery,
+    given = {name: getattr(arguments, name) for name in _HANDED_ON}
+    run = cl.probe(
+        arguments.encoder,
+        arguments.out,
         only=_list(arguments.tasks),
-        train=arguments.train,
         test=_list(arguments.test),
-        data=arguments.data,
         labels=_labels("--labels", arguments.labels or []),
         numbers=_labels("--numbers", arguments.numbers or []),
-        limit=arguments.limit,
-        seed=arguments.seed,
-        seeds=arguments.seeds,
-        **{name: value for name, value in told.items() if value is not None},
+        **{name: value for name, value in given.items() if value is not None},
     )
-    folder = run_battery(battery, arguments.out)
-    from crosslens.report import write_report
-    from crosslens.score import read_scores
+    show(arguments, run.scores, _tables(run))
 
-    say("drawing the report")
-    report = write_report(folder)
-    scores = list(read_scores(folder / "scores.jsonl"))
-    if arguments.json:
-        print("\n".join(score.as_json() for score in scores))
-        return
-    for title, rows, text in tables(folder, scores):
-        print(
-            *([f"{title}:"] if title else []),
-            *([format_table(rows)] if rows else []),
-            *([text] if text else []),
-            "",
-            sep="\n",
-        )
-    print(f"Report: {report}")
+
+def _tables(run: Any) -> Iterator[Part]:
+    from crosslens.run.probe_summary import tables
+
+    for title, rows, text in tables(run.folder, run.scores):
+        yield from [f"{title}:"] if title else []
+        yield rows
+        yield from [text] if text else []
+        yield ""
 
 
 def _list(text: str | None) -> list[str]:
@@ -244,47 +220,22 @@ def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _stores(arguments: argparse.Namespace) -> None:
+def _languages(arguments: argparse.Namespace) -> None:
     """Print language identification on two or more stores."""
-    from crosslens.run.collapse import refuse_unmeasured
-    from crosslens.run.measures import language_id_scores, make_split, told_apart
-    from crosslens.run.repeats import repeats_told, store_groups
-    from crosslens.score import not_measured, told
+    from crosslens.score import not_measured
 
-    stores: list[Any] = parallel_stores(arguments.stores) if arguments.stores else []
-    if len(stores) < 2:
-        remedy = (
-            "extract another language's text with the same encoder, or give --encoder and --battery"
-        )
-        refuse("STORE", "stores of two or more languages", str(len(stores)), remedy)
-    if told_apart(stores):
-        say(
-            "the encoder was told the language of each text, so it is in every vector: that "
-            "it is found there says nothing"
-        )
-    train_fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
-    groups = store_groups(stores)
-    split = make_split(stores[0].n, train_fraction, arguments.seed, groups)
-    scores = language_id_scores(stores, split, common_fields(stores, arguments.seed))
-    refuse_unmeasured(scores, "stores")
+    if len(arguments.stores) < 2:
+        expected, got = "stores of two or more languages", str(len(arguments.stores))
+        refuse("STORE", expected, got, "name another language's, or give --encoder and --battery")
+    fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
+    scores = cl.identify_languages(*arguments.stores, train_fraction=fraction, seed=arguments.seed)
     rows: list[tuple[str, ...]] = [
         ("layer", "accuracy", "95 % interval", "majority", "shuffled labels", "n")
     ]
-    cells = {(s.layer, s.condition): s for s in scores}
+    cells = {(s.layer, s.condition): s for s in scores if s.quantity == "accuracy"}
     for layer in dict.fromkeys(s.layer for s in scores):
-        mine, majority, shuffled = (
-            cells[layer, condition] for condition in (None, "majority", "shuffled_labels")
-        )
-        accuracy, *beside = (told(100 * s.value, 1) for s in (mine, majority, shuffled))
-        interval = (
-            "-"
-            if mine.low is None or mine.high is None
-            else f"{100 * mine.low:.1f}-{100 * mine.high:.1f}"
-        )
-        rows.append((str(layer), accuracy, interval, *beside, str(mine.n)))
-    text = [
-        "Language identification, accuracy in per cent on held-out sentences.",
-        *repeats_told(groups),
-        *not_measured(scores),
-    ]
-    print_scores(scores, rows, "\n".join(text), arguments.json)
+        three = [cells[layer, condition] for condition in (None, "majority", "shuffled_labels")]
+        mine, *beside = (percent(s.value) for s in three)
+        rows.append((str(layer), mine, interval(three[0]), *beside, str(three[0].n)))
+    text = "Language identification, accuracy in per cent on held-out sentences."
+    show(arguments, scores, [rows, text, *not_measured(scores)])

@@ -1,7 +1,6 @@
 """Runs: texts, encoders and a folder to measurements that are kept, as the command line makes
 them."""
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +8,11 @@ from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.front.results import Run
+from crosslens.progress import say
 
-__all__ = ["probe", "study", "train"]
+__all__ = ["probe", "study", "train", "training_recipes"]
+
+_Files = str | Path | Sequence[str | Path]
 
 
 def study(
@@ -92,7 +94,29 @@ def _path(value: Any, name: str, expected: str) -> str:
     return str(value)
 
 
-def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **settings: Any) -> Run:
+def probe(
+    encoder: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    battery: str | None = None,
+    only: Sequence[str] = (),
+    data: str | Path | None = None,
+    train: str | None = None,
+    test: Sequence[str] = (),
+    labels: Mapping[str, _Files] | None = None,
+    numbers: Mapping[str, _Files] | None = None,
+    treebank: str | None = None,
+    mdl: bool = False,
+    probe: str = "linear",
+    pll: str = "original",
+    random_control: bool = True,
+    limit: int | None = None,
+    seed: int = 0,
+    seeds: int | None = None,
+    device: str = "cpu",
+    language: str = "",
+    trust_remote_code: bool = False,
+) -> Run:
     """Probe what the layers of an encoder know, on a battery of tasks or on your own, beside every
     control.
 
@@ -101,16 +125,14 @@ def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **setting
     encoder: a folder or hub name; several are compared on the same items.
     out: the run's folder. The same call goes on with a run that was stopped, and opens one that is
         finished.
-    settings: as for ``crosslens probe``.
-        ``battery="semantic"``, "syntactic", "language" or "all", and ``only``, some tasks of the
-        catalogue, with ``data``, the folder that holds the data sets. ``train`` and ``test``: the
-        language that probes are trained on, and further ones that they are tested on:
+    battery: "semantic", "syntactic", "language" or "all" tasks of the catalogue; ``only``: some of
+        them by name; ``data``: the folder that holds the data sets.
+    train, test: the language that probes are trained on, and further ones that they are tested on:
         ``only=["upos"], train="eng", test=["fra", "hin"]``.
-        ``labels``: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB
-            text``, or a list of three, to train,
-        choose and test on; ``numbers`` likewise, for numbers.
-        ``limit``, most items of each part of a task; ``seed``; ``seeds``, how many; ``device``; and
-        what else :class:`crosslens.run.battery.Battery` has.
+    labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
+        or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers.
+    limit: most items of each part of a task. seeds: how many seeds. This and all others are told
+        in full by :class:`crosslens.run.battery.Battery`, which has the same names.
 
     Returns
     -------
@@ -118,8 +140,8 @@ def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **setting
 
     Raises
     ------
-    InputError: data or encoders are not what is needed, or there is no such setting. OutputError:
-        the folder holds something else.
+    InputError: data or encoders are not what is needed. OutputError: the folder holds something
+        else.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -134,16 +156,12 @@ def probe(encoder: str | Path | Sequence[str | Path], out: str | Path, **setting
     >>> [(score.condition, score.value > 0.9) for score in reached if score.condition in (None, "shuffled_labels")]
     [(None, True), ('shuffled_labels', False)]
     """
+    settings = {name: value for name, value in locals().items() if name not in ("encoder", "out")}
     from crosslens.run.battery import Battery, run_battery
 
-    known = [field.name for field in dataclasses.fields(Battery) if field.name != "encoders"]
-    if wrong := [name for name in settings if name not in known]:
-        refuse("settings", f"some of {', '.join(known)}", ", ".join(wrong), "choose among them")
     for name in ("labels", "numbers"):
-        if name in settings:
-            settings[name] = {task: _files(files) for task, files in settings[name].items()}
-    if settings.get("data") is not None:
-        settings["data"] = str(settings["data"])
+        settings[name] = {task: _files(files) for task, files in (settings[name] or {}).items()}
+    settings["data"] = None if data is None else str(data)
     several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
     encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]
     return Run(run_battery(Battery(encoders=encoders, **settings), out))
@@ -155,21 +173,24 @@ def _files(files: str | Path | Sequence[str | Path]) -> list[str]:
 
 def train(
     recipe: str | Path | Any,
-    out: str | Path,
+    out: str | Path | None = None,
     *,
     resume: bool = False,
     device: str = "auto",
+    parallel: str = "ddp",
     settings: Mapping[str, Any] | None = None,
 ) -> Run:
     """Train an encoder by masked language modelling, on one language or several.
 
     Parameters
     ----------
-    recipe: a TOML file, as the README shows one; "tiny-encoder" or "emergence", which are recipes
-        by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
-    out: the run's folder: the model, its log, and a checkpoint to go on from.
+    recipe: a TOML file; the folder of an earlier run; "tiny-encoder" or "emergence", which are
+        recipes by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
+    out: the run's folder: the model, its log, and a checkpoint to go on from; runs/NAME of the
+        recipe's name without it.
     resume: go on with a run that was stopped, to the same weights bit for bit.
     device: "auto" (a GPU where there is one), "cpu" or "cuda".
+    parallel: "ddp" or "fsdp", how the processes of torchrun share a model.
     settings: what to change in the recipe, by name: ``{"steps": 2000, "masking.rate": 0.3}``. Of a
         recipe by name, ``"data"`` says where its texts are.
 
@@ -194,26 +215,52 @@ def train(
     2
     """
     from crosslens.models.training.masked_lm import train as run_training
-    from crosslens.models.training.settings import TrainRecipe, with_overrides
-    from crosslens.recipes import load_recipe
 
-    given = dict(settings or {})
-    if recipe == "emergence":
-        return _train_emergence(given, out, resume, device)
-    if not isinstance(recipe, TrainRecipe):
-        recipe = load_recipe(str(recipe), given.pop("data", None))
-    return Run(
-        run_training(with_overrides(recipe, given), out, resume=resume, device=device).parent
-    )
-
-
-def _train_emergence(given: dict[str, Any], out: str | Path, resume: bool, device: str) -> Run:
-    """The recipe that trains several models, one for each condition."""
-    from crosslens.models.training.settings import with_overrides
-    from crosslens.recipes.emergence import emergence, emergence_text
+    recipes = training_recipes(recipe, settings)
+    if len(recipes) == 1:
+        ((name, one),) = recipes.items()
+        model = run_training(
+            one, out or f"runs/{name}", resume=resume, device=device, parallel=parallel
+        )
+        return Run(model.parent)
+    from crosslens.recipes import emergence_settings
+    from crosslens.recipes.emergence import emergence_text
     from crosslens.run.emergence import run_emergence
 
-    asked = dict(given)
-    text = emergence_text(given.pop("data", None))
-    recipes = {name: with_overrides(recipe, given) for name, recipe in emergence().items()}
+    if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
+        expected, told = "one process (the models are small)", "run it without torchrun"
+        refuse("emergence", expected, f"{processes} of torchrun", told)
+    asked = {**(emergence_settings(str(recipe)) or {}), **(settings or {})}
+    say("reading the text")
+    text, out = emergence_text(asked.get("data")), out or "runs/emergence"
     return Run(run_emergence(recipes, text, out, resume=resume, device=device, asked=asked))
+
+
+def training_recipes(
+    recipe: str | Path | Any, settings: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What :func:`train` would train, name by name, with all that it does not say filled in; of
+    "emergence" one for each condition.
+
+    Raises
+    ------
+    InputError: there is no such recipe or setting.
+
+    >>> [(name, recipe.sharing) for name, recipe in training_recipes("emergence", {"steps": 300}).items()]
+    [('shared', 'sep=token'), ('half', 'sep=token,1'), ('none', 'sep=token,1-2'), ('separate', 'sep=all')]
+    """
+    from crosslens.models.training.settings import TrainRecipe, with_overrides
+    from crosslens.recipes import emergence_settings, load_recipe
+    from crosslens.recipes.emergence import emergence
+
+    given = dict(settings or {})
+    if isinstance(recipe, TrainRecipe):
+        return {recipe.name: with_overrides(recipe, given)}
+    if (before := emergence_settings(str(recipe))) is None:
+        whole = with_overrides(load_recipe(str(recipe), given.pop("data", None)), given)
+        return {whole.name: whole}
+    if "sharing" in given:
+        told = "train a recipe of your own with another plan"
+        refuse("sharing", "the conditions of the recipe", repr(given["sharing"]), told)
+    given = {name: value for name, value in {**before, **given}.items() if name != "data"}
+    return {name: with_overrides(one, given) for name, one in emergence().items()}

@@ -22,7 +22,7 @@ class Scores(Sequence[Score]):
 
     Parameters
     ----------
-    scores: in any order.
+    scores: in any order. notes: sentences on what was measured that no score says.
 
     >>> from crosslens import Score, Scores
     >>> both = Scores([Score(quantity="accuracy", value=v, n=50, layer=k, details={"part": "test"}) for k, v in enumerate((0.5, 0.9))])
@@ -34,8 +34,8 @@ class Scores(Sequence[Score]):
     [[0, 0.5, 'test'], [1, 0.9, 'test']]
     """
 
-    def __init__(self, scores: Iterable[Score]) -> None:
-        self._scores = tuple(scores)
+    def __init__(self, scores: Iterable[Score], notes: Iterable[str] = ()) -> None:
+        self._scores, self.notes = tuple(scores), tuple(notes)
 
     def __len__(self) -> int:
         return len(self._scores)
@@ -47,7 +47,9 @@ class Scores(Sequence[Score]):
     def __getitem__(self, place: slice) -> "Scores": ...
 
     def __getitem__(self, place: int | slice) -> "Score | Scores":
-        return Scores(self._scores[place]) if isinstance(place, slice) else self._scores[place]
+        if isinstance(place, slice):
+            return Scores(self._scores[place], self.notes)
+        return self._scores[place]
 
     def __iter__(self) -> Iterator[Score]:
         return iter(self._scores)
@@ -87,11 +89,12 @@ class Scores(Sequence[Score]):
                 refuse(
                     "where", f"fields among {', '.join(names)}", quote(name), "choose among these"
                 )
-        return Scores(
+        chosen = (
             score
             for score in self._scores
             if all(_is(_value(score, name), wanted) for name, wanted in equal.items())
         )
+        return Scores(chosen, self.notes)
 
     def to_pandas(self) -> Any:
         """A pandas data frame, a row for each: the fields of a score, then a column for each entry
@@ -285,3 +288,22 @@ class Run:
     def figure(self, *tasks: str) -> Any:
         """A figure of what was measured by layer: :meth:`Scores.figure`."""
         return self.scores.figure(*tasks)
+
+    def export(self, out: str | Path) -> list[Path]:
+        """Write the run's tables and figures as files for a paper:
+        :func:`crosslens.report.export.export_run`."""
+        from crosslens.report.export import export_run
+
+        return export_run(self.folder, out)
+
+    def citations(self) -> list[str]:
+        """BibTeX of what the run used: methods, data, this library."""
+        from crosslens.probes.tasks.catalogue import find_task
+        from crosslens.report.citations import citations
+
+        settings = self.config.get("settings")
+        names = settings.get("tasks") if isinstance(settings, dict) else None
+        tasks = {str(name): find_task(str(name)) for name in names or () if isinstance(names, list)}
+        cards = {name: task.told() for name, task in tasks.items() if task is not None}
+        measured = (self.folder / "scores.jsonl").is_file()
+        return citations(self.config, self.scores if measured else [], cards)

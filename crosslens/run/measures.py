@@ -151,6 +151,8 @@ def retrieval_scores(
         for place, results in zip(places, found or nothing, strict=True):
             for (source, target), result in zip(((x, y), (y, x)), results, strict=True):
                 told: dict[str, Any] = {"by": by} if by != "cosine" else {}
+                if place.fitted_on is not None:
+                    told["dimensions"] = x.d
                 if result is None:
                     told["reason"] = reason
                 elif hits and place.part == "held_out":

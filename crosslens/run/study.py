@@ -421,9 +421,7 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     where = f"Layer {best} of 0-{max(s.layer or 0 for s in held_out)} ({how}, after Procrustes)"
     text = f"{where}, {n} held-out sentences, chance {100 / n:.1f} %; CKA is debiased linear."
     config = read_json(Path(out) / "config.json", dict, "run the study again")
-    few = few_pairs(
-        [(s.details or {}).get("fitted_on") for s in held_out], config.get("data", {}).get("d")
-    )
+    few = few_pairs(held_out, config.get("data", {}).get("d"))
     text += few and f"\n{few}"
     found = {
         s.condition: s

@@ -146,6 +146,7 @@ def vector_scores(
         "candidates": len(y),
         "by": by,
         "fitted_on": learnt,
+        "dimensions": x.shape[1],
         "coverage": round(found.coverage, 4),
         "sources": found.n_sources,
     }

@@ -368,7 +368,11 @@ def _layer_scores(
             )
             told: dict[str, Any] = {"candidates": len(b), "by": by}
             if condition == "procrustes":
-                told |= {"fitted_on": len(gold.train), "normalisation": "iterative"}
+                told |= {
+                    "fitted_on": len(gold.train),
+                    "dimensions": x.shape[1],
+                    "normalisation": "iterative",
+                }
             given = {
                 "condition": condition,
                 "task": gold.task,

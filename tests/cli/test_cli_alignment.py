@@ -464,33 +464,33 @@ MISTAKES = {
     ),
     "types without a dictionary": (
         ["align", "x", "y"],
-        "arguments: expected --dictionary, for stores of types, got no --dictionary; ",
+        "dictionary: expected a file for types, got none; ",
     ),
     "types with links": (
         ["align", "x", "y", "--dictionary", "train.txt", "--links", "train.txt"],
-        "arguments: expected --dictionary, for",
+        "links: expected none for types, got 'train.txt'; ",
     ),
     "sentences with a dictionary": (
         ["align", "eng", "fra", "--dictionary", "train.txt"],
-        "arguments: expected neither --dictionary nor",
+        "dictionary: expected none for sentences, got ",
     ),
     "a test dictionary alone": (
         ["align", "x", "y", "--test", "test.txt"],
-        "arguments: expected --dictionary, for stores of types, got no",
+        "dictionary: expected a file for types, got none; ",
     ),
     "two units": (
         ["align", "x", "eng"],
-        "stores: expected stores of one unit, got x of types, eng of sentences; ",
+        "unit: expected one unit on all sides, got type (x), sentence (eng); ",
     ),
     "no such dictionary": (["align", "x", "y", "--dictionary", "none.txt"], "none.txt: expected "),
-    "one store": (["compare", "eng"], "STORE: expected two or more stores, got 1; "),
+    "one store": (["compare", "eng"], "sides: expected two or more, got 1; "),
     "words of one language": (
         ["align", "cx", "again", "--links", "train.txt"],
-        "stores: expected a language of its own for each, got eng, ",
+        "language: expected one of its own for each side, got eng, eng; ",
     ),
     "other items": (
         ["compare", "x", "cx"],
-        "stores: expected stores of one unit, got x of types, cx of words; ",
+        "unit: expected one unit on all sides, got type (x), word (cx); ",
     ),
 }
 

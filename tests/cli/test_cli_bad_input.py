@@ -288,11 +288,11 @@ MISTAKES = {
     ),
     "the same store twice": (
         ["compare", "stores/eng", "stores/eng"],
-        "stores: expected different stores, got stores/eng, stores/eng; ",
+        "sides: expected different ones, got stores/eng, stores/eng; ",
     ),
     "one language twice": (
         ["align", "stores/eng", "stores/eng"],
-        "stores: expected a language of its own for each, got eng, eng; ",
+        "sides: expected different ones, got stores/eng, stores/eng; ",
     ),
     "one store": (
         ["probe", "stores/eng"],
@@ -430,7 +430,7 @@ def test_as_a_process_it_is_the_same_and_interrupts_and_faults_are_one_line(
         "crosslens: none.txt: expected a text file that can be read, got no such file; check "
         "the path\n"
     )
-    from crosslens.cli import verbs
+    from crosslens.cli import main as cli
 
     def raising(error):
         def doctor(_):
@@ -465,7 +465,7 @@ def test_as_a_process_it_is_the_same_and_interrupts_and_faults_are_one_line(
             ),
         ),
     ]:
-        monkeypatch.setattr(verbs, "doctor", raising(error))
+        monkeypatch.setitem(cli._VERBS, "doctor", (raising(error), *cli._VERBS["doctor"][1:]))
         assert main(["doctor"]) == status
         err = capsys.readouterr().err
         assert err.startswith(f"crosslens: {told}") and err.count("\n") == 1

@@ -7,10 +7,10 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens.asked import asked_of
-from crosslens.cli import verbs
 from crosslens.cli.main import main
-from crosslens.files import claim_folder
+from crosslens.files import claim_folder, read_json
 from crosslens.recipes import load_recipe
+from crosslens.recipes.quickstart import DATA
 from crosslens.run import battery as batteries
 from crosslens.run import study as studies
 from crosslens.run.battery import Battery
@@ -39,8 +39,6 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(studies, "run_study", stop)
     monkeypatch.setattr(batteries, "run_battery", stop)
-    for name in ("extract", "align", "compare"):
-        monkeypatch.setattr(verbs, name, stop)
     monkeypatch.setenv("CROSSLENS_TRACEBACK", "1")
 
     def run(*line):
@@ -125,41 +123,39 @@ def test_a_battery_is_asked_again_from_its_run(place, asked):
     assert again == Battery(**{**vars(first), "data": str(place / "data"), "labels": there})
 
 
-@pytest.mark.parametrize(
-    ("line", "kind"),
-    [
-        (
-            [
-                "extract",
-                "--encoder",
-                "x",
-                "--text",
-                "eng=eng.txt",
-                "fra=fra.txt",
-                "--unit",
-                "word",
-                "--special-tokens",
-            ],
-            "extract",
-        ),
-        (["align", "eng.txt", "fra.txt", "--by", "csls", "--links", "eng.txt"], "align"),
-        (["compare", "eng.txt", "fra.txt", "--also", "svcca,rsa"], "compare"),
-    ],
-)
-def test_other_verbs_keep_what_was_typed_and_are_asked_it_again(place, asked, line, kind):
-    first = asked(*line, "--out", "run", "--quiet")
-    claim_folder(place / "run", kind, {}, first.asked)
-    again = asked(kind, "--config", "run", "--out", "new", "--quiet")
-    assert again.asked == first.asked and again.out == "new"
-    assert all(
-        str(place) in json.dumps(again.asked[name])
-        for name in again.asked
-        if name in ("text", "stores", "links")
-    )
-    assert (
-        vars(asked(kind, "--config", "run", "--out", "new", "--quiet", *line[1:])).items()
-        >= {"asked": first.asked}.items()
-    )
+def test_activations_are_asked_for_again_and_compared_again(place, monkeypatch):
+    """extract, align and compare keep what they were asked, whichever folder it is done from."""
+    text = [f"{language}={place / f'{language}.txt'}" for language in ("eng", "fra")]
+    for language in ("eng", "fra"):
+        lines = (DATA / "corpus" / f"{language}.txt").read_text("utf-8").splitlines(keepends=True)
+        (place / f"{language}.txt").write_text("".join(lines[:24]), encoding="utf-8")
+    line = ["--encoder", str(DATA / "tiny-encoder"), "--text", "eng=eng.txt", "fra=fra.txt"]
+    more = ["--layers", "1,3-4", "--special-tokens", "--pool", "max", "--quiet"]
+    assert main(["extract", *line, "--out", "act", *more]) == 0
+    kept = asked_in("act")
+    assert (kept["layers"], kept["special_tokens"], kept["text"]) == ("1,3,4", True, text)
+    for verb, typed in (("align", ["--by", "csls"]), ("compare", ["--also", "mutual_knn,rsa"])):
+        assert main([verb, "act/eng", "act/fra", *typed, "--out", verb, "--quiet"]) == 0
+        assert asked_in(verb)["stores"] == [str(place / "act" / name) for name in ("eng", "fra")]
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+    assert main(["extract", "--config", "../act", "--out", "act", "--quiet"]) == 0
+    assert asked_in("act") == kept
+    assert read_json(place / "act/eng/manifest.json") == read_json("act/eng/manifest.json")
+    for verb in ("align", "compare"):
+        assert main([verb, "--config", f"../{verb}", "--out", verb, "--quiet"]) == 0
+        assert asked_in(verb) == asked_in(place / verb)
+        for file in ("scores.jsonl", "report.html"):
+            assert (place / verb / file).read_bytes() == (
+                place / "elsewhere" / verb / file
+            ).read_bytes()
+    typed = ["--by", "cosine", str(place / "act/fra"), str(place / "act/eng")]
+    assert main(["align", "--config", "../align", *typed, "--out", "other", "--quiet"]) == 0
+    assert asked_in("other") == asked_in("align") | {"by": "cosine", "stores": typed[2:]}
+
+
+def asked_in(folder):
+    return read_json(f"{folder}/config.json")["asked"]
 
 
 def test_files_that_somebody_has_written(place, asked):
@@ -271,12 +267,14 @@ def test_a_training_is_asked_again_from_its_run_with_other_settings(place, monke
     first = load_recipe("recipe.toml")
     claim_folder(place / "run", "train", {}, {"recipe": masked_lm._asked(first)})
     found = []
+    claim_folder(place / "new", "train", {}, {})
+    (place / "new" / "model").mkdir()
     monkeypatch.setattr(
         masked_lm,
         "train",
         lambda recipe, out, **_: found.append((recipe, out)) or place / "new" / "model",
     )
-    monkeypatch.setattr("crosslens.report.write_report", lambda folder: folder)
+    monkeypatch.setattr("crosslens.report.write_report", lambda folder, _: folder)
     for line in (
         ["run/config.json"],
         ["run"],
@@ -300,20 +298,25 @@ def test_an_emergence_is_asked_again_from_its_run(place, monkeypatch, capsys):
         place / "run",
         "emergence",
         {},
-        {"recipe": "emergence", "settings": {"steps": 9, "data": str(place / "eng.txt")}},
+        {"recipe": "emergence", "settings": {"steps": 300, "data": str(place / "eng.txt")}},
     )
-    monkeypatch.setattr(verbs, "_emergence", lambda given, _: found.append(given))
-    assert main(["train", "--config", "run", "seed=2", "--quiet"]) == 0
-    assert found == [{"steps": 9, "data": str(place / "eng.txt"), "seed": 2}]
+    monkeypatch.setattr(
+        "crosslens.run.emergence.run_emergence",
+        lambda recipes, text, out, asked, **_: found.append((recipes, text, asked)) or 1 / 0,
+    )
+    assert main(["train", "--config", "run", "seed=2", "--quiet"]) == 1
+    ((recipes, text, again),) = found
+    assert again == {"steps": 300, "data": str(place / "eng.txt"), "seed": 2} and text == ["a", "b"]
+    assert {(recipe.steps, recipe.seed) for recipe in recipes.values()} == {(300, 2)}
 
 
 def test_runs_keep_what_they_were_asked(place):
     """Beside the settings, which alone decide whether a folder is resumed."""
-    from crosslens.cli.extraction import _keep_asked
-    from crosslens.cli.stores import PlannedRun
+    from crosslens.front.kept import Kept
+    from crosslens.front.texts import _keep_asked
 
     typed = {"stores": ["/a", "/b"], "seed": 0}
-    with PlannedRun("run", "align", {"seed": 0}, typed).long_work("x"):
+    with Kept("run", "align", {"seed": 0}, typed, ()).long_work("x"):
         assert json.loads((place / "run" / "config.json").read_text()) == {
             "kind": "align",
             "settings": {"seed": 0},

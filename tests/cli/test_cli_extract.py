@@ -226,7 +226,7 @@ def test_a_data_set_is_read_as_training_reads_it(place, capsys, monkeypatch):
         )
         == 2
     )
-    assert "--unit: expected another unit than pair for a data set" in capsys.readouterr().err
+    assert "unit: expected another unit than pair for a data set" in capsys.readouterr().err
     assert (
         main(
             [

@@ -11,7 +11,7 @@ import pytest
 
 from crosslens.cli import listing
 from crosslens.cli.main import build_parser, main
-from crosslens.cli.table import format_table
+from crosslens.cli.output import format_table
 from crosslens.score import QUANTITIES
 
 
@@ -134,7 +134,7 @@ def test_a_shell_is_told_what_could_come_next_without_torch(tmp_path):
 # Ctrl-C while a destructor runs: Python prints such an exception and goes on.
 SWALLOWED = """
 import os, signal, sys, time
-from crosslens.cli import process, verbs
+from crosslens.cli import main, process
 class Held:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
@@ -144,7 +144,7 @@ def doctor(_):
     Held()
     time.sleep(20)
     print("went on")
-verbs.doctor = doctor
+main._VERBS["doctor"] = (doctor, *main._VERBS["doctor"][1:])
 sys.argv = ["crosslens", "doctor"]
 process.run()
 """

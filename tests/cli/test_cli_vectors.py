@@ -233,27 +233,27 @@ def test_only_the_frequent_words_are_read(folder, capsys):
 MISTAKES = {
     "nothing to learn from": (
         ["--test", "test.txt"],
-        "arguments: expected --dictionary FILE, or --start identical, ",
+        "dictionary: expected a file, or start identical, ",
     ),
     "both": (
         ["--dictionary", "train.txt", "--start", "identical"],
-        "arguments: expected --dictionary FILE, or --start",
+        "dictionary: expected a file, or start",
     ),
     "nothing to judge by": (
         ["--start", "identical"],
-        "--test: expected a dictionary to judge by, got none; ",
+        "test: expected a dictionary to judge by, got none; ",
     ),
     "another method": (
         ["--start", "identical", "--method", "refine", "--test", "test.txt"],
-        "--method: expected self-learning, ",
+        "method: expected self-learning, ",
     ),
     "one file twice": (
         ["--dictionary", "train.txt", "--test", "train.txt"],
-        "--test: expected source words that ",
+        "test: expected source words that ",
     ),
     "links": (
         ["--dictionary", "train.txt", "--links", "train.txt"],
-        "arguments: expected --dictionary or --start, ",
+        "arguments: expected --links with stores of words only, ",
     ),
 }
 

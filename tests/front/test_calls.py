@@ -1,6 +1,8 @@
 """Runs from Python are those of the command line; what they do not know is refused before any
 work."""
 
+import dataclasses
+import inspect
 import os
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from crosslens.cli.main import main
 from crosslens.errors import InputError
 from crosslens.front.calls import probe, study, train
 from crosslens.recipes.quickstart import DATA
+from crosslens.run.battery import Battery
 
 ENCODER = DATA / "tiny-encoder"
 
@@ -41,9 +44,17 @@ def test_a_study_is_that_of_the_command_line_and_opens_again(texts, tmp_path, ca
     )
 
 
-def test_settings_that_do_not_exist_are_refused(tmp_path):
-    with pytest.raises(InputError, match="^settings: expected some of battery, .*got batery"):
-        probe(ENCODER, tmp_path / "run", batery="semantic")
+def test_a_probe_takes_the_settings_of_a_battery_by_name():
+    """A completion shows them; there is one place that says what they are and one default."""
+    given = inspect.signature(probe).parameters
+    fields = {field.name: field for field in dataclasses.fields(Battery)}
+    assert {*given} - {"encoder", "out"} == {*fields} - {"encoders"}
+    for name, field in fields.items():
+        default = None if name in ("labels", "numbers") else field.default
+        assert name == "encoders" or given[name].default == default, name
+
+
+def test_a_recipe_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(InputError, match="^recipe"):
         train("no-such-recipe", tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 
 from crosslens.activations_memory import as_activations
-from crosslens.errors import InputError
-from crosslens.front.spaces import align, compare
+from crosslens.cli.main import main
+from crosslens.errors import InputError, OutputError
+from crosslens.front.results import Run
+from crosslens.front.spaces import align, compare, identify_languages
+from crosslens.models.extraction.extract import extract
+from crosslens.models.saved.loading import load_encoder
+from crosslens.recipes.quickstart import DATA
 from crosslens.run.measures import make_split, retrieval_scores
 from crosslens.run.similarities import compare_stores
 
@@ -56,6 +61,36 @@ def test_word_types_are_translated_by_a_dictionary(tmp_path):
     )
 
 
+def test_a_folder_keeps_what_was_measured_and_what_was_asked(tmp_path):
+    """As the command line writes it; the same call goes on with it, and others are refused."""
+    encoder = load_encoder(DATA / "tiny-encoder")
+    for language in ("eng", "fra"):
+        text = (DATA / "corpus" / f"{language}.txt").read_text("utf-8").splitlines()[:24]
+        extract(encoder, text, tmp_path / language, language=language)
+    sides = [tmp_path / language for language in ("eng", "fra")]
+    for call, verb in ((align, "align"), (compare, "compare")):
+        scores = call(*sides, out=tmp_path / verb, seed=3)
+        kept = (tmp_path / verb / "scores.jsonl").read_bytes()
+        typed = [verb, *map(str, sides), "--seed", "3", "--out", str(tmp_path / verb), "--quiet"]
+        assert main(typed) == 0 and (tmp_path / verb / "scores.jsonl").read_bytes() == kept
+        run = Run(tmp_path / verb)
+        assert list(run.scores) == list(scores) and run.kind == verb
+        assert run.config["asked"]["stores"] == [str(side) for side in sides]
+        assert run.config["notes"] == list(scores.notes)
+        with pytest.raises(OutputError, match="seed"):
+            call(*sides, out=tmp_path / verb)
+    assert "n = 24 < 3 d = 384" in scores.notes[0]
+    align(X, Y, out=tmp_path / "arrays")  # arrays cannot be asked for again
+    assert "stores" not in Run(tmp_path / "arrays").config["asked"]
+
+
+def test_equal_sentences_are_on_one_side_of_the_division():
+    doubled = [[np.concatenate([side[0], side[0]])] for side in (X, Y)]
+    scores = align(*doubled)
+    assert "120 of 120 items repeat another one" in scores.notes[0]
+    assert scores.where(layer=0).notes == scores[:2].notes == scores.notes
+
+
 def test_comparison_is_that_of_the_steps_below_and_takes_names():
     assert list(compare(ENG, FRA)) == compare_stores({"eng": ENG, "fra": FRA}, 0)
     named = compare({"a": X, "b": X[0]}, also=["rsa"])
@@ -81,6 +116,10 @@ def test_comparison_is_that_of_the_steps_below_and_takes_names():
         ((words(X, "eng", "a"), words(Y, "fra", "b")), {"dictionary": "d", "links": "l"}, "links"),
         ((X[0][:10], Y[0][:10]), {}, "texts"),
         ((X, Y), {"by": "nearest"}, "by"),
+        ((X, Y), {"train_fraction": 1.0}, "train_fraction"),
+        ((ENG, ENG), {}, "language"),
+        ((ENG, as_activations(Y, language="eng", unit="sentence", encoder="b")), {}, "language"),
+        ((as_activations(X, language="eng", unit="token"), Y), {}, "unit"),
     ],
 )
 def test_what_is_no_pair_is_refused(sides, more, argument):
@@ -100,3 +139,12 @@ def test_what_is_no_pair_is_refused(sides, more, argument):
 def test_what_cannot_be_compared_is_refused(sides, more, argument):
     with pytest.raises(InputError, match=f"^{argument}: expected"):
         compare(*sides, **more)
+
+
+def test_languages_are_told_apart_on_held_out_sentences():
+    apart = as_activations([layer + 9 for layer in X], language="fra", unit="sentence")
+    found = identify_languages(ENG, apart, seed=2).where(quantity="accuracy", condition=None)
+    assert [(score.layer, score.value, score.n) for score in found] == [(0, 1.0, 60), (1, 1.0, 60)]
+    for sides, argument in (((ENG,), "sides"), ((ENG, ENG), "language"), ((ENG, X), "unit")):
+        with pytest.raises(InputError, match=f"^{argument}: expected"):
+            identify_languages(*sides)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.activation_place import read_blocks
+from crosslens.activations import Activations
 from crosslens.activations_writer import ActivationsWriter
 from crosslens.alignment.maps.fitted import read_tensors
 from crosslens.alignment.maps.induction import SelfLearningResult, self_learning
@@ -19,7 +20,6 @@ from crosslens.alignment.maps.vecmap_maps import MultiStepMap
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.asked import read_asked
-from crosslens.cli.stores import open_stores
 from crosslens.corpus import open_text, read_lines, read_text, read_tsv
 from crosslens.files import check_folder, read_json, write_json
 from crosslens.outcomes import Outcomes, read_outcomes, write_outcomes
@@ -133,7 +133,7 @@ def _whole_store(folder: Path) -> None:
 
 
 def _read_store(folder: Path) -> None:
-    (store,) = open_stores([str(folder / "store")])
+    store = Activations(folder / "store")
     store.layer(0).sum()
     columns = store.index()
     word_labels(columns, "upos")
@@ -433,7 +433,7 @@ READERS: dict[str, Reader] = {
         _file("asked.toml", 'encoders = ["e"]\ntexts = {eng = "a.txt"}\nseed = 1\n'),
         lambda f: read_asked(f / "asked.toml", "study"),
     ),
-    "store": Reader(("open_stores",), _whole_store, _read_store),
+    "store": Reader((), _whole_store, _read_store),
     "half-written store": Reader(("read_blocks",), _half_store, _resume),
     "study": Reader(("load_study",), _study, load_study),
     "training": Reader(("load_training",), _training, load_training),

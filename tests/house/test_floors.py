@@ -164,12 +164,6 @@ def verbs() -> list[str]:
     return sorted(choices)
 
 
-def test_every_verb_is_a_function():
-    from crosslens.cli import verbs as functions
-
-    assert functions.__all__ == verbs()
-
-
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_s_help_shows_an_example_that_parses(verb, capsys):
     with pytest.raises(SystemExit) as ended:

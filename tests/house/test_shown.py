@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from house_tree import ROOT, package_files
 
-from crosslens.cli.config import loose
+from crosslens.cli.arguments import loose
 from crosslens.cli.main import build_parser
 
 DOCUMENTS = [

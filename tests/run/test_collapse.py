@@ -147,7 +147,7 @@ def test_stores_of_which_no_layer_varies_are_refused_with_the_reason(tmp_path, c
     for verb in (["align"], ["compare"], ["probe"]):
         assert main([*verb, *folders]) == 2
         assert (
-            f"stores: expected a layer that can be measured, got none ({ALIKE})"
+            f"activations: expected a layer that can be measured, got none ({ALIKE})"
             in capsys.readouterr().err
         )
     assert main(["compare", *folders, "--also", "rsa"]) == 2

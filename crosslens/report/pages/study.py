@@ -190,9 +190,5 @@ def _notes(study: Study) -> list[str]:
                 f"{language(str(code))}: {plural(cut, 'sentence')} had to be cut to fit the "
                 f"encoder."
             )
-    details = [score.details or {} for score in study.scores if score.task == "sentence_retrieval"]
-    few = few_pairs(
-        [told.get("fitted_on") for told in details if told.get("part") == "held_out"],
-        study.section("data").get("d"),
-    )
+    few = few_pairs(study.scores, study.section("data").get("d"))
     return [*notes, few] if few else notes

@@ -114,7 +114,7 @@ def test_a_study_tells_each_text_its_language_and_does_not_ask_the_vectors_for_i
         str(tmp_path / "run" / "activations" / "encoder" / language) for language in ("eng", "fra")
     ]
     assert main(["probe", *stores]) == 0
-    assert "the encoder was told the language of each text" in capsys.readouterr().err
+    assert "the encoder was told the language of each text" in capsys.readouterr().out
 
 
 def test_probes_of_texts_that_do_not_say_their_language_need_it_named(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crosslens.cli.table import format_table
+from crosslens.cli.output import format_table
 
 ROWS = [("layer", "direction", "P@1"), ("0", "fra → eng", "12.5"), ("10", "eng → fra", "9.0")]
 

@@ -1,0 +1,115 @@
+"""The verb ``train``: a recipe, with what is changed in it."""
+
+import argparse
+import json
+import os
+import tomllib
+from typing import Any
+
+import crosslens as cl
+from crosslens.cli.arguments import add_common
+from crosslens.cli.output import format_table, show
+from crosslens.errors import refuse
+
+__all__ = ["train", "train_arguments"]
+
+
+def train_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens train`` takes."""
+    add = parser.add_argument
+    recipes = (
+        "a TOML file, the config.json of a run, or the name of a recipe: tiny-encoder, emergence"
+    )
+    add("recipe", nargs="?", help=recipes)
+    add(
+        "settings",
+        nargs="*",
+        metavar="key=value",
+        help="settings to change, such as steps=2000 or masking.rate=0.3",
+    )
+    add("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
+    add("--resume", action="store_true", help="go on with a run that was stopped")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="print the resolved recipe, who owns what, and the cost; do nothing",
+    )
+    add_common(
+        parser,
+        "device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        metavar=None,
+        help="auto: a GPU where there is one",
+    )
+    add(
+        "--parallel",
+        choices=("ddp", "fsdp"),
+        default="ddp",
+        help="how the processes of torchrun share a model",
+    )
+    add_common(parser, "json")
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """Train a recipe, or print it."""
+    recipe, texts = arguments.recipe, arguments.settings
+    if arguments.config is not None:
+        recipe, texts = arguments.config, [*([recipe] if recipe else []), *texts]
+    if recipe is None:
+        from crosslens.recipes import TRAININGS
+
+        named = ", ".join(TRAININGS)
+        expected = f"a TOML file, the config.json of a run, or one of {named}"
+        refuse("RECIPE", expected, "none", "name one")
+    settings = dict(_setting(text) for text in texts)
+    if arguments.dry_run:
+        _print_estimates(recipe, settings)
+        return
+    run = cl.train(
+        recipe,
+        arguments.out,
+        resume=arguments.resume,
+        device=arguments.device,
+        parallel=arguments.parallel,
+        settings=settings,
+    )
+    if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
+        return
+    if run.kind == "emergence":
+        from crosslens.run.emergence import summary, what_is_shared
+
+        parts = [what_is_shared(run.folder), *summary(run.folder)]
+        show(arguments, run.scores, parts, run.folder)
+        return
+    told = {"model": str(run.model), "report": str(run.report())}
+    if arguments.json:
+        print(json.dumps(told))
+    else:
+        print(*(f"{name.title()}: {path}" for name, path in told.items()), sep="\n")
+
+
+def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
+    from crosslens.front.calls import training_recipes
+    from crosslens.models.training.estimate import estimate
+    from crosslens.models.training.settings import describe
+
+    recipes = training_recipes(recipe, settings)
+    for name, one in recipes.items():
+        found = estimate(one)
+        head = [f"# {name}"] if len(recipes) > 1 else []
+        print(*head, describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """key=value with the value in TOML's words; a bare word is a string."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        refuse(
+            "settings", "key=value, such as steps=2000", repr(text), "put = between name and value"
+        )
+    try:
+        return name, tomllib.loads(f"value = {value}")["value"]
+    # no TOML, more digits than Python reads, or brackets without end
+    except (ValueError, RecursionError):
+        return name, value
