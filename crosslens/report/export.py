@@ -5,13 +5,14 @@ import csv
 import dataclasses
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.errors import InputError, OutputError, refuse
 from crosslens.files import make_folder, read_json, write_whole
 from crosslens.report.figures import layer_figure
+from crosslens.report.folders.training import load_training, validation_scores
 from crosslens.score import QUANTITIES, Score, first_seed, read_scores
 
 __all__ = ["FORMATS", "csv_text", "export_run", "latex_text", "markdown_text"]
@@ -21,18 +22,21 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Score) if field.name 
 _ROW = ("encoder", "source", "target", "condition")
 _LONGEST = 60  # characters of a detail that tells rows apart
 _REMARKS = ("reason", "drawn")  # texts that say something of a row, and are no part of its name
+_CHOSEN_BY = (
+    "train",
+    "dev",
+)  # parts that layers are chosen by: in the CSV alone, where there are others
+_Cell = tuple[str, str]  # a value, and its interval, if it has one
 
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """Measurements of one task and quantity: a row for each thing that was measured, a column for
-    each layer."""
+    """Measurements of one task: a row for each thing that was measured, a column for each layer."""
 
     task: str
-    quantity: str
     head: list[str]
     layers: list[int | None]
-    rows: list[tuple[list[str], list[str]]]
+    rows: list[tuple[list[str], list[_Cell]]]
     caption: str
 
 
@@ -40,15 +44,16 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
     """Write ``scores.csv``, ``tables.tex``, ``tables.md`` and ``figures/TASK.pdf``, ``.svg``,
     ``.png`` to a folder.
 
-    The CSV has every measurement, a row each, at full precision, with intervals. The tables have
-    the layers as columns, fractions in per cent; of similarities between layers they have the same
-    layer on both sides; the LaTeX needs the package booktabs. Of a run of several seeds tables and
-    figures have the first one.
+    The CSV has every measurement, a row each, at full precision, with n and interval. There is one
+    table for each task, with the layers as columns, fractions in per cent, n, and 95 % intervals in
+    brackets; of similarities between layers it has the same layer on both sides, and not what
+    layers were chosen by (the parts "train" and "dev"). The LaTeX needs the package booktabs. Of a
+    run of several seeds tables and figures have the first one; of a training the last validation.
 
     Parameters
     ----------
-    folder: of a finished run that has measured something. out: a new folder, or one of an earlier
-        export, which is written over.
+    folder: of a finished run of any kind. out: a new folder, or one of an earlier export, which is
+        written over.
 
     Returns
     -------
@@ -60,18 +65,7 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
         something else.
     """
     folder, out = Path(folder), Path(out)
-    for name in ("config.json", "scores.jsonl"):
-        if not (folder / name).is_file():
-            refuse(
-                str(folder),
-                f"the folder of a finished run, with {name}",
-                "one without it",
-                "name a run that has measured something",
-            )
-    scores = list(read_scores(folder / "scores.jsonl"))
-    config = read_json(folder / "config.json", dict[str, Any])
-    settings = config.get("settings")
-    first = first_seed(scores, settings if isinstance(settings, dict) else {})
+    scores, first = _measured(folder)
     if (
         out.is_dir()
         and any(out.iterdir())
@@ -96,6 +90,26 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
     for name, text in texts.items():
         write_whole(out / name, text)
     return [*(out / name for name in texts), *_figures(first, out / "figures")]
+
+
+def _measured(folder: Path) -> tuple[list[Score], list[Score]]:
+    """All measurements of a run, and those that tables and figures show."""
+    named = "name a run that has measured something"
+    if not (folder / "config.json").is_file():
+        refuse(str(folder), "the folder of a run, with config.json", "one without it", named)
+    config = read_json(folder / "config.json", dict[str, Any])
+    if config.get("kind") == "train":
+        training = load_training(folder)
+        by_step = [validation_scores(training, found) for found in training.validations]
+        if not by_step:
+            refuse(str(folder), "a training with a validation", "none in its log.jsonl", named)
+        return [score for scores in by_step for score in scores], by_step[-1]
+    if not (folder / "scores.jsonl").is_file():
+        expected = "the folder of a finished run, with scores.jsonl"
+        refuse(str(folder), expected, "one without it", named)
+    scores = list(read_scores(folder / "scores.jsonl"))
+    settings = config.get("settings")
+    return scores, first_seed(scores, settings if isinstance(settings, dict) else {})
 
 
 def _figures(scores: list[Score], out: Path) -> list[Path]:
@@ -164,41 +178,53 @@ def _is_nan(value: Any) -> bool:
 
 
 def _tables(scores: Sequence[Score]) -> Iterator[_Table]:
-    """One for each task and quantity, in the order of the measurements; rows differ in what their
-    head says."""
+    """One for each task, in the order of the measurements; rows differ in what their head says."""
     same = [score for score in scores if score.other_layer in (None, score.layer)]
-    for task, quantity in dict.fromkeys((score.task, score.quantity) for score in same):
-        mine = [score for score in same if (score.task, score.quantity) == (task, quantity)]
+    for task in dict.fromkeys(score.task for score in same):
+        whole = [score for score in same if score.task == task]
+        mine = [score for score in whole if _part(score) not in _CHOSEN_BY] or whole
         named = [_named(score) for score in mine]
         names = dict.fromkeys(name for one in named for name in one)
         head = [name for name in names if len({one.get(name, "") for one in named}) > 1]
         rows: dict[tuple[str, ...], dict[int | None, Score]] = {}
-        repeated = 0
+        left_out = len(whole) - len(mine)
         for score, one in zip(mine, named, strict=True):
             cells = rows.setdefault(tuple(one.get(name, "") for name in head), {})
-            repeated += score.layer in cells
+            left_out += score.layer in cells
             cells.setdefault(score.layer, score)
         layers = sorted({score.layer for score in mine if score.layer is not None})
         columns: list[int | None] = [
             *layers,
             *([None] if any(score.layer is None for score in mine) else []),
         ]
+        counts = [_counted(cells.values()) for cells in rows.values()]
+        several = len(set(counts)) > 1
         yield _Table(
-            task=str(task or ""),
-            quantity=quantity,
-            head=head,
+            task=str(task or "run"),
+            head=[*head, "n"] if several else head,
             layers=columns,
             rows=[
-                (list(key), [_cell(cells.get(layer), quantity) for layer in columns])
-                for key, cells in rows.items()
+                ([*key, n] if several else [*key], [_cell(cells.get(layer)) for layer in columns])
+                for (key, cells), n in zip(rows.items(), counts, strict=True)
             ],
-            caption=_caption(mine, named, head, repeated),
+            caption=_caption(mine, named[0], head, left_out),
         )
 
 
+def _part(score: Score) -> Any:
+    return (score.details or {}).get("part")
+
+
+def _counted(scores: Iterable[Score]) -> str:
+    """The number of items behind measurements: "60", or "60–73"."""
+    return "–".join(f"{n:,}" for n in dict.fromkeys(f(s.n for s in [*scores]) for f in (min, max)))
+
+
 def _named(score: Score) -> dict[str, str]:
-    """What tells a row from others: encoder, languages, condition, and short texts among the
-    details."""
+    """What tells a row from others: what was measured, encoder, languages, condition, and short
+    texts among the details."""
+    what = QUANTITIES[score.quantity]
+    unit = "%" if _in_per_cent(score.quantity) else what.unit
     fields = {name: str(getattr(score, name) or "") for name in _ROW}
     details = {
         name: value
@@ -206,7 +232,8 @@ def _named(score: Score) -> dict[str, str]:
         if isinstance(value, str) and name not in _REMARKS
     }
     return {
-        **fields,
+        "measure": f"{what.label} ({unit})",
+        **{**fields, "condition": fields["condition"] or "encoder"},
         **{
             name: value
             for name, value in details.items()
@@ -215,12 +242,17 @@ def _named(score: Score) -> dict[str, str]:
     }
 
 
-def _cell(score: Score | None, quantity: str) -> str:
+def _cell(score: Score | None) -> _Cell:
+    """A value and the ends of its interval; "–" where it could not be measured."""
     if score is None:
-        return ""
+        return "", ""
+    factor, places = (100, 1) if _in_per_cent(score.quantity) else (1, 3)
     if math.isnan(score.value):
-        return "–"
-    return f"{100 * score.value:.1f}" if _in_per_cent(quantity) else f"{score.value:.3f}"
+        return "–", ""
+    value = f"{factor * score.value:.{places}f}"
+    if score.low is None or score.high is None:
+        return value, ""
+    return value, f"[{factor * score.low:.{places}f}, {factor * score.high:.{places}f}]"
 
 
 def _in_per_cent(quantity: str) -> bool:
@@ -228,20 +260,18 @@ def _in_per_cent(quantity: str) -> bool:
 
 
 def _caption(
-    scores: Sequence[Score], named: Sequence[dict[str, str]], head: Sequence[str], repeated: int
+    scores: Sequence[Score], named: Mapping[str, str], head: Sequence[str], left_out: int
 ) -> str:
-    what = QUANTITIES[scores[0].quantity]
-    same = [value for name, value in named[0].items() if name not in head and value]
-    n = sorted({score.n for score in scores})
-    parts = [
-        (
-            f"{what.label} ({'per cent' if _in_per_cent(scores[0].quantity) else what.unit}) of "
-            f"{scores[0].task or 'a run'} by layer"
-        )
-    ]
-    parts += [", ".join(same)] if same else []
-    parts.append(f"n = {n[0]:,}" if len(n) == 1 else f"n = {n[0]:,} to {n[-1]:,}")
-    parts += [f"{repeated} further measurements are in scores.csv"] if repeated else []
+    same = [value for name, value in named.items() if name not in head and value != "encoder"]
+    measure = [] if "measure" in head else same[:1]
+    more = [value for value in same[len(measure) :] if value]
+    by_layer = " by layer" if any(score.layer is not None for score in scores) else ""
+    parts = [f"{scores[0].task or 'The run'}: {', '.join([*measure, *more])}{by_layer}"]
+    parts[0] = parts[0].replace(":  by", " by").removesuffix(": ")
+    parts.append(f"n = {_counted(scores)}")
+    if any(score.low is not None for score in scores):
+        parts.append("95 % intervals in brackets")
+    parts += [f"{left_out:,} further measurements are in scores.csv"] if left_out else []
     return "; ".join(parts) + "."
 
 
@@ -250,7 +280,7 @@ def markdown_text(scores: Sequence[Score]) -> str:
 
     >>> both = [Score(quantity="accuracy", value=v, n=50, layer=k, task="wic") for k, v in enumerate((0.5, 0.9))]
     >>> print(markdown_text(both), end="")
-    **wic, accuracy.** Accuracy (per cent) of wic by layer; n = 50.
+    **wic: Accuracy (%) by layer; n = 50.**
     <BLANKLINE>
     | 0 | 1 |
     |---:|---:|
@@ -265,9 +295,12 @@ def _markdown(tables: Sequence[_Table]) -> str:
 
 def _markdown_table(table: _Table) -> str:
     head = [*table.head, *("all" if layer is None else str(layer) for layer in table.layers)]
-    lines = [f"**{table.task}, {table.quantity}.** {table.caption}", "", _line(head)]
+    lines = [f"**{table.caption}**", "", _line(head)]
     lines.append(f"|{'---|' * len(table.head)}{'---:|' * len(table.layers)}")
-    return "\n".join([*lines, *(_line([*names, *cells]) for names, cells in table.rows)]) + "\n"
+    rows = (
+        [*names, *(" ".join(filter(None, cell)) for cell in cells)] for names, cells in table.rows
+    )
+    return "\n".join([*lines, *map(_line, rows)]) + "\n"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -282,8 +315,8 @@ def latex_text(scores: Sequence[Score]) -> str:
     % needs \usepackage{booktabs}
     \begin{table}
       \centering
-      \caption{Accuracy (per cent) of a\_b by layer; n = 50.}
-      \label{tab:a_b-accuracy}
+      \caption{a\_b: Accuracy (\%) by layer; n = 50.}
+      \label{tab:a_b}
       \begin{tabular}{rr}
         \toprule
         0 & 1 \\
@@ -303,26 +336,32 @@ def _latex(tables: Sequence[_Table]) -> str:
 def _latex_table(table: _Table) -> str:
     columns = "l" * len(table.head) + "r" * len(table.layers)
     head = [*table.head, *("all" if layer is None else str(layer) for layer in table.layers)]
-    body = [
-        f"    {' & '.join(map(_escaped, row))} \\\\"
-        for row in (head, *([*names, *cells] for names, cells in table.rows))
-    ]
+    body = [list(map(_escaped, head))]
+    for names, cells in table.rows:
+        body.append([*map(_escaped, names), *map(_latex_cell, cells)])
+    lines = [f"    {' & '.join(row)} \\\\" for row in body]
     return "\n".join(
         [
             "\\begin{table}",
             "  \\centering",
             f"  \\caption{{{_escaped(table.caption)}}}",
-            f"  \\label{{tab:{table.task}-{table.quantity}}}",
+            f"  \\label{{tab:{table.task}}}",
             f"  \\begin{{tabular}}{{{columns}}}",
             "    \\toprule",
-            body[0],
+            lines[0],
             "    \\midrule",
-            *body[1:],
+            *lines[1:],
             "    \\bottomrule",
             "  \\end{tabular}",
             "\\end{table}\n",
         ]
     )
+
+
+def _latex_cell(cell: _Cell) -> str:
+    """A value with its interval below it, small."""
+    value, interval = map(_escaped, cell)
+    return f"\\shortstack[r]{{{value}\\\\{{\\tiny {interval}}}}}" if interval else value
 
 
 _LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {

@@ -4,6 +4,7 @@ one figure of matplotlib."""
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.report.folders.probes import (
@@ -13,7 +14,7 @@ from crosslens.report.folders.probes import (
     in_words,
     probe_runs_of,
 )
-from crosslens.report.folders.study import study_of
+from crosslens.report.folders.study import Curve, mean_curve, study_of
 from crosslens.report.pages.study import study_curves
 from crosslens.report.parts.curves import Curves, LayerFigure, curves_figure, layer_curves
 from crosslens.report.parts.drawing import series_style
@@ -55,7 +56,7 @@ def layer_figure(scores: Sequence[Score], tasks: Sequence[str] = ()) -> LayerFig
     parts = [
         *study_curves(study_of([s for s in chosen if _is_paired(s)], {}, Path())),
         *_probes([s for s in chosen if not _is_paired(s)]),
-    ]
+    ] or _by_condition(chosen)
     if not parts:
         refuse(
             "scores",
@@ -64,6 +65,36 @@ def layer_figure(scores: Sequence[Score], tasks: Sequence[str] = ()) -> LayerFig
             "a training's curves are in its report",
         )
     return curves_figure(parts)
+
+
+def _by_condition(scores: Sequence[Score]) -> list[Curves]:
+    """A panel for each task of a run with conditions of its own, an emergence: a line for each, the
+    mean over directions."""
+    found = []
+    by_layer = [
+        s for s in scores if s.task and s.layer is not None and s.other_layer in (None, s.layer)
+    ]
+    for task in dict.fromkeys(str(score.task) for score in by_layer):
+        mine = [score for score in by_layer if score.task == task]
+        quantities = dict.fromkeys(score.quantity for score in mine)
+        quantity = next(
+            (one for one in quantities if one == "debiased_linear_cka"), next(iter(quantities))
+        )
+        curves: dict[str, dict[Any, Curve]] = {}
+        for score in (score for score in mine if score.quantity == quantity):
+            ways = curves.setdefault(score.condition or "encoder", {})
+            ways.setdefault((score.source, score.target), {})[score.layer or 0] = score
+        named = [
+            (name, series_style(place), mean_curve(ways.values()))
+            for place, (name, ways) in enumerate(curves.items())
+        ]
+        title, key = task.replace("_", " ").capitalize(), [(look, name) for name, look, _ in named]
+        ends = fraction_ends([score for _, _, curve in named for score in curve.values()])
+        what = f"{title}, {in_words(quantity)} by layer"
+        found.append(
+            layer_curves(title, what, named, ends, axis_label(quantity), key=key, gaps=False)
+        )
+    return found
 
 
 def _is_paired(score: Score) -> bool:

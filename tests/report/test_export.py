@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ground_tools import snapshot
+from synthetic_training import make_training
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
@@ -121,20 +122,49 @@ def test_tables_have_a_row_for_each_condition_and_a_column_for_each_layer():
     # what was not measured has no part, and so a row of its own
     assert head[-4:] == ["0", "1", "2", "3"] and len(body) == 5
     values = {tuple(row[:-4]): row[-4:] for row in body}
+    cells = ["12.5 [6.2, 25.0]", "25.0 [12.5, 50.0]", "37.5 [18.8, 75.0]", ""]
     expected = {
-        ("eng", "fra", "unaligned", "held_out"): ["12.5", "25.0", "37.5", ""],
+        ("eng", "fra", "unaligned", "held_out"): cells,
         ("eng", "fra", "procrustes", ""): ["", "", "", "–"],
     }
     assert (
         head[:4] == ["source", "target", "condition", "part"] and expected.items() <= values.items()
     )
     # what all rows share is said once
-    assert "per cent" in first and "n = 40" in first and "a_b & c" in first
+    assert "P@1 (%)" in first and "n = 40; 95 % intervals in brackets" in first
+    assert "a_b & c" in first
     # the same layer
     assert [line for line in second.splitlines() if line.startswith("| 0")] == [
         "| 0 | 1 |",
         "| 0.000 | 0.300 |",
     ]
+
+
+def test_there_is_one_table_for_a_task_which_says_n_and_leaves_out_what_layers_were_chosen_by():
+    told = {"task": "wic", "layer": 0}
+    scores = [
+        Score(
+            quantity="accuracy",
+            value=0.5,
+            n=20,
+            low=0.25,
+            high=0.75,
+            details={"part": "test"},
+            **told,
+        ),
+        Score(quantity="accuracy", value=0.9, n=70, details={"part": "dev"}, **told),
+        Score(quantity="macro_f1", value=0.25, n=19, details={"part": "test"}, **told),
+    ]
+    (table,) = markdown_text(scores).split("\n\n**")
+    assert table.splitlines()[2:] == [
+        "| measure | n | 0 |",
+        "|---|---|---:|",
+        "| Accuracy (%) | 20 | 50.0 [25.0, 75.0] |",
+        "| Macro F1 (mean F1 over classes) | 19 | 0.250 |",
+    ]
+    assert "n = 19–20" in table and "1 further measurements are in scores.csv" in table
+    assert "| 0 |" in markdown_text(scores[1:2])  # where there is nothing else it is shown
+    assert r"\shortstack[r]{50.0\\{\tiny [25.0, 75.0]}}" in latex_text(scores)
 
 
 def test_latex_is_balanced_and_escaped():
@@ -195,12 +225,43 @@ def test_other_folders_are_refused(run, tmp_path, capsys):
         export_run(run, mine)
     with pytest.raises(OutputError, match="expected a new folder"):
         export_run(run, mine / "thesis.tex")
-    with pytest.raises(InputError, match="expected the folder of a finished run"):
+    with pytest.raises(InputError, match="expected the folder of a run, with config.json"):
         export_run(mine, tmp_path / "out")
     assert (
-        main(["cite", str(mine)]) == 2 and "expected the folder of a run" in capsys.readouterr().err
+        main(["cite", str(mine)]) == 2 and "expected a folder of a run" in capsys.readouterr().err
     )
     assert snapshot(tmp_path) == before
+
+
+def test_a_training_is_exported_by_its_validations(tmp_path):
+    make_training(tmp_path / "run")
+    files = {path.name: path for path in export_run(tmp_path / "run", tmp_path / "out")}
+    rows = list(csv.DictReader(files["scores.csv"].read_text("utf-8").splitlines()))
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    validations = [one for line in lines if "perplexity" in (one := json.loads(line))]
+    told = {(row["step"], row["source"]): row for row in rows if row["quantity"] == "perplexity"}
+    for one in validations:
+        for language, value in one["perplexity"].items():
+            assert float(told[str(one["step"]), language]["value"]) == value
+    assert {row["n"] for row in rows} != {"0"} and "sentence_retrieval.pdf" in files
+    last = markdown_text([]) + files["tables.md"].read_text("utf-8")
+    assert f"{next(iter(validations[-1]['perplexity'].values())):.3f} |" in last
+    (tmp_path / "run" / "log.jsonl").write_text("")
+    with pytest.raises(InputError, match="run: expected a training with a validation"):
+        export_run(tmp_path / "run", tmp_path / "other")
+
+
+def test_conditions_of_a_runs_own_are_drawn_too(run, tmp_path):
+    told = {"quantity": "precision_at_1", "n": 40, "task": "sentence_retrieval"}
+    scores = [
+        Score(**told, value=0.1 * layer, layer=layer, source=a, target=b, condition=condition)
+        for condition in ("shared", "separate")
+        for a, b in (("eng", "eng-x"), ("eng-x", "eng"))
+        for layer in (0, 1)
+    ]
+    write_scores(scores, run / "scores.jsonl")
+    figures = [path for path in export_run(run, tmp_path / "out") if path.suffix == ".png"]
+    assert [path.name for path in figures] == ["sentence_retrieval.png"]
 
 
 def keys(found):

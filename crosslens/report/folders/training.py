@@ -26,6 +26,7 @@ __all__ = [
     "log_lines",
     "smoothed",
     "split_stream",
+    "validation_scores",
 ]
 
 _LONGEST_HEADER = 1 << 24  # bytes; no model file of ours comes near it
@@ -199,6 +200,36 @@ class Training:
             if self.validations
             else None
         )
+
+
+def validation_scores(training: Training, found: Validation) -> list[Score]:
+    """What one validation measured: the perplexity of each language, and retrieval by layer of each
+    pair, both directions together; ``step`` and ``tokens`` are in the details."""
+    seed = _count(training.settings.get("seed"))
+    told: dict[str, Any] = {"encoder": training.name, "seed": seed}
+    about = {"step": found.step, "tokens": found.tokens}
+    scores = [
+        Score(
+            quantity="perplexity",
+            value=value,
+            n=training.held_out_sentences(code) or 0,
+            source=code,
+            task="masked_language_modelling",
+            details=about,
+            **told,
+        )
+        for code, value in found.perplexity.items()
+    ]
+    for stream in found.retrieval:
+        text, pair = split_stream(stream)
+        source, target = training.sides(pair) or (pair, None)
+        fields = {**told, "source": source, "target": target, "condition": "unaligned"}
+        for score in training.curve(found, stream).values():
+            details = {**(score.details or {}), "part": "held_out", "text": text, **about}
+            scores.append(
+                dataclasses.replace(score, task="sentence_retrieval", details=details, **fields)
+            )
+    return scores
 
 
 def split_stream(stream: str) -> tuple[str, str]:

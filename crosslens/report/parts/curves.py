@@ -4,6 +4,7 @@ own."""
 import dataclasses
 import io
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -29,6 +30,7 @@ NamedCurve = tuple[str, Style, Mapping[int, Score]]
 
 _WIDTH, _HEIGHT = 4.4, 3.6  # inches, of one panel
 _MOST_COLUMNS = 3
+_NOTE, _NOTE_LINE = 75, 0.24  # letters of a note below a panel, and inches for each line of them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Curves:
     lines: the first is drawn lowest. key: the look of each line, and what it is.
     limits: ends of the vertical axis. y_label: what that measures, with its unit.
     missing: sentences on what could not be computed. level: chance, a dotted line of a page's
-        panel.
+        panel. note: what a reader of the picture alone has to know.
     """
 
     title: str
@@ -54,15 +56,15 @@ class Curves:
     y_label: str
     missing: Sequence[str] = ()
     level: float | None = None
+    note: str = ""
 
     def panel(self, numbering: Numbering) -> str:
         """The panel of a page, as HTML, with a legend of its own."""
         picture = curve_panel(
             numbering.panel(), self.label, self.lines, self.limits, self.y_label, self.level
         )
-        return panel(
-            self.title, self.n, picture, missing=self.missing, key=legend(self.key, sticky=False)
-        )
+        lines = [*self.missing, *([self.note] if self.note else [])]
+        return panel(self.title, self.n, picture, missing=lines, key=legend(self.key, sticky=False))
 
 
 def layer_curves(
@@ -117,11 +119,15 @@ def curves_figure(parts: Sequence[Curves]) -> LayerFigure:
     """
     columns = min(len(parts), _MOST_COLUMNS)
     rows = -(-len(parts) // columns)
+    notes = " ".join(dict.fromkeys(part.note for part in parts if part.note))
+    lines = textwrap.wrap(notes, _NOTE * columns)
+    size = _WIDTH * columns, _HEIGHT * rows + _NOTE_LINE * len(lines)
     with plain_style():
-        figure = LayerFigure(figsize=(_WIDTH * columns, _HEIGHT * rows), facecolor="white")
+        figure = LayerFigure(figsize=size, facecolor="white")
         figure.set_layout_engine("constrained", w_pad=0.14, h_pad=0.1)
         for place, part in enumerate(parts, 1):
             _draw(figure.add_subplot(rows, columns, place), part)
+        figure.supxlabel("\n".join(lines), fontsize=8)
     return figure
 
 

@@ -1,6 +1,7 @@
 """Sentence retrieval in the report: what came out, the matrices at the best layer, the curves and
 the table."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -33,7 +34,7 @@ from crosslens.report.parts.wording import (
     tag,
     text,
 )
-from crosslens.score import Score
+from crosslens.score import Score, few_pairs
 from crosslens.selection import Best, at_layer, best_layer, chosen_layer
 
 __all__ = ["retrieval_curves", "retrieval_findings", "retrieval_section", "retrieval_sentence"]
@@ -277,9 +278,12 @@ def retrieval_curves(study: Study) -> Curves | None:
     key = [(_STYLES[c], words) for c, words in _NAMES.items() if curves[c]]
     named = [(_NAMES[c], _STYLES[c], curve) for c, curve in curves.items()]
     limits, axis = (-0.025 * top, 1.01 * top), "P@1 (fraction of sentences)"
-    return layer_curves(
+    found = layer_curves(
         "Sentence retrieval", f"{over} P@1 by layer", named, limits, axis, key=key, gaps=False
     )
+    rotated = [score for score in study.scores if score.task == "sentence_retrieval"]
+    note = few_pairs(rotated, study.section("data").get("d"))
+    return dataclasses.replace(found, note=note)
 
 
 def _mean_curve(study: Study, condition: str) -> Curve:

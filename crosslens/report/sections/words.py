@@ -1,6 +1,7 @@
 """Words in the report: how well a rotation translates word types, or finds the word that a word in
 context is linked with."""
 
+import dataclasses
 from collections.abc import Mapping
 
 from crosslens.report.folders.study import Curve, Study
@@ -18,6 +19,7 @@ from crosslens.report.parts.wording import (
     tag,
     text,
 )
+from crosslens.score import few_pairs
 from crosslens.selection import best_layer
 
 __all__ = ["WORD_TASKS", "words_curves", "words_findings", "words_section", "words_sentence"]
@@ -114,9 +116,13 @@ def words_section(study: Study, numbering: Numbering) -> str:
 def words_curves(study: Study) -> list[Curves]:
     """Words found by layer, for each direction."""
     curves = _curves(study)
+    note = few_pairs(
+        [s for s in study.scores if s.task in WORD_TASKS], study.section("data").get("d")
+    )
     top = upper_limit(curve for group in curves.values() for curve in group.values())
     return [
-        _direction(way, group, (-0.025 * top, 1.01 * top)) for (_, way), group in curves.items()
+        dataclasses.replace(_direction(way, group, (-0.025 * top, 1.01 * top)), note=note)
+        for (_, way), group in curves.items()
     ]
 
 
