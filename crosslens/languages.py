@@ -4,7 +4,10 @@ Data sets call a language ``en``, ``eng`` or ``eng_Latn``, and Chinese ``zh``, `
 Here each of these finds the others.
 """
 
-__all__ = ["NAMES", "code_of", "same_language", "short_codes"]
+__all__ = ["NAMES", "SEVERAL", "code_of", "same_language", "short_codes"]
+
+SEVERAL = "mul"
+"""The code of a text in several languages (ISO 639-2)."""
 
 _TABLE = """
 abk ab Abkhaz; afr af Afrikaans; akk - Akkadian; amh am Amharic; ara ar Arabic; arb - Standard Arabic; asm as Assamese;

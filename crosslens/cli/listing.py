@@ -45,18 +45,13 @@ def list_all(arguments: argparse.Namespace) -> None:
     from crosslens.recipes import RECIPES
     from crosslens.score import QUANTITIES
 
-    data, nowhere = (
-        DataFolder(arguments.data) if arguments.data is not None else None,
-        DataFolder(None),
-    )
     tasks: dict[str, Any] = {
         name: task.told() for name, task in zip(task_names(), TASKS, strict=True)
     }
-    for card, task in zip(tasks.values(), TASKS, strict=True):
-        there, anyway = (set(task.languages(where)) for where in (data or nowhere, nowhere))
-        # else the task has its languages without looking
-        if data is not None and (there != anyway or not there):
-            card["there_in"] = sorted(there)
+    if arguments.data is not None:
+        data = DataFolder(_folder(arguments.data))
+        for card, task in zip(tasks.values(), TASKS, strict=True):
+            card["there_in"] = _there_in(task, data)
     measures = {
         name: {
             "label": one.label,
@@ -90,6 +85,26 @@ def list_all(arguments: argparse.Namespace) -> None:
             "\n".join([textwrap.fill(_HEADS[kind], _width()), *shown[kind]]) for kind in kinds
         )
     )
+
+
+def _folder(path: str) -> str:
+    if not os.path.isdir(path):
+        refuse("--data", "a folder", f"{quote(path)}, which is none", "check the path")
+    return path
+
+
+def _there_in(task: Any, data: Any) -> list[str]:
+    """In which languages a folder has items of a task; of one whose labels are languages, these."""
+    from crosslens.languages import SEVERAL, code_of
+    from crosslens.probes.tasks.data_folder import Absent
+
+    languages = list(task.languages(data))
+    if languages != [SEVERAL]:
+        return sorted(languages)
+    try:
+        return sorted({code_of(str(label)) for label in task.read(data, SEVERAL).texts.labels})
+    except Absent:
+        return []
 
 
 _HEADS = {

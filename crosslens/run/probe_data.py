@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import InputError, refuse
-from crosslens.languages import code_of, same_language
+from crosslens.languages import SEVERAL, code_of, same_language
 from crosslens.probes.tasks.catalogue import TASKS, choose_tasks, find_task, task_names
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Items, PairsOfSentences, Texts, Words
@@ -17,7 +17,7 @@ from crosslens.probes.tasks.task import Task as Declared
 from crosslens.probes.tasks.treebanks import read_files
 from crosslens.readers.labelled_text import LabelledText, read_labelled_text
 from crosslens.readers.minimal_pairs import read_minimal_pairs
-from crosslens.run.kinds.build import SEVERAL, Drawing, build, numbers, share_texts
+from crosslens.run.kinds.build import Drawing, build, numbers, share_texts
 from crosslens.run.kinds.task import Task
 from crosslens.run.probe_splits import PARTS
 

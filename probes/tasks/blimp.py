@@ -7,11 +7,13 @@ from crosslens.readers.minimal_pairs import read_minimal_pairs
 
 __all__ = ["TASK"]
 
+_FILES = "blimp/*.jsonl"
+
 
 def _read(data: DataFolder, language: str) -> PairsOfSentences:
-    paths = data.glob("blimp/*.jsonl")
+    paths = data.glob(_FILES)
     if not paths:
-        raise Absent("no blimp/*.jsonl (nor .gz) in the data folder")
+        raise Absent(f"no {_FILES} (nor .gz) in the data folder")
     data.note(paths)
     pairs = [pair for path in paths for pair in read_minimal_pairs(path)]
     return PairsOfSentences(pairs, f"blimp, {len(paths)} files", language="eng")
@@ -23,13 +25,13 @@ TASK = Task(
     group="syntactic",
     metrics=("accuracy", "macro_accuracy"),
     read=_read,
-    languages=lambda data: ("eng",),
+    languages=lambda data: ("eng",) if data.glob(_FILES) else (),
     card=Card(
         title="Minimal pairs: BLiMP",
         says="Two sentences differ in their grammar alone: the model is right when it finds the "
         "grammatical one more probable "
         "(Warstadt et al. 2020). Nothing is trained; chance is 0.5.",
-        data="blimp/*.jsonl",
+        data=_FILES,
         languages="English",
         chance="0.5",
         citation="""@article{warstadt2020blimp,

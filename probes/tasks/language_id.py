@@ -4,6 +4,7 @@
 import dataclasses
 from pathlib import Path
 
+from crosslens.languages import SEVERAL
 from crosslens.probes.methods.language_id import LANGUAGE_ID_SETTINGS
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Texts
@@ -13,20 +14,19 @@ from crosslens.readers.labelled_text import read_table, read_wili
 __all__ = ["PAPER", "TASK"]
 
 _TABLE = "sib200/sib200.tsv"
-_SEVERAL = "mul"  # ISO 639-2
 
 
 def _read(data: DataFolder, language: str) -> Texts:
     if (table := data.path(_TABLE)) is not None:
         data.note([table])
-        return Texts(read_table(table, "language", group="index_id"), _SEVERAL, surface=True)
+        return Texts(read_table(table, "language", group="index_id"), SEVERAL, surface=True)
     wili: Path | None = next(
         (path.parent for path in data.glob("wili*/x_train.txt") if path.suffix == ".txt"), None
     )
     if wili is None:
         raise Absent("no sib200/sib200.tsv (nor .gz) and no wili*/x_train.txt in the data folder")
     data.note([wili / f"{kind}_{part}.txt" for kind in "xy" for part in ("train", "test")])
-    return Texts(read_wili(wili), _SEVERAL, surface=True)
+    return Texts(read_wili(wili), SEVERAL, surface=True)
 
 
 def _read_once(data: DataFolder, language: str) -> Texts:
@@ -46,7 +46,7 @@ TASK = Task(
     group="language",
     metrics=("accuracy", "macro_f1", "selectivity"),
     read=_read_once,
-    languages=lambda data: (_SEVERAL,),
+    languages=lambda data: (SEVERAL,),
     card=Card(
         title="Language identification",
         says=(

@@ -7,9 +7,11 @@ from crosslens.readers.scws import read_scws
 
 __all__ = ["TASK"]
 
+_FILE = "scws/ratings.txt"
+
 
 def _read(data: DataFolder, language: str) -> RatedWords:
-    (path,) = data.find("scws/ratings.txt")
+    (path,) = data.find(_FILE)
     return RatedWords(read_scws(path))
 
 
@@ -19,13 +21,13 @@ TASK = Task(
     group="semantic",
     metrics=("spearman",),
     read=_read,
-    languages=lambda data: ("eng",),
+    languages=lambda data: ("eng",) if data.path(_FILE) else (),
     card=Card(
         title="Similarity in context (SCWS)",
         says="The cosine of the vectors of two marked words, ranked against how alike people find "
         "them in their contexts "
         "(Huang et al. 2012): Spearman’s correlation. Nothing is trained. Papers print it × 100.",
-        data="scws/ratings.txt",
+        data=_FILE,
         languages="English",
         chance="0",
         citation="""@inproceedings{huang2012scws,

@@ -8,12 +8,11 @@ from crosslens.readers.wic import read_wic
 __all__ = ["TASK"]
 
 _SPLITS = ("train", "dev", "test")
+_FILES = tuple(f"wic/{split}.{kind}.txt" for split in _SPLITS for kind in ("data", "gold"))
 
 
 def _read(data: DataFolder, language: str) -> WordPairs:
-    paths = data.find(
-        *(f"wic/{split}.{kind}.txt" for split in _SPLITS for kind in ("data", "gold"))
-    )
+    paths = data.find(*_FILES)
     return WordPairs(
         {split: read_wic(paths[2 * i], paths[2 * i + 1]) for i, split in enumerate(_SPLITS)}
     )
@@ -25,7 +24,7 @@ TASK = Task(
     group="semantic",
     metrics=("accuracy",),
     read=_read,
-    languages=lambda data: ("eng",),
+    languages=lambda data: ("eng",) if all(map(data.path, _FILES)) else (),
     card=Card(
         title="Word in context (WiC)",
         says="Two sentences share a word: a classifier on the vectors of one layer says whether it "

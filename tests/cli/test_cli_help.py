@@ -80,6 +80,33 @@ def test_lists_as_json_say_where_data_is(capsys, tmp_path):
     assert main(["list", "recipe"]) == 2 and "did you mean recipes?" in capsys.readouterr().err
 
 
+def test_the_list_says_of_every_task_in_which_languages_a_folder_has_it(capsys, tmp_path):
+    def there_in():
+        assert main(["list", "tasks", "--json", "--data", str(tmp_path)]) == 0
+        cards = json.loads(capsys.readouterr().out)["tasks"]
+        return {name: card["there_in"] for name, card in cards.items() if card["there_in"]}
+
+    assert there_in() == {"minimal_pairs": ["eng"]}  # which are made where there is no file
+    for name in (
+        "scws/ratings.txt",
+        "blimp/x.jsonl",
+        "ud/fr_gsd-ud-test.conllu",
+        "wic/dev.gold.txt",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    rows = [f"train\t{name}\t{i}\ttravel\ta b" for i in (1, 2) for name in ("fra_Latn", "zho_Hans")]
+    (tmp_path / "sib200").mkdir()
+    table = "\n".join(["split\tlanguage\tindex_id\ttopic\ttext", *rows])
+    (tmp_path / "sib200/sib200.tsv").write_text(table)
+    found = there_in()
+    assert found["scws"] == found["blimp"] == ["eng"] and found["upos"] == ["fra"]
+    assert found["language_id"] == found["topic"] == ["fra", "zho"]
+    assert "wic" not in found  # of which one of six files is there
+    assert main(["list", "--data", str(tmp_path / "nowhere")]) == 2
+    assert "--data: expected a folder" in capsys.readouterr().err
+
+
 def test_the_doctor_names_absent_extras_with_the_command_that_brings_them(capsys, monkeypatch):
     monkeypatch.setattr(
         metadata,

@@ -9,6 +9,7 @@ import numpy as np
 
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
+from crosslens.languages import SEVERAL
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.tasks.items import (
     Items,
@@ -44,9 +45,7 @@ from crosslens.run.probe_splits import (
 )
 from crosslens.run.repeats import groups_of
 
-__all__ = ["SEVERAL", "Drawing", "build", "numbers", "share_texts"]
-
-SEVERAL = "mul"  # the language of a text in several ones (ISO 639-2)
+__all__ = ["Drawing", "build", "numbers", "share_texts"]
 
 
 @dataclasses.dataclass(frozen=True)
