@@ -66,10 +66,10 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--train",
-        metavar="LANGUAGE",
+        metavar="LIST",
         help=(
             "language that probes are trained on: a code such as eng or en, or a treebank such as "
-            "en_ewt"
+            "en_ewt; of several, such as eng,fra, the items are trained on together"
         ),
     )
     add(

@@ -61,7 +61,8 @@ class Battery:
     data: the folder with the data sets (:mod:`crosslens.probes.tasks.catalogue` says under which
         names).
     train: the language that probes are trained on, a code of two or three letters, or a treebank's
-        name; English without it.
+        name; English without it. Of several the items are trained on together; a list, or with
+        commas between them.
     test: further languages that they are tested on; tasks that train nothing are measured in these
         alone.
     labels: task -> a file of ``label TAB text`` or a treebank, or three of them: train, dev, test.
@@ -97,7 +98,7 @@ class Battery:
     data: str | None = None
     labels: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     numbers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    train: str | None = None
+    train: str | Sequence[str] | None = None
     test: Sequence[str] = ()
     treebank: str | None = None
     mdl: bool = False
@@ -173,6 +174,16 @@ class Battery:
         )
 
     @property
+    def trained_on(self) -> tuple[str, ...]:
+        """The languages that probes are trained on, where they are named."""
+        given = self.train or ()
+        return tuple(
+            name.strip()
+            for name in (given.split(",") if isinstance(given, str) else given)
+            if name.strip()
+        )
+
+    @property
     def loading(self) -> dict[str, Any]:
         """How encoders are loaded."""
         return {
@@ -191,9 +202,9 @@ class Battery:
         """Where the tasks come from."""
         folder = None if self.data is None else Path(self.data)
         chosen: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("tasks", "labels", "numbers", "treebank", "train", "test")
+            name: getattr(self, name) for name in ("tasks", "labels", "numbers", "treebank", "test")
         }
+        chosen["train"] = self.trained_on
         return Sources(
             folder=folder, **chosen, limit=self.limit, seed=self.seed, pll=_PLL[self.pll]
         )
@@ -286,7 +297,7 @@ def _settings(battery: Battery, found: Found, subjects: Sequence[Subject]) -> di
         "tasks": list(found.tasks),
         "files": {name: digest[:16] for name, digest in found.files.items()},
         **(
-            {"train": battery.train, "test": list(battery.test)}
+            {"train": ",".join(battery.trained_on) or None, "test": list(battery.test)}
             if battery.train or battery.test
             else {}
         ),

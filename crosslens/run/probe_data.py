@@ -17,7 +17,7 @@ from crosslens.probes.tasks.task import Task as Declared
 from crosslens.probes.tasks.treebanks import read_files
 from crosslens.readers.labelled_text import LabelledText, read_labelled_text
 from crosslens.readers.minimal_pairs import read_minimal_pairs
-from crosslens.run.kinds.build import Drawing, build, numbers, share_texts
+from crosslens.run.kinds.build import JOINED, Drawing, build, numbers, share_texts
 from crosslens.run.kinds.task import Task
 from crosslens.run.probe_splits import PARTS
 
@@ -44,7 +44,8 @@ class Sources:
         train, dev and test.
     numbers: the same for tasks whose labels are numbers to be told, not classes.
     treebank: what the treebank's files begin with; None for the language's own.
-    train: the language that probes are trained on; English without it.
+    train: the language that probes are trained on, or several that they are trained on together;
+        English without it.
     test: further languages that they are tested on. A task that trains nothing is measured in these
         alone.
     limit: most items of each part (sentences of a treebank, pairs of a category), drawn with the
@@ -58,7 +59,7 @@ class Sources:
     labels: Mapping[str, Sequence[str]]
     numbers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     treebank: str | None = None
-    train: str | None = None
+    train: Sequence[str] = ()
     test: Sequence[str] = ()
     limit: int | None = None
     seed: int = 0
@@ -143,32 +144,39 @@ class _Reader:
         """A task of the catalogue, in the languages that are wanted."""
         task = find_task(name)
         assert task is not None, name
-        items = [task.read(self.data, language) for language in self._languages(task)]
-        self._check_splits(task, items)
+        trained, tested = (
+            [task.read(self.data, language) for language in languages]
+            for languages in self._languages(task)
+        )
+        self._check_splits(task, trained, tested)
         try:
-            return build(task, items[0], items[1:], self.drawing)
+            return build(task, trained, tested, self.drawing)
         except InputError as error:
             if task.kind == "tag":  # no treebank has every label
                 raise Absent(str(error)) from error
             raise
 
-    def _languages(self, task: Declared) -> list[str]:
-        """That of training, and then those of the test; of tasks that train nothing the latter, or
-        all that there are."""
+    def _languages(self, task: Declared) -> tuple[list[str], list[str]]:
+        """Those of training, and those of the test alone; of tasks that train nothing the first of
+        the latter (or of all that there are), and the others."""
         sources, there = self.sources, list(task.languages(self.data))
         if there == [SEVERAL]:
             if sources.train or sources.test:
                 raise Absent("its labels are languages: leave out --train and --test")
-            return there
+            return there, []
         treebank = sources.treebank if task.kind in _OF_TREEBANKS else None
-        train = sources.train or (code_of(treebank) if treebank is not None else _ENGLISH)
-        if task.kind in _TRAINED:
-            wanted = [train, *sources.test]
-        elif sources.train or sources.test:
-            wanted = list(sources.test) or [train]
+        train = list(sources.train) or [code_of(treebank) if treebank is not None else _ENGLISH]
+        train = _each_once(train, "--train")
+        if task.kind not in _TRAINED:
+            asked = sources.train or sources.test
+            wanted = (list(sources.test) or train) if asked else (there or train)
+            found, first = _each_once(wanted, "--test"), 1
         else:
-            wanted = there or [train]
-        found = _each_once(wanted)
+            found, first = _each_once([*train, *sources.test], "--test"), len(train)
+        if first > 1 and task.kind not in JOINED:
+            raise Absent(
+                f"it is trained on one language: leave out all of {', '.join(train)} but one"
+            )
         missing = [
             language
             for language in found
@@ -177,21 +185,22 @@ class _Reader:
         if missing and there and (sources.train or sources.test):
             many = f"{len(there)} languages" if len(there) > 8 else ", ".join(there)
             raise Absent(f"no items in {', '.join(missing)} (there are some in {many})")
-        return found
+        return found[:first], found[first:]
 
-    def _check_splits(self, task: Declared, items: Sequence[Items]) -> None:
-        """Pass if the first language has items to train on (where it is named), and the others to
-        test on."""
-        words = [one for one in items if isinstance(one, Words)]
-        if words and self.sources.train and list(words[0].splits) == ["test"]:
-            refuse(
-                "--train",
-                f"a treebank with a train or dev file for {task.name}",
-                f"{words[0].name}, which has a test file only",
-                "give it to --test, and another language to --train",
-            )
-        for one in words[1:]:
-            if "test" not in one.splits:
+    def _check_splits(
+        self, task: Declared, trained: Sequence[Items], tested: Sequence[Items]
+    ) -> None:
+        """Pass if treebanks have sentences to train on (where that is asked), or to test on."""
+        for one in trained:
+            if isinstance(one, Words) and self.sources.train and list(one.splits) == ["test"]:
+                refuse(
+                    "--train",
+                    f"a treebank with a train or dev file for {task.name}",
+                    f"{one.name}, which has a test file only",
+                    "give it to --test, and another language to --train",
+                )
+        for one in tested:
+            if isinstance(one, Words) and "test" not in one.splits:
                 raise Absent(f"no ud/{one.name}-ud-test.conllu (nor .gz) in the data folder")
 
     # -- one's own
@@ -209,7 +218,7 @@ class _Reader:
         if all(one.endswith(_PAIRS) for one in names):
             pairs = [pair for path in paths for pair in read_minimal_pairs(path)]
             items = PairsOfSentences(pairs, ", ".join(Path(path).name for path in paths))
-            return build(_own_task(name, "minimal_pairs"), items, (), self.drawing)
+            return build(_own_task(name, "minimal_pairs"), [items], (), self.drawing)
         if any(one.endswith(".conllu") for one in names):
             if (
                 not all(one.endswith(".conllu") for one in names)
@@ -226,7 +235,7 @@ class _Reader:
             splits = dict(
                 zip(PARTS if len(paths) > 1 else ("test",), map(Path, paths), strict=True)
             )
-            return build(task, read_files(splits, Path(paths[0]).name), (), self.drawing)
+            return build(task, [read_files(splits, Path(paths[0]).name)], (), self.drawing)
         if task is not None and task.kind != "classify":
             told = f"{Path(paths[0]).name}, whose labels are of whole texts"
             wanted = {"minimal_pairs": "pairs (.jsonl)"}.get(
@@ -245,9 +254,8 @@ class _Reader:
             )
         texts = _joined([read_labelled_text(path) for path in paths], name)
         surface = task is not None and list(task.languages(self.data)) == [SEVERAL]
-        return build(
-            _own_task(name, "classify"), Texts(texts, SEVERAL, surface=surface), (), self.drawing
-        )
+        whole = Texts(texts, SEVERAL, surface=surface)
+        return build(_own_task(name, "classify"), [whole], (), self.drawing)
 
     def _own_paths(self, option: str, name: str, paths: Sequence[str]) -> Sequence[str]:
         for path in paths:
@@ -269,7 +277,7 @@ class _Reader:
         return paths
 
 
-def _each_once(languages: Sequence[str]) -> list[str]:
+def _each_once(languages: Sequence[str], option: str) -> list[str]:
     """Languages without those that stand there already, under whatever code; another treebank of
     one of them is refused."""
     found: list[str] = []
@@ -279,10 +287,10 @@ def _each_once(languages: Sequence[str]) -> list[str]:
             found.append(language)
         elif language != same and _TREEBANK_NAME.fullmatch(language):
             refuse(
-                "--test",
+                option,
                 "each language once",
                 f"{language} beside {same}",
-                "test a language's other treebank in a run of its own",
+                "take a language's other treebank in a run of its own",
             )
     return found
 

@@ -74,6 +74,22 @@ class TestItems:
             np.arange(len(items)) if places is None else places,
         )
 
+    @classmethod
+    def joined(cls, several: Sequence[tuple[str, "TestItems"]]) -> "TestItems":
+        """The items of several languages on end; the language stands in front of each name."""
+        ends = np.cumsum([0, *(len(items.ids) for _, items in several)])
+        golds = [items.gold for _, items in several]
+        return cls(
+            np.array([f"{code} {name}" for code, items in several for name in items.ids.tolist()]),
+            np.concatenate([items.groups for _, items in several]),
+            None
+            if any(gold is None for gold in golds)
+            else np.concatenate([gold for gold in golds if gold is not None]),
+            np.concatenate(
+                [begin + items.places for begin, (_, items) in zip(ends, several, strict=False)]
+            ),
+        )
+
     def outcomes(
         self, values: np.ndarray, predicted: np.ndarray | None = None, **fields: Any
     ) -> Outcomes:

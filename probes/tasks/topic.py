@@ -27,7 +27,9 @@ def _read(data: DataFolder, language: str) -> Texts:
     if not named:
         raise Absent(f"no sentences of {language} in {_FILE}")
     name = language if language in named else named[0]
-    return Texts(read_table(path, "topic", only={"language": name}), code_of(name))
+    return Texts(
+        read_table(path, "topic", group="index_id", only={"language": name}), code_of(name)
+    )
 
 
 TASK = Task(

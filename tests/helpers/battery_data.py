@@ -110,3 +110,15 @@ def blimp_pair(i):
         "UID": "agreement",
         "pairID": str(i),
     }
+
+
+def add_treebanks(folder):
+    """A French treebank with dev and test, and a Russian one with test alone."""
+    write(folder / "ud" / "fr_gsd-ud-dev.conllu", [foreign(f"dev-{i}", i) for i in range(6)])
+    write(folder / "ud" / "fr_gsd-ud-test.conllu", [foreign(f"test-{i}", i) for i in range(10)])
+    write(folder / "ud" / "ru_pud-ud-test.conllu", [foreign(f"pud-{i}", i + 3) for i in range(8)])
+
+
+def foreign(name, i):
+    """A tree with other forms."""
+    return tree(name, i).replace("house", "maison").replace("The\t", "La\t").replace("The ", "La ")

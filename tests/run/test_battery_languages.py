@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from battery_data import LANGUAGES, NOUNS, make_data, tree, write
+from battery_data import LANGUAGES, NOUNS, add_treebanks, make_data, write
 
 from crosslens.activations import Activations
 from crosslens.cli.main import main
@@ -20,17 +20,10 @@ TRAINED = TASKS.split(",")[:-1]
 NAMES = {"fra": "French", "rus": "Russian"}
 
 
-def foreign(name, i):
-    """A tree with other forms."""
-    return tree(name, i).replace("house", "maison").replace("The\t", "La\t").replace("The ", "La ")
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = make_data(tmp_path_factory.mktemp("languages") / "data")
-    write(folder / "ud" / "fr_gsd-ud-dev.conllu", [foreign(f"dev-{i}", i) for i in range(6)])
-    write(folder / "ud" / "fr_gsd-ud-test.conllu", [foreign(f"test-{i}", i) for i in range(10)])
-    write(folder / "ud" / "ru_pud-ud-test.conllu", [foreign(f"pud-{i}", i + 3) for i in range(8)])
+    add_treebanks(folder)
     for language in NAMES:
         (folder / "multiblimp" / language).mkdir(parents=True)
         rows = [
@@ -235,7 +228,7 @@ def test_a_language_that_is_named_twice_is_tested_once(small_encoder, data, tmp_
             folder=data,
             tasks=["upos", "topic"],
             labels={},
-            train="eng",
+            train=["eng"],
             test=["en", "fr", "fra_Latn"],
         )
     ).tasks

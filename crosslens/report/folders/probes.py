@@ -184,6 +184,10 @@ class ProbeRuns:
             )
         )
         found = _LANGUAGES.search(task)
+        others = [] if found else self.elsewhere(task)
+        there = next((one["source"] for o in others if (one := _LANGUAGES.search(o))), None)
+        if there is not None and "+" in there:
+            told += f" Trained and tested on {language(there)} together."
         if found and found["source"]:
             told += (
                 f" Trained on {language(found['source'])}, and tested on "

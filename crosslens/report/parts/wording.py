@@ -60,11 +60,15 @@ def language(code: str) -> str:
     not known.
 
     A script is told of languages that are written in more than one; anything else after the
-    language is kept.
+    language is kept. Several languages have a plus sign between them.
 
     >>> language("fra"), language("hin_Deva"), language("cmn_Hans"), language("eng-x"), language("qqq")
     ('French', 'Hindi', 'Mandarin Chinese (simplified)', 'English (x)', 'qqq')
+    >>> language("eng+fra")
+    'English + French'
     """
+    if "+" in code:
+        return " + ".join(map(language, code.split("+")))
     first, *rest = code.replace("-", "_").split("_")
     name = NAMES.get(first)
     if not name or not all(rest):

@@ -259,7 +259,7 @@ def _by_language(
     reading = (
         "each line is a language that the same probes are tested on. They are trained, and "
         "their penalties and the reported layer "
-        "chosen, on one language alone. The controls of each language are in the table of all "
+        "chosen, on what is named as trained on, and on nothing else. The controls of each language are in the table of all "
         "tasks and among the numbers below."
     )
     entries = legend([(style[task], runs.tested_on(task)) for task in tasks])

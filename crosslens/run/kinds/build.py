@@ -4,6 +4,7 @@ be measured."""
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ from crosslens.run.probe_splits import (
 )
 from crosslens.run.repeats import groups_of
 
-__all__ = ["Drawing", "build", "numbers", "share_texts"]
+__all__ = ["JOINED", "Drawing", "build", "numbers", "share_texts"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +73,24 @@ class Drawing:
         return some(np.arange(n), self.limit, self.seed, labels)
 
 
-def build(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> Task:
-    """The task on its items; ``others`` are those of further languages, of which only the test
-    items are used.
+def build(
+    task: Declared, trained: Sequence[Items], others: Sequence[Items], drawing: Drawing
+) -> Task:
+    """The task on its items.
+
+    Parameters
+    ----------
+    trained: items of the language that is trained on; of several languages for the kinds classify,
+        tag, parse and span. others: those of further languages, of which only the test items are
+        used.
 
     Raises
     ------
     InputError: too few items, or of one label only.
     """
+    if task.kind in JOINED:
+        return _JOINED[task.kind](task, trained, others, drawing)
+    (items,) = trained
     return _KINDS[task.kind](task, items, others, drawing)
 
 
@@ -88,8 +99,19 @@ def build(task: Declared, items: Items, others: Sequence[Items], drawing: Drawin
 
 
 def _classify(
-    task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
+    task: Declared, trained: Sequence[Items], others: Sequence[Items], drawing: Drawing
 ) -> SentenceTask:
+    tested = tuple(_tested(task.name, one, drawing) for one in others if isinstance(one, Texts))
+    first, *also = (_sentences(task, items, drawing) for items in trained)
+    sources = [
+        dataclasses.replace(one, source=(f"{task.name}-{one.language}", one.source[1]))
+        for one in also
+    ]
+    return dataclasses.replace(first, tested=tested, also=tuple(sources))
+
+
+def _sentences(task: Declared, items: Items, drawing: Drawing) -> SentenceTask:
+    """The texts of a language, with their parts."""
     assert isinstance(items, Texts)
     texts, name = items.texts, task.name
     labels = np.array(texts.labels)
@@ -100,7 +122,6 @@ def _classify(
     text = Text(texts.corpus(items.language, rows.tolist()))
     places = [texts.places[row] for row in rows]
     language = None if items.language == SEVERAL else items.language
-    tested = tuple(_tested(name, one, drawing) for one in others if isinstance(one, Texts))
     first = np.unique(same, return_index=True)[1]
     groups = None if texts.groups is None else np.array(texts.groups)[first][same][rows]
     made = SentenceTask(
@@ -114,7 +135,6 @@ def _classify(
         surface=items.surface,
         groups=groups,
         language=language,
-        tested=tested,
     )
     if items.settings is None:
         return made
@@ -187,18 +207,29 @@ def _test_treebank(items: Items, drawing: Drawing) -> WordsText:
     )
 
 
-def _words(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> Task:
-    one, drawn = _treebank(items, drawing)
-    tested = tuple(_test_treebank(other, drawing) for other in others)
-    if task.label is not None:
-        return WordTask(task.name, one.text, one.part_of, drawn, one.language, tested, task.label)
-    if task.shape is not None:
-        return StructuralTask(
-            task.name, one.text, one.part_of, drawn, one.language, tested, task.shape
+def _words(
+    task: Declared, trained: Sequence[Items], others: Sequence[Items], drawing: Drawing
+) -> Task:
+    (one, drawn), *more = (_treebank(items, drawing) for items in trained)
+    if any(told != drawn for _, told in more):
+        told = zip(
+            [one, *(other for other, _ in more)], [drawn, *(t for _, t in more)], strict=True
         )
-    return SpanTask(
-        task.name, one.text, one.part_of, drawn, one.language, tested, task.pick, drawing.seed
-    )
+        drawn = "; ".join(f"{words.language}: {said}" for words, said in told)
+    common: dict[str, Any] = {
+        "name": task.name,
+        "text": one.text,
+        "part_of": one.part_of,
+        "drawn": drawn,
+        "language": one.language,
+        "tested": tuple(_test_treebank(other, drawing) for other in others),
+        "also": tuple(other for other, _ in more),
+    }
+    if task.label is not None:
+        return WordTask(**common, label=task.label)
+    if task.shape is not None:
+        return StructuralTask(**common, shape=task.shape)
+    return SpanTask(**common, pick=task.pick, seed=drawing.seed)
 
 
 def _classify_pair(
@@ -236,12 +267,16 @@ def _minimal_pairs(
     )
 
 
-_KINDS: Mapping[str, Callable[[Declared, Items, Sequence[Items], Drawing], Task]] = {
+_JOINED: Mapping[str, Callable[[Declared, Sequence[Items], Sequence[Items], Drawing], Task]] = {
     "classify": _classify,
-    "classify_pair": _classify_pair,
     "tag": _words,
     "parse": _words,
     "span": _words,
+}
+JOINED = tuple(_JOINED)
+"""Kinds that can be trained on several languages together."""
+_KINDS: Mapping[str, Callable[[Declared, Items, Sequence[Items], Drawing], Task]] = {
+    "classify_pair": _classify_pair,
     "rank": _rank,
     "minimal_pairs": _minimal_pairs,
 }
@@ -274,6 +309,7 @@ def share_texts(tasks: Mapping[str, Task]) -> dict[str, Task]:
             if (
                 len(task.places) < len(other.places)
                 and not task.tested
+                and not task.also
                 and all(place in row_of for place in task.places)
             ):
                 rows = np.array([row_of[place] for place in task.places])

@@ -12,7 +12,7 @@ from crosslens.probes.methods.splits import Parts
 from crosslens.run.kinds.labels import Labelled, check_classes, measure_labels
 from crosslens.run.kinds.task import Given, Task, Text
 from crosslens.run.probe_items import Measured, TestItems, text_names
-from crosslens.run.probe_splits import normal_texts, split_names
+from crosslens.run.probe_splits import PARTS, normal_texts, split_names
 
 __all__ = ["SentenceTask", "TestedTexts"]
 
@@ -62,6 +62,7 @@ class SentenceTask(Task):
         together. None: equal texts do.
     language: of the sentences; None for several, or where it is not known.
     tested: other languages that the probes are tested on.
+    also: the same task in further languages that are trained on together with it.
     """
 
     name: str
@@ -76,40 +77,58 @@ class SentenceTask(Task):
     groups: np.ndarray | None = None
     language: str | None = None
     tested: tuple[TestedTexts, ...] = ()
+    also: tuple["SentenceTask", ...] = ()
 
     def __post_init__(self) -> None:
         check_classes(self.labels[self.parts.train], self.labels[self.parts.test], self.name)
+        trained = np.concatenate([one.labels[one.parts.train] for one in self.trained])
         for one in self.tested:
-            check_classes(
-                self.labels[self.parts.train], one.labels, f"{self.name} in {one.language}"
-            )
+            check_classes(trained, one.labels, f"{self.name} in {one.language}")
+
+    @property
+    def trained(self) -> list["SentenceTask"]:
+        """The task in each language that is trained on."""
+        return [self, *self.also]
 
     @property
     def texts(self) -> Mapping[str, Text]:
         """The text, and those of other languages."""
-        return dict([self.source, *(one.source for one in self.tested)])
+        trained = [one.source for one in self.trained]
+        return dict([*trained, *(one.source for one in self.tested)])
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the parts, classes, how the parts were drawn."""
-        sizes = {
-            "train": len(self.parts.train),
-            "dev": len(self.parts.dev),
-            "test": len(self.parts.test),
-            "drawn": self.parts.drawn,
-        }
-        told = {} if self.settings is None else {"settings": dataclasses.asdict(self.settings)}
-        others = {one.language: len(one.labels) for one in self.tested}
-        return {
-            **sizes,
-            "classes": len(np.unique(self.labels)),
-            **told,
-            **({"test_in": others} if others else {}),
-        }
+        sizes = {part: sum(len(getattr(one.parts, part)) for one in self.trained) for part in PARTS}
+        told: dict[str, Any] = {"drawn": self.parts.drawn}
+        told["classes"] = len(np.unique(np.concatenate([one.labels for one in self.trained])))
+        if self.settings is not None:
+            told["settings"] = dataclasses.asdict(self.settings)
+        if self.also:
+            told["train_in"] = {str(one.language): len(one.parts.train) for one in self.trained}
+        if self.tested:
+            told["test_in"] = {one.language: len(one.labels) for one in self.tested}
+        return {**sizes, **told}
 
     def measure(self, given: Given) -> Measured:
         """Accuracy and macro F1 of each layer, with every control."""
+        languages = [one.labelled(given) for one in self.trained]
+        languages += [one.labelled(given) for one in self.tested]
+        usual = self.settings is None
+        return measure_labels(
+            self.name,
+            given,
+            languages,
+            self.parts.drawn,
+            trained=len(self.trained),
+            probe=given.template() if self.settings is None else self.settings.probe(given.seed),
+            mdl=given.mdl and usual,  # a code length is that of the usual probe
+            mix=given.probe == "mix" and usual,
+        )
+
+    def labelled(self, given: Given) -> Labelled:
+        """The items of this language, with their parts."""
         names = text_names(normal_texts(self.sentences))
-        first = Labelled(
+        return Labelled(
             functools.partial(given.layers, self.source[0], self.rows),
             self.labels,
             split_names(self.parts, len(self.labels)),
@@ -119,17 +138,6 @@ class SentenceTask(Task):
             self.language,
             texts=names,
             details={"truncated": given.stores[self.source[0]].manifest.get("truncated", 0)},
-        )
-        languages = [first, *(one.labelled(given) for one in self.tested)]
-        usual = self.settings is None
-        return measure_labels(
-            self.name,
-            given,
-            languages,
-            self.parts.drawn,
-            probe=given.template() if self.settings is None else self.settings.probe(given.seed),
-            mdl=given.mdl and usual,  # a code length is that of the usual probe
-            mix=given.probe == "mix" and usual,
         )
 
     def has_seed(self, given: Given) -> bool:

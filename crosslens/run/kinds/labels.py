@@ -1,5 +1,5 @@
-"""Labelled items, of one language or of several: a probe of every layer, trained on the first and
-tested on each."""
+"""Labelled items, of one language or of several: a probe of every layer, trained on the first or
+the first few, and tested on each."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from crosslens.probes.methods.evaluation import PENALTIES, ProbeResult, probe_la
 from crosslens.probes.methods.linear.layer_mix import MixProbe
 from crosslens.probes.methods.rows import JoinedRows
 from crosslens.probes.methods.splits import Parts
-from crosslens.run.kinds.task import Given
+from crosslens.run.kinds.task import Given, joined_details, joined_languages
 from crosslens.run.probe_items import Measured, TestItems, probe_outcomes, shared_texts
 from crosslens.run.probe_scores import probe_scores
 
@@ -59,23 +59,26 @@ def measure_labels(
     languages: Sequence[Labelled],
     drawn: str,
     *,
+    trained: int = 1,
     probe: Any = None,
     mdl: bool = False,
     mix: bool = False,
 ) -> Measured:
     """Accuracy and macro F1 of each layer in each language, with every control.
 
-    Probes are trained, and their penalties chosen, on the first language; of the others the test
-    items are told.
+    Probes are trained, and their penalties chosen, on the items of the first languages together; of
+    the others the test items are measured.
 
     Parameters
     ----------
-    drawn: how the splits came about. probe: that is trained on each layer; None for the usual one.
+    drawn: how the splits came about. trained: how many languages are trained on. Of several the
+        test items are measured together, too.
+    probe: that is trained on each layer; None for the usual one.
     mdl: measure description lengths, too.
     mix: train one more probe on a learnt mix of all layers, called ``NAME:mix``, whose measurements
         have no layer.
     """
-    one = _Joined.of(languages, drawn)
+    one = _Joined.of(languages, drawn, trained)
     result = one.probe(given, seeds=given.seeds, probe=probe, mdl=mdl, mdl_seed=given.seed)
     found = one.measured(name, given, result, given.seeds)
     if not mix:
@@ -87,14 +90,16 @@ def measure_labels(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Joined:
-    """The items of all languages on end, and the number of each item's language."""
+    """The items of all languages on end, the number of each item's language, and how many languages
+    are trained on."""
 
     languages: Sequence[Labelled]
     parts: Parts
     number: np.ndarray
+    trained: int
 
     @classmethod
-    def of(cls, languages: Sequence[Labelled], drawn: str) -> "_Joined":
+    def of(cls, languages: Sequence[Labelled], drawn: str, trained: int) -> "_Joined":
         parts = dataclasses.replace(
             Parts.of_names(np.concatenate([one.split for one in languages])), drawn=drawn
         )
@@ -102,6 +107,7 @@ class _Joined:
             languages,
             parts,
             np.repeat(np.arange(len(languages)), [len(one.labels) for one in languages]),
+            trained,
         )
 
     def column(self, name: str) -> np.ndarray:
@@ -135,16 +141,34 @@ class _Joined:
             **settings,
         )
 
+    def tested(self) -> list[tuple[str | None, np.ndarray, TestItems, Mapping[str, Any]]]:
+        """Language, which of the test items are its own, these items and their details: that of
+        training, or those of training together, and then every other one."""
+        of = self.number[self.parts.test]
+        each = [
+            (one.language, of == number, one.items, one.details)
+            for number, one in enumerate(self.languages)
+        ]
+        if self.trained == 1:
+            return each
+        first = self.languages[: self.trained]
+        together = (
+            joined_languages([one.language for one in first]),
+            of < self.trained,
+            TestItems.joined([(str(one.language), one.items) for one in first]),
+            joined_details([one.details for one in first]),
+        )
+        return [together, *each]
+
     def measured(
         self, name: str, given: Given, result: ProbeResult, seeds: Sequence[int]
     ) -> Measured:
-        """The measurements of each language; those of dev and of training itself stand with the
-        language that is trained on."""
-        scores, outcomes, of = [], [], self.number[self.parts.test]
-        texts, same = self.texts(), self.column("same")
-        for number, one in enumerate(self.languages):
-            there = of == number
-            mine = result if len(self.languages) == 1 else result.on(there)
+        """The measurements of each language; those of dev and of training itself stand with what is
+        trained on."""
+        scores, outcomes = [], []
+        texts, same, tested = self.texts(), self.column("same"), self.tested()
+        for number, (language, there, items, details) in enumerate(tested):
+            mine = result if there.all() else result.on(there)
             shared = shared_texts(
                 texts, same, Parts(self.parts.train, self.parts.test[there], self.parts.dev)
             )
@@ -152,14 +176,14 @@ class _Joined:
                 shared = dataclasses.replace(
                     shared, counts=dataclasses.replace(shared.counts, dev_train=0)
                 )
-            common = {**given.common, "source": self.languages[0].language, "target": one.language}
-            for score in probe_scores(mine, common, name, one.details, shared, seeds):
+            common = {**given.common, "source": tested[0][0], "target": language}
+            for score in probe_scores(mine, common, name, details, shared, seeds):
                 if number == 0 or (
                     (score.details or {}).get("part") == "test"
                     and score.quantity not in _OF_TRAINING
                 ):
                     scores.append(score)
-            outcomes += probe_outcomes(mine, one.items, common, name)
+            outcomes += probe_outcomes(mine, items, common, name)
         return Measured(scores, outcomes)
 
 

@@ -1,14 +1,14 @@
 """Tasks on dependency trees: structural probes of distances and depths (Hewitt & Manning 2019)."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from crosslens.errors import refuse
 from crosslens.outcomes import Outcomes
-from crosslens.probes.methods.rows import TakenRows
+from crosslens.probes.methods.rows import JoinedRows, TakenRows
 from crosslens.probes.methods.splits import Parts
 from crosslens.probes.methods.structural import StructuralProbe
 from crosslens.probes.methods.structural_scores import (
@@ -19,7 +19,7 @@ from crosslens.probes.methods.structural_scores import (
 from crosslens.progress import Progress
 from crosslens.readers.treebank import Trees, trees
 from crosslens.run.kinds.tag import TreebankTask, WordsText
-from crosslens.run.kinds.task import Given
+from crosslens.run.kinds.task import Given, joined_languages
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts
 from crosslens.run.probe_scores import without_shared
 from crosslens.run.probe_splits import PARTS
@@ -36,24 +36,46 @@ _MAIN = {"distance": "uuas", "depth": "root_accuracy"}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Part:
-    """Some sentences of a treebank: their numbers in it, rows of their words in its store, and
-    their trees."""
+    """Some sentences of one treebank or more on end.
 
-    treebank: WordsText
-    sentences: np.ndarray
-    rows: np.ndarray
+    Attributes
+    ----------
+    language: of the treebank, or of all.
+    rows: name of a store -> rows of its words.
+    heads, lengths, punctuation: of the trees.
+    sentences: each sentence's text. texts: a name of each; equal ones have one.
+    left_out: sentences with a word that has no piece.
+    """
+
+    language: str | None
+    rows: Mapping[str, np.ndarray]
     heads: np.ndarray
     lengths: np.ndarray
     punctuation: np.ndarray
+    sentences: Sequence[str]
+    texts: np.ndarray
     left_out: int
 
-    def layer(self, given: Given, layer: int, random: bool) -> TakenRows:
-        return given.layers(self.treebank.name, self.rows, random)[layer]
+    @classmethod
+    def joined(cls, parts: Sequence["_Part"]) -> "_Part":
+        """Several languages' as one."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("heads", "lengths", "punctuation", "texts")
+        }
+        return cls(
+            joined_languages([part.language for part in parts]),
+            {name: rows for part in parts for name, rows in part.rows.items()},
+            **columns,
+            sentences=[sentence for part in parts for sentence in part.sentences],
+            left_out=sum(part.left_out for part in parts),
+        )
 
-    @property
-    def texts(self) -> np.ndarray:
-        """A name of each sentence."""
-        return self.treebank.groups()[self.sentences]
+    def layer(self, given: Given, layer: int, random: bool) -> TakenRows | JoinedRows:
+        found = [given.layers(name, rows, random)[layer] for name, rows in self.rows.items()]
+        return found[0] if len(found) == 1 else JoinedRows(found)
 
     @property
     def trees(self) -> np.ndarray:
@@ -77,7 +99,7 @@ class StructuralTask(TreebankTask):
         for place, one in enumerate(self.treebanks):
             # refuses what is no tree
             trees({name: column for name, column in one.columns().items() if name in _COLUMNS})
-            for part in ("test",) if place else PARTS:
+            for part in PARTS if place < len(self.trained) else ("test",):
                 if not (one.part_of == part).any():
                     refuse(
                         self.name,
@@ -89,7 +111,9 @@ class StructuralTask(TreebankTask):
     def facts(self) -> dict[str, Any]:
         """Sentences of each part that are used, and how they were drawn."""
         counts = {
-            f"{part}_sentences": min(most, int((self.part_of == part).sum()))
+            f"{part}_sentences": sum(
+                min(most, int((one.part_of == part).sum())) for one in self.trained
+            )
             for part, most in _MOST.items()
         }
         drawn = f"{self.drawn}; of larger parts so many sentences, drawn with the seed"
@@ -99,12 +123,16 @@ class StructuralTask(TreebankTask):
         """The measures of each layer, and those of word order alone; edges (or roots) of a sentence
         are of one group."""
         drawn = given.seed if given.items_seed is None else given.items_seed
-        first, *others = ((one, *_trees(one, given)) for one in self.treebanks)
-        train, dev, test = (self._part(*first, part, drawn) for part in PARTS)
-        tests = [test, *(self._part(*one, "test", drawn) for one in others)]
+        every = [(one, *_trees(one, given)) for one in self.treebanks]
+        first, others = every[: len(self.trained)], every[len(self.trained) :]
+        train, dev, test = (
+            _Part.joined([self._part(*one, part, drawn) for one in first]) for part in PARTS
+        )
+        each = [*(first if self.also else []), *others]
+        tests = [test, *(self._part(*one, "test", drawn) for one in each)]
         shared = [_shared(train, dev, one) for one in tests]
         scores, outcomes = list[Score](), list[Outcomes]()
-        layers = given.stores[train.treebank.name].layers
+        layers = given.stores[self.trained[0].name].layers
         with Progress(
             layers * (1 + (given.random is not None)),
             f"{self.name} of {given.common['encoder']}",
@@ -116,12 +144,12 @@ class StructuralTask(TreebankTask):
                         **given.common,
                         "task": self.name,
                         "layer": layer,
-                        "source": self.language,
+                        "source": train.language,
                     }
                     fields |= {"condition": "random_encoder"} if random else {}
                     probe, dev_scores = self._fit(train, dev, fields, given, random)
                     for number, one in enumerate(tests):
-                        place = {**fields, "target": one.treebank.language}
+                        place = {**fields, "target": one.language}
                         details = self._details(probe, train, one, shared[number], given.seed)
                         measured = self._measured(probe, one.layer(given, layer, random), one)
                         rows = [
@@ -196,8 +224,16 @@ class StructuralTask(TreebankTask):
             found.lengths[mine],
             found.punctuation[words],
         )
+        numbers = sentence_of[ends[mine] - 1]
         return _Part(
-            one, sentence_of[ends[mine] - 1], rows, heads, lengths, punctuation, found.left_out
+            one.language,
+            {one.name: rows},
+            heads,
+            lengths,
+            punctuation,
+            [one.text.corpus.sentences[number] for number in numbers],
+            one.groups()[numbers],
+            found.left_out,
         )
 
     def _fit(
@@ -210,7 +246,7 @@ class StructuralTask(TreebankTask):
         return probe, self._measured(probe, watched, dev)
 
     def _measured(
-        self, probe: StructuralProbe, vectors: TakenRows, part: _Part
+        self, probe: StructuralProbe, vectors: TakenRows | JoinedRows, part: _Part
     ) -> StructuralScores:
         return structural_scores(
             probe.predict(vectors, part.lengths),
@@ -250,12 +286,11 @@ def _beside(score: Score, items: np.ndarray, shared: Shared) -> Score:
 def _outcomes(found: np.ndarray, part: _Part, fields: Mapping[str, Any]) -> Outcomes:
     """Which edges of the trees (or which roots) were found: an item is the dependent of an edge, or
     a root."""
-    texts = part.treebank.text.corpus.sentences
-    number, word = part.sentences[found[:, 0]], found[:, 1]
+    number, word = found[:, 0], found[:, 1]
     begin = np.cumsum(part.lengths) - part.lengths
-    heads = part.heads[begin[found[:, 0]] + word].tolist()
+    heads = part.heads[begin[number] + word].tolist()
     told = [
-        (texts[i], j, head)
+        (part.sentences[i], j, head)
         for i, j, head in zip(number.tolist(), word.tolist(), heads, strict=True)
     ]
     items = TestItems.of(told, part.texts[found[:, 0]], [str(head) for head in heads])

@@ -31,12 +31,12 @@ class SpanTask(TreebankTask):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        trained = np.array([])
+        trained = list[np.ndarray]()
         for place, one in enumerate(self.treebanks):
             name = f"{self.name} in {one.language}" if place else self.name
             found, columns = self._pairs(one), one.columns()
             part = one.part_of[np.array(columns["text"])[found.first]]
-            for wanted in ("test",) if place else PARTS:
+            for wanted in PARTS if place < len(self.trained) else ("test",):
                 if not (part == wanted).any():
                     refuse(
                         name,
@@ -44,8 +44,8 @@ class SpanTask(TreebankTask):
                         "none",
                         "give a treebank that has them, or more of its sentences",
                     )
-            trained = trained if place else found.labels[part == "train"]
-            check_classes(trained, found.labels[part == "test"], name)
+            trained += [found.labels[part == "train"]] if place < len(self.trained) else []
+            check_classes(np.concatenate(trained), found.labels[part == "test"], name)
 
     def _pairs(self, one: WordsText) -> Spans:
         assert self.pick is not None
@@ -59,6 +59,7 @@ class SpanTask(TreebankTask):
             "probe": given.template(),
             "mdl": given.mdl,
             "mix": given.probe == "mix",
+            "trained": len(self.trained),
         }
         return measure_labels(self.name, given, languages, self.drawn, **settings)
 

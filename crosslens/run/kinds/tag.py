@@ -68,6 +68,7 @@ class TreebankTask(Task):
     part_of: for each sentence "train", "dev" or "test". drawn: how the parts came about.
     language: of the treebank. tested: treebanks of other languages, of which the probes are tested
         on all sentences.
+    also: divided treebanks of further languages that are trained on together with it.
     """
 
     name: str
@@ -76,11 +77,17 @@ class TreebankTask(Task):
     drawn: str
     language: str | None = None
     tested: tuple[WordsText, ...] = ()
+    also: tuple[WordsText, ...] = ()
+
+    @property
+    def trained(self) -> list[WordsText]:
+        """Those of training."""
+        return [WordsText(self.text, self.part_of, self.language), *self.also]
 
     @property
     def treebanks(self) -> list[WordsText]:
-        """That of training, and those of other languages."""
-        return [WordsText(self.text, self.part_of, self.language), *self.tested]
+        """Those of training, and those of other languages."""
+        return [*self.trained, *self.tested]
 
     @property
     def texts(self) -> Mapping[str, Text]:
@@ -90,10 +97,16 @@ class TreebankTask(Task):
     def facts(self) -> dict[str, Any]:
         """Sentences of each part, and how the parts were drawn."""
         counts: dict[str, Any] = {
-            f"{part}_sentences": int((self.part_of == part).sum()) for part in PARTS
+            f"{part}_sentences": sum(int((one.part_of == part).sum()) for one in self.trained)
+            for part in PARTS
         }
         others = {str(one.language): len(one.part_of) for one in self.tested}
-        return {**counts, "drawn": self.drawn, **({"test_sentences_in": others} if others else {})}
+        told = {"test_sentences_in": others} if others else {}
+        if self.also:
+            told["train_sentences_in"] = {
+                str(one.language): int((one.part_of == "train").sum()) for one in self.trained
+            }
+        return {**counts, "drawn": self.drawn, **told}
 
     def has_seed(self, given: Given) -> bool:
         """An MLP's first weights, and the order in which labels are sent."""
@@ -112,12 +125,12 @@ class WordTask(TreebankTask):
     label: str = ""
 
     def __post_init__(self) -> None:
-        trained = np.array([])
-        for one in self.treebanks:
+        trained = list[np.ndarray]()
+        for place, one in enumerate(self.treebanks):
             columns = one.columns()
             found = word_labels(columns, self.label)
             part = one.part_of[np.array(columns["text"])[found.rows]]
-            for name in PARTS if one.text is self.text else ("test",):
+            for name in PARTS if place < len(self.trained) else ("test",):
                 if not (part == name).any():
                     refuse(
                         self._name(one),
@@ -125,8 +138,8 @@ class WordTask(TreebankTask):
                         "none",
                         "give a treebank that has them, or more of its sentences",
                     )
-            trained = found.labels[part == "train"] if one.text is self.text else trained
-            check_classes(trained, found.labels[part == "test"], self._name(one))
+            trained += [found.labels[part == "train"]] if place < len(self.trained) else []
+            check_classes(np.concatenate(trained), found.labels[part == "test"], self._name(one))
 
     def _name(self, one: WordsText) -> str:
         return self.name if one.text is self.text else f"{self.name} in {one.language}"
@@ -143,6 +156,7 @@ class WordTask(TreebankTask):
             "probe": given.template(),
             "mdl": given.mdl,
             "mix": given.probe == "mix",
+            "trained": len(self.trained),
         }
         return measure_labels(self.name, given, languages, self.drawn, **settings)
 

@@ -6,7 +6,8 @@ Measurements are :class:`crosslens.score.Score` rows:
     condition        None (the encoder), random_encoder, majority, control_task or shuffled_labels,
                      character_ngrams, fasttext
     layer            None where a measurement belongs to none
-    source, target   the language that was trained on, and that of the test items
+    source, target   the language that was trained on, and that of the test items; of several
+                     languages that are trained on together "eng+fra"
     details          part ("test", or "dev", by which layers are chosen), penalty, sizes, f1 and so
                      on
 
@@ -17,7 +18,7 @@ The outcome of each test item stands beside them (:mod:`crosslens.run.probe_item
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,7 @@ from crosslens.probes.methods.rows import PairRows, TakenRows
 from crosslens.run.probe_items import Measured
 from crosslens.run.probe_seeds import of_copy, without_fixed
 
-__all__ = ["Given", "Task", "Text"]
+__all__ = ["Given", "Task", "Text", "joined_details", "joined_languages"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -180,3 +181,30 @@ class Task(abc.ABC):
             if given.random is not None
             else Measured([], [])
         )
+
+
+def joined_languages(languages: Sequence[str | None]) -> str | None:
+    """What several languages together are called; None where one of them is not known.
+
+    >>> joined_languages(["eng", "fra"]), joined_languages(["eng", None])
+    ('eng+fra', None)
+    """
+    codes = [code for code in languages if code is not None]
+    return "+".join(codes) if len(codes) == len(languages) else None
+
+
+def joined_details(details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The details of several languages' items as those of all of them: counts are added.
+
+    >>> joined_details([{"cut": 1, "dropped": {"a": 2}}, {"cut": 2, "dropped": {"b": 1}}])
+    {'cut': 3, 'dropped': {'a': 2, 'b': 1}}
+    """
+    found: dict[str, Any] = {}
+    for one in details:
+        for name, value in one.items():
+            there = found.get(name)
+            if isinstance(value, Mapping):
+                found[name] = joined_details([there or {}, value])
+            else:
+                found[name] = value if there is None else there + value
+    return found
