@@ -34,7 +34,7 @@ from crosslens.run.probe_encoders import (
     check_encoders,
     extract_texts,
     find_subjects,
-    load_language_model,
+    language_models,
     random_name,
     texts_of,
 )
@@ -84,9 +84,9 @@ class Battery:
         control tasks and one probe. Items and parts are drawn with ``seed`` alone.
     trust_remote_code: run the Python code that an encoder's folder brings.
     device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
-    language: what encoders that are told the language of their input (XLM) are told, by their own
-        name for it; "" for each text's own. Minimal pairs, and tasks with texts of several
-        languages, do not say theirs.
+    language: what encoders that are told the language of their input (XLM), or have modules of
+        each, are told, by their own name for it; "" for each text's own. Tasks with texts of
+        several languages, and pairs of one's own, do not say theirs.
 
     >>> Battery(encoders=["model"], battery="semantic", data="data").tasks
     ('wic', 'scws', 'topic')
@@ -385,7 +385,9 @@ def _measure(
         Given(
             stores=stores["encoder"],
             random=stores.get(random_name(copy)),
-            scorer=functools.partial(load_language_model, subject, loading, copy),
+            scorer=functools.partial(
+                language_models, subject, loading, copy, subject.name in plan.told
+            ),
             common={"encoder": subject.name, "seed": seed},
             mdl=battery.mdl,
             probe=battery.probe,

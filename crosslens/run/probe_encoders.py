@@ -2,8 +2,9 @@
 their activations of every text."""
 
 import dataclasses
+import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ __all__ = [
     "encoder_names",
     "extract_texts",
     "find_subjects",
-    "load_language_model",
+    "language_models",
     "random_name",
     "texts_of",
 ]
@@ -184,9 +185,14 @@ def check_encoders(
             second = settings.pop("second", None)
             check_text(encoder, text.corpus, Reading(**settings), second)
             numbers += text.items * encoder.layers * encoder.d
-        cloze = [name for name, task in tasks.items() if task.cloze]
-        if cloze and (reason := _no_head(subject, plan.loading(subject, loading))):
-            cannot |= {(subject.name, name): reason for name in cloze}
+        cloze = [
+            task
+            for name, task in tasks.items()
+            if task.cloze and (subject.name, name) not in cannot
+        ]
+        telling = plan.loading(subject, loading)
+        if cloze and (reason := _no_head(subject, telling, cloze[0], plan)):
+            cannot |= {(subject.name, task.name): reason for task in cloze}
     if loading.get("language") is not None and not plan.told:
         refuse(
             "--language",
@@ -201,37 +207,46 @@ def check_encoders(
 
 
 def _no_language(encoder: Any, task: Task) -> str | None:
-    """Why an encoder cannot be told the language of a task's texts; None if it can, or needs
-    none."""
+    """Why an encoder cannot be told the language of a task's texts, or of its pairs; None if it
+    can, or needs none."""
     try:
         for text in task.texts.values():
             encoder.for_text(text.corpus.language)
+        for language in task.languages:
+            encoder.for_text(language or "und")
     except InputError as error:
         return str(error)
     return None
 
 
-def _no_head(subject: Subject, loading: Mapping[str, Any]) -> str | None:
+def _no_head(subject: Subject, loading: Mapping[str, Any], task: Task, plan: Plan) -> str | None:
     """Why an encoder cannot be asked for the probability of a word; None if it can."""
-    from crosslens.models.scoring.cloze import load_scorer
-
     try:
-        load_scorer(subject.given, **loading)
+        language_models(subject, loading, 0, subject.name in plan.told, False)(task.languages[0])
     except InputError as error:
         return str(error)
     return None
 
 
-def load_language_model(
-    subject: Subject, loading: Mapping[str, Any], copy: int, random: bool
-) -> Any:
-    """The encoder with its head, or this one of its re-initialised copies, to score words and
-    sentences with."""
+def language_models(
+    subject: Subject, loading: Mapping[str, Any], copy: int, told: bool, random: bool
+) -> Callable[[str | None], Any]:
+    """Language -> the encoder with its head, or this one of its re-initialised copies, to score
+    words and sentences in that language with.
+
+    Parameters
+    ----------
+    told: whether the encoder is told each text's language (``loading`` may name one for all);
+        others are loaded once for all languages.
+    """
     from crosslens.models.scoring.cloze import load_scorer
 
-    return load_scorer(
-        subject.given, random_seed=subject.random_seeds[copy] if random else None, **loading
-    )
+    seed = subject.random_seeds[copy] if random else None
+    load = functools.partial(load_scorer, subject.given, random_seed=seed)
+    if told and loading.get("language") is None:
+        return lambda language: load(**{**loading, "language": language})
+    scorer = load(**loading)
+    return lambda language: scorer
 
 
 def extract_texts(

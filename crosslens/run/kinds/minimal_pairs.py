@@ -47,6 +47,11 @@ class PairsTask(Task):
     cloze: ClassVar[bool] = True
 
     @property
+    def languages(self) -> tuple[str | None, ...]:
+        """Of the pairs."""
+        return tuple(one.language for one in (self, *self.others))
+
+    @property
     def texts(self) -> Mapping[str, Text]:
         """None: the model scores the pairs itself."""
         return {}
@@ -68,7 +73,8 @@ class PairsTask(Task):
             scorer = given.scorer(random)
             for one in (self, *self.others):
                 found = one._measure_with(
-                    scorer, {**given.common, "condition": "random_encoder" if random else None}
+                    scorer(one.language),
+                    {**given.common, "condition": "random_encoder" if random else None},
                 )
                 scores += found.scores
                 outcomes += found.outcomes

@@ -77,8 +77,8 @@ class Given:
     ----------
     stores: name of a text -> its activations; random: those of the re-initialised encoder, None
         without this control.
-    scorer: gives the masked language model, or its re-initialised copy (True), for tasks that ask
-        it for probabilities.
+    scorer: gives the language model, or its re-initialised copy (True), for tasks that ask it for
+        probabilities; by the language of the sentences, for a model that is told it.
     common: fields of every measurement: encoder and seed.
     mdl: whether description lengths are wanted.
     probe: "linear" (an L2 penalty), "l1", "mlp", or "mix" (linear, and one more on a mix of all
@@ -89,7 +89,7 @@ class Given:
 
     stores: Mapping[str, Activations]
     random: Mapping[str, Activations] | None
-    scorer: Callable[[bool], Any]
+    scorer: Callable[[bool], Callable[[str | None], Any]]
     common: Mapping[str, Any]
     mdl: bool
     probe: str = "linear"
@@ -149,6 +149,11 @@ class Task(abc.ABC):
 
     name: str
     cloze: ClassVar[bool] = False
+
+    @property
+    def languages(self) -> tuple[str | None, ...]:
+        """Those of sentences that the model scores itself; None where one is not known."""
+        return ()
 
     @property
     @abc.abstractmethod

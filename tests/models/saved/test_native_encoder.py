@@ -18,6 +18,7 @@ from crosslens.models.saved.loading import load_encoder
 from crosslens.models.scoring.cloze import load_scorer
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.settings import with_overrides
+from crosslens.outcomes import read_outcomes
 from crosslens.run.measures import told_apart
 
 TEXTS = dict(zip(("eng", "nld"), two_languages(30, seed=1), strict=True))
@@ -174,6 +175,33 @@ def test_the_command_takes_each_text_s_modules_and_refuses_a_language_that_is_no
         "language: expected one that encoder model has (eng, nld), got 'deu'; call the text by one"
         in capsys.readouterr().err
     )
+
+
+def test_minimal_pairs_of_each_language_are_scored_by_its_own_modules(run, tmp_path, capsys):
+    texts = {language: [one for one in text if len(one) < 26] for language, text in TEXTS.items()}
+    for language, text in texts.items():
+        half = len(text) // 2
+        rows = [f"{one}\t{other}\n" for one, other in zip(text[:half], text[half:], strict=False)]
+        (tmp_path / "multiblimp" / language).mkdir(parents=True)
+        table = "".join(["sen\twrong_sen\n", *rows])
+        (tmp_path / "multiblimp" / language / "data.tsv").write_text(table, encoding="utf-8")
+    line = ["probe", "--encoder", str(run / "model"), "--data", str(tmp_path), "--quiet"]
+    out = ["--out", str(tmp_path / "out")]
+    assert main([*line, "--tasks", "multiblimp", "--no-random-control", *out]) == 0
+    found = {one.target: one for one in read_outcomes(tmp_path / "out")}
+    assert set(found) == set(TEXTS)
+    for language, text in texts.items():
+        of, half = {}, len(text) // 2
+        for view in TEXTS:
+            total = load_scorer(str(run / "views" / view)).score_sentences(text).total
+            of[view] = [float(right) for right in total[:half] > total[half : 2 * half]]
+        assert found[language].outcome.tolist() == of[language]
+        assert of["eng"] != of["nld"]  # so the other language's modules would be seen
+    (tmp_path / "mine.jsonl").write_text('{"sentence_good": "a b", "sentence_bad": "a c"}\n')
+    mine = ["--labels", f"mine={tmp_path / 'mine.jsonl'}", "--out", str(tmp_path / "other")]
+    capsys.readouterr()
+    assert main([*line[:3], *mine]) == 2 and "name one (--language" in capsys.readouterr().err
+    assert main([*line[:3], *mine, "--language", "nld", "--quiet"]) == 0
 
 
 def test_the_fingerprint_covers_all_that_is_read(run, tmp_path):
