@@ -55,22 +55,10 @@ def by_language(values: Iterable[str], argument: str) -> dict[str, str]:
     return found
 
 
-def encoders_by_language(values: list[str], languages: Iterable[str]) -> dict[str, str]:
-    """The encoder of each language: one ENCODER for all, or LANGUAGE=ENCODER for exactly these."""
+def encoders_by_language(values: list[str]) -> dict[str, str]:
+    """The encoder of each language, or one for all ("*")."""
     if all(LANGUAGE.fullmatch(value) for value in values):
-        found = by_language(values, "--encoder")
-        if set(found) != set(languages):
-            got = (
-                f"encoders for {', '.join(sorted(found))} and texts for "
-                f"{', '.join(sorted(languages))}"
-            )
-            refuse(
-                "--encoder",
-                "one encoder for all, or exactly one for each text's language",
-                got,
-                "name an encoder for each text",
-            )
-        return found
+        return by_language(values, "--encoder")
     if len(values) > 1:
         expected = "one encoder, or LANGUAGE=ENCODER for each text"
         refuse("--encoder", expected, " ".join(values), "name the language of each encoder")

@@ -110,7 +110,7 @@ def extract(arguments: argparse.Namespace) -> None:
     """Write the activations of each text, once all texts are known to be fit."""
     texts = by_language(arguments.text, "--text")
     found = cl.extract_files(
-        encoders_by_language(arguments.encoder, texts),
+        encoders_by_language(arguments.encoder),
         texts,
         arguments.out,
         layers=_layers(arguments.layers),

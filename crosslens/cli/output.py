@@ -57,7 +57,7 @@ def interval(score: Any) -> str:
 
 def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Align columns; the first row is the head. Where the terminal is narrower, rows become blocks
-    of "name: value" lines.
+    of "name: value" lines, and those of a table with two columns become one such line each.
 
     >>> print(format_table([("layer", "P@1"), ("0", "12.5"), ("10", "9.0")], width=80))
     layer  P@1
@@ -78,6 +78,8 @@ def format_table(rows: Sequence[Sequence[str]], width: int | None = None) -> str
         ]
         return "\n".join(line.rstrip() for line in lines)
     head, *body = rows
+    if len(head) == 2:
+        return "\n".join(f"{name}: {cell}" for name, cell in body)
     return "\n\n".join(
         "\n".join(f"{name}: {cell}" for name, cell in zip(head, row, strict=True)) for row in body
     )

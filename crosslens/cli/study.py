@@ -36,7 +36,7 @@ def study(arguments: argparse.Namespace) -> None:
     """Run a study of the user's encoders and texts, and print its table."""
     texts = by_language(arguments.text, "--text")
     run = cl.study(
-        encoders_by_language(arguments.encoder, texts),
+        encoders_by_language(arguments.encoder),
         texts,
         arguments.out,
         train_fraction=arguments.train_fraction,

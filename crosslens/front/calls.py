@@ -101,7 +101,7 @@ def probe(
     battery: str | None = None,
     only: Sequence[str] = (),
     data: str | Path | None = None,
-    train: str | None = None,
+    train: str | Sequence[str] | None = None,
     test: Sequence[str] = (),
     labels: Mapping[str, _Files] | None = None,
     numbers: Mapping[str, _Files] | None = None,
@@ -127,8 +127,8 @@ def probe(
         finished.
     battery: "semantic", "syntactic", "language" or "all" tasks of the catalogue; ``only``: some of
         them by name; ``data``: the folder that holds the data sets.
-    train, test: the language that probes are trained on, and further ones that they are tested on:
-        ``only=["upos"], train="eng", test=["fra", "hin"]``.
+    train, test: the language that probes are trained on, or several, together; and further ones
+        that they are tested on: ``only=["upos"], train="eng", test=["fra", "hin"]``.
     labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
         or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers.
     limit: most items of each part of a task. seeds: how many seeds. This and all others are told

@@ -287,7 +287,9 @@ class Run:
 
     def figure(self, *tasks: str) -> Any:
         """A figure of what was measured by layer: :meth:`Scores.figure`."""
-        return self.scores.figure(*tasks)
+        from crosslens.report.figures import layer_figure
+
+        return layer_figure(self.scores, tasks, self.config)
 
     def export(self, out: str | Path) -> list[Path]:
         """Write the run's tables and figures as files for a paper:

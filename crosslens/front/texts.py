@@ -68,6 +68,11 @@ def extract_files(
     >>> cl.extract_files(DATA / "tiny-encoder", texts, tempfile.mkdtemp() + "/activations", layers=[4])["fra"]
     Activations(fra, 600 sentences × 128, layer 4, float32)
     """
+    each = encoder if isinstance(encoder, Mapping) else {"*": encoder}
+    if set(each) not in ({"*"}, set(texts)):
+        got = f"encoders for {', '.join(sorted(each))} and texts for {', '.join(sorted(texts))}"
+        expected = "one encoder for all, or exactly one for each text's language"
+        refuse("encoder", expected, got, "name an encoder for each text")
     read = {code: _read(str(path), code, unit, words) for code, path in texts.items()}
     # torch, once the texts are fit
     from crosslens.activations_writer import ActivationsWriter
@@ -77,7 +82,6 @@ def extract_files(
     from crosslens.models.saved.loading import load_encoder
 
     out, reading = Path(out), Reading(unit, pool, special_tokens, long_input)
-    each = encoder if isinstance(encoder, Mapping) else {"*": encoder}
     names = {code: str(each.get(code) or each["*"]) for code in texts}
     numbers: dict[str, Any] = {"dtype": dtype, "lowercase": lowercase, "min_count": min_count}
     loading: dict[str, Any] = {

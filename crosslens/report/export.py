@@ -65,7 +65,7 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
         something else.
     """
     folder, out = Path(folder), Path(out)
-    scores, first = _measured(folder)
+    config, scores, first = _measured(folder)
     if (
         out.is_dir()
         and any(out.iterdir())
@@ -89,11 +89,11 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
     }
     for name, text in texts.items():
         write_whole(out / name, text)
-    return [*(out / name for name in texts), *_figures(first, out / "figures")]
+    return [*(out / name for name in texts), *_figures(first, config, out / "figures")]
 
 
-def _measured(folder: Path) -> tuple[list[Score], list[Score]]:
-    """All measurements of a run, and those that tables and figures show."""
+def _measured(folder: Path) -> tuple[dict[str, Any], list[Score], list[Score]]:
+    """A run's configuration, all its measurements, and those that tables and figures show."""
     named = "name a run that has measured something"
     if not (folder / "config.json").is_file():
         refuse(str(folder), "the folder of a run, with config.json", "one without it", named)
@@ -103,16 +103,16 @@ def _measured(folder: Path) -> tuple[list[Score], list[Score]]:
         by_step = [validation_scores(training, found) for found in training.validations]
         if not by_step:
             refuse(str(folder), "a training with a validation", "none in its log.jsonl", named)
-        return [score for scores in by_step for score in scores], by_step[-1]
+        return {}, [score for scores in by_step for score in scores], by_step[-1]
     if not (folder / "scores.jsonl").is_file():
         expected = "the folder of a finished run, with scores.jsonl"
         refuse(str(folder), expected, "one without it", named)
     scores = list(read_scores(folder / "scores.jsonl"))
     settings = config.get("settings")
-    return scores, first_seed(scores, settings if isinstance(settings, dict) else {})
+    return config, scores, first_seed(scores, settings if isinstance(settings, dict) else {})
 
 
-def _figures(scores: list[Score], out: Path) -> list[Path]:
+def _figures(scores: list[Score], config: dict[str, Any], out: Path) -> list[Path]:
     """A file in each format for each task that was measured by layer."""
     import matplotlib
 
@@ -121,7 +121,7 @@ def _figures(scores: list[Score], out: Path) -> list[Path]:
         score.task for score in scores if score.task and score.layer is not None
     ):
         try:
-            figure = layer_figure(scores, [task])
+            figure = layer_figure(scores, [task], config)
         except InputError:
             continue  # means over directions, say, which are part of another task's figure
         for kind in FORMATS:

@@ -2,7 +2,7 @@
 one figure of matplotlib."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from crosslens.report.folders.study import Curve, mean_curve, study_of
 from crosslens.report.pages.study import study_curves
 from crosslens.report.parts.curves import Curves, LayerFigure, curves_figure, layer_curves
 from crosslens.report.parts.drawing import series_style
+from crosslens.report.parts.wording import join, language
 from crosslens.report.sections.probes_drawing import fraction_ends
 from crosslens.report.sections.probes_layers import STYLES
 from crosslens.score import Score
 
 __all__ = ["layer_figure"]
 
+_MOST_NAMED = 6
 _PAIRED = (
     "sentence_retrieval",
     "mean_sentence_retrieval",
@@ -34,13 +36,16 @@ _PAIRED = (
 )
 
 
-def layer_figure(scores: Sequence[Score], tasks: Sequence[str] = ()) -> LayerFigure:
+def layer_figure(
+    scores: Sequence[Score], tasks: Sequence[str] = (), config: Mapping[str, Any] | None = None
+) -> LayerFigure:
     """A panel for each task that was measured by layer: means over directions and pairs, 95 %
     bands, controls.
 
     Parameters
     ----------
-    tasks: which; all of them where it is empty.
+    tasks: which; all of them where it is empty. config: of the run, which has the tasks' titles and
+        the dimensions of the vectors.
 
     Raises
     ------
@@ -54,8 +59,8 @@ def layer_figure(scores: Sequence[Score], tasks: Sequence[str] = ()) -> LayerFig
     means = [f"mean_{task}" for task in tasks]
     chosen = [score for score in scores if not tasks or score.task in (*tasks, *means)]
     parts = [
-        *study_curves(study_of([s for s in chosen if _is_paired(s)], {}, Path())),
-        *_probes([s for s in chosen if not _is_paired(s)]),
+        *study_curves(study_of([s for s in chosen if _is_paired(s)], dict(config or {}), Path())),
+        *_probes([s for s in chosen if not _is_paired(s)], dict(config or {})),
     ] or _by_condition(chosen)
     if not parts:
         refuse(
@@ -64,7 +69,24 @@ def layer_figure(scores: Sequence[Score], tasks: Sequence[str] = ()) -> LayerFig
             f"{len(scores)} others",
             "a training's curves are in its report",
         )
-    return curves_figure(parts)
+    return curves_figure(parts, _about(chosen))
+
+
+def _about(scores: Sequence[Score]) -> str:
+    """Whose layers, in which languages, and what is drawn."""
+    by_layer = [score for score in scores if score.layer is not None]
+    encoders = list(dict.fromkeys(score.encoder for score in by_layer if score.encoder))
+    codes = dict.fromkeys(code for s in by_layer for code in (s.source, s.target) if code)
+    ways = {(score.source, score.target) for score in by_layer if score.source and score.target}
+    told = [
+        join(encoders, most=_MOST_NAMED, rest="more encoders"),
+        join([language(code) for code in codes], most=_MOST_NAMED, rest="more languages"),
+        "means over directions or pairs" if len(ways) > 1 else "",
+        "bands: 95\N{NO-BREAK SPACE}% intervals"
+        if any(score.low is not None for score in by_layer)
+        else "",
+    ]
+    return "; ".join(part for part in told if part) + "."
 
 
 def _by_condition(scores: Sequence[Score]) -> list[Curves]:
@@ -102,9 +124,9 @@ def _is_paired(score: Score) -> bool:
     return score.task in _PAIRED and (score.details or {}).get("part") not in ("dev", "test")
 
 
-def _probes(scores: list[Score]) -> list[Curves]:
+def _probes(scores: list[Score], config: dict[str, Any]) -> list[Curves]:
     """A panel for each task: one encoder beside its controls, or several beside each other."""
-    runs = probe_runs_of([Path()], [{}], [scores])
+    runs = probe_runs_of([Path()], [config], [scores])
     return [part for task in runs.tasks() if (part := _task_curves(runs, task)) is not None]
 
 

@@ -278,7 +278,7 @@ MISTAKES = {
     "encoders of other languages": (
         ["study", "--encoder", "deu=encoder", "--encoder", "eng=encoder", *STUDY[3:]],
         (
-            "--encoder: expected one encoder for all, or exactly one for each text's language, "
+            "encoders: expected one encoder for all, or exactly one for each text's language, "
             "got encoders for deu, eng and texts "
         ),
     ),

@@ -22,6 +22,11 @@ def test_a_narrow_terminal_gets_blocks_with_every_cell():
     )
 
 
+def test_a_narrow_terminal_gets_a_line_for_each_row_of_two_columns():
+    rows = [("what", "found"), ("python", "3.11"), ("threads", "2 (all cores)")]
+    assert format_table(rows, width=12) == "python: 3.11\nthreads: 2 (all cores)"
+
+
 @pytest.mark.parametrize(("width", "lines"), [(22, 3), (21, 7)])
 def test_the_table_is_kept_as_long_as_it_fits(width, lines):
     text = format_table(ROWS, width=width)

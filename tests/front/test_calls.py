@@ -52,6 +52,8 @@ def test_a_probe_takes_the_settings_of_a_battery_by_name():
     for name, field in fields.items():
         default = None if name in ("labels", "numbers") else field.default
         assert name == "encoders" or given[name].default == default, name
+        wider = ("encoders", "data", "labels", "numbers")  # which take paths, too
+        assert name in wider or given[name].annotation == field.type, name
 
 
 def test_a_recipe_that_does_not_exist_is_refused(tmp_path):

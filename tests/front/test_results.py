@@ -138,6 +138,35 @@ def test_a_figure_has_a_panel_for_each_task_and_lines_for_conditions(folder):
     assert (folder / "figure.pdf").read_bytes()[:4] == b"%PDF"
 
 
+def test_a_figure_says_whose_layers_they_are_and_where_pairs_are_too_few():
+    def below(**more):
+        told = {"quantity": "precision_at_1", "n": 9, "task": "sentence_retrieval", "encoder": "e"}
+        told |= {
+            "source": "eng",
+            "target": "fra",
+            "condition": "procrustes",
+            "value": 0.5,
+            "low": 0.2,
+        }
+        details = {"part": "held_out", "fitted_on": 10, **more}
+        figure = Scores(Score(**told, high=0.8, layer=k, details=details) for k in (0, 1)).figure()
+        return figure.get_supxlabel().replace("\n", " ").replace("\N{NO-BREAK SPACE}", " ")
+
+    assert below() == below(dimensions=10) == "e; English and French; bands: 95 % intervals."
+    assert "With 10 pairs for 11 dimensions Procrustes is fixed on a part" in below(dimensions=11)
+
+
+def test_a_figure_of_probes_has_the_titles_of_the_run_s_tasks(tmp_path):
+    cards = {"upos": {"title": "Part of speech"}}
+    (tmp_path / "config.json").write_text(json.dumps({"kind": "probe", "cards": cards}))
+    told = {"quantity": "accuracy", "n": 9, "task": "upos", "encoder": "e", "value": 0.5}
+    scores = Scores(Score(**told, layer=k, details={"part": "test"}) for k in (0, 1))
+    scores.save(tmp_path / "scores.jsonl")
+    (axes,) = Run(tmp_path).figure("upos").axes
+    assert axes.get_title(loc="left") == "Part of speech, n = 9"
+    assert scores.figure("upos").axes[0].get_title(loc="left") == "upos, n = 9"
+
+
 @pytest.mark.parametrize(
     ("tasks", "argument"), [(("retrieval",), "tasks"), (("language_id",), "tasks")]
 )

@@ -110,17 +110,17 @@ class LayerFigure(Figure):
         return buffer.getvalue()
 
 
-def curves_figure(parts: Sequence[Curves]) -> LayerFigure:
+def curves_figure(parts: Sequence[Curves], about: str = "") -> LayerFigure:
     """Panels side by side, black on white, for a paper or a notebook.
 
     Parameters
     ----------
-    parts: at least one.
+    parts: at least one. about: what all of them show; it stands below, before their notes.
     """
     columns = min(len(parts), _MOST_COLUMNS)
     rows = -(-len(parts) // columns)
-    notes = " ".join(dict.fromkeys(part.note for part in parts if part.note))
-    lines = textwrap.wrap(notes, _NOTE * columns)
+    notes = dict.fromkeys(note for note in (about, *(part.note for part in parts)) if note)
+    lines = textwrap.wrap(" ".join(notes), _NOTE * columns)
     size = _WIDTH * columns, _HEIGHT * rows + _NOTE_LINE * len(lines)
     with plain_style():
         figure = LayerFigure(figsize=size, facecolor="white")
@@ -145,7 +145,7 @@ def _draw(axes: Axes, part: Curves) -> None:
         [drawn[look] for look in looks],
         [name for look, name in part.key if look in drawn],
         loc="upper center",
-        bbox_to_anchor=(0.5, -0.17),
+        bbox_to_anchor=(0.5, -0.2),
         ncols=2,
         fontsize=9,
         frameon=False,
