@@ -50,6 +50,8 @@ def absolute(value: Any, beside: Path = Path()) -> Any:
         return value
     if (beside / value).exists():
         return str((beside / value).absolute())
+    if value.startswith("hf:") and (beside / (copies := value.removeprefix("hf:"))).is_dir():
+        return f"hf:{(beside / copies).absolute()}" if copies else value
     name, equals, path = value.partition("=")
     return f"{name}={absolute(path, beside)}" if equals and re.fullmatch(r"[\w-]+", name) else value
 

@@ -88,7 +88,7 @@ def list_all(arguments: argparse.Namespace) -> None:
 
 
 def _folder(path: str) -> str:
-    if not os.path.isdir(path):
+    if not path.startswith("hf:") and not os.path.isdir(path):
         refuse("--data", "a folder", f"{quote(path)}, which is none", "check the path")
     return path
 

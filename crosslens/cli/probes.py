@@ -58,7 +58,8 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         metavar="DIR",
-        help="folder with the data sets, under the names that they are published with",
+        help="folder with the data sets, under the names that they are published with; hf: for the "
+        "Hugging Face hub, hf:DIR for copies of its data sets",
     )
     add_common(parser, "out")
     add(

@@ -21,6 +21,7 @@ from crosslens.files import parse_json
 __all__ = [
     "SEGMENTERS",
     "locate_words",
+    "parse_conllu",
     "read_conllu",
     "read_words",
     "segment",
@@ -197,11 +198,16 @@ def read_conllu(path: str | Path, language: str) -> Corpus:
     >>> dogs.sentences, dogs.words, dogs.annotations["upos"]
     (['Dogs bark'], [[(0, 4), (5, 9)]], [['NOUN', 'VERB']])
     """
+    return parse_conllu(read_lines(path), path, language)
+
+
+def parse_conllu(lines: Sequence[str], path: str | Path, language: str) -> Corpus:
+    """The same of lines that are read already; ``path`` is where they are from, for messages."""
     sentences: list[str] = []
     ids: dict[str, int] = {}  # id -> line of the sentence
     words: list[list[Span]] = []
     annotations: dict[str, list[list[str]]] = {column: [] for column in _COLUMNS}
-    for number, sentence in _conllu_sentences(path):
+    for number, sentence in _conllu_sentences(lines, path):
         text, spans = sentence.place(path)
         _new_id(ids, sentence.comments.get("sent_id", str(len(ids))).strip(), path, number)
         sentences.append(text)
@@ -212,10 +218,10 @@ def read_conllu(path: str | Path, language: str) -> Corpus:
     return Corpus(language, sentences, list(ids), file_name(path), words, annotations)
 
 
-def _conllu_sentences(path: str | Path) -> Iterator[tuple[int, _Sentence]]:
+def _conllu_sentences(lines: Sequence[str], path: str | Path) -> Iterator[tuple[int, _Sentence]]:
     """(number of its first line, sentence) of each sentence of a file."""
     sentence, begun = _Sentence(), 0
-    for number, line in enumerate([*read_lines(path), ""], 1):
+    for number, line in enumerate([*lines, ""], 1):
         if line.strip():
             begun = begun or number
             if line.startswith("#"):

@@ -59,7 +59,7 @@ class Battery:
     only: tasks of the catalogue, if not all of the battery's. What is named here must be there;
         other tasks without data are told as not measured.
     data: the folder with the data sets (:mod:`crosslens.probes.tasks.catalogue` says under which
-        names).
+        names); "hf:" for the Hugging Face hub, or "hf:FOLDER" for copies of its data sets.
     train: the language that probes are trained on, a code of two or three letters, or a treebank's
         name; English without it. Of several the items are trained on together; a list, or with
         commas between them.
@@ -200,13 +200,12 @@ class Battery:
     @property
     def sources(self) -> Sources:
         """Where the tasks come from."""
-        folder = None if self.data is None else Path(self.data)
         chosen: dict[str, Any] = {
             name: getattr(self, name) for name in ("tasks", "labels", "numbers", "treebank", "test")
         }
         chosen["train"] = self.trained_on
         return Sources(
-            folder=folder, **chosen, limit=self.limit, seed=self.seed, pll=_PLL[self.pll]
+            folder=self.data, **chosen, limit=self.limit, seed=self.seed, pll=_PLL[self.pll]
         )
 
 
@@ -324,6 +323,7 @@ def _facts(found: Found, plan: Plan, not_measured: Mapping[str, str]) -> dict[st
         "tasks": {name: task.facts() for name, task in found.tasks.items()},
         "files": dict(found.files),
         "texts": texts,
+        **({"revisions": dict(found.revisions)} if found.revisions else {}),
     }
     return {
         "data": data,

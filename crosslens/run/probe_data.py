@@ -38,7 +38,8 @@ class Sources:
 
     Attributes
     ----------
-    folder: with the official files; None where all tasks are the user's own.
+    folder: with the official files; "hf:" for the hub, "hf:FOLDER" for copies of its data sets;
+        None where all tasks are the user's own.
     tasks: names of tasks of the catalogue.
     labels: name of a task of the user's own (or of one that it replaces) -> one file, or three for
         train, dev and test.
@@ -54,7 +55,7 @@ class Sources:
     pll: how sentences of minimal pairs are scored by masked models: "pll" or "pll_word_l2r".
     """
 
-    folder: Path | None
+    folder: str | Path | None
     tasks: Sequence[str]
     labels: Mapping[str, Sequence[str]]
     numbers: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
@@ -69,12 +70,13 @@ class Sources:
 @dataclasses.dataclass(frozen=True)
 class Found:
     """Tasks by name, why others cannot be measured, the files that were read, with their SHA-256,
-    and cards of the catalogue's tasks."""
+    cards of the catalogue's tasks, and the commit of each data set of the hub."""
 
     tasks: Mapping[str, Task]
     not_measured: Mapping[str, str]
     files: Mapping[str, str]
     cards: Mapping[str, Mapping[str, Any]]
+    revisions: Mapping[str, str | None]
 
 
 def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
@@ -89,7 +91,8 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
     InputError: a file that is there cannot be read, with its place; or nothing is left to measure,
         with what was looked for.
     """
-    if sources.folder is not None and not sources.folder.is_dir():
+    of_hub = str(sources.folder).startswith("hf:")
+    if sources.folder is not None and not of_hub and not Path(sources.folder).is_dir():
         refuse(
             "--data",
             "a folder with data sets",
@@ -128,6 +131,7 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
         not_measured,
         reader.data.files,
         cards,
+        reader.data.revisions,
     )
 
 
@@ -201,7 +205,7 @@ class _Reader:
                 )
         for one in tested:
             if isinstance(one, Words) and "test" not in one.splits:
-                raise Absent(f"no ud/{one.name}-ud-test.conllu (nor .gz) in the data folder")
+                raise Absent(f"{one.name} has no test split (ud/{one.name}-ud-test.conllu)")
 
     # -- one's own
     # ------------------------------------------------------------------------------------------------------------

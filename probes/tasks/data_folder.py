@@ -1,10 +1,12 @@
-"""The folder that holds data sets, and which of its files a run has read."""
+"""Where data sets are: a folder of files, or the Hugging Face hub; and what of them a run has
+read."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from crosslens.files import sha256_file
+from crosslens.readers.hub import Hub, HubSet, Records
 
 __all__ = ["Absent", "DataFolder"]
 
@@ -19,22 +21,28 @@ class DataFolder:
 
     Parameters
     ----------
-    path: of the folder; None where there is none, in which nothing is found.
+    path: of the folder; None where there is none, in which nothing is found; "hf:" for the hub, or
+        "hf:FOLDER" for copies of its data sets below a folder, FOLDER/Davlan/sib200 say.
     treebank: what the names of the treebank's files begin with, where a language has several; None
         to take the language's first.
 
     Attributes
     ----------
-    files: name of each file that was read -> its SHA-256.
+    files: name of each file that was read, or of a split of the hub -> its SHA-256.
+    revisions: name of each data set of the hub that was read -> its commit; None for a copy.
+    hub: None for a folder of files.
 
     >>> DataFolder(None).path("ud/en_ewt-ud-test.conllu") is None
     True
     """
 
     def __init__(self, path: str | Path | None, treebank: str | None = None) -> None:
-        self.folder = None if path is None else Path(path)
+        address = "" if path is None else str(path)
+        self.hub = Hub(address.removeprefix("hf:")) if address.startswith("hf:") else None
+        self.folder = None if path is None or self.hub is not None else Path(path)
         self.treebank = treebank
         self.files: dict[str, str] = {}
+        self.revisions: dict[str, str | None] = {}
         self._made: dict[Any, Any] = {}
 
     def path(self, name: str) -> Path | None:
@@ -51,6 +59,8 @@ class DataFolder:
         ------
         Absent: one of them is not there.
         """
+        if self.hub is not None:
+            raise Absent(f"it is read from files ({', '.join(names)}), and not from the hub")
         found = [self.path(name) for name in names]
         missing = [name for name, path in zip(names, found, strict=True) if path is None]
         if missing:
@@ -79,6 +89,34 @@ class DataFolder:
             )
             if name not in self.files:
                 self.files[name] = sha256_file(path)
+        return found
+
+    def has(self, one: HubSet) -> bool:
+        """Whether a data set of the hub can be read: False in a folder of files."""
+        return self.hub is not None and self.hub.has(one)
+
+    def configurations(self, one: HubSet) -> list[str]:
+        """Names of the configurations of a data set of the hub; none of a copy that is not there,
+        or without a hub."""
+        if self.hub is None or not self.hub.has(one):
+            return []
+        hub = self.hub
+        names: list[str] = self.once((one.name, "names"), lambda: hub.configurations(one))
+        return names
+
+    def records(self, one: HubSet, configuration: str, split: str) -> Records:
+        """The records of a split, noted as read.
+
+        Raises
+        ------
+        Absent: no copy is there.
+        """
+        if self.hub is None or not self.hub.has(one):
+            raise Absent(f"no {one.name} in the folder with copies of the hub's data sets")
+        hub, key = self.hub, (one.name, configuration, split)
+        found: Records = self.once(key, lambda: hub.read(one, configuration, split))
+        self.files[found.place] = found.sha256
+        self.revisions[one.name] = found.revision
         return found
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:

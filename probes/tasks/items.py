@@ -73,7 +73,8 @@ class WordPairs:
 
     Attributes
     ----------
-    splits: "train", "dev", "test" -> items with answers.
+    splits: "train", "dev", "test" -> items with answers; without "dev" some of training are held
+        out.
     """
 
     splits: Mapping[str, Wic]

@@ -7,11 +7,15 @@ from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import PairsOfSentences
 from crosslens.probes.tasks.task import Card, Task
+from crosslens.readers.hub import HubSet
 from crosslens.readers.minimal_pairs import MinimalPair, read_minimal_pairs
 
 __all__ = ["TASK"]
 
 _FILES = ("multiblimp/*.tsv", "multiblimp/*.csv", "multiblimp/*/*.tsv", "multiblimp/*/*.csv")
+
+_HUB = HubSet(name="jumelet/multiblimp", columns=("sen", "wrong_sen", "phenomenon"))
+"""Each language is a configuration ("fra"), whose only split is called train."""
 
 
 def _named(path: Path) -> str:
@@ -35,6 +39,8 @@ def _is_of_several(data: DataFolder, path: Path) -> bool:
 
 
 def _languages(data: DataFolder) -> Sequence[str]:
+    if data.hub is not None:
+        return sorted({code_of(name) for name in data.configurations(_HUB)})
     named = set()
     for path in data.glob(*_FILES):
         several = _is_of_several(data, path)
@@ -47,6 +53,8 @@ def _languages(data: DataFolder) -> Sequence[str]:
 
 
 def _read(data: DataFolder, language: str) -> PairsOfSentences:
+    if data.hub is not None:
+        return _of_hub(data, language)
     pairs, used = list[MinimalPair](), list[Path]()
     for path in data.glob(*_FILES):
         if _is_of_several(data, path):
@@ -64,6 +72,19 @@ def _read(data: DataFolder, language: str) -> PairsOfSentences:
     return PairsOfSentences(pairs, source, language=code_of(language))
 
 
+def _of_hub(data: DataFolder, language: str) -> PairsOfSentences:
+    named = [name for name in data.configurations(_HUB) if same_language(name, language)]
+    if not named:
+        raise Absent(f"no pairs of {language} in {_HUB.name}")
+    some = data.records(_HUB, named[0], "train")
+    columns = zip(*(some.texts(name) for name in _HUB.columns), some.places, strict=True)
+    pairs = [
+        MinimalPair(good, bad, kind, str(number), place)
+        for number, (good, bad, kind, place) in enumerate(columns)
+    ]
+    return PairsOfSentences(pairs, _HUB.name, language=code_of(language))
+
+
 TASK = Task(
     name="multiblimp",
     kind="minimal_pairs",
@@ -77,7 +98,7 @@ TASK = Task(
         says="Two sentences differ in the agreement of one word: the model is right when it finds "
         "the grammatical one more probable "
         "(Jumelet et al. 2025). Nothing is trained; chance is 0.5.",
-        data="multiblimp/{language}/data.tsv",
+        data=f"multiblimp/{{language}}/data.tsv, or {_HUB.name} on the hub",
         languages="101, those of the folder",
         chance="0.5",
         citation="""@misc{jumelet2025multiblimp,

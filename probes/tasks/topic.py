@@ -4,15 +4,20 @@ from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Texts
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.readers.labelled_text import read_table
+from crosslens.readers.hub import HubSet
+from crosslens.readers.labelled_text import LabelledText, read_table
 
 __all__ = ["TASK"]
 
 _FILE = "sib200/sib200.tsv"
+_HUB = HubSet(name="Davlan/sib200", columns=("index_id", "category", "text"))
+_SPLITS = {"train": "train", "validation": "dev", "test": "test"}  # as the hub calls them
 
 
 def _names(data: DataFolder) -> list[str]:
-    """Languages as the table writes them: eng_Latn."""
+    """Languages as the table, or the hub, writes them: eng_Latn."""
+    if data.hub is not None:
+        return sorted(data.configurations(_HUB))
     path = data.path(_FILE)
     return (
         []
@@ -22,13 +27,29 @@ def _names(data: DataFolder) -> list[str]:
 
 
 def _read(data: DataFolder, language: str) -> Texts:
-    (path,) = data.find(_FILE)
     named = [name for name in _names(data) if name == language or same_language(name, language)]
+    if data.hub is None:
+        (path,) = data.find(_FILE)
     if not named:
-        raise Absent(f"no sentences of {language} in {_FILE}")
+        raise Absent(f"no sentences of {language} in {_FILE if data.hub is None else _HUB.name}")
     name = language if language in named else named[0]
+    if data.hub is not None:
+        return Texts(_of_hub(data, name), code_of(name))
     return Texts(
         read_table(path, "topic", group="index_id", only={"language": name}), code_of(name)
+    )
+
+
+def _of_hub(data: DataFolder, name: str) -> LabelledText:
+    """The same columns as those of the table, a split at a time."""
+    splits = {part: data.records(_HUB, name, split) for split, part in _SPLITS.items()}
+    return LabelledText(
+        [label for some in splits.values() for label in some.texts("category")],
+        [text for some in splits.values() for text in some.texts("text")],
+        [place for some in splits.values() for place in some.places],
+        _HUB.name,
+        [part for part, some in splits.items() for _ in range(len(some))],
+        [str(row["index_id"]) for some in splits.values() for row in some.rows],
     )
 
 
@@ -45,7 +66,7 @@ TASK = Task(
             "A linear classifier is trained on the vectors of one layer to say what a sentence is "
             "about."
         ),
-        data=_FILE,
+        data=f"{_FILE}, or {_HUB.name} on the hub",
         languages="those of the table, up to 205",
         chance="the most frequent topic of training, about 0.25",
         citation="""@inproceedings{adelani2024sib,

@@ -1,14 +1,17 @@
 """Treebanks of Universal Dependencies, found by their language:
-``ud/{language}_{name}-ud-{train,dev,test}.conllu``."""
+``ud/{language}_{name}-ud-{train,dev,test}.conllu``, or a configuration of
+``commul/universal_dependencies`` on the hub, which is called ``{language}_{name}``."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Words
-from crosslens.readers.words import read_conllu
+from crosslens.readers.hub import HubSet
+from crosslens.readers.hub_treebank import COLUMNS, conllu_lines
+from crosslens.readers.words import parse_conllu, read_conllu
 
 __all__ = [
     "CITATION",
@@ -21,7 +24,8 @@ __all__ = [
 ]
 
 SPLITS = ("train", "dev", "test")
-FILES = "ud/{language}_{treebank}-ud-{train,dev,test}.conllu"
+_HUB = HubSet(name="commul/universal_dependencies", columns=COLUMNS)
+FILES = f"ud/{{language}}_{{treebank}}-ud-{{train,dev,test}}.conllu, or {_HUB.name} on the hub"
 LICENCE = "each treebank's own (en_ewt: CC BY-SA 4.0)"
 CITATION = """@article{demarneffe2021ud,
   author = {de Marneffe, Marie-Catherine and Manning, Christopher D. and Nivre, Joakim and Zeman, Daniel},
@@ -41,7 +45,8 @@ def _treebanks(data: DataFolder) -> dict[str, dict[str, Path]]:
 
 def treebank_languages(data: DataFolder) -> Sequence[str]:
     """Languages of the treebanks, ISO 639-3, sorted."""
-    return sorted({code_of(name) for name in _treebanks(data)})
+    names = data.configurations(_HUB) if data.hub is not None else _treebanks(data)
+    return sorted({code_of(name) for name in names})
 
 
 def read_treebank(data: DataFolder, language: str) -> Words:
@@ -59,23 +64,60 @@ def read_treebank(data: DataFolder, language: str) -> Words:
     Absent: there is none.
     InputError: a file cannot be read.
     """
+    if data.hub is not None:
+        return _of_hub(data, language)
     there = _treebanks(data)
-    named = (
-        data.treebank
-        if data.treebank is not None and same_language(data.treebank, language)
-        else language
-    )
-    found = {named: there[named]} if named in there else {} if named == data.treebank else there
-    chosen = [name for name in found if name == named or same_language(name, language)]
+    chosen = _chosen(data, language, list(there))
     if not chosen:
+        named = _asked(data, language)
         wanted = [
             f"ud/{named if '_' in named else named + '_*'}-ud-{split}.conllu" for split in SPLITS
         ]
         raise Absent(f"no {', '.join(wanted)} (nor .gz) in the data folder")
-    name = min(chosen, key=lambda name: ("train" not in there[name], -len(there[name]), name))
+    name = _best({name: there[name] for name in chosen})
     paths = {split: there[name][split] for split in SPLITS if split in there[name]}
     data.note(paths.values())
     words: Words = data.once(("treebank", name), lambda: read_files(paths, name))
+    return words
+
+
+def _asked(data: DataFolder, language: str) -> str:
+    """The treebank's name, where one is asked for, or else the language."""
+    named = data.treebank is not None and same_language(data.treebank, language)
+    return str(data.treebank) if named else language
+
+
+def _chosen(data: DataFolder, language: str, there: Sequence[str]) -> list[str]:
+    """Names of the treebanks that will do."""
+    named = _asked(data, language)
+    if named in there or named == data.treebank:
+        return [name for name in there if name == named]
+    return [name for name in there if same_language(name, language)]
+
+
+def _best(there: Mapping[str, Collection[str]]) -> str:
+    """Of the treebanks with their splits that with a split to train on, then that with more, then
+    the first by name."""
+    return min(there, key=lambda name: ("train" not in there[name], -len(there[name]), name))
+
+
+def _of_hub(data: DataFolder, language: str) -> Words:
+    """A treebank of the hub, whose splits are called as the files are."""
+    assert data.hub is not None
+    hub, chosen = data.hub, _chosen(data, language, data.configurations(_HUB))
+    if not chosen:
+        raise Absent(f"no {_asked(data, language)} in {_HUB.name}")
+    name = _best({name: hub.splits(_HUB, name) for name in chosen})
+
+    def read() -> Words:
+        found = {}
+        for split in (split for split in SPLITS if split in hub.splits(_HUB, name)):
+            some = data.records(_HUB, name, split)
+            lines = [line for record in some.rows for line in conllu_lines(record)]
+            found[split] = parse_conllu(lines, some.place, code_of(name))
+        return Words(found, name, code_of(name))
+
+    words: Words = data.once(("treebank", name), read)
     return words
 
 

@@ -16,7 +16,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     **{
         (name, f"crosslens.readers.{file}"): COLUMN
         for name in ("upos", "xpos", "deprel")
-        for file in ("treebank", "words")
+        for file in ("hub_treebank", "treebank", "words")
     },
     **{(name, "crosslens.run.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
     ("upos", "crosslens.run.kinds.parse"): COLUMN,

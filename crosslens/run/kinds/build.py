@@ -236,15 +236,19 @@ def _classify_pair(
     task: Declared, items: Items, others: Sequence[Items], drawing: Drawing
 ) -> WicTask:
     assert isinstance(items, WordPairs)
-    parts = [items.splits[part] for part in PARTS]
+    there = [items.splits[part] for part in PARTS if part in items.splits]
     every, labels = (
-        [item for part in parts for item in part.items],
-        np.concatenate([part.labels for part in parts]),
+        [item for part in there for item in part.items],
+        np.concatenate([part.labels for part in there]),
     )
-    where = ranges([len(part) for part in parts])
-    rows, chosen = drawing.choose(Parts(where["train"], where["test"], where["dev"]), labels)
+    where = ranges([len(items.splits.get(part, ())) for part in PARTS])
+    parts = Parts(where["train"], where["test"], where["dev"])
+    if not len(parts.dev):  # the items of a word stay on one side
+        words = np.array([f"{item.word} {item.pos}" for item in every])
+        parts = hold_out_dev(parts, labels, seed=drawing.seed, groups=words)
+    rows, chosen = drawing.choose(parts, labels)
     return WicTask(
-        task.name, Wic([every[row] for row in rows], parts[0].language, task.name), chosen
+        task.name, Wic([every[row] for row in rows], there[0].language, task.name), chosen
     )
 
 
