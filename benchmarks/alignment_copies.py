@@ -13,9 +13,8 @@
                 ranks that are drawn
 
 A ratio is the time beside random rows of the same number. Growth is the time for each pair of rows
-with the most rows, beside that with
-the fewest: where it is about 1 or less, time is linear in the pairs. ``python
-    benchmarks/alignment_copies.py [--quick]``
+with the most rows, beside that with the fewest: where it is about 1 or less, time is linear in the
+pairs. ``python benchmarks/alignment_copies.py [--quick]``
 """
 
 import argparse

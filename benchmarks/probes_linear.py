@@ -18,10 +18,9 @@ development part. The looser it is, the further from the minimum scikit-learn's 
 "above" is how far an objective lies above the lowest, at the worst layer.
 
 The vectors are drawn: a power law of variances that every feature mixes, a language's mean that
-    fades from layer to layer, two
-dimensions far out; sentences differ in the length of their vectors. With ``--stores`` they are
-those of three stores of activations, sentences with a column ``language``, as ``crosslens extract``
-writes them.
+fades from layer to layer, two dimensions far out; sentences differ in the length of their vectors.
+With ``--stores`` they are those of three stores of activations, sentences with a column
+``language``, as ``crosslens extract`` writes them.
 
 CPU s are those of all threads. "beyond" is the most memory of its own that a process held, less
 what it held before it began; the pages of the file, which the system keeps for all, do not count.

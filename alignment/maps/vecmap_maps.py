@@ -218,7 +218,7 @@ class MultiStepMap(FittedEstimator):
         """Precision at 1 of retrieval by cosine in the common space, the mean of both directions.
 
         All rows given here compete: compare scores of equally many rows. Scikit-learn's searches
-            choose by it.
+        choose by it.
 
         Parameters
         ----------

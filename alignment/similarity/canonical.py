@@ -3,10 +3,9 @@ other.
 
 With centred X and Y of rank p and q, and orthonormal bases ``U_x``, ``U_y`` of their column spaces,
 the canonical correlations ``ρ_1 >= ρ_2 >= …`` are the min(p, q) singular values of ``U_xᵀ U_y``.
-Any invertible linear map of a side leaves them as
-they are: they see which directions there are, not how much varies along them. As that invites
-    noise, SVCCA keeps only the directions
-with most variance, and PWCCA weighs them.
+Any invertible linear map of a side leaves them as they are: they see which directions there are,
+not how much varies along them. As that invites noise, SVCCA keeps only the directions with most
+variance, and PWCCA weighs them.
 
 All is computed in float64. With no more items than dimensions every correlation is 1, whatever the
 data: such input is refused.
@@ -163,7 +162,7 @@ def svcca(x: ArrayLike, y: ArrayLike, *, variance: float | int = 0.99) -> float:
     References
     ----------
     Raghu et al. 2017, SVCCA: singular vector canonical correlation analysis for deep learning
-        dynamics and interpretability, section 2.
+    dynamics and interpretability, section 2.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(200, 2)) * [10, 8]

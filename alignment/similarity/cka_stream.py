@@ -39,11 +39,9 @@ def linear_cka_encoders(
     one.
 
     The formulas are those of :func:`crosslens.alignment.similarity.linear_cka.linear_cka`. All
-    products are computed once for all pairs, in
-    the form that costs less: by Gram matrices up to about n = 14 d, by cross-products above;
-        neither is ever held as a
-    whole. Beside the tiles (about 0.6 GB at most for d = 768), memory holds one number per item and
-    layer.
+    products are computed once for all pairs, in the form that costs less: by Gram matrices up to
+    about n = 14 d, by cross-products above; neither is ever held as a whole. Beside the tiles
+    (about 0.6 GB at most for d = 768), memory holds one number per item and layer.
 
     Parameters
     ----------

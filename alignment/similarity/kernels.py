@@ -38,7 +38,7 @@ def rbf_cka(
     Returns
     -------
     Higher is more alike. Biased: from 0 to 1. Debiased: at most 1, about 0 for unrelated data. Both
-        up to rounding.
+    up to rounding.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 that it makes itself.
 
 Words stay with the caller: here a word is a row of its matrix, and a dictionary is pairs of row
-    numbers.
+numbers.
 """
 
 import dataclasses
@@ -119,9 +119,8 @@ def evaluate_lexicon(
     dictionary.
 
     A source is looked up once, however many lines of the dictionary it has, and any of its
-    translations is right. All rows of y compete.
-    Vectors are compared by direction: both sides are brought to length 1 again. Equal scores go to
-        the lower index.
+    translations is right. All rows of y compete. Vectors are compared by direction: both sides are
+    brought to length 1 again. Equal scores go to the lower index.
 
     Both conventions agree on all of that, and differ in what they report:
 

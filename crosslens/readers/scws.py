@@ -2,10 +2,9 @@
 them there.
 
 ``ratings.txt`` has 18 columns: number, word 1, part of speech 1, word 2, part of speech 2, context
-    1, context 2, mean rating and the
-ten ratings, from 0 to 10. The word that is meant stands between ``<b>`` and ``</b>`` in its
-context. The markers are taken out, with the spaces beside the word that belong to them, and the
-word becomes a span of characters of the text that is left.
+1, context 2, mean rating and the ten ratings, from 0 to 10. The word that is meant stands between
+``<b>`` and ``</b>`` in its context. The markers are taken out, with the spaces beside the word that
+belong to them, and the word becomes a span of characters of the text that is left.
 
 Source: Huang, Socher, Manning & Ng 2012, Improving word representations via global context and
     multiple word prototypes.

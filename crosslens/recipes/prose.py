@@ -8,9 +8,8 @@ and cut into sentences. What comes out depends on the versions that are installe
 uses it should keep the file that it wrote and not count on getting the same one elsewhere.
 
 Nothing is imported: a package's files are read as text, and its strings in triple quotes are taken.
-    A parser would find the same strings
-(and miss those that are handed to functions, as the compiled parts of numpy and torch document
-themselves) in ten times the time.
+A parser would find the same strings (and miss those that are handed to functions, as the compiled
+parts of numpy and torch document themselves) in ten times the time.
 
 The cleaning prefers losing a sentence to keeping one that is not prose: whatever holds an
 underscore, a bracket, an operator or a path is dropped whole, and so is what does not begin with a

@@ -28,9 +28,9 @@ def compare_with_controls(scores: Sequence[Score]) -> list[Score]:
     control on the same sentences get ``details["above_control"]``: difference, low and high
     (Agresti & Min 2005). For each condition and layer a score of the task
     ``mean_sentence_retrieval`` is added: the mean over directions, whose interval has sentences as
-        its units, since one sentence
-    takes part in every direction (:func:`crosslens.stats.share_interval`). Where a direction was
-    not measured, neither is the mean: it is NaN, with the reason in the details.
+    its units, since one sentence takes part in every direction
+    (:func:`crosslens.stats.share_interval`). Where a direction was not measured, neither is the
+    mean: it is NaN, with the reason in the details.
     """
     hits = {_key(score): _hits(score) for score in scores if "hits" in (score.details or {})}
     found = [_without_hits(score, hits) for score in scores]

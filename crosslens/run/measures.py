@@ -280,9 +280,8 @@ def similarity_scores(
     """Linear CKA, biased and debiased.
 
     Without a control: every pair of layers, and same-layer values of shuffled rows (what no
-        relation looks like).
-    With ``control="random_encoder"``: same-layer values only. Layers that cannot be measured have
-    NaN, and the reason in the details.
+    relation looks like). With ``control="random_encoder"``: same-layer values only. Layers that
+    cannot be measured have NaN, and the reason in the details.
     """
     fields: dict[str, Any] = {
         **common,

@@ -361,11 +361,10 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     """A short table of a finished study, and a sentence on how to read it.
 
     One layer is told of: the one with the best mean retrieval after Procrustes over all pairs and
-        directions, by cross-validation within
-    the training sentences: a layer that is chosen on the very sentences that it is judged by looks
-        better than it is. (Runs of before this
-    was measured have it chosen on the held-out sentences, and it is said.) Columns hold P@1 in per
-    cent, "there / back" for the two directions, on the held-out sentences.
+    directions, by cross-validation within the training sentences: a layer that is chosen on the
+    very sentences that it is judged by looks better than it is. (Runs of before this was measured
+    have it chosen on the held-out sentences, and it is said.) Columns hold P@1 in per cent, "there
+    / back" for the two directions, on the held-out sentences.
     """
     scores = list(read_scores(Path(out) / "scores.jsonl"))
     retrieval = [s for s in scores if s.task == "sentence_retrieval"]

@@ -1,9 +1,8 @@
 """A model taken apart: who owns which parameters, freezing parts, plugging in another language's.
 
 Each is one call: :func:`sharing_table` (in numbers: :func:`parameter_counts`), :func:`freeze`,
-    :func:`freeze_layers`,
-:func:`plug_in`. Exporting one language's view as an ordinary transformers model is
-:func:`crosslens.models.saved.interop.export_model`.
+:func:`freeze_layers`, :func:`plug_in`. Exporting one language's view as an ordinary transformers
+model is :func:`crosslens.models.saved.interop.export_model`.
 """
 
 import copy

@@ -169,10 +169,9 @@ class PretrainedEncoder:
             given them.
 
         They are what transformers gives: layer 0 is the embedding layer's output, and in most
-            families that normalise the input of
-        each layer (the decoder-only ones, ModernBERT) the last one has passed the final
-        normalisation, which the others have not. On a CPU or GPU in float32 nothing is copied. Call
-        it under ``torch.inference_mode()``.
+        families that normalise the input of each layer (the decoder-only ones, ModernBERT) the last
+        one has passed the final normalisation, which the others have not. On a CPU or GPU in
+        float32 nothing is copied. Call it under ``torch.inference_mode()``.
         """
         states = self._forward(ids, mask, segments, hidden=True)
         if not states or len({state.shape for state in states}) > 1:

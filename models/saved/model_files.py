@@ -2,9 +2,9 @@
 
 A model folder is somebody else's. Its index may name weights that run code when they are read, or
 those of another model; its settings may name files elsewhere; what lies beside them may be taken
-for an adapter or a checkpoint of another kind. So what is read
-is decided here, by name: transformers is given a folder of links to these files alone, and an
-    encoder's fingerprint covers them all.
+for an adapter or a checkpoint of another kind. So what is read is decided here, by name:
+transformers is given a folder of links to these files alone, and an encoder's fingerprint covers
+them all.
 
     config.json                     settings
     model.safetensors               weights; or model.safetensors.index.json and the .safetensors

@@ -245,7 +245,7 @@ def save_vocabularies(vocabularies: Vocabularies, folder: str | Path, max_length
     folder in it for each language.
 
     ``vocabulary.json`` (mode, languages, and what their tokenisers were) is written last: where it
-        stands, everything does.
+    stands, everything does.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
     would refuse the corrected recipe.
 
     Some refusals need the vocabulary: a sentence that is too long for a batch is known by its
-        pieces alone.
+    pieces alone.
     """
     try:
         yield

@@ -5,10 +5,9 @@
     log-likelihood) scores --judge------------> coverage, accuracy by category, macro-averages
 
 The language model stays outside: what is needed of it is a function that tokenises and one that
-    scores. Chance is .5. A pair is right
-when the good sentence has the higher score; a tie is wrong, since it prefers nothing (ties are
-counted). A pair that cannot be scored is not covered, and told with its reason; unknown words are
-never compared with each other.
+scores. Chance is .5. A pair is right when the good sentence has the higher score; a tie is wrong,
+since it prefers nothing (ties are counted). A pair that cannot be scored is not covered, and told
+with its reason; unknown words are never compared with each other.
 """
 
 import collections

@@ -76,7 +76,5 @@ def test_all_that_draws_is_known_here():
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_a_seed_is_checked(draw):
     draw(1)
-    with pytest.raises(
-        InputError, match=r"^seed: expected a whole number from 0 (up|to [0-9]+), got -1; "
-    ):
+    with pytest.raises(InputError, match=r"^seed: .*got -1"):
         draw(-1)

@@ -509,18 +509,13 @@ def test_names_of_the_python_call_are_checked():
     x, y = space()
     with pytest.raises(
         InputError,
-        match="start: expected one of dictionary, identical, numerals, unsupervised, got 'luck'; ",
+        match="start: .*got 'luck'",
     ):
         first_pairs(x, y, "luck", None)
     with pytest.raises(
         InputError,
-        match=(
-            "start: expected a dictionary, and only where it is used, got start 'dictionary' with "
-            "none; "
-        ),
+        match="start: .*got start 'dictionary'",
     ):
         first_pairs(x, y, "dictionary", None)
-    with pytest.raises(
-        InputError, match="method: expected one of procrustes, refine, self-learning, got 'magic'; "
-    ):
+    with pytest.raises(InputError, match="method: .*got 'magic'"):
         map_vectors(x, y, np.array([[0, 0]]), "magic", 0)

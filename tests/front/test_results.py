@@ -78,9 +78,7 @@ def test_they_are_narrowed_down_by_fields_and_by_details(wanted, count):
 
 
 def test_a_field_that_no_score_has_is_refused_and_the_others_are_named():
-    with pytest.raises(
-        InputError, match="^where: expected fields among quantity, .*, part, reason"
-    ):
+    with pytest.raises(InputError, match="^where: expected fields among"):
         SCORES.where(langauge="eng")
 
 
@@ -171,14 +169,14 @@ def test_a_figure_of_probes_has_the_titles_of_the_run_s_tasks(tmp_path):
     ("tasks", "argument"), [(("retrieval",), "tasks"), (("language_id",), "tasks")]
 )
 def test_a_figure_of_what_was_not_measured_by_layer_is_refused(folder, tasks, argument):
-    with pytest.raises(InputError, match=f"^{argument}: expected some of sentence_retrieval"):
+    with pytest.raises(InputError, match=f"^{argument}: expected some of"):
         Run(folder).figure(*tasks)
     with pytest.raises(InputError, match="^scores"):
         SCORES[-1:].figure()
 
 
 def test_what_is_no_run_or_has_nothing_of_the_kind_is_refused(folder, tmp_path):
-    with pytest.raises(InputError, match="^folder: expected a folder of a run"):
+    with pytest.raises(InputError, match="^folder: expected a folder"):
         Run(tmp_path / "none")
     with pytest.raises(InputError, match="^model"):
         _ = Run(folder).model

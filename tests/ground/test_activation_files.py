@@ -203,10 +203,7 @@ def test_a_schema_fixes_the_types_and_else_the_first_rows_do(tmp_path):
     }
     with pytest.raises(
         InputError,
-        match=(
-            r"^columns\['id'\]: expected values of type int64, got .*; give all rows values of "
-            r"it"
-        ),
+        match=r"^columns\['id'\]: expected",
     ):
         with mine.plan() as planned:
             planned.add({"id": [1]})
@@ -246,15 +243,13 @@ def test_rows_in_no_block_and_a_plan_without_columns_are_refused(tmp_path):
     mine = writer(tmp_path / "store")
     with pytest.raises(
         InputError,
-        match=(
-            "^plan: expected every row in a block, got 1 rows behind the last one; call end_block"
-        ),
+        match="^plan: .*got 1 rows behind",
     ):
         with mine.plan() as planned:
             planned.add({"id": ["x"]})
             planned.end_block()
             planned.add({"id": ["y"]})
-    with pytest.raises(InputError, match="^plan: expected an index with columns, got none; "):
+    with pytest.raises(InputError, match="^plan: .*got none"):
         with mine.plan():
             pass
     assert not mine.planned
@@ -572,19 +567,15 @@ def test_a_block_ends_with_each_row_once(tmp_path):
     for rows in ([0, 4], [-1, 0]):
         with pytest.raises(
             InputError,
-            match=f"^rows: expected numbers from 0 to 3, got {rows[0]} to {rows[1]}; count from ",
+            match=f"^rows: .*got {rows[0]} to",
         ):
             mine.put(block, np.array(rows), state)
     mine.put(block, np.array([0, 1]), state)
-    with pytest.raises(
-        InputError, match="^block 1: expected 4 rows written, got 2; put each row once$"
-    ):
+    with pytest.raises(InputError, match="^block 1: .*got 2"):
         mine.end(block)
     for rows in ([0, 1], [2, 3], [3, 2]):
         mine.put(block, np.array(rows), state)
-    with pytest.raises(
-        InputError, match="^block 1: expected 4 rows written, got 6; put each row once$"
-    ):
+    with pytest.raises(InputError, match="^block 1: .*got 6"):
         mine.end(block)
     assert mine.left == mine.blocks
     mine.put(block, np.array([0, 1]), state)
@@ -634,7 +625,7 @@ def test_blocks_and_states_that_do_not_fit_are_refused(tmp_path):
     mine = plan(writer(tmp_path / "store"))
     good = {name: np.zeros((4, D)) for name in ARRAYS}
     for block in (Block(0, 0, 5), Block(17, 0, 4), Block(0, 4, 8, {"text_start": 40})):
-        with pytest.raises(InputError, match="^block: expected a block of this store, got Block"):
+        with pytest.raises(InputError, match="^block: .*got Block"):
             mine.write(block, good)
     for states, told in [
         (
@@ -802,10 +793,7 @@ def test_a_second_writer_is_refused_until_the_first_is_closed_and_loses_nothing(
     for restart in (False, True):
         with pytest.raises(
             OutputError,
-            match=(
-                r"store: expected a folder that nobody else works in, got one with a running "
-                r"crosslens; wait"
-            ),
+            match=r"store: .*got one with a",
         ):
             ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE, restart=restart)
     write(mine, mine.left)
@@ -885,7 +873,7 @@ def test_a_store_with_missing_blocks_or_no_plan_is_not_finished(tmp_path):
     write(mine, mine.left)
     with pytest.raises(
         InputError,
-        match="^more: expected names that the manifest does not use, got checksums_sha256, d; ",
+        match="^more: .*got checksums_sha256",
     ):
         mine.finish(d=3, checksums_sha256=[], language="eng")
     assert not (tmp_path / "store").exists()

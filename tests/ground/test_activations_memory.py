@@ -76,7 +76,7 @@ def test_a_writer_refuses_to_finish_what_is_not_whole():
         plan.end_block()
     (block,) = writer.left
     writer.put(block, np.array([1]), {"layer_00": X[:1]})
-    with pytest.raises(InputError, match="^block 0: expected 2 rows written, got 1"):
+    with pytest.raises(InputError, match="^block 0: .*got 1"):
         writer.end(block)
     with pytest.raises(InputError, match="^finish"):
         writer.finish()

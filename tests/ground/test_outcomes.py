@@ -91,9 +91,7 @@ def test_fields_choose_and_none_means_that_a_field_does_not_apply(written):
     (one,) = read_outcomes(folder, encoder=None, layer=None)
     same(some[3], one)
     assert read_outcomes(folder, task="upos", layer=7) == []
-    with pytest.raises(
-        InputError, match=r"wanted: expected fields among task, .*, got 'gold'; choose among these"
-    ):
+    with pytest.raises(InputError, match=r"wanted: .*got 'gold'"):
         read_outcomes(folder, gold="NOUN")
 
 
@@ -169,26 +167,26 @@ def test_items_that_both_have_are_paired_in_the_firsts_order():
         first.tolist() == one.outcome[:5].tolist() and second.tolist() == other.outcome[:5].tolist()
     )
     assert group.tolist() == one.group[:5].tolist()
-    with pytest.raises(InputError, match=r"second: expected accuracy, got uuas"):
+    with pytest.raises(InputError, match=r"second: .*got uuas"):
         pair_outcomes(one, made(quantity="uuas"))
 
 
 def test_what_is_no_such_file_is_refused(tmp_path):
     with pytest.raises(
         InputError,
-        match=r"run: expected a finished run with outcomes.parquet, got '.*', which has none",
+        match=r"run: .*got '.*', which",
     ):
         read_outcomes(tmp_path)
     (tmp_path / FILE).write_bytes(b"no parquet")
     with pytest.raises(
         StoreError,
-        match=r"outcomes.parquet: expected a Parquet file of outcomes, got something else",
+        match=r"outcomes.parquet: .*got something else",
     ):
         read_outcomes(tmp_path)
     pq.write_table(pa.table({"task": ["a"]}), tmp_path / FILE)
     with pytest.raises(
         StoreError,
-        match=r"outcomes.parquet: expected the columns task, .*, got task; name the file of a run",
+        match=r"outcomes.parquet: .*got task",
     ):
         read_outcomes(tmp_path)
     write_outcomes([made()], tmp_path / FILE)
@@ -214,9 +212,7 @@ def test_what_is_no_such_file_is_refused(tmp_path):
 
 def test_columns_that_do_not_fit_and_items_twice_are_refused():
     ids = np.array(["a", "b"])
-    with pytest.raises(
-        InputError, match=r"outcomes: expected one of everything for every item, got 2 of item"
-    ):
+    with pytest.raises(InputError, match=r"outcomes: .*got 2 of item"):
         Outcomes(
             task="t",
             quantity="accuracy",
@@ -225,7 +221,7 @@ def test_columns_that_do_not_fit_and_items_twice_are_refused():
             group=ids,
             outcome=np.ones(2),
         )
-    with pytest.raises(InputError, match=r"item_id: expected each item once, got a 2 times"):
+    with pytest.raises(InputError, match=r"item_id: .*got a 2 times"):
         Outcomes(
             task="t",
             quantity="accuracy",
@@ -252,5 +248,5 @@ def test_ratings_of_shared_items_are_in_the_order_of_their_outcomes():
     first, second = of("abcd", [0.1, np.nan, 0.3, 0.4]), of("dxcb", [1.0, 2.0, 3.0, 4.0])
     assert shared_ratings(first, second).tolist() == [99.5, 100.5]
     assert pair_outcomes(first, second)[2].tolist() == ["c", "d"]
-    with pytest.raises(InputError, match="first: expected outcomes with gold ratings"):
+    with pytest.raises(InputError, match="first: expected outcomes with"):
         shared_ratings(dataclasses.replace(first, gold=None), second)

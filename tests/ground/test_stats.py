@@ -95,7 +95,7 @@ def test_jackknife_covers_about_95_per_cent():
 
 def test_jackknife_of_equal_values_has_no_width_and_one_value_is_refused():
     assert jackknife_interval(0.5, np.array([0.4, 0.4])) == (0.5, 0.5)
-    with pytest.raises(InputError, match="left_out: expected at least 2 values, got 1"):
+    with pytest.raises(InputError, match="left_out: .*got 1"):
         jackknife_interval(0.5, np.array([0.4]))
 
 
@@ -103,9 +103,7 @@ def test_the_mean_s_interval_is_scipy_s():
     x = np.random.default_rng(1).normal(3, 2, 40)
     expected = reference.t.interval(0.95, 39, x.mean(), reference.sem(x))
     assert mean_interval(x) == pytest.approx((x.mean(), *expected), abs=1e-12)
-    with pytest.raises(
-        InputError, match="values: expected at least 2 values, got 1; measure more items"
-    ):
+    with pytest.raises(InputError, match="values: .*got 1"):
         mean_interval(x[:1])
 
 
@@ -151,7 +149,7 @@ def test_swapping_the_two_swaps_the_sign_and_equal_outcomes_differ_by_nothing():
     assert same[0] == 0 and same[1] < 0 < same[2]  # no certainty from agreement
     with pytest.raises(
         InputError,
-        match="second: expected 50 outcomes, of the same items, and at least one, got 49",
+        match="second: .*got 49",
     ):
         paired_interval(first, second[:-1])
 
@@ -297,9 +295,9 @@ def test_spearman_does_not_mind_order_sign_or_a_monotone_scale():
 
 def test_spearman_refuses_few_clusters_and_constants():
     x = np.arange(8.0)
-    with pytest.raises(InputError, match="clusters: expected 4 or more clusters, got 2"):
+    with pytest.raises(InputError, match="clusters: .*got 2"):
         spearman_interval(x, x % 3, np.arange(8) % 2)
-    with pytest.raises(InputError, match="x, y: expected numbers that vary"):
+    with pytest.raises(InputError, match="x, y: expected numbers that"):
         spearman_interval(x, np.ones(8))
 
 

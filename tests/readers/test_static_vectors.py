@@ -61,30 +61,23 @@ def test_words_and_rows():
     assert vectors.rows(["b", "a", "b"]).tolist() == [1, 0, 1]
     assert vectors.rows([]).shape == (0,)
     assert vectors.vectors.dtype == np.float32
-    with pytest.raises(
-        InputError, match=r"word: expected one of the 2 words that have a vector, got 'B'; ask"
-    ):
+    with pytest.raises(InputError, match=r"word: .*got 'B'"):
         vectors.rows(["a", "B"])
 
 
 def test_words_that_are_none_are_refused():
     with pytest.raises(
         InputError,
-        match=r"words: expected 2 words, one per row of vectors, got 1; give every row its word",
+        match=r"words: .*got 1",
     ):
         StaticVectors(["a"], np.eye(2))
-    with pytest.raises(InputError, match=r"words\[1\]: expected a word, got ''"):
+    with pytest.raises(InputError, match=r"words\[1\]: .*got ''"):
         StaticVectors(["a", ""], np.eye(2))
-    with pytest.raises(
-        InputError, match=r"words\[2\]: expected a word of its own, got 'a', the word of row 0 too"
-    ):
+    with pytest.raises(InputError, match=r"words\[2\]: .*got 'a', the word"):
         StaticVectors(["a", "b", "a"], np.eye(3))
     with pytest.raises(
         InputError,
-        match=(
-            r"vectors: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
-            r"row 1"
-        ),
+        match=r"vectors: .*got NaN or infinity",
     ):
         StaticVectors(["a", "b"], np.array([[1.0], [1e300]]))  # more than float32 can hold
 
@@ -152,10 +145,7 @@ def test_packed_files_are_read(vectors, tmp_path):
     packed.write_bytes(gzip.compress(data)[:-30])
     with pytest.raises(
         InputError,
-        match=(
-            r"words\.vec\.gz: expected a file of word vectors that can be read, got Compressed "
-            r"file ended"
-        ),
+        match=r"words\.vec\.gz: .*got Compressed",
     ):
         read_vec(packed)
     packed.write_bytes(data)
@@ -175,9 +165,7 @@ def test_what_comes_after_the_words_asked_for_is_not_looked_at(read):
     assert read("9 1\na 1\nb 2\nc NaN\n", most=2).words == ["a", "b"]
     with pytest.raises(InputError, match=r"words\.vec:4: "):
         read("9 1\na 1\nb 2\nc NaN\n", most=3)
-    with pytest.raises(
-        InputError, match=r"words\.vec:3: expected 9 words, as the header says, got the end after 2"
-    ):
+    with pytest.raises(InputError, match=r"words\.vec:3: .*got the end after"):
         read("9 1\na 1\nb 2\n", most=3)
 
 
@@ -264,28 +252,23 @@ def test_bytes_that_are_no_text_can_be_replaced(read):
 
 
 def test_arguments_and_places_are_refused(read, tmp_path, vectors, monkeypatch):
-    with pytest.raises(InputError, match=r"most: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"most: .*got 0"):
         read("a 1\n", most=0)
-    with pytest.raises(InputError, match=r"errors: expected one of refuse, replace, got 'ignore'"):
+    with pytest.raises(InputError, match=r"errors: .*got 'ignore'"):
         read("a 1\n", errors="ignore")
     with pytest.raises(
         InputError,
-        match=(
-            r"none\.vec: expected a file of word vectors that can be read, got No such file or "
-            r"directory"
-        ),
+        match=r"none\.vec: .*got No such file",
     ):
         read_vec(tmp_path / "none.vec")
     with pytest.raises(InputError, match=r"got Is a directory"):
         read_vec(tmp_path)
     monkeypatch.setattr(static_vectors, "_BLOCK", 1 << 20)
-    with pytest.raises(
-        InputError, match=r"words\.vec:2: expected a line of at most 1 MB, got a longer one"
-    ):
+    with pytest.raises(InputError, match=r"words\.vec:2: .*got a longer one"):
         read("a 1\n" + "b" * (1 << 21))
     with pytest.raises(
         OutputError,
-        match=r"path: expected a file that can be written, got .*No such file or directory",
+        match=r"path: .*got .*No such file",
     ):
         write_vec(tmp_path / "none" / "words.vec", vectors)
     for word, row in (("route 66", 1), ("two\nlines", 1), ("\ud83d", 0)):

@@ -305,9 +305,7 @@ def test_a_half_written_line_is_passed_over_and_a_damaged_one_named(tmp_path: Pa
         in Page(render_report(folder)).text
     )
     log.write_bytes(b"[]\n" + whole)
-    with pytest.raises(
-        StoreError, match=r"log\.jsonl:1: expected an object, got a list; delete the line"
-    ):
+    with pytest.raises(StoreError, match=r"log\.jsonl:1: .*got a list"):
         render_report(folder)
 
 
@@ -436,7 +434,5 @@ def test_damaged_scores_are_named(tmp_path: Path) -> None:
     folder = make_emergence(tmp_path / "run")
     with open(folder / "scores.jsonl", "a") as scores:
         scores.write("{}\n")
-    with pytest.raises(
-        StoreError, match=r"scores\.jsonl:\d+, key quantity: expected text, got nothing"
-    ):
+    with pytest.raises(StoreError, match=r"scores\.jsonl:\d+, key quantity: .*got nothing"):
         render_report(folder)

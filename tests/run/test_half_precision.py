@@ -79,7 +79,7 @@ def test_a_layer_is_read_in_float32_and_only_copied_where_it_must_be(pairs, tmp_
     assert read_layer(half, 2).dtype == np.float32 == read_layer(single, 2).dtype
     assert np.array_equal(read_layer(half, 2), single.layer(2))
     assert isinstance(read_layer(single, 2).base, np.memmap)
-    with pytest.raises(InputError, match="layer: expected one that is stored"):
+    with pytest.raises(InputError, match="layer: expected one that"):
         read_layer(half, 9)
 
 
@@ -200,26 +200,17 @@ def test_stores_of_other_layers_are_refused(tmp_path):
     split = make_split(N, 0.5, seed=0)
     with pytest.raises(
         InputError,
-        match=(
-            r"encoders: expected the same layers on both sides, got \[0, 1, 2, 3\] and \[4, 5, 6, "
-            r"7\]; "
-        ),
+        match=r"encoders: .*got \[0, 1, 2",
     ):
         retrieval_scores(x, y, split, COMMON)
     with pytest.raises(
         InputError,
-        match=(
-            r"stores: expected a layer that all of them have, got \[0, 1, 2, 3\] and \[4, 5, 6, "
-            r"7\]; "
-        ),
+        match=r"stores: .*got \[0, 1, 2",
     ):
         language_id_scores([x, y], split, COMMON)
     with pytest.raises(
         InputError,
-        match=(
-            r"stores: expected a layer that both have, for other measures, got \[0, 1, 2, 3\] of "
-            r"x and"
-        ),
+        match=r"stores: .*got \[0, 1, 2",
     ):
         measure_layers({"x": x, "y": y}, ["rsa"], 0)
     assert measure_layers({"x": x, "y": y}, [], 0) == []

@@ -232,16 +232,11 @@ def test_labels_of_texts_are_none_of_words_and_a_test_part_has_labels_of_trainin
     )
     with pytest.raises(InputError, match=told):
         read(None, labels={"upos": [own]})
-    with pytest.raises(
-        InputError, match=r"--labels: expected the official files in --data for wic, got ok.tsv"
-    ):
+    with pytest.raises(InputError, match=r"--labels: .*got ok.tsv"):
         read(None, labels={"wic": [own]})
     with pytest.raises(
         InputError,
-        match=(
-            r"mine: expected a test part with labels of training \(a, b\), got c, d; check the "
-            r"files"
-        ),
+        match=r"mine: .*got c, d",
     ):
         read(None, labels={"mine": [own, own, other]})
 
@@ -332,18 +327,16 @@ def test_what_is_not_there_is_named(data, tmp_path):
     assert "wili*/x_train.txt" in found.not_measured["language_id"]
     with pytest.raises(
         InputError,
-        match=r"--data: expected the files of at least one task, got scws: no scws/ratings\.txt",
+        match=r"--data: .*got scws: no scws/ratings\.txt",
     ):
         read(tmp_path, "scws")
-    with pytest.raises(InputError, match=r"task scws: expected its data, got no scws/ratings\.txt"):
+    with pytest.raises(InputError, match=r"task scws: .*got no scws/ratings\.txt"):
         read_tasks(
             Sources(folder=tmp_path, tasks=("scws", "minimal_pairs"), labels={}, limit=1), ["scws"]
         )
-    with pytest.raises(
-        InputError, match=r"--data: expected a folder with data sets, got .*nowhere"
-    ):
+    with pytest.raises(InputError, match=r"--data: .*got .*nowhere"):
         read(tmp_path / "nowhere", "scws")
-    with pytest.raises(InputError, match=r"--limit: expected 1 or more items, got 0"):
+    with pytest.raises(InputError, match=r"--limit: .*got 0"):
         read(data, "scws", limit=0)
 
 
@@ -353,24 +346,16 @@ def test_a_feature_that_the_treebank_has_not_is_told_and_too_few_items_are_refus
         set(found.tasks) == {"upos"}
         and "words with such a label, got none of 360" in found.not_measured["feature_Tense"]
     )
-    with pytest.raises(
-        InputError, match=r"task feature_Tense: expected its data, got feature:Tense"
-    ):
+    with pytest.raises(InputError, match=r"task feature_Tense: .*got feature:Tense"):
         read(data, "upos", "feature_Tense", required=["feature_Tense"])
     with pytest.raises(
         InputError,
-        match=(
-            r"wic: expected 5 or more training items of each answer, got \d T and \d F; take more "
-            r"items"
-        ),
+        match=r"wic: .*got \d T and",
     ):
         read(data, "wic", limit=6)
     with pytest.raises(
         InputError,
-        match=(
-            r"scws: expected 5 or more items with ratings that differ, got 3 item\(s\) rated "
-            r"from"
-        ),
+        match=r"scws: .*got 3 item\(s\)",
     ):
         read(data, "scws", limit=3)
 
@@ -385,9 +370,7 @@ def test_too_few_texts_to_divide_are_refused_by_the_task_s_name(tmp_path):
         write(text, [f"{label}\t{label} {i}" for label in "ab" for i in range(count)])
         with pytest.raises(InputError, match=told):
             read(tmp_path, labels={"mine": [str(text)]})
-    with pytest.raises(
-        InputError, match=r"^one\.conllu: test: expected at least one item, got none; "
-    ):
+    with pytest.raises(InputError, match=r"^one\.conllu: test: .*got none"):
         read(tmp_path, labels={"upos": [str(tree)]})
 
 
@@ -396,32 +379,24 @@ def test_files_of_one_s_own_that_are_none_are_refused(data, tmp_path):
     treebank = str(data / "ud" / "en_ewt-ud-dev.conllu")
     with pytest.raises(
         InputError,
-        match=(
-            r"--labels: expected mine=FILE, or mine=TRAIN,DEV,TEST, got 'nowhere\.tsv', which is "
-            r"no file"
-        ),
+        match=r"--labels: .*got 'nowhere\.tsv'",
     ):
         read(None, labels={"mine": ["nowhere.tsv"]})
     with pytest.raises(
         InputError,
-        match=r"--labels: expected one file, or three \(train, dev, test\), got 2 for mine",
+        match=r"--labels: .*got 2 for mine",
     ):
         read(None, labels={"mine": [one, one]})
     with pytest.raises(
         InputError,
-        match=(
-            r"--labels: expected upos, xpos, deprel, feature_NAME, .*, which say what to predict "
-            r".* got 'mine'"
-        ),
+        match=r"--labels: .*got 'mine'",
     ):
         read(None, labels={"mine": [treebank]})
-    with pytest.raises(
-        InputError, match=r"feature:Tense: expected words with such a label, got none of 72"
-    ):
+    with pytest.raises(InputError, match=r"feature:Tense: .*got none of 72"):
         read(None, labels={"feature_Tense": [treebank]})
     broken = str(write(tmp_path / "broken.tsv", ["a\tone", "two"]))
     with pytest.raises(
         InputError,
-        match=r"broken\.tsv:2: expected 2 tab-separated columns \(label and text\), got 1",
+        match=r"broken\.tsv:2: .*got 1",
     ):
         read(None, labels={"mine": [broken]})

@@ -190,13 +190,11 @@ def test_words_without_a_vector_are_left_out_and_counted(treebank, tmp_path):
 
 def test_a_treebank_whose_parts_cannot_be_probed_is_refused(treebank):
     text, parts = treebank
-    with pytest.raises(InputError, match=r"upos: expected labelled words in dev, got none"):
+    with pytest.raises(InputError, match=r"upos: .*got none"):
         WordTask("upos", text, np.full(SENTENCES, "train"), "given", label="upos")
-    with pytest.raises(
-        InputError, match=r"feature:Case: expected words with such a label, got none of 160"
-    ):
+    with pytest.raises(InputError, match=r"feature:Case: .*got none of 160"):
         WordTask("feature_Case", text, parts, "given", label="feature:Case")
-    with pytest.raises(InputError, match=r"structural_depth: expected sentences in dev, got none"):
+    with pytest.raises(InputError, match=r"structural_depth: .*got none"):
         StructuralTask("structural_depth", text, np.where(parts == "dev", "train", parts), "given")
 
 

@@ -239,10 +239,7 @@ def test_written_whole_one_sentence_a_line(tmp_path: Path) -> None:
 def test_what_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         InputError,
-        match=(
-            r"packages: expected import names of packages, such as numpy, got 'numpy\.linalg'; "
-            r"give the outer"
-        ),
+        match=r"packages: .*got 'numpy\.linalg'",
     ):
         english_prose(("numpy.linalg",))
     with pytest.raises(InputError, match="most: expected a whole number"):
@@ -251,9 +248,6 @@ def test_what_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("pydoc_data.topics.topics", {})
     with pytest.raises(
         InputError,
-        match=(
-            "packages: expected installed packages with docstrings, got no_such_package; name a "
-            "text file instead"
-        ),
+        match="packages: .*got no_such_package",
     ):
         english_prose(("no_such_package",))

@@ -161,9 +161,7 @@ def test_other_measures_compare_same_layers_and_shuffled_rows(three):
         )
         real, shuffled = found[name, "a", "b", 0, None], found[name, "a", "b", 0, "shuffled_items"]
         assert real < shuffled if name == "procrustes_distance" else real > shuffled
-    with pytest.raises(
-        InputError, match="also: expected some of uncentred_cka, .*, got cosine; choose among them"
-    ):
+    with pytest.raises(InputError, match="also: .*got cosine"):
         measure_layers(three, ["rsa", "cosine"], seed=0)
 
 
@@ -184,20 +182,14 @@ def test_what_a_measure_refuses_is_said_of_the_stores(tmp_path):
     )
     with pytest.raises(
         InputError,
-        match=(
-            r"^mutual_knn of layer 0, k: expected a whole number from 1 to 6, got 10; choose k in "
-            r"this range, or do "
-        ),
+        match=r"^mutual_knn of layer 0, k: .*got 10",
     ):
         measure_layers(stores, ["mutual_knn"], seed=0)
     broken = rng.normal(size=(8, 3))
     broken[5, 1] = np.nan
     with pytest.raises(
         InputError,
-        match=(
-            r"^rsa of layer 0, fra: expected finite numbers, .* the first is row 5; remove or "
-            r"repair these rows"
-        ),
+        match="^rsa of layer 0, fra: expected finite numbers,",
     ):
         measure_layers(
             {"deu": stores["deu"], "fra": store(tmp_path / "fra", "fra", [broken])}, ["rsa"], seed=0

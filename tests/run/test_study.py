@@ -264,9 +264,7 @@ def test_a_sentence_without_a_token_is_refused_before_anything_is_written(
         return tokens
 
     monkeypatch.setattr(units, "_tokenise", without_the_eighth)
-    with pytest.raises(
-        InputError, match=r"eng\.txt:8: expected a sentence with at least one token"
-    ):
+    with pytest.raises(InputError, match=r"eng\.txt:8: expected a sentence"):
         run_study(Study(encoders={"*": str(small_encoder)}, texts=texts), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

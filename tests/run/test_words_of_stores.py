@@ -215,38 +215,30 @@ def test_what_does_not_fit_is_refused(tmp_path, turned):
     split = make_split(40, 0.5, seed=0)
     with pytest.raises(
         InputError,
-        match=r"x: expected a store of words, for links, got one of types; extract --unit word",
+        match=r"x: .*got one of types",
     ):
         gold_of_links(*turned, links, split)
     with pytest.raises(
         InputError,
-        match=r"cx: expected a store of word types, for a dictionary, got one of words; extract",
+        match=r"cx: .*got one of words",
     ):
         gold_of_dictionaries(x, y, lexicon([1]), lexicon([2]))
     with pytest.raises(
         InputError,
-        match=(
-            r"test: expected source words that the training .*, got 2 source words in both, 'x1' "
-            r"among them"
-        ),
+        match=r"test: .*got 2 source words",
     ):
         gold_of_dictionaries(*turned, lexicon([1, 2, 3]), lexicon([1, 2, 5]))
-    with pytest.raises(
-        InputError, match=r"links: expected words that are in y, got word 4 of 4 in sentence 0; "
-    ):
+    with pytest.raises(InputError, match=r"links: .*got word 4 of"):
         gold_of_links(x, y, np.array([[0, 0, 4]]), split)
     with pytest.raises(
         InputError,
-        match=r"dictionary: expected source words on both sides of the split, got 0 and 1; ",
+        match=r"dictionary: .*got 0 and 1",
     ):
         split_dictionary(lexicon([1]), 0.5, seed=0)
     gold = gold_of_links(x, y, links[np.isin(links[:, 0], split.train)], split)
     with pytest.raises(
         InputError,
-        match=(
-            r"test: expected at least one pair of words that both stores have vectors for, got "
-            r"none; "
-        ),
+        match=r"test: .*got none",
     ):
         word_scores(x, y, gold, COMMON)
     short = word_store(
@@ -255,9 +247,6 @@ def test_what_does_not_fit_is_refused(tmp_path, turned):
     gold = gold_of_dictionaries(turned[0], short, lexicon(range(5)), lexicon(range(5, 9)))
     with pytest.raises(
         InputError,
-        match=(
-            r"stores: expected the same layers and the same width on both sides, got layers \[0, "
-            r"1\]"
-        ),
+        match=r"stores: .*got layers \[0",
     ):
         word_scores(turned[0], short, gold, COMMON)

@@ -50,8 +50,7 @@ def render_report(folder: str | Path) -> str:
     for the same folder.
 
     The page loads nothing: style, figures and the few lines of script that save a figure as SVG or
-        PNG are inside it. A training or
-    emergence run need not be finished.
+    PNG are inside it. A training or emergence run need not be finished.
 
     Raises
     ------

@@ -239,8 +239,7 @@ class MixedSurprise:
     of W, b and a.
 
     All unknowns are one vector: the rows of ``(W | b)``, one for each class, then a. Every call
-        reads each layer
-    once, a block of rows of all of them at a time.
+    reads each layer once, a block of rows of all of them at a time.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ exactly. So each step begins from
     M⁻¹ g   with   M = a S + penalty,   a = mean of (1 - Σ_k p_k²) / (c - 1)
 
 where ``a`` follows the probabilities: that is Newton's step where ``S`` tells all, and L-BFGS
-    learns the rest. ``S`` is taken from some
-of the rows; it changes the number of steps and not the minimum.
+learns the rest. ``S`` is taken from some of the rows; it changes the number of steps and not the
+minimum.
 """
 
 import collections

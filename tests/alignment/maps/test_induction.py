@@ -401,33 +401,31 @@ def test_refusals_of_both(call, x, y, pairs, settings, message):
 
 @pytest.mark.parametrize("value", [0, -0.1, 1.1, True, float("nan")])
 def test_a_keep_probability_is_above_0_and_at_most_1(value):
-    with pytest.raises(
-        InputError, match="keep_probability: expected a probability above 0 and at most 1"
-    ):
+    with pytest.raises(InputError, match="keep_probability: expected a probability"):
         self_learning(GOOD, GOOD, PAIRS, keep_probability=value)
 
 
 def test_a_dictionary_of_which_nothing_is_left_is_refused():
     with pytest.raises(
         InputError,
-        match="keep_probability: expected one at which a pair is left, got 1e-09 with 30 words",
+        match="keep_probability: .*got 1e-09 with",
     ):
         self_learning(GOOD, GOOD, PAIRS, keep_probability=1e-9)
 
 
 def test_patience_is_at_least_1():
-    with pytest.raises(InputError, match="patience: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match="patience: .*got 0"):
         self_learning(GOOD, GOOD, PAIRS, patience=0)
 
 
 def test_rounds_are_at_least_1():
-    with pytest.raises(InputError, match="rounds: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match="rounds: .*got 0"):
         refine(GOOD, GOOD, PAIRS, rounds=0)
 
 
 def test_mapping_refuses_what_it_was_not_learnt_for():
     result = self_learning(GOOD, GOOD, PAIRS, patience=1)
-    with pytest.raises(InputError, match="x: expected 4 columns, as when learning, got 3 columns"):
+    with pytest.raises(InputError, match="x: .*got 3 columns"):
         result.transform_x(GOOD[:, :3])
     with pytest.raises(InputError, match="y: expected finite numbers"):
         result.transform_y(np.full((1, 4), np.nan))
@@ -464,10 +462,7 @@ def test_load_refuses_what_save_did_not_write(tmp_path):
     for name in (*changed, "rotation"):
         with pytest.raises(
             StoreError,
-            match=(
-                r"path: expected a file written by SelfLearningResult\.save, got .*; (fit|learn) "
-                r"and save the"
-            ),
+            match="path: expected",
         ):
             SelfLearningResult.load(tmp_path / name)
     with pytest.raises(
@@ -480,16 +475,13 @@ def test_load_refuses_what_save_did_not_write(tmp_path):
         SelfLearningResult.load(tmp_path / "rotation")
     with pytest.raises(
         StoreError,
-        match=r"path: expected a file written by Procrustes\.save, got .*SelfLearningResult",
+        match=r"path: .*got .*SelfLearningResult",
     ):
         Procrustes.load(tmp_path / "maps")
     with pytest.raises(
         InputError,
-        match=(
-            r"path: expected a file written by SelfLearningResult\.save, got .*nowhere, which is "
-            r"no file"
-        ),
+        match=r"path: .*got .*nowhere",
     ):
         SelfLearningResult.load(tmp_path / "nowhere")
-    with pytest.raises(OutputError, match="path: expected a file that can be written, got"):
+    with pytest.raises(OutputError, match="path: expected"):
         result.save(tmp_path / "no" / "maps")

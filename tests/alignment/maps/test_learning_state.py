@@ -147,9 +147,7 @@ def test_what_is_no_state_is_refused(spaces, tmp_path):
         assert whole.count(old) == 1
         (tmp_path / new.decode().strip('\\"')).write_bytes(whole.replace(old, new))
     for name in ("maps", "rotation", "cut", "text", "steps", "sittings", "PCG46", "ardor_x"):
-        with pytest.raises(
-            StoreError, match=r"(state|path).*: expected .*, got .*; remove it, and learning begins"
-        ):
+        with pytest.raises(StoreError, match=r"(state|path).*: expected"):
             self_learning(*spaces, **SETTINGS, state=tmp_path / name)
 
 
@@ -159,9 +157,6 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_learnt(
     monkeypatch.setattr(induction, "_induce", None)
     with pytest.raises(
         OutputError,
-        match=(
-            "state: expected a file in a folder that can be written to, got .*no/state; make the "
-            "folder, or"
-        ),
+        match="state: .*got .*no/state",
     ):
         self_learning(*spaces, **SETTINGS, state=tmp_path / "no" / "state")

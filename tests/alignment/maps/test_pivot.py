@@ -133,10 +133,7 @@ def test_one_languages_name_may_begin_anothers(vectors, pairs, tmp_path):
 def test_load_refuses_what_save_did_not_write(vectors, pairs, tmp_path):
     with pytest.raises(
         InputError,
-        match=(
-            r"path: expected a file written by PivotMaps\.save, got .*nowhere.*no file; check the "
-            r"path"
-        ),
+        match=r"path: .*got .*nowhere.*no",
     ):
         PivotMaps.load(tmp_path / "nowhere")
     maps = map_to_pivot(vectors, "eng", pairs)
@@ -154,38 +151,30 @@ def test_load_refuses_what_save_did_not_write(vectors, pairs, tmp_path):
     for name in (*changed, "single"):
         with pytest.raises(
             StoreError,
-            match=r"path: expected a file written by PivotMaps\.save, got .*; fit and save the",
+            match="path: expected",
         ):
             PivotMaps.load(tmp_path / name)
-    with pytest.raises(
-        StoreError, match=r"path: expected a file written by Procrustes\.save, got .*PivotMaps"
-    ):
+    with pytest.raises(StoreError, match=r"path: .*got .*PivotMaps"):
         Procrustes.load(tmp_path / "maps")
-    with pytest.raises(OutputError, match=r"path: expected a file that can be written, got"):
+    with pytest.raises(OutputError, match="path: expected"):
         maps.save(tmp_path / "no" / "maps")
 
 
 def test_refusals(vectors, pairs):
     with pytest.raises(
         InputError,
-        match=(
-            r"vectors: expected vectors of spa and of at least one other language, got deu/x, "
-            r"eng, fra, rus"
-        ),
+        match=r"vectors: .*got deu/x, eng",
     ):
         map_to_pivot(vectors, "spa", pairs)
     with pytest.raises(
         InputError,
-        match=r"vectors: expected vectors of eng and of at least one other language, got eng",
+        match=r"vectors: .*got eng",
     ):
         map_to_pivot({"eng": vectors["eng"]}, "eng", {})
     for others in ({**pairs, "spa": [(0, 0)]}, {**pairs, "eng": [(0, 0)]}, {"fra": pairs["fra"]}):
         with pytest.raises(
             InputError,
-            match=(
-                r"pairs: expected the languages of vectors without eng, got .* in only one of the "
-                r"two"
-            ),
+            match=r"pairs: .*got .* in only",
         ):
             map_to_pivot(vectors, "eng", others)
     for listed, message in (
@@ -211,18 +200,12 @@ def test_refusals(vectors, pairs):
     # unwrapped: in the tests the annotation would refuse it first
     with pytest.raises(
         InputError,
-        match=(
-            r"aligner: expected a Procrustes or a LeastSquares, got MultiStepMap; only these map "
-            r"into"
-        ),
+        match=r"aligner: .*got MultiStepMap",
     ):
         inspect.unwrap(map_to_pivot)(vectors, "eng", pairs, MultiStepMap())
     with pytest.raises(
         InputError,
-        match=(
-            r"vectors\['fra'\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the "
-            r"first is row 3"
-        ),
+        match=r"vectors\['fra'\]: .*got NaN or infinity",
     ):
         map_to_pivot(
             {**vectors, "fra": np.where(np.arange(70)[:, None] == 3, np.nan, vectors["fra"])},
@@ -231,24 +214,21 @@ def test_refusals(vectors, pairs):
         )
     with pytest.raises(
         InputError,
-        match=r"^fra \(X\) to eng \(Y\): Y: expected as many columns as X \(3\), got 5 columns",
+        match=r"^fra \(X\) to eng \(Y\): Y: .*got 5 columns",
     ):
         map_to_pivot({**vectors, "fra": vectors["fra"][:, :3]}, "eng", pairs)
     with pytest.raises(
         InputError,
-        match=r"^rus \(X\) to eng \(Y\): X: expected rows that differ, got 1 equal row\(s\)",
+        match=r"^rus \(X\) to eng \(Y\): X: .*got 1 equal row\(s\)",
     ):
         map_to_pivot(vectors, "eng", {**pairs, "rus": [(0, 0)]})
     maps = map_to_pivot(vectors, "eng", pairs)
     with pytest.raises(
         InputError,
-        match=(
-            r"language: expected one of deu/x, eng, fra, rus, got 'spa'; map this language "
-            r"together"
-        ),
+        match=r"language: .*got 'spa'",
     ):
         maps.transform("spa", vectors["fra"])
-    with pytest.raises(InputError, match=r"Y: expected 5 columns, as eng in fit, got 4 columns"):
+    with pytest.raises(InputError, match=r"Y: .*got 4 columns"):
         maps.inverse_transform("eng", vectors["fra"][:, :4])
-    with pytest.raises(InputError, match=r"X: expected 5 columns, as in fit, got 4 columns"):
+    with pytest.raises(InputError, match=r"X: .*got 4 columns"):
         maps.transform("fra", vectors["fra"][:, :4])

@@ -222,56 +222,44 @@ def test_refusals(pairs, monkeypatch):
         for power in (-1, np.nan, np.inf, "half", True):
             with pytest.raises(
                 InputError,
-                match=rf"{name}: expected a finite number, 0 or above, got .*; 0\.5 is VecMap's",
+                match=f"{name}: expected",
             ):
                 MultiStepMap().set_params(**{name: power}).fit(x, y)
     for name in ("dewhiten_x", "dewhiten_y"):
-        with pytest.raises(
-            InputError, match=rf'{name}: expected "x", "y" or None, got \'src\'; name the side'
-        ):
+        with pytest.raises(InputError, match=rf"{name}: .*got \'src\'"):
             MultiStepMap(**{name: "src"}).fit(x, y)
         with pytest.raises(
             InputError,
-            match=(
-                rf"{name}: expected None where whiten is False, got 'y'; there is no whitening to "
-                rf"undo"
-            ),
+            match=rf"{name}: .*got 'y'",
         ):
             MultiStepMap(**{**ONLY_ORTHOGONAL, name: "y"}).fit(x, y)
     for dimensions in (0, 7, 2.0):
-        with pytest.raises(
-            InputError, match=r"dimensions: expected a whole number from 1 to 6, got"
-        ):
+        with pytest.raises(InputError, match="dimensions: expected"):
             MultiStepMap().set_params(dimensions=dimensions).fit(x, y)
-    with pytest.raises(InputError, match=r"y: expected as many columns as x \(6\), got 5 columns"):
+    with pytest.raises(InputError, match=r"y: .*got 5 columns"):
         multi_step_maps(x, y[:, :5])
-    with pytest.raises(InputError, match=r"Y: expected as many rows as X \(80\), got 79 rows"):
+    with pytest.raises(InputError, match=r"Y: .*got 79 rows"):
         MultiStepMap().fit(x, y[1:])
-    with pytest.raises(
-        InputError, match=r"y: expected rows that are not all zero, got zeros; give other pairs"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got zeros"):
         multi_step_maps(x, 0 * y)
     with pytest.raises(
         InputError,
-        match=r"X: expected rows that vary together with those of Y, got a cross-product of zeros",
+        match=r"X: .*got a cross-product",
     ):
         MultiStepMap().fit(np.array([[1.0, 0], [0, 0]]), np.array([[0.0, 0], [0, 1]]))
-    with pytest.raises(InputError, match=r"Z: expected 6 columns, as in fit, got 5 columns"):
+    with pytest.raises(InputError, match=r"Z: .*got 5 columns"):
         MultiStepMap().fit(x, y).inverse_transform(x[:, :5])
-    with pytest.raises(InputError, match=r"Y: expected 6 columns, as in fit, got 5 columns"):
+    with pytest.raises(InputError, match=r"Y: .*got 5 columns"):
         MultiStepMap().fit(x, y).transform_y(x[:, :5])
     with pytest.raises(
         InputError,
-        match=(
-            r"MultiStepMap: expected a fitted aligner, got one without maps; call fit\(X, Y\) "
-            r"first"
-        ),
+        match=r"MultiStepMap: .*got one without",
     ):
         MultiStepMap().transform_y(y)
     large = np.float32(1e30)
     with pytest.raises(
         InputError,
-        match=r"x: expected rows whose products with y fit in float32, got an overflow; normalise",
+        match=r"x: .*got an overflow",
     ):
         multi_step_maps(
             x.astype(np.float32) * large, y.astype(np.float32) * large, **ONLY_ORTHOGONAL
@@ -285,9 +273,6 @@ def test_a_decomposition_that_fails_is_an_error_and_no_number(pairs, monkeypatch
     monkeypatch.setattr(np.linalg, "svd", fail)
     with pytest.raises(
         InputError,
-        match=(
-            r"X: expected rows with a singular value decomposition, got SVD did not converge; "
-            r"rescale"
-        ),
+        match=r"X: .*got SVD did not",
     ):
         MultiStepMap().fit(*pairs)

@@ -263,28 +263,22 @@ def test_vectors_that_cannot_be_compared_are_refused(rng):
     x, y = spaces(rng)
     with pytest.raises(
         InputError,
-        match=(
-            r"^y: expected as many columns as x \(9\), got 8 columns; compare vectors of one "
-            r"space"
-        ),
+        match=r"^y: .*got 8 columns",
     ):
         csls_neighbours(x, y[:, :8])
     with pytest.raises(
         InputError,
-        match=(
-            r"^x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 3; "
-            r"remove these"
-        ),
+        match=r"^x: .*got 1 row\(s\)",
     ):
         csls_neighbours(np.where(np.arange(150)[:, None] == 3, 0, x), y, rows=[0])
     with pytest.raises(
         InputError,
-        match=r"^y: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 2",
+        match=r"^y: .*got NaN or infinity",
     ):
         csls_neighbours(x, np.where(np.arange(120)[:, None] == 2, np.inf, y))
     with pytest.raises(
         InputError,
-        match=r"^y: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row 2",
+        match=r"^y: .*got NaN or infinity",
     ):
         neighbours_both(x, np.where(np.arange(120)[:, None] == 2, np.inf, y))
 
@@ -293,10 +287,7 @@ def test_a_ratio_to_a_number_that_is_not_positive_is_refused(rng):
     x, y = spaces(rng)
     with pytest.raises(
         InputError,
-        match=(
-            r"^by: expected a score that these vectors have, got margin_ratio, while the least "
-            r"mean cosine"
-        ),
+        match=r"^by: .*got margin_ratio",
     ):
         adjusted_neighbours(np.abs(x), -np.abs(y), by="margin_ratio")
 
@@ -307,9 +298,6 @@ def test_an_unknown_score_is_refused(rng):
     unchecked = getattr(csls.scores_of, "__wrapped__", csls.scores_of)
     with pytest.raises(
         InputError,
-        match=(
-            r"^by: expected cosine or csls or inverted_softmax or .*, got 'euclid'; choose one of "
-            r"these"
-        ),
+        match=r"^by: .*got 'euclid'",
     ):
         unchecked(x, y, check_rows(None, 150), "euclid", 10, 30.0)

@@ -189,37 +189,26 @@ def test_refusals(rng):
             call()
     with pytest.raises(
         InputError,
-        match=(
-            r"keys: expected as many columns as queries \(3\), got 2 columns; compare vectors of "
-            r"one space"
-        ),
+        match=r"keys: .*got 2 columns",
     ):
         nearest_neighbours(x, x[:, :2])
-    with pytest.raises(InputError, match=r"y: expected as many columns as x \(3\), got 2 columns"):
+    with pytest.raises(InputError, match=r"y: .*got 2 columns"):
         retrieval_both_directions(x, x[:, :2])
     for k in (0, 7, True):
-        with pytest.raises(InputError, match=r"k: expected a whole number from 1 to 6, got"):
+        with pytest.raises(InputError, match="k: expected"):
             nearest_neighbours(x, x, k)
-    with pytest.raises(InputError, match=r"block: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"block: .*got 0"):
         nearest_neighbours(x, x, block=0)
-    with pytest.raises(
-        InputError, match=r"keys: expected as many rows as queries \(6\), got 5 rows"
-    ):
+    with pytest.raises(InputError, match=r"keys: .*got 5 rows"):
         retrieval_precision(x, x[:5])
     with pytest.raises(
         InputError,
-        match=r"gold: expected 6 whole numbers, one per query, got int64 of shape \(5,\)",
+        match=r"gold: .*got int64 of shape",
     ):
         retrieval_precision(x, x, [0, 1, 2, 3, 4])
-    with pytest.raises(
-        InputError, match=r"gold: expected 6 whole numbers, one per query, got float64"
-    ):
+    with pytest.raises(InputError, match=r"gold: .*got float64"):
         retrieval_precision(x, x, np.arange(6.0))
-    with pytest.raises(
-        InputError, match=r"gold: expected rows of keys, 0 to 5, got 6 for query 1; remove queries"
-    ):
+    with pytest.raises(InputError, match=r"gold: .*got 6 for query"):
         retrieval_precision(x, x, [0, 6, 2, 3, 4, 5])
-    with pytest.raises(
-        InputError, match=r"gold: expected rows of keys, 0 to 5, got -1 for query 0"
-    ):
+    with pytest.raises(InputError, match=r"gold: .*got -1 for query"):
         retrieval_precision(x, x, [-1, 1, 2, 3, 4, 5])

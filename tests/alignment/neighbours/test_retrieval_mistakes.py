@@ -137,9 +137,7 @@ def test_a_vocabulary_smaller_than_the_neighbourhood_is_refused_not_padded(rng):
     """faiss fills places without a neighbour with index -1 and the lowest float, which then enter
     the mean."""
     x, y = spaces(rng, 30, 6)
-    with pytest.raises(
-        ValueError, match=r"^neighbourhood: expected a whole number from 1 to 6, got 10; choose"
-    ):
+    with pytest.raises(ValueError, match=r"^neighbourhood: .*got 10"):
         csls_neighbours(x, y)
-    with pytest.raises(ValueError, match=r"^k: expected a whole number from 1 to 6, got 7"):
+    with pytest.raises(ValueError, match=r"^k: .*got 7"):
         nearest_neighbours(x, y, 7)

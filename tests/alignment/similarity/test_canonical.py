@@ -165,25 +165,22 @@ def test_refusals(rng):
     for measure in MEASURES:
         with pytest.raises(
             InputError,
-            match=(
-                r"y: expected more items than independent directions, by at least 2, got 10 items "
-                r"with 9 indep"
-            ),
+            match=r"y: .*got 10 items with",
         ):
             measure(x, rng.normal(size=(10, 30)))
-        with pytest.raises(InputError, match=r"x: expected rows that differ, got 10 equal"):
+        with pytest.raises(InputError, match=r"x: .*got 10 equal"):
             measure(np.full((10, 2), 0.1), x)
-        with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):
+        with pytest.raises(InputError, match=r"y: .*got 9 rows"):
             measure(x, x[:9])
         with pytest.raises(InputError, match=r"x: expected finite numbers"):
             measure(np.where(x == x[0, 0], np.nan, x), x)
         with pytest.raises(InputError, match=r"x: expected at least 3 row"):
             measure(x[:2], x[:2])
-    with pytest.raises(InputError, match=r"x: expected rows that differ by more than rounding"):
+    with pytest.raises(InputError, match="x: expected rows that"):
         mean_cca(1 + 1e-8 * x, x)
     for share in (0, 1.5, True, float("nan")):
         with pytest.raises(
             InputError,
-            match=r"variance: expected a share above 0 and at most 1, got .*; 0.99 is usual",
+            match="variance: expected",
         ):
             svcca(x, x, variance=share)

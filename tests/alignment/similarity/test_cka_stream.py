@@ -208,10 +208,7 @@ def test_a_refused_block_leaves_the_stream_as_it_was(encoders):
         stream.update(bad)
     with pytest.raises(
         InputError,
-        match=(
-            r"block: expected layers of as many dimensions as in the first block \(en: \[8, 5, "
-            r"6\], fr: \[7, 4\], ru"
-        ),
+        match="block: expected layers of",
     ):
         stream.update({"en": encoders["en"], "fr": encoders["fr"]})
     assert_single_calls(stream.result(), half)
@@ -232,10 +229,7 @@ def test_a_first_block_unlike_the_rest_is_refused_before_digits_are_lost(rng):
         stream.update({"a": [far[rows]], "b": [far[rows]]})
     with pytest.raises(
         InputError,
-        match=(
-            r"a\[0\]: expected a first block that is like the rest, got a mean \d+ standard "
-            r"deviations away"
-        ),
+        match=r"a\[0\]: .*got a mean \d+",
     ):
         stream.result()
 
@@ -246,77 +240,53 @@ def test_refusals(rng):
     alone[4] = 1
     with pytest.raises(
         InputError,
-        match=(
-            r"encoders: expected a mapping from at least two names to layers, got 1; give \{'a': "
-            r"\[x0, x1\]"
-        ),
+        match=r"encoders: .*got 1",
     ):
         linear_cka_encoders({"a": [x]})
-    with pytest.raises(
-        InputError, match=r"b: expected at least one layer, got none; give a sequence of matrices"
-    ):
+    with pytest.raises(InputError, match=r"b: .*got none"):
         linear_cka_encoders({"a": [x], "b": []})
     with pytest.raises(
         InputError,
-        match=(
-            r"b\[1\]: expected as many rows as a\[0\] \(30\), got 29 rows; every layer must hold "
-            r"the same items"
-        ),
+        match=r"b\[1\]: .*got 29 rows",
     ):
         linear_cka_encoders({"a": [x], "b": [x, x[:29]]})
-    with pytest.raises(
-        InputError, match=r"b\[0\]: expected rows that differ, got \d+ equal row\(s\)"
-    ):
+    with pytest.raises(InputError, match=r"b\[0\]: .*got \d+ equal row\(s\)"):
         linear_cka_encoders({"a": [x], "b": [constant]})
-    with pytest.raises(InputError, match=r"b\[0\]: expected rows that differ, got equal rows"):
+    with pytest.raises(InputError, match=r"b\[0\]: .*got equal rows"):
         streamed({"a": [x], "b": [constant]}, 10)
     for measure in (linear_cka_encoders, lambda encoders: streamed(encoders, 10)):
         with pytest.raises(
             InputError,
-            match=(
-                r"b\[0\]: expected rows that vary enough for debiased CKA, got a debiased "
-                r"variance of zero"
-            ),
+            match=r"b\[0\]: .*got a debiased",
         ):
             measure({"a": [x], "b": [alone]})
     bad = np.where(np.arange(30)[:, None] == 7, np.inf, x)
     with pytest.raises(
         InputError,
-        match=(
-            r"a\[1\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
-            r"row 7; remove or"
-        ),
+        match=r"a\[1\]: .*got NaN or infinity",
     ):
         linear_cka_encoders({"a": [x, bad], "b": [x]})
     late = np.where(np.arange(100)[:, None] == 77, np.nan, rng.normal(size=(100, 2)))
     with pytest.raises(
         InputError,
-        match=(
-            r"a\[0\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
-            r"row 77; remove or"
-        ),
+        match=r"a\[0\]: .*got NaN or infinity",
     ):
         linear_cka_encoders({"a": [late], "b": [late]})
     with pytest.raises(
         InputError,
-        match=(
-            r"a\[0\]: expected values whose differences fit in float32, got an overflow; scale "
-            r"them down"
-        ),
+        match=r"a\[0\]: .*got an overflow",
     ):
         linear_cka_encoders(
             {"a": [np.array([[3.4e38]] * 4 + [[-3.4e38]], np.float32)], "b": [x[:5]]}
         )
-    with pytest.raises(InputError, match=r"a\[0\]: expected at least 5 row\(s\)"):
+    with pytest.raises(InputError, match=r"a\[0\]: expected at least"):
         linear_cka_encoders({"a": [x[:4]], "b": [x[:4]]})
     with pytest.raises(
         InputError,
-        match=r"a\[0\]: expected a matrix of shape \(n, d\), got an array of shape \(30,\)",
+        match=r"a\[0\]: .*got an array of",
     ):
         linear_cka_encoders({"a": [x[:, 0]], "b": [x]})
-    with pytest.raises(
-        InputError, match=r"stream: expected at least 5 rows, got 0; update it with more blocks"
-    ):
+    with pytest.raises(InputError, match=r"stream: .*got 0"):
         LinearCKAStream().result()
 
 
@@ -325,9 +295,6 @@ def test_what_is_no_number_is_refused_and_not_converted(encoders, kind):
     layer = np.zeros((130, 3), kind)
     with pytest.raises(
         InputError,
-        match=(
-            r"^fr\[1\]: expected a matrix of numbers, got one of .*; pass an array of shape \(n, "
-            r"d\)"
-        ),
+        match=r"^fr\[1\]: .*got one of .*",
     ):
         linear_cka_encoders({"en": encoders["en"], "fr": [encoders["fr"][0], layer]})

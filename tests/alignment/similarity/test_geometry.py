@@ -179,49 +179,40 @@ def test_refusals(rng):
     zero[7] = 0
     with pytest.raises(
         InputError,
-        match=(
-            r"dissimilarity: expected 'correlation' or 'cosine', got 'euclidean'; choose one of "
-            r"these"
-        ),
+        match=r"dissimilarity: .*got 'euclidean'",
     ):
         rsa(x, x, dissimilarity="euclidean")
     with pytest.raises(
         InputError,
-        match=(
-            r"y: expected rows that vary over their dimensions, got 1 row\(s\) that do not, the "
-            r"first is row 4"
-        ),
+        match=r"y: .*got 1 row\(s\)",
     ):
         rsa(x, flat)
     with pytest.raises(
         InputError,
-        match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 7",
+        match=r"x: .*got 1 row\(s\)",
     ):
         rsa(zero, x, dissimilarity="cosine")
     with pytest.raises(
         InputError,
-        match=r"y: expected dissimilarities that differ, got equal ones between all items",
+        match=r"y: .*got equal ones",
     ):
         rsa(x[:3], np.eye(3), dissimilarity="cosine")
     with pytest.raises(
         InputError,
-        match=(
-            r"convention: expected 'squared' or 'root' or 'angular', got 'ding'; choose one of "
-            r"these"
-        ),
+        match=r"convention: .*got 'ding'",
     ):
         procrustes_distance(x, x, convention="ding")
-    with pytest.raises(InputError, match=r"y: expected rows that differ, got 10 equal row\(s\)"):
+    with pytest.raises(InputError, match=r"y: .*got 10 equal row\(s\)"):
         procrustes_distance(x, np.full((10, 3), 0.1))
-    with pytest.raises(InputError, match=r"k: expected a whole number from 1 to 8, got 9"):
+    with pytest.raises(InputError, match=r"k: .*got 9"):
         mutual_knn(x, x, k=9)
     with pytest.raises(
         InputError,
-        match=r"y: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 7",
+        match=r"y: .*got 1 row\(s\)",
     ):
         mutual_knn(x, zero, k=2)
     for measure in (rsa, procrustes_distance, mutual_knn):
-        with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):
+        with pytest.raises(InputError, match=r"y: .*got 9 rows"):
             measure(x, x[:9])
         with pytest.raises(InputError, match=r"x: expected finite numbers"):
             measure(np.where(x == x[0, 0], np.nan, x), x)

@@ -176,23 +176,18 @@ def test_refusals(rng):
     huge = np.array([[3.4e38], [-3.4e38], [0]], np.float32)
     with pytest.raises(
         InputError,
-        match=r"width: expected a positive number, got 0; give a fraction of the median distance",
+        match=r"width: .*got 0",
     ):
         rbf_cka(x, x, width=0)
-    with pytest.raises(InputError, match=r"width: expected a positive number, got nan"):
+    with pytest.raises(InputError, match=r"width: .*got nan"):
         rbf_cka(x, x, width=float("nan"))
     with pytest.raises(
         InputError,
-        match=(
-            r"y: expected a median distance above zero, got copies in at least half of the pairs; "
-            r"remove"
-        ),
+        match=r"y: .*got copies in at",
     ):
         rbf_cka(x, copies)
     for measure in (rbf_cka, minibatch_cka):
-        with pytest.raises(
-            InputError, match=r"y: expected rows that differ, got 10 equal row\(s\)"
-        ):
+        with pytest.raises(InputError, match=r"y: .*got 10 equal row\(s\)"):
             measure(x, constant)
     with pytest.raises(InputError, match=r"x: expected at least 4 row"):
         rbf_cka(x[:3], x[:3], debiased=True)
@@ -200,27 +195,22 @@ def test_refusals(rng):
         minibatch_cka(x[:3], x[:3])
     with pytest.raises(
         InputError,
-        match=r"batch: expected at least 4 rows, got 3; the debiased estimate takes four items",
+        match=r"batch: .*got 3",
     ):
         minibatch_cka(x, x, batch=3)
     with pytest.raises(
         InputError,
-        match=r"x: expected rows that vary enough for this estimate, got a variance of zero",
+        match=r"x: .*got a variance",
     ):
         minibatch_cka(alone, x)
-    with pytest.raises(
-        InputError, match=r"y: expected rows that are not all zero, got 10 row\(s\) of zeros"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got 10 row\(s\)"):
         uncentred_cka(x, 0 * x)
     for measure in (rbf_cka, uncentred_cka, minibatch_cka):
-        with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):
+        with pytest.raises(InputError, match=r"y: .*got 9 rows"):
             measure(x, x[:9])
         with pytest.raises(
             InputError,
-            match=(
-                r"x: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row "
-                r"2"
-            ),
+            match=r"x: .*got NaN or infinity",
         ):
             measure(np.where(np.arange(10)[:, None] == 2, np.inf, x), x)
     assert rbf_cka(huge, x[:3]) == pytest.approx(rbf_cka(huge.astype(float), x[:3]), abs=1e-6)

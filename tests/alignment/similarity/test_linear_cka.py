@@ -187,55 +187,40 @@ def test_inputs_are_left_alone(rng):
 def test_refusals(rng):
     x = rng.normal(size=(10, 3))
     constant = np.full((10, 2), 0.1)
-    with pytest.raises(
-        InputError, match=r"x: expected rows that differ, got 10 equal row\(s\); give at least two"
-    ):
+    with pytest.raises(InputError, match=r"x: .*got 10 equal row\(s\)"):
         linear_cka(constant, x)
     with pytest.raises(InputError, match=r"y: expected rows that differ"):
         linear_cka(x, constant.astype(np.float32), debiased=True)
-    with pytest.raises(InputError, match=r"ys\[1\]: expected rows that differ"):
+    with pytest.raises(InputError, match=r"ys\[1\]: expected rows that"):
         linear_cka_layers([x], [x, constant])
-    with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):
+    with pytest.raises(InputError, match=r"y: .*got 9 rows"):
         linear_cka(x, x[:9])
     with pytest.raises(InputError, match=r"x: expected at least 2 row"):
         linear_cka(x[:1], x[:1])
     with pytest.raises(InputError, match=r"x: expected at least 4 row"):
         linear_cka(x[:3], x[:3], debiased=True)
-    with pytest.raises(InputError, match=r"xs\[0\]: expected at least 5 row"):
+    with pytest.raises(InputError, match=r"xs\[0\]: expected at least"):
         linear_cka_layers([x[:4]], [x[:4]])
-    with pytest.raises(
-        InputError, match=r"ys\[1\]: expected as many rows as xs\[0\] \(10\), got 9 rows"
-    ):
+    with pytest.raises(InputError, match=r"ys\[1\]: .*got 9 rows"):
         linear_cka_layers([x, x], [x, x[:9]])
-    with pytest.raises(InputError, match=r"ys: expected at least one layer, got none"):
+    with pytest.raises(InputError, match=r"ys: .*got none"):
         linear_cka_layers([x], [])
     with pytest.raises(
         InputError,
-        match=(
-            r"xs\[1\]: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is "
-            r"row 4"
-        ),
+        match=r"xs\[1\]: .*got NaN or infinity",
     ):
         linear_cka_layers([x, np.where(np.arange(10)[:, None] == 4, np.nan, x)], [x])
     alone = np.zeros((10, 3))
     alone[4] = 1  # one item apart from all others: the debiased variance is zero
     with pytest.raises(
         InputError,
-        match=(
-            r"x: expected rows that vary enough for debiased CKA, got a debiased variance of "
-            r"zero"
-        ),
+        match=r"x: .*got a debiased",
     ):
         linear_cka(alone, x, debiased=True)
-    with pytest.raises(
-        InputError, match=r"xs\[0\]: expected rows that vary enough for debiased CKA"
-    ):
+    with pytest.raises(InputError, match=r"xs\[0\]: expected rows that"):
         linear_cka_layers([alone], [x])
     with pytest.raises(
         InputError,
-        match=(
-            r"x: expected values whose differences fit in float32, got an overflow; scale them "
-            r"down"
-        ),
+        match=r"x: .*got an overflow",
     ):
         linear_cka(np.array([[3.4e38], [3.4e38], [-3.4e38]], np.float32), x[:3])

@@ -139,9 +139,9 @@ def test_true_pairs_have_the_smallest_p_and_unrelated_ones_any(rng):
 
 def test_refusals(rng):
     x = rng.normal(size=(10, 3))
-    with pytest.raises(InputError, match=r"permutations: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"permutations: .*got 0"):
         permutation_baseline(linear_cka, x, x, permutations=0)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
+    with pytest.raises(InputError, match=r"seed: .*got -1"):
         permutation_baseline(linear_cka, x, x, seed=-1)
-    with pytest.raises(InputError, match=r"y: expected as many rows as x \(10\), got 9 rows"):
+    with pytest.raises(InputError, match=r"y: .*got 9 rows"):
         permutation_baseline(linear_cka, x, x[:9])

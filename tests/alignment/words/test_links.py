@@ -74,10 +74,10 @@ def test_shares_of_nothing_are_refused():
     link = [[0, 0, 0]]
     with pytest.raises(
         InputError,
-        match=r"predicted: expected at least one link, got none; check sentences and settings",
+        match=r"predicted: .*got none",
     ):
         alignment_error_rate([], link)
-    with pytest.raises(InputError, match=r"sure: expected at least one link, got none"):
+    with pytest.raises(InputError, match=r"sure: .*got none"):
         alignment_error_rate(link, [], link)
 
 
@@ -136,7 +136,7 @@ def test_lines_that_hold_something_else_are_refused_by_number(tmp_path, piece):
     path.write_text(f"0-0\n0-0 {piece}\n", encoding="utf-8")
     with pytest.raises(
         InputError,
-        match=rf"links\.txt:2: expected links such as 0-0 or 0p0, got '{piece}'; repair the line",
+        match=rf"links\.txt:2: .*got '{piece}'",
     ):
         read_pharaoh(path)
 
@@ -146,29 +146,19 @@ def test_files_that_are_wrong_are_refused(tmp_path):
     path.write_text("0-1\n")
     with pytest.raises(
         InputError,
-        match=(
-            r"links\.txt:1: expected words counted from 1, got '0-1'; pass first=0 if they are "
-            r"not"
-        ),
+        match=r"links\.txt:1: .*got '0-1'",
     ):
         read_pharaoh(path, first=1)
-    with pytest.raises(
-        InputError, match=r"first: expected 0 or 1, the number of a sentence's first word, got 2"
-    ):
+    with pytest.raises(InputError, match=r"first: .*got 2"):
         read_pharaoh(path, first=2)
-    with pytest.raises(
-        InputError, match=r"none\.txt: expected a text file that can be read, got no such file"
-    ):
+    with pytest.raises(InputError, match=r"none\.txt: .*got no such file"):
         read_pharaoh(tmp_path / "none.txt")
     with pytest.raises(
         InputError,
-        match=(
-            r"links: expected links of sentences 0 to 1, got one of sentence 2; give all "
-            r"sentences"
-        ),
+        match=r"links: .*got one of sentence",
     ):
         write_pharaoh(path, [[2, 0, 0]], 2)
-    with pytest.raises(OutputError, match=r"path: expected a file that can be written"):
+    with pytest.raises(OutputError, match="path: expected a file"):
         write_pharaoh(tmp_path / "none" / "links.txt", [[0, 0, 0]], 1)
     assert path.read_text() == "0-1\n"
 
@@ -202,49 +192,31 @@ def test_offsets_and_rows_are_those_of_a_loop(rng):
 def test_offsets_that_do_not_fit_are_refused():
     with pytest.raises(
         InputError,
-        match=(
-            r"sentence_ids: expected numbers from 0 to 1, never falling, got numbers from 0 to 2; "
-            r"give"
-        ),
+        match=r"sentence_ids: .*got numbers from",
     ):
         sentence_offsets([0, 2], 2)
     with pytest.raises(InputError, match=r"got numbers from 0 to 1, not in order"):
         sentence_offsets([1, 0], 2)
-    with pytest.raises(
-        InputError, match=r"sentence_ids: expected whole numbers, one per word, got float64"
-    ):
+    with pytest.raises(InputError, match=r"sentence_ids: .*got float64"):
         sentence_offsets([0.0, 1.0], 2)
     with pytest.raises(
         InputError,
-        match=(
-            r"links: expected words that are in y, got word 2 of 2 in sentence 1; align and pool "
-            r"the same words"
-        ),
+        match=r"links: .*got word 2 of",
     ):
         aligned_rows([[1, 0, 2]], [0, 1, 2], [0, 3, 5])
-    with pytest.raises(
-        InputError, match=r"links: expected words that are in x, got word 1 of 1 in sentence 0"
-    ):
+    with pytest.raises(InputError, match=r"links: .*got word 1 of"):
         aligned_rows([[0, 1, 0]], [0, 1, 2], [0, 3, 5])
-    with pytest.raises(
-        InputError, match=r"links: expected links of sentences 0 to 1, got one of sentence 2"
-    ):
+    with pytest.raises(InputError, match=r"links: .*got one of sentence"):
         aligned_rows([[2, 0, 0]], [0, 1, 2], [0, 3, 5])
     with pytest.raises(
         InputError,
-        match=(
-            r"offsets_y: expected as many sentences as offsets_x \(2\), got 1; sentence i of one "
-            r"translates"
-        ),
+        match=r"offsets_y: .*got 1",
     ):
         aligned_rows([[0, 0, 0]], [0, 1, 2], [0, 3])
     for offsets in ([1, 2], [0, 2, 1], [0], [0.0, 1.0]):
         with pytest.raises(
             InputError,
-            match=(
-                r"offsets_x: expected whole numbers from 0, never falling: where each sentence "
-                r"begins, and"
-            ),
+            match="offsets_x: expected whole numbers",
         ):
             aligned_rows([[0, 0, 0]], offsets, [0, 1])
 
@@ -314,13 +286,10 @@ def test_a_sentence_with_possible_links_alone_changes_nothing(rng):
 def test_an_interval_of_one_sentence_or_of_no_draws_is_refused():
     with pytest.raises(
         InputError,
-        match=(
-            r"predicted: expected links of at least 2 sentences, to draw from, got 1 sentence; "
-            r"give more"
-        ),
+        match=r"predicted: .*got 1 sentence",
     ):
         alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [4, 1, 1]])
-    with pytest.raises(InputError, match=r"resamples: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"resamples: .*got 0"):
         alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [5, 1, 1]], resamples=0)
-    with pytest.raises(InputError, match=r"sure: expected at least one link, got none"):
+    with pytest.raises(InputError, match=r"sure: .*got none"):
         alignment_error_interval([[4, 0, 0], [5, 0, 0]], [])

@@ -112,16 +112,14 @@ def test_halves_of_an_odd_vocabulary_leave_the_last_row_out():
     assert (original.tolist(), derived.tolist()) == ([[0, 1], [2, 3]], [[4, 5], [6, 7]])
     with pytest.raises(
         InputError,
-        match=r"embeddings: expected at least 2 row\(s\) and 1 column, got shape \(1, 2\)",
+        match=r"embeddings: .*got shape \(1",
     ):
         vocabulary_halves([[1.0, 2.0]])
 
 
 def test_bad_arguments_are_refused(halves):
     x, y = halves
-    with pytest.raises(
-        InputError, match=r"y: expected as many rows as x \(300\), got 299; pass gold"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got 299"):
         token_embedding_alignment(x, y[:-1])
     for gold, message in (
         (
@@ -148,38 +146,26 @@ def test_bad_arguments_are_refused(halves):
             token_embedding_alignment(x, y, gold)
     with pytest.raises(
         InputError,
-        match=(
-            r"valid_fraction: expected at most 1 together with train_fraction, got 0\.5 and 0\.6; "
-            r"look up"
-        ),
+        match=r"valid_fraction: .*got 0\.5 and 0\.6",
     ):
         token_embedding_alignment(x, y, train_fraction=0.5, valid_fraction=0.6)
-    with pytest.raises(InputError, match=r"train_fraction: expected a fraction between 0 and 1"):
+    with pytest.raises(InputError, match="train_fraction: expected a fraction"):
         token_embedding_alignment(x, y, train_fraction=0.0)
     with pytest.raises(
         InputError,
-        match=(
-            r"x: expected enough rows for both fractions, got 9; give more tokens, or larger "
-            r"fractions"
-        ),
+        match=r"x: .*got 9",
     ):
         token_embedding_alignment(x[:9], y[:9])
     with pytest.raises(
         InputError,
-        match=(
-            r"y: expected as many columns as x \(10\), got 9 columns; compare vocabularies of one "
-            r"model"
-        ),
+        match=r"y: .*got 9 columns",
     ):
         token_embedding_alignment(x, y[:, :9])
     padded = x.copy()
     padded[1] = 0
     with pytest.raises(
         InputError,
-        match=(
-            r"y: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 1; "
-            r"remove"
-        ),
+        match=r"y: .*got 1 row\(s\)",
     ):
         token_embedding_alignment(x, padded)
 
@@ -232,6 +218,6 @@ def test_what_frequency_alone_would_give_is_the_mean_over_shuffles_among_like_to
 def test_copies_need_a_count_each():
     with pytest.raises(
         InputError,
-        match=r"counts: expected 3 numbers, one per row of x, got shape \(2,\); count every token",
+        match=r"counts: .*got shape \(2,\)",
     ):
         copy_alignment(np.eye(3), np.eye(3), [1, 2])

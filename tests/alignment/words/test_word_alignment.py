@@ -177,29 +177,21 @@ def test_bad_arguments_are_refused(words):
     for align in (align_argmax, align_itermax, align_softmax):
         with pytest.raises(
             InputError,
-            match=(
-                r"y: expected as many columns as x \(6\), got 5 columns; compare vectors of one "
-                r"encoder"
-            ),
+            match=r"y: .*got 5 columns",
         ):
             align(x, y[:, :5], begin_x, begin_y)
         with pytest.raises(
             InputError,
-            match=r"offsets_x: expected 26 at the end, the number of words, got 27; make them with",
+            match=r"offsets_x: .*got 27",
         ):
             align(x[:-1], y, begin_x, begin_y)
-        with pytest.raises(
-            InputError, match=r"offsets_y: expected as many sentences as offsets_x \(7\), got 6"
-        ):
+        with pytest.raises(InputError, match=r"offsets_y: .*got 6"):
             align(x, y, begin_x, begin_y[:-1])
         bad = x.copy()
         bad[3, 2] = np.nan
         with pytest.raises(
             InputError,
-            match=(
-                r"x: expected finite numbers, got NaN or infinity in 1 row\(s\), the first is row "
-                r"3"
-            ),
+            match=r"x: .*got NaN or infinity",
         ):
             align(bad, y, begin_x, begin_y)
     bad = x.copy()
@@ -207,13 +199,13 @@ def test_bad_arguments_are_refused(words):
     for align in (align_argmax, align_itermax):
         with pytest.raises(
             InputError,
-            match=r"x: expected rows with a direction, got 1 row\(s\) of zeros, the first is row 3",
+            match=r"x: .*got 1 row\(s\)",
         ):
             align(bad, y, begin_x, begin_y)
-    with pytest.raises(InputError, match=r"rounds: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"rounds: .*got 0"):
         align_itermax(*words, rounds=0)
     for alpha in (0.0, 1.0):
-        with pytest.raises(InputError, match=r"alpha: expected a fraction between 0 and 1"):
+        with pytest.raises(InputError, match="alpha: expected a fraction"):
             align_itermax(*words, alpha=alpha)
-        with pytest.raises(InputError, match=r"threshold: expected a fraction between 0 and 1"):
+        with pytest.raises(InputError, match="threshold: expected a fraction"):
             align_softmax(*words, threshold=alpha)

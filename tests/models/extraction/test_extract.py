@@ -210,10 +210,7 @@ def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path
     before = files(tmp_path / "store.partial")
     with pytest.raises(
         OutputError,
-        match=(
-            r"store\.partial: expected the same settings, got other ones \(encoder: .* begin anew "
-            r"with"
-        ),
+        match=r"store\.partial: .*got other ones",
     ):
         extract(encoders[0], text(), tmp_path / "store")
     assert files(tmp_path / "store.partial") == before
@@ -227,10 +224,7 @@ def test_a_sentence_without_tokens_is_refused_by_its_line(originals, tmp_path, k
     encoder = load_encoder(str(originals[kind]))
     with pytest.raises(
         InputError,
-        match=(
-            r"hard.txt:3: expected a sentence with at least one token, got ' '; remove or replace "
-            r"the sentence"
-        ),
+        match=r"hard.txt:3: .*got ' '",
     ):
         extract(encoder, text(["the cat", "the dog", " ", "the mat"]), tmp_path / "store")
     assert not list(tmp_path.iterdir())

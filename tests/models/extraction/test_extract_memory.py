@@ -76,7 +76,7 @@ def test_nobody_can_write_into_them_and_rows_are_found_as_on_disk(encoder):
     ]
     with pytest.raises(ValueError, match="read-only"):
         held.layer(0)[0, 0] = 1
-    with pytest.raises(InputError, match="^layer: expected one that is stored"):
+    with pytest.raises(InputError, match="^layer: expected one that"):
         held.layer(9)
     held.verify()
 
@@ -127,7 +127,5 @@ def test_processes_that_share_the_work_share_a_folder(encoder, monkeypatch):
     monkeypatch.setattr(
         module, "_world", lambda _: contextlib.nullcontext(World(0, 2, encoder.device))
     )
-    with pytest.raises(
-        InputError, match="^out: expected a folder that the 2 processes share, got none"
-    ):
+    with pytest.raises(InputError, match="^out: .*got none"):
         extract(encoder, ["the cat"])

@@ -356,10 +356,7 @@ def test_outputs_that_do_not_exist_are_refused(family, batch, outputs):
     for call in (lambda: encoder.states(*batch, outputs), lambda: encoder.output_names(outputs)):
         with pytest.raises(
             InputError,
-            match=(
-                "outputs: expected some of hidden, attention, mlp, residual, each once, got .*; "
-                "choose among them"
-            ),
+            match="outputs: expected",
         ):
             call()
 

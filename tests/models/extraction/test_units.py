@@ -215,10 +215,7 @@ def test_pairs_are_one_input_each(originals):
     long = corpus(["the cat " * 40])
     with pytest.raises(
         InputError,
-        match=(
-            r"pair: expected at most 40 tokens, got \d+ at odd.txt:1; shorten it, or set "
-            r"long_input"
-        ),
+        match=r"pair: .*got \d+ at odd.txt:1",
     ):
         locate(encoder, long, range(1), Reading("pair"), first)
     cut = locate(

@@ -372,24 +372,18 @@ def test_alone_nothing_is_exchanged():
 
 def test_what_is_no_device_or_way_is_refused(monkeypatch):
     with (
-        pytest.raises(
-            InputError, match="parallel: expected ddp or fsdp, got 'tp'; choose one of the two"
-        ),
+        pytest.raises(InputError, match="parallel: .*got 'tp'"),
         join_world("cpu", "tp"),
     ):
         pass
     with (
-        pytest.raises(
-            InputError, match="device: expected auto, cpu or cuda, got 'tpu'; choose one of these"
-        ),
+        pytest.raises(InputError, match="device: .*got 'tpu'"),
         join_world("tpu"),
     ):
         pass
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with (
-        pytest.raises(
-            InputError, match="device: expected a GPU that torch can use, got none; choose cpu"
-        ),
+        pytest.raises(InputError, match="device: .*got none"),
         join_world("cuda"),
     ):
         pass
@@ -397,9 +391,6 @@ def test_what_is_no_device_or_way_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(
         InputError,
-        match=(
-            r"--nproc-per-node: expected at most one process for each GPU \(2\), got 4; start "
-            r"fewer"
-        ),
+        match=r"--nproc-per-node: .*got 4",
     ):
         distributed._my_gpu()

@@ -253,15 +253,13 @@ def test_a_language_that_the_model_does_not_have_is_refused():
     model = MaskedLM(shape(), languages=("a", "b"), plan=SharingPlan.parse("sep=emb", 3))
     with pytest.raises(
         InputError,
-        match="language: expected one of a, b, got 'c'; name a language that the model has",
+        match="language: .*got 'c'",
     ):
         model(**batch(("c",)))
 
 
 def test_vocabularies_of_different_sizes_need_embeddings_of_their_own():
-    with pytest.raises(
-        InputError, match="sizes: expected one vocabulary where token embeddings are shared, got"
-    ):
+    with pytest.raises(InputError, match="sizes: expected"):
         MaskedLM(shape(), languages=("a", "b"), sizes={"a": 30, "b": 20})
     model = MaskedLM(
         shape(),
@@ -276,7 +274,7 @@ def test_vocabularies_of_different_sizes_need_embeddings_of_their_own():
 
 @pytest.mark.parametrize("languages", [(), ("a", "a"), ("a.b",)])
 def test_codes_that_cannot_name_languages_are_refused(languages):
-    with pytest.raises(InputError, match="languages: expected different codes without full stops"):
+    with pytest.raises(InputError, match="languages: expected different codes"):
         MaskedLM(shape(), languages=languages)
 
 

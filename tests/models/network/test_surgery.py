@@ -100,12 +100,10 @@ def test_frozen_parts_stay_bit_by_bit_and_the_others_move():
 def test_freezing_nothing_is_refused():
     with pytest.raises(
         InputError,
-        match="parts: expected something that languages own, got nothing; see sharing_table",
+        match="parts: .*got nothing",
     ):
         freeze(make(""))
-    with pytest.raises(
-        InputError, match="parts: expected parts of the model .*, got layer-1; check the spelling"
-    ):
+    with pytest.raises(InputError, match="parts: .*got layer-1"):
         freeze(make(), ["layer-1"])
 
 
@@ -145,13 +143,9 @@ def test_freezing_the_lower_layers(kind, n):
 
 
 def test_freezing_refuses_what_it_does_not_know():
-    with pytest.raises(
-        InputError, match="n: expected a whole number from -1 to 3, got 4; -1 freezes nothing"
-    ):
+    with pytest.raises(InputError, match="n: .*got 4"):
         freeze_layers(make(), 4)
-    with pytest.raises(
-        InputError, match="model: expected an encoder with numbered layers, got Linear"
-    ):
+    with pytest.raises(InputError, match="model: .*got Linear"):
         freeze_layers(torch.nn.Linear(2, 2), 1)
     shape = DistilBertConfig(vocab_size=30, dim=8, n_layers=2, n_heads=2, hidden_dim=12)
     assert freeze_layers(DistilBertModel(shape), 1) == 16  # one layer of two is left
@@ -191,15 +185,9 @@ def test_language_embeddings_grow_with_the_languages():
 
 
 def test_plugging_refuses_what_does_not_fit():
-    with pytest.raises(
-        InputError, match="model: expected a plan with parts that each language owns, got sep=none"
-    ):
+    with pytest.raises(InputError, match="model: .*got sep=none"):
         plug_in(make(""), "a", make(""))
-    with pytest.raises(
-        InputError, match=r"donor: expected encoder.layers.0 of shape \(24, 8\), got \(48, 16\)"
-    ):
+    with pytest.raises(InputError, match=r"donor: .*got \(48, 16\)"):
         plug_in(make("sep=1"), "a", make("sep=1", hidden_size=16))
-    with pytest.raises(
-        InputError, match="language: expected a code without a full stop, got 'c.d'"
-    ):
+    with pytest.raises(InputError, match="language: .*got 'c.d'"):
         plug_in(make(), "c.d", make(), "a")

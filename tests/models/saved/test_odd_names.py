@@ -134,10 +134,7 @@ def test_ids_beyond_the_models_table_are_refused_wherever_they_come_up(copy_of, 
     corpus = Corpus("eng", ["the cat", "a zebra"], ["a", "b"], "x.txt")
     with pytest.raises(
         InputError,
-        match=(
-            r"encoder encoder: expected token ids below \d+, got \d+ for 'zebra'; give the model "
-            r"its own tok"
-        ),
+        match=r"encoder encoder: .*got \d+ for 'zebra'",
     ):
         extract(encoder, corpus, tmp_path / "store")
     with pytest.raises(InputError, match="expected token ids below"):

@@ -431,16 +431,14 @@ def test_refusals_of_sentences(scorers):
     scorer = scorers["bert"]
     with pytest.raises(
         InputError,
-        match=r"sentence 1: expected a sentence with at least one piece, got '  '; remove",
+        match=r"sentence 1: .*got '  '",
     ):
         scorer.score_sentences(["the cat", "  "])
-    with pytest.raises(
-        InputError, match=r"sentence 1: expected at most 40 tokens, got \d+ \('the the.*shorten it"
-    ):
+    with pytest.raises(InputError, match=r"sentence 1: .*got \d+ \(the"):
         scorer.score_sentences(["the cat", "the " * 50])
     with pytest.raises(
         InputError,
-        match=r"sentence 0: expected text, got the special token '\[MASK\]' in it; remove it",
+        match=r"sentence 0: .*got the special",
     ):
         scorer.score_sentences(["the [MASK] ran"])
 
@@ -448,7 +446,7 @@ def test_refusals_of_sentences(scorers):
 def test_refusals_of_what_is_no_list_of_sentences(scorers):
     with pytest.raises(
         InputError,
-        match=r"sentences: expected a list of sentences, got a single text; put it into a list",
+        match=r"sentences: .*got a single text",
     ):
         scorers["bert"].tokenise("the cat")
 
@@ -457,42 +455,33 @@ def test_refusals_of_methods_and_places(scorers):
     scorer, [one] = scorers["bert"], scorers["bert"].tokenise(["the cat"])
     with pytest.raises(
         InputError,
-        match=r"method: expected one of pll, pll_word_l2r, log_likelihood, got 'loss'; choose",
+        match=r"method: .*got 'loss'",
     ):
         scorer.score_sentences(["the cat"], "loss")
     with pytest.raises(
         InputError,
-        match=(
-            r"method: expected one for a masked model \(single_mask, pll, .*\), got "
-            r"'log_likelihood'"
-        ),
+        match=r"method: .*got 'log_likelihood'",
     ):
         scorer.score_sentences(["the cat"], "log_likelihood")
-    with pytest.raises(
-        InputError, match=r"method: expected one for a causal model \(log_likelihood\), got 'pll'"
-    ):
+    with pytest.raises(InputError, match=r"method: .*got 'pll'"):
         scorers["gpt2"].score_sentences(["the cat"])
     with pytest.raises(
         InputError,
-        match=r"method: expected one for a causal model \(log_likelihood\), got 'single_mask'",
+        match=r"method: .*got 'single_mask'",
     ):
         scorers["gpt2"].score_candidates([one.ids], [1], [(1, 2)])
-    with pytest.raises(
-        InputError, match=r"output: expected one of log_probability, logit, got 'p'; choose"
-    ):
+    with pytest.raises(InputError, match=r"output: .*got 'p'"):
         scorer.score_candidates([one.ids], [1], [(1, 2)], output="p")
-    with pytest.raises(
-        InputError, match=r"places: expected a place in text 0 \(4 tokens\), got 4; count"
-    ):
+    with pytest.raises(InputError, match=r"places: .*got 4"):
         scorer.score_candidates([one.ids], [4], [(1, 2)])
     with pytest.raises(
         InputError,
-        match=r"candidates of text 0: expected ids below \d+, got \[1, 100000\]; give token ids",
+        match=r"candidates of text 0: .*got \[1, 100000\]",
     ):
         scorer.score_candidates([one.ids], [1], [(1, 100_000)])
     with pytest.raises(
         InputError,
-        match=r"places, candidates: expected one for each of 1 texts, got 2 places and 1 times",
+        match=r"places, candidates: .*got 2 places and",
     ):
         scorer.score_candidates([one.ids], [1, 1], [(1, 2)])
 
@@ -500,7 +489,7 @@ def test_refusals_of_methods_and_places(scorers):
 def test_refusals_of_models(folders, originals, tmp_path):
     with pytest.raises(
         InputError,
-        match=r"encoder: expected a model folder or a hub name, got '.*nowhere'; check the path",
+        match=r"encoder: .*got '.*nowhere'",
     ):
         load_scorer(str(tmp_path / "nowhere"))
     bert(tmp_path / "bert")
@@ -508,10 +497,7 @@ def test_refusals_of_models(folders, originals, tmp_path):
     (tmp_path / "bert" / "config.json").write_text(json.dumps({"model_type": "vit"}))
     with pytest.raises(
         InputError,
-        match=(
-            r"encoder .*: expected a masked or a causal language model, got one of type 'vit'; "
-            r"choose"
-        ),
+        match=r"encoder .*: .*got one of type",
     ):
         load_scorer(str(tmp_path / "bert"))
     assert settings["mask_token"] == "[MASK]"
@@ -524,10 +510,7 @@ def test_a_causal_model_needs_a_token_to_begin_with(scorers):
         model.tokenizer.eos_token = None
         with pytest.raises(
             InputError,
-            match=(
-                r"encoder .*: expected a token that begins or ends a text, .*, got none; name "
-                r"one"
-            ),
+            match=r"encoder .*: .*got none",
         ):
             ClozeScorer(model)
     finally:

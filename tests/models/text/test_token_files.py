@@ -65,7 +65,7 @@ def test_a_vocabulary_that_no_token_type_holds_is_refused(toy_tokenizer, tmp_pat
 def test_a_text_without_pieces_is_refused(toy_tokenizer, tmp_path):
     with pytest.raises(
         InputError,
-        match="t: expected a text with at least one piece, got none; give a text with words in it",
+        match="t: .*got none",
     ):
         encode_text(toy_tokenizer, [" ", ""], tmp_path / "t", KEY)
     assert not any(tmp_path.iterdir())
@@ -134,10 +134,7 @@ def test_a_truncated_file_is_refused(toy_tokenizer, tmp_path, name, keep):
     shorten(tmp_path / "t" / name, keep)
     with pytest.raises(
         StoreError,
-        match=(
-            r"t/.+npy: expected an array of numbers, got .+; delete the folder and run the same "
-            r"command again"
-        ),
+        match="t/.+npy: expected",
     ):
         encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
 
@@ -157,15 +154,13 @@ def test_offsets_of_another_text_are_refused(toy_tokenizer, tmp_path):
     np.save(tmp_path / "t" / "offsets.npy", np.arange(len(LINES) + 1))
     with pytest.raises(
         StoreError,
-        match=r"offsets.npy: expected where each sentence begins, got .*; delete the folder",
+        match="offsets.npy: expected",
     ):
         open_tokens(tmp_path / "t")
 
 
 def test_a_folder_that_is_no_token_file_is_refused(tmp_path):
-    with pytest.raises(
-        StoreError, match="manifest.json: expected a JSON file that can be read, got no such file"
-    ):
+    with pytest.raises(StoreError, match="manifest.json: .*got no such file"):
         open_tokens(tmp_path)
 
 

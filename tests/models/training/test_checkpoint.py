@@ -168,10 +168,7 @@ def test_a_file_of_something_else_with_the_right_checksum_is_refused(saved):
     (path / "state.json").write_text(json.dumps(state))
     with pytest.raises(
         StoreError,
-        match=(
-            r"model.safetensors: expected a file of tensors, got something else \(.*\); delete "
-            r"this"
-        ),
+        match=r"model.safetensors: .*got something else",
     ):
         load_checkpoint(path, model, optimiser, {"seed": 0})
 
@@ -184,10 +181,7 @@ def test_a_checkpoint_that_vouches_for_fewer_files_is_refused(saved, file):
     (path / "state.json").write_text(json.dumps(state))
     with pytest.raises(
         StoreError,
-        match=(
-            f"{file}: expected the file that was written, got another checksum; delete this "
-            f"checkpoint"
-        ),
+        match=f"{file}: .*got another checksum",
     ):
         load_checkpoint(path, model, optimiser, {"seed": 0})
 
@@ -216,10 +210,7 @@ def test_a_best_checkpoint_that_is_missing_or_damaged_is_refused(saved):
     path, model, _ = saved
     with pytest.raises(
         StoreError,
-        match=(
-            "best: expected the best checkpoint, got none; validate at least once, or take the "
-            "last weights"
-        ),
+        match="best: .*got none",
     ):
         load_best(path.parent, model)
     save_best(path.parent, 7, model, {"seed": 0}, 3.5)
@@ -227,10 +218,7 @@ def test_a_best_checkpoint_that_is_missing_or_damaged_is_refused(saved):
     save_file({name: tensor + 1 for name, tensor in load_file(file).items()}, file)
     with pytest.raises(
         StoreError,
-        match=(
-            "best/model.safetensors: expected the file that was written, got another checksum; "
-            "delete this"
-        ),
+        match="best/model.safetensors: .*got another checksum",
     ):
         load_best(path.parent, model)
 
@@ -245,9 +233,6 @@ def test_a_seed_that_was_changed_is_named_by_the_run_itself(undisturbed, toy, tm
     path.write_text(json.dumps(state))
     with pytest.raises(
         StoreError,
-        match=(
-            r"step-00000030: expected the same settings, got other ones \(seed: 5 there, 0 "
-            r"here\)"
-        ),
+        match=r"step-00000030: .*got other ones",
     ):
         train(with_overrides(toy, {}), folder, resume=True)

@@ -58,5 +58,5 @@ def test_the_rate_of_products_is_measured():
 
 
 def test_a_plan_that_does_not_fit_is_refused_before_anything_is_read():
-    with pytest.raises(InputError, match="sharing: expected layers from 1 to 8, got 7-9"):
+    with pytest.raises(InputError, match="sharing: .*got 7-9"):
         estimate(recipe(sharing="sep=7-9"))

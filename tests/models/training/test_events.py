@@ -110,9 +110,6 @@ def test_a_machine_without_tensorboard_is_told_what_to_type(tmp_path, monkeypatc
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(
         InputError,
-        match=(
-            r"tensorboard: expected the package tensorboard, got none installed; install it with: "
-            r"pip install"
-        ),
+        match=r"tensorboard: .*got none installed",
     ):
         Events(tmp_path, 0, tensorboard=True)

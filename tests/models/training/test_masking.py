@@ -548,7 +548,7 @@ def test_a_batch_without_a_token_to_choose_is_refused(rng, options, ids, got):
     pieces = some_pieces(counts=np.where(np.arange(VOCABULARY) == 7, 1, 0))
     with pytest.raises(
         InputError,
-        match=f"batch: expected at least one ordinary token, got {got}; drop empty sentences",
+        match=f"batch: .*got {got}",
     ):
         mask(np.array(ids), Masking(**options), rng, [pieces])
 
@@ -556,12 +556,10 @@ def test_a_batch_without_a_token_to_choose_is_refused(rng, options, ids, got):
 def test_xlm_needs_a_token_after_the_first(rng):
     with pytest.raises(
         InputError,
-        match="batch: expected an ordinary token after the first position of a row, got none",
+        match="batch: .*got none",
     ):
         mask(np.array([[9, 0], [8, 3]]), Masking(count="xlm"), rng)
-    with pytest.raises(
-        InputError, match="batch: expected at least one ordinary token, got only special tokens"
-    ):
+    with pytest.raises(InputError, match="batch: .*got only special"):
         choose_masked(np.zeros(0, int), Masking(), rng)
 
 

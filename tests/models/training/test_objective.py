@@ -156,7 +156,7 @@ def test_a_loss_that_is_no_number_stops_it_before_anything_is_saved(tmp_path):
         def loss(self, *arguments):
             return super().loss(*arguments) * float("nan")
 
-    with pytest.raises(TrainingError, match="loss at step 0: expected a number, got nan"):
+    with pytest.raises(TrainingError, match="loss at step 0: .*got nan"):
         run(tmp_path, objective=Spoilt())
     assert not (tmp_path / "checkpoints").exists()
 

@@ -203,10 +203,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(undisturbed, toy, tmp_path, nam
         path.unlink()
     with pytest.raises(
         StoreError,
-        match=(
-            f"step-00000030/{name}: expected the file that was written, got another checksum; "
-            f"delete this"
-        ),
+        match=f"step-00000030/{name}: .*got another checksum",
     ):
         train(toy, folder, resume=True)
 
@@ -235,10 +232,7 @@ def test_a_disk_that_is_full_at_a_checkpoint_is_said_to_be_so(
         patched.setattr(arrays, "save_file", full)
         with pytest.raises(
             OutputError,
-            match=(
-                r"model.safetensors: expected a file that can be written, got an error \(I/O "
-                r".*\); free some"
-            ),
+            match=r"model.safetensors: .*got an error \(I/O",
         ):
             train(toy, tmp_path / "run")
     train(toy, tmp_path / "run", resume=True)

@@ -404,17 +404,17 @@ def test_what_cannot_be_done_is_refused():
     texts = [text([[10, 11]])]
     with pytest.raises(
         InputError,
-        match="text of eng: expected at least two sentences for pairs, got 1; give more text",
+        match="text of eng: .*got 1",
     ):
         SegmentStream("x", texts, 12, 2)
     with pytest.raises(
         InputError,
-        match="max_length: expected at least 5 tokens a row for these units, got 4; raise it",
+        match="max_length: .*got 4",
     ):
         SegmentStream("x", texts, 4, 2)
     with pytest.raises(
         InputError,
-        match="max_length: expected at least 3 tokens a row for these units, got 2; raise it",
+        match="max_length: .*got 2",
     ):
         PackedStream("x", texts, 2, 2)
 

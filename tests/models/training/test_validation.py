@@ -88,7 +88,7 @@ def test_a_validation_loss_beyond_every_perplexity_is_told_as_such(source, model
         model.output_bias.of("eng").value[0] = 1e5
     with pytest.raises(
         TrainingError,
-        match="validation loss of eng: expected a number, got inf; lower optimisation.peak_rate",
+        match="validation loss of eng: .*got inf",
     ):
         validate(model, source, CPU, {})
 
@@ -186,10 +186,7 @@ def test_what_is_no_number_is_refused(value):
     need_number("loss", 3.0)
     with pytest.raises(
         TrainingError,
-        match=(
-            f"loss: expected a number, got {value}; lower optimisation.peak_rate; the last "
-            f"checkpoint"
-        ),
+        match=f"loss: .*got {value}",
     ):
         need_number("loss", value)
 

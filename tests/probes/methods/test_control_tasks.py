@@ -86,23 +86,16 @@ def test_at_the_ends_the_interval_still_has_a_width():
 
 
 def test_refusals():
-    with pytest.raises(
-        InputError, match=r"types: expected 4 labels, one per row, got an array of shape \(2, 2\)"
-    ):
+    with pytest.raises(InputError, match=r"types: .*got an array of"):
         control_labels([["a", "b"], ["c", "d"]], LABELS, 0)
-    with pytest.raises(InputError, match=r"y: expected at least one label, got none"):
+    with pytest.raises(InputError, match=r"y: .*got none"):
         control_labels(["a"], [], 0)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
+    with pytest.raises(InputError, match=r"seed: .*got -1"):
         control_labels(["a"], LABELS, -1)
     with pytest.raises(
         InputError,
-        match=(
-            r"control: expected outcomes of 3 items, at least one, got shape \(2, 4\); score the "
-            r"same items"
-        ),
+        match=r"control: .*got shape \(2",
     ):
         selectivity(np.ones(3, bool), np.ones((2, 4), bool))
-    with pytest.raises(
-        InputError, match=r"control: expected outcomes of 3 items, at least one, got shape \(0, 3\)"
-    ):
+    with pytest.raises(InputError, match=r"control: .*got shape \(0"):
         selectivity(np.ones(3, bool), np.ones((0, 3), bool))

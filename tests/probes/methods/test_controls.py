@@ -83,26 +83,19 @@ def test_labels_of_training_are_numbered_first():
     ):
         with pytest.raises(
             InputError,
-            match=(
-                r"labels: expected labels of one kind, got words and numbers; use all words or "
-                r"all numbers"
-            ),
+            match=r"labels: .*got words and numbers",
         ):
             number_labels(train, y)
 
 
 def test_refusals():
-    with pytest.raises(InputError, match=r"y_train: expected at least one label, got none; give"):
+    with pytest.raises(InputError, match=r"y_train: .*got none"):
         majority_accuracy([], ["a"])
-    with pytest.raises(InputError, match=r"y_test: expected at least one label, got none; give"):
+    with pytest.raises(InputError, match=r"y_test: .*got none"):
         majority_accuracy(["a"], [])
-    with pytest.raises(
-        InputError, match=r"y: expected 4 labels, one per row, got an array of shape \(2, 2\)"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got an array of"):
         shuffled_labels([["a", "b"], ["c", "d"]], 0)
-    with pytest.raises(
-        InputError, match=r"seed: expected a whole number from 0 up, got -1; choose"
-    ):
+    with pytest.raises(InputError, match=r"seed: .*got -1"):
         shuffled_labels(["a"], -1)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got True"):
+    with pytest.raises(InputError, match=r"seed: .*got True"):
         shuffled_labels(["a"], True)

@@ -159,24 +159,18 @@ def test_refusals():
     x, y = vectors(n=50)
     with pytest.raises(
         InputError,
-        match=r"y: expected at least two classes, got only cat; give items of another class",
+        match=r"y: .*got only cat",
     ):
         description_length([x], np.full(50, "cat"))
     for portions in ((0.5, 0.9), (0.0, 1.0), (0.5, 0.5, 1.0), ()):
-        with pytest.raises(
-            InputError, match=r"portions: expected increasing shares above 0, the last 1, got"
-        ):
+        with pytest.raises(InputError, match="portions: expected"):
             description_length([x], y, portions=portions)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
+    with pytest.raises(InputError, match=r"seed: .*got -1"):
         description_length([x], y, seed=-1)
-    with pytest.raises(
-        InputError, match=r"y: expected 50 labels, one per row, got an array of shape \(49,\)"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got an array of"):
         description_length([x], y[:-1])
     for strength in ([1.0, 2.0], 0, -1.0, float("nan"), "1"):
-        with pytest.raises(
-            InputError, match=r"C: expected a number above 0, or 1, one per layer, got"
-        ):
+        with pytest.raises(InputError, match="C: expected"):
             description_length([x], y, strength)
 
 

@@ -87,29 +87,24 @@ def test_refusals():
     train, test = vectors(1), vectors(2)
     with pytest.raises(
         InputError,
-        match=r"train: expected at least two languages, got deu; give vectors of another",
+        match=r"train: .*got deu",
     ):
         language_id({"deu": train["deu"]}, {"deu": test["deu"]})
     with pytest.raises(
         InputError,
-        match=r"test: expected the languages of train, got swa in only one of the two; give both",
+        match=r"test: .*got swa in only",
     ):
         language_id(train, {name: test[name] for name in ("deu", "eng")})
     with pytest.raises(
         InputError,
-        match=(
-            r"train\['swa'\]: expected 5 columns, as train\['deu'\], got 4 columns; take all "
-            r"languages"
-        ),
+        match=r"train\['swa'\]: .*got 4 columns",
     ):
         language_id({**train, "swa": train["swa"][:, :4]}, test)
-    with pytest.raises(InputError, match=r"test: expected 5 columns, as in train, got 4 columns"):
+    with pytest.raises(InputError, match=r"test: .*got 4 columns"):
         language_id(train, vectors(2, d=4))
-    with pytest.raises(
-        InputError, match=r"test\['eng'\]: expected finite numbers, got NaN or infinity in 50 row"
-    ):
+    with pytest.raises(InputError, match=r"test\['eng'\]: .*got NaN or infinity"):
         language_id(train, {**test, "eng": test["eng"] * np.nan})
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
+    with pytest.raises(InputError, match=r"seed: .*got -1"):
         language_id(train, test, seed=-1)
 
 

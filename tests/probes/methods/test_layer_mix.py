@@ -143,7 +143,7 @@ def test_refusals_and_early_stops(rng):
     mix = LayerMix().fit(x, y)
     with pytest.warns(
         ConvergenceWarning,
-        match=r"max_iter: expected convergence, got none in 1 step\(s\); raise max_iter or lower C",
+        match=r"max_iter: .*got none in 1",
     ):
         LayerMix(max_iter=1).fit(x, y)
     for call, message in [
@@ -195,7 +195,7 @@ def test_the_penalty_is_the_one_that_is_best_on_dev(rng):
     ).all() and probe.again().penalties == probe.C_[0]
     with pytest.raises(
         InputError,
-        match="dev_layers: expected a development part to choose among several penalties by",
+        match="dev_layers: expected a development",
     ):
         MixProbe((0.1, 1.0)).fit(train, y[:60])
 

@@ -143,46 +143,34 @@ def test_refusals(rng):
     probe = LinearProbe().fit(x, y)
     with pytest.raises(
         InputError,
-        match=r"y: expected at least two classes, got only deu; give items of another class",
+        match=r"y: .*got only deu",
     ):
         LinearProbe().fit(x, np.full(150, "deu"))
-    with pytest.raises(
-        InputError, match=r"y: expected labels seen in fit, got 'ita', 'nld'; train on these"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got 'ita', 'nld'"):
         probe.score(x[:3], ["deu", "nld", "ita"])
-    with pytest.raises(InputError, match=r"y: expected labels seen in fit, got '0'"):
+    with pytest.raises(InputError, match=r"y: .*got '0'"):
         LinearProbe().fit(x, y == "deu").score(x[:1], ["0"])
-    with pytest.raises(
-        InputError, match=r"y: expected 150 labels, one per row, got an array of shape \(149,\)"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got an array of"):
         LinearProbe().fit(x, y[1:])
-    with pytest.raises(InputError, match=r"y: expected 3 labels, one per row"):
+    with pytest.raises(InputError, match="y: expected 3 labels,"):
         probe.score(x[:3], y[:2])
-    with pytest.raises(
-        InputError, match=r"y: expected a label for every item, got none for item 4; remove"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got none for item"):
         LinearProbe().fit(x, np.where(np.arange(150) == 4, np.nan, np.arange(150) % 2))
-    with pytest.raises(
-        InputError, match=r"y: expected a label for every item, got none for item 4; remove"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got none for item"):
         LinearProbe().fit(x, np.where(np.arange(150) == 4, None, y.astype(object)))
-    with pytest.raises(
-        InputError, match=r"y: expected labels of one kind, got labels that cannot be sorted"
-    ):
+    with pytest.raises(InputError, match=r"y: .*got labels that"):
         LinearProbe().fit(x, np.where(np.arange(150) == 4, 1, y.astype(object)))
-    with pytest.raises(
-        InputError, match=r"X: expected at least one feature that varies, got 6 constant columns"
-    ):
+    with pytest.raises(InputError, match=r"X: .*got 6 constant"):
         LinearProbe().fit(np.full((150, 6), 0.1), y)
-    with pytest.raises(InputError, match=r"X: expected 6 columns, as in fit, got 5 columns"):
+    with pytest.raises(InputError, match=r"X: .*got 5 columns"):
         probe.predict(x[:, :5])
     with pytest.raises(
         InputError,
-        match=r"LinearProbe: expected a fitted probe, got one without coefficients; call fit",
+        match=r"LinearProbe: .*got one without",
     ):
         LinearProbe().predict_proba(x)
     for strength in (0, -1.0, np.nan, np.inf):
-        with pytest.raises(InputError, match=r"C: expected a finite number above 0, got"):
+        with pytest.raises(InputError, match="C: expected"):
             LinearProbe(C=strength).fit(x, y)
-    with pytest.raises(InputError, match=r"max_iter: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"max_iter: .*got 0"):
         LinearProbe(max_iter=0).fit(x, y)

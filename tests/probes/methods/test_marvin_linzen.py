@@ -120,7 +120,5 @@ def test_the_releases_differ_in_two_nouns(published, revised):
 
 
 def test_refusal():
-    with pytest.raises(
-        InputError, match=r"release: expected one of published, revised, got 'old'; choose"
-    ):
+    with pytest.raises(InputError, match=r"release: .*got 'old'"):
         marvin_linzen_pairs("old")

@@ -304,21 +304,14 @@ def test_a_monotone_change_of_scores_changes_nothing_and_another_sign_reverses_i
 
 def test_refusals():
     pairs = [pair("a", "b")]
-    with pytest.raises(InputError, match=r"pairs: expected at least one, got none; read"):
+    with pytest.raises(InputError, match=r"pairs: .*got none"):
         score_sentences([], lambda sentences: np.zeros(0))
     with pytest.raises(
         InputError,
-        match=(
-            r"score: expected a function that gives 2 scores, one per sentence, got shape \(1,\); "
-            r"give"
-        ),
+        match=r"score: .*got shape \(1,\)",
     ):
         score_sentences(pairs, lambda sentences: np.zeros(1))
-    with pytest.raises(
-        InputError, match=r"rule: expected one of paper, bert-syntax, got 'code'; choose"
-    ):
+    with pytest.raises(InputError, match=r"rule: .*got 'code'"):
         judge(pairs, scores([1], [0]), rule="code")
-    with pytest.raises(
-        InputError, match=r"scores: expected scores of 1 pairs, got 2, 2 and 2; score them"
-    ):
+    with pytest.raises(InputError, match=r"scores: .*got 2, 2 and"):
         judge(pairs, scores([1, 1], [0, 0]))

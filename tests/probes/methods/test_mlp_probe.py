@@ -97,7 +97,7 @@ def test_refusals_and_early_ends(rng):
     x, y = quadrants(rng, 100)
     with pytest.warns(
         ConvergenceWarning,
-        match=r"max_epochs: expected surprise to stop falling, got none of it in 2 epoch\(s\)",
+        match=r"max_epochs: .*got none of it",
     ):
         probe = MLPProbe(max_epochs=2).fit(x, y, x, y)
     for call, message in [

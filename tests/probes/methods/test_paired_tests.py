@@ -127,46 +127,33 @@ def test_equal_answers_are_no_evidence_and_the_seed_decides():
 
 def test_refusals():
     right = np.ones(4, bool)
-    with pytest.raises(
-        InputError, match=r"second: expected 4 outcomes, of the same items, and at least one, got 3"
-    ):
+    with pytest.raises(InputError, match=r"second: .*got 3"):
         mcnemar(right, right[:3])
-    with pytest.raises(
-        InputError, match=r"p: expected a list of probabilities from 0 to 1, got \[0.5, nan\]; give"
-    ):
+    with pytest.raises(InputError, match=r"p: .*got \[0.5, nan\]"):
         holm([0.5, float("nan")])
-    with pytest.raises(InputError, match=r"p: expected a list of probabilities"):
+    with pytest.raises(InputError, match="p: expected a list"):
         holm([])
     with pytest.raises(
         InputError,
-        match=(
-            r"outcomes: expected the outcomes of two or more, got a; give something to compare "
-            r"with"
-        ),
+        match=r"outcomes: .*got a",
     ):
         compare_all({"a": right})
     for pairs in ([("a", "c")], [("a", "a")], [("a", "b"), ("b", "a")]):
         with pytest.raises(
             InputError,
-            match=(
-                r"pairs: expected different pairs of a, b, got \('\w', '\w'\); name each pair "
-                r"once"
-            ),
+            match=r"pairs: .*got \('\w', '\w'\)",
         ):
             compare_all({"a": right, "b": right}, pairs)
     y = np.arange(4)
     with pytest.raises(
         InputError,
-        match=(
-            r"first, second: expected two answers to each of 2 or more items, got \(3,\) and "
-            r"\(4,\) for 4"
-        ),
+        match=r"first, second: .*got \(3,\) and",
     ):
         permutation_test(y[:3], y, y, share)
     with pytest.raises(
         InputError,
-        match=r"score: expected a finite number on every sample of items, got nan; give more items",
+        match=r"score: .*got nan",
     ):
         permutation_test(y, y, y, lambda true, answers: float("nan"))
-    with pytest.raises(InputError, match=r"samples: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"samples: .*got 0"):
         permutation_test(y, y, y, share, samples=0)

@@ -54,15 +54,12 @@ def test_a_part_may_be_left_out_but_not_train_or_test():
     assert len(stratified_parts(y, (0.5, 0.0, 0.5)).dev) == 0
     with pytest.raises(
         InputError,
-        match=r"test: expected at least one item, got none; give items to train and to test on",
+        match=r"test: .*got none",
     ):
         stratified_parts(y, (0.5, 0.5, 0.0))
     with pytest.raises(
         InputError,
-        match=(
-            r"fractions: expected shares of train, dev and test that sum to 1, got \(0.5, 0.1, "
-            r"0.1\)"
-        ),
+        match=r"fractions: .*got \(0.5, 0.1",
     ):
         stratified_parts(y, (0.5, 0.1, 0.1))
 
@@ -75,16 +72,11 @@ def test_dev_is_held_out_of_train_alone():
     assert sorted([*after.train, *after.dev]) == list(range(10, 100))
     assert (y[after.dev] == "a").sum() == 8
     assert after.drawn == "given; dev is a random 20 % of train, each label by itself, seed 1"
-    with pytest.raises(
-        InputError, match=r"parts: expected parts without dev, got 18 items in dev; use them"
-    ):
+    with pytest.raises(InputError, match=r"parts: .*got 18 items in"):
         hold_out_dev(after, y)
     with pytest.raises(
         InputError,
-        match=(
-            r"fraction: expected a share that .* item, got 0.1 of 2 training item\(s\); give more "
-            r"items"
-        ),
+        match=r"fraction: .*got 0.1 of 2",
     ):
         hold_out_dev(Parts([0, 50], [1]), y)
 
@@ -94,7 +86,7 @@ def test_parts_of_a_column():
     assert [part.tolist() for part in (parts.train, parts.dev, parts.test)] == [[0, 3], [1], [2]]
     with pytest.raises(
         InputError,
-        match=r"names: expected train, dev or test for every item, got 'valid'; call the parts so",
+        match=r"names: .*got 'valid'",
     ):
         Parts.of_names(["train", "valid", "test"])
 
@@ -102,29 +94,26 @@ def test_parts_of_a_column():
 def test_refusals():
     with pytest.raises(
         InputError,
-        match=r"parts: expected every item once, got item 3 2 times; give parts that share no item",
+        match=r"parts: .*got item 3 2",
     ):
         Parts([0, 3], [3])
-    with pytest.raises(InputError, match=r"parts: expected every item once, got item 0 2 times"):
+    with pytest.raises(InputError, match=r"parts: .*got item 0 2"):
         Parts([0, 0], [3])
     with pytest.raises(
         InputError,
-        match=(
-            r"train: expected numbers of items, from 0, got an array of bool of shape \(2,\); "
-            r"give"
-        ),
+        match=r"train: .*got an array of",
     ):
         Parts(np.array([True, False]), [1])
     with pytest.raises(
         InputError,
-        match=r"dev: expected numbers of items, from 0, got an array of int64 of shape \(1,\)",
+        match=r"dev: .*got an array of",
     ):
         Parts([0], [1], [-1])
-    with pytest.raises(InputError, match=r"train: expected at least one item, got none"):
+    with pytest.raises(InputError, match=r"train: .*got none"):
         Parts([], [1])
     with pytest.raises(
         InputError,
-        match=r"parts: expected rows of 3 items, 0 to 2, got row 5; give parts of these items",
+        match=r"parts: .*got row 5",
     ):
         Parts([0], [5]).check(3)
 

@@ -65,16 +65,14 @@ def test_taking_rows_copies_nothing_until_they_are_read(rng):
 
 def test_refused_rows(rng):
     x = rng.normal(size=(5, 2))
-    with pytest.raises(
-        InputError, match=r"rows: expected numbers from 0 to 4, got 5; take rows that the array has"
-    ):
+    with pytest.raises(InputError, match=r"rows: .*got 5"):
         TakenRows(x, [0, 5])
-    with pytest.raises(InputError, match=r"rows: expected numbers from 0 to 4, got -1"):
+    with pytest.raises(InputError, match=r"rows: .*got -1"):
         TakenRows(x, [-1])
     for wrong in ([True, False], [0.5], [[0]], ["a"]):
-        with pytest.raises(InputError, match=r"rows: expected row numbers of shape \(m,\), got"):
+        with pytest.raises(InputError, match="rows: expected"):
             TakenRows(x, wrong)
-    with pytest.raises(InputError, match=r"array: expected an array of shape \(n, d\), got list"):
+    with pytest.raises(InputError, match=r"array: .*got list"):
         TakenRows([[1.0]], [0])
 
 
@@ -131,10 +129,7 @@ def test_numbers_that_are_not_finite_are_refused_by_row_without_a_warning(rng, b
     ):
         with pytest.raises(
             InputError,
-            match=(
-                r"layers\[4\]: expected finite numbers, got NaN or infinity in 2 row\(s\), the "
-                r"first is row 2047"
-            ),
+            match=r"layers\[4\]: .*got NaN or infinity",
         ):
             call()
 
@@ -142,18 +137,12 @@ def test_numbers_that_are_not_finite_are_refused_by_row_without_a_warning(rng, b
 def test_numbers_too_large_to_be_squared_are_refused_without_a_warning():
     with pytest.raises(
         InputError,
-        match=(
-            r"x: expected numbers whose squares fit in float64, got an overflow; rescale the "
-            r"vectors"
-        ),
+        match=r"x: .*got an overflow",
     ):
         StandardisedLayer.of(np.array([[1e200], [-1e200]]), "x")
     with pytest.raises(
         InputError,
-        match=(
-            r"x: expected numbers whose sums fit in float64, got an overflow; rescale the "
-            r"vectors"
-        ),
+        match=r"x: .*got an overflow",
     ):
         StandardisedLayer.of(np.array([[1e308], [1e308]]), "x")
 
@@ -185,11 +174,9 @@ def test_layers_are_checked_one_by_one(rng):
     ]:
         with pytest.raises(InputError, match=message):
             check_layers(wrong)
-    with pytest.raises(
-        InputError, match=r"layers: expected 3 layers, as in fit, got 2; pass the same layers"
-    ):
+    with pytest.raises(InputError, match=r"layers: .*got 2"):
         check_same_layers([x, x], 3, 3)
-    with pytest.raises(InputError, match=r"layers: expected 4 columns, as in fit, got 3 columns"):
+    with pytest.raises(InputError, match=r"layers: .*got 3 columns"):
         check_same_layers([x, x], 4, 2)
 
 
@@ -210,6 +197,6 @@ def test_masks_of_layers_are_not_lost():
     masked = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 1], [0, 0], [0, 0]])
     with pytest.raises(
         InputError,
-        match=r"layers\[1\]: expected an array without a mask, got a masked array \(1 masked\)",
+        match=r"layers\[1\]: .*got a masked array",
     ):
         check_layers([np.ones((3, 2)), masked])

@@ -124,45 +124,38 @@ def test_refusals():
     first, second, ratings = pairs()
     with pytest.raises(
         InputError,
-        match=r"second: expected 3 layers, as many as first, and at least one, got 2; give both",
+        match=r"second: .*got 2",
     ):
         scws(first, second[:2], ratings)
     with pytest.raises(
         InputError,
-        match=r"second\[1\]: expected shape \(60, d\), as first\[0\], got shape \(59, 6\); row i",
+        match=r"second\[1\]: .*got shape \(59",
     ):
         scws(first, [second[0], second[1][1:], second[2]], ratings)
     with pytest.raises(
         InputError,
-        match=(
-            r"layer 0: expected two matrices of one shape \(n, d\), got shapes \(60, 6\) and "
-            r"\(60, 5\)"
-        ),
+        match=r"layer 0: .*got shapes \(60",
     ):
         scws(first, second[:, :, 1:], ratings)
     for bad in (ratings[1:], np.where(np.arange(60) == 3, np.nan, ratings), ratings.astype(str)):
-        with pytest.raises(
-            InputError, match=r"ratings: expected 60 finite numbers, one per pair, got "
-        ):
+        with pytest.raises(InputError, match="ratings: expected"):
             scws(first, second, bad)
     with pytest.raises(
         InputError,
-        match=r"ratings: expected numbers that vary, got equal ones; a correlation with a constant",
+        match=r"ratings: .*got equal ones",
     ):
         scws(first, second, np.ones(60))
-    with pytest.raises(
-        InputError, match=r"cosines of layer 0: expected numbers that vary, got equal ones"
-    ):
+    with pytest.raises(InputError, match=r"cosines of layer 0: .*got equal ones"):
         scws(np.ones_like(first), np.ones_like(second), ratings)
     with pytest.raises(
         InputError,
-        match=r"layer 0: expected at least four pairs with a cosine, got 3; give more pairs",
+        match=r"layer 0: .*got 3",
     ):
         scws(first[:, :3], second[:, :3], ratings[:3])
     broken = first.copy()
     broken[1, 7, 2] = np.nan
     with pytest.raises(
         InputError,
-        match=r"layer 1: expected finite numbers, got NaN or infinity in row 7; remove or repair",
+        match=r"layer 1: .*got NaN or infinity",
     ):
         scws(broken, second, ratings)

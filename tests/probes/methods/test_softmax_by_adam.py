@@ -80,32 +80,26 @@ def test_float32_and_float16_stay_and_inputs_are_not_written_to():
 
 def test_refusals():
     layers, y = data()
-    with pytest.raises(InputError, match=r"y: expected at least two classes, got only deu"):
+    with pytest.raises(InputError, match=r"y: .*got only deu"):
         SoftmaxByAdam().fit(layers, np.full(130, "deu"))
-    with pytest.raises(InputError, match=r"epochs: expected a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match=r"epochs: .*got 0"):
         SoftmaxByAdam(epochs=0).fit(layers, y)
     for rate in (0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(
-            InputError, match=r"learning_rate: expected a finite number above 0, got"
-        ):
+        with pytest.raises(InputError, match="learning_rate: expected"):
             SoftmaxByAdam(learning_rate=rate).fit(layers, y)
     broken = [layers[0], layers[1].copy()]
     broken[1][7, 2] = np.nan
-    with pytest.raises(
-        InputError, match=r"layers\[1\]: expected finite numbers, got NaN or infinity in row 7"
-    ):
+    with pytest.raises(InputError, match=r"layers\[1\]: .*got NaN or infinity"):
         SoftmaxByAdam(epochs=1).fit(broken, y)
     fitted = SoftmaxByAdam(epochs=1).fit(layers, y)
-    with pytest.raises(
-        InputError, match=r"layers\[1\]: expected finite numbers, got NaN or infinity in row 7"
-    ):
+    with pytest.raises(InputError, match=r"layers\[1\]: .*got NaN or infinity"):
         fitted.predict(broken)
-    with pytest.raises(InputError, match=r"layers: expected 2 layers, as in fit, got 1"):
+    with pytest.raises(InputError, match=r"layers: .*got 1"):
         fitted.predict(layers[:1])
-    with pytest.raises(InputError, match=r"layers: expected 5 columns, as in fit, got 4 columns"):
+    with pytest.raises(InputError, match=r"layers: .*got 4 columns"):
         fitted.predict([x[:, :4] for x in layers])
     with pytest.raises(
         InputError,
-        match=r"SoftmaxByAdam: expected a fitted probe, got one without coefficients; call fit",
+        match=r"SoftmaxByAdam: .*got one without",
     ):
         SoftmaxByAdam().predict(layers)

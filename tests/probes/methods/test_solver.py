@@ -367,11 +367,9 @@ def test_strengths():
     for wrong in (0, -1, np.nan, np.inf, "1", True, None, [1, "x"]):
         with pytest.raises(
             InputError,
-            match=r"penalties: expected finite numbers above 0, got .*; 1.0 is a usual choice",
+            match="penalties: expected",
         ):
             check_strengths(wrong, "penalties")
     for wrong in ([], [1, 1.0]):
-        with pytest.raises(
-            InputError, match=r"penalties: expected one number, or several different ones, got"
-        ):
+        with pytest.raises(InputError, match="penalties: expected"):
             check_strengths(wrong, "penalties")

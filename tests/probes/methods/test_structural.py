@@ -233,10 +233,7 @@ def test_fit_leaves_parameters_alone_and_forgets():
 def test_stopping_early_is_said():
     with pytest.warns(
         ConvergenceWarning,
-        match=(
-            r"max_iter: expected convergence, got none in 1 step\(s\) \(the loss still fell\); "
-            r"raise max_iter"
-        ),
+        match=r"max_iter: .*got none in 1",
     ):
         StructuralProbe(rank=3, max_iter=1).fit(*treebank(0, 20))
     with warnings.catch_warnings():
@@ -427,40 +424,31 @@ def test_refusals():
     ]:
         with pytest.raises(InputError, match=told):
             probe.fit(*arguments)
-    with pytest.raises(InputError, match=r"dev: expected 18 columns, as in X, got 17 columns"):
+    with pytest.raises(InputError, match=r"dev: .*got 17 columns"):
         probe.fit(vectors, heads, lengths, dev=(vectors[:, 1:], heads, lengths))
-    with pytest.raises(
-        InputError, match=r"StructuralProbe: expected a fitted probe, got one without a projection"
-    ):
+    with pytest.raises(InputError, match=r"StructuralProbe: .*got one without"):
         StructuralProbe().predict(vectors, lengths)
     with pytest.warns(ConvergenceWarning):
         probe.fit(vectors, heads, lengths)
-    with pytest.raises(InputError, match=r"X: expected 18 columns, as in fit, got 17 columns"):
+    with pytest.raises(InputError, match=r"X: .*got 17 columns"):
         probe.predict(vectors[:, 1:], lengths)
 
 
 def test_refusals_of_the_measures():
     predicted, heads, lengths, _ = cases(sentences=3)
     flat = np.concatenate(heads)
-    with pytest.raises(InputError, match=r"kind: expected one of distance, depth, got 'both'"):
+    with pytest.raises(InputError, match=r"kind: .*got 'both'"):
         structural_scores(predicted, flat, lengths, kind="both")
-    with pytest.raises(InputError, match=r"predicted: expected predictions for 3 sentences, got 2"):
+    with pytest.raises(InputError, match=r"predicted: .*got 2"):
         structural_scores(predicted[:2], flat, lengths)
-    with pytest.raises(
-        InputError, match=r"predicted\[0\]: expected finite numbers of shape \(\d+,\), got shape"
-    ):
+    with pytest.raises(InputError, match=r"predicted\[0\]: .*got shape"):
         structural_scores(predicted, flat, lengths, kind="depth")
     with pytest.raises(
         InputError,
-        match=(
-            r"predicted\[1\]: expected finite numbers of shape .*, got NaN or infinity; predict "
-            r"for these"
-        ),
+        match=r"predicted\[1\]: .*got NaN or infinity",
     ):
         structural_scores([predicted[0], predicted[1] * np.nan, predicted[2]], flat, lengths)
-    with pytest.raises(
-        InputError, match=r"punctuation: expected \d+ values True or False, got int64 of shape"
-    ):
+    with pytest.raises(InputError, match=r"punctuation: .*got int64 of shape"):
         structural_scores(predicted, flat, lengths, np.zeros(len(flat), np.int64))
 
 

@@ -142,20 +142,14 @@ def test_fasttext_prints_nothing_and_leaves_no_file(capfd, monkeypatch, tmp_path
         printed = capfd.readouterr()
         with pytest.raises(
             InputError,
-            match=(
-                r"train_texts: expected texts that fastText can learn from, got Encountered "
-                r"NaN\.; lower"
-            ),
+            match=r"train_texts: .*got Encountered",
         ):
             small_fasttext(*texts(0), *texts(1, 30), learning_rate=1e30)
         assert os.listdir(tmp_path) == []
         patch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
         with pytest.raises(
             OutputError,
-            match=(
-                r"TMPDIR: expected a folder that can be written to, got No such file or "
-                r"directory; choose"
-            ),
+            match=r"TMPDIR: .*got No such file",
         ):
             small_fasttext(*texts(0), *texts(1, 30))
     assert (printed.out, printed.err) == ("", "")
@@ -166,38 +160,27 @@ def test_refusals(baseline):
     train, labels = texts(0)
     with pytest.raises(
         InputError,
-        match=r"train_labels: expected 90 labels, one per row, got an array of shape \(89,\)",
+        match=r"train_labels: .*got an array of",
     ):
         baseline(train, labels[1:], train, labels)
     with pytest.raises(
         InputError,
-        match=(
-            r"train_labels: expected at least two classes, got only alpha; give texts of another "
-            r"class"
-        ),
+        match=r"train_labels: .*got only alpha",
     ):
         baseline(train, ["alpha"] * 90, train, labels)
-    with pytest.raises(InputError, match=r"test_texts: expected a list of texts, got none"):
+    with pytest.raises(InputError, match=r"test_texts: .*got none"):
         baseline(train, labels, [], [])
-    with pytest.raises(InputError, match=r"train_texts: expected a list of texts, got a text"):
+    with pytest.raises(InputError, match=r"train_texts: .*got a text"):
         baseline("train", labels, train, labels)
-    with pytest.raises(
-        InputError, match=r"train_texts\[1\]: expected a text, got int; leave it out"
-    ):
+    with pytest.raises(InputError, match=r"train_texts\[1\]: .*got int"):
         baseline([train[0], 3], labels[:2], train, labels)
-    with pytest.raises(
-        InputError, match=r"test_texts\[0\]: expected text, got a lone surrogate; remove"
-    ):
+    with pytest.raises(InputError, match=r"test_texts\[0\]: .*got a lone surrogate"):
         baseline(train, labels, ["\ud83d"], ["alpha"])
-    with pytest.raises(
-        InputError, match=r"labels: expected labels of one kind, got words and numbers"
-    ):
+    with pytest.raises(InputError, match=r"labels: .*got words and numbers"):
         baseline(train, labels, train[:1], [3])
-    with pytest.raises(
-        InputError, match=r"epochs: expected a whole number from 1 (up|to 2147483647), got 0"
-    ):
+    with pytest.raises(InputError, match=r"epochs: .*got 0"):
         baseline(train, labels, train, labels, epochs=0)
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
+    with pytest.raises(InputError, match=r"seed: .*got -1"):
         baseline(train, labels, train, labels, seed=-1)
 
 
@@ -205,15 +188,10 @@ def test_refusals_of_fasttexts_settings():
     for subwords in ((3, 2), (0, 2)):
         with pytest.raises(
             InputError,
-            match=(
-                r"subwords: expected the lengths of the shortest and the longest n-gram, or \(0, "
-                r"0\), got"
-            ),
+            match="subwords: expected",
         ):
             small_fasttext(*texts(0), *texts(1), subwords=subwords)
-    with pytest.raises(InputError, match=r"learning_rate: expected a number above 0, got 0"):
+    with pytest.raises(InputError, match=r"learning_rate: .*got 0"):
         small_fasttext(*texts(0), *texts(1), learning_rate=0)
-    with pytest.raises(
-        InputError, match=r"seed \+ 1: expected a whole number from 1 to 2147483647, got 2147483648"
-    ):
+    with pytest.raises(InputError, match=r"seed \+ 1: .*got 2147483648"):
         small_fasttext(*texts(0), *texts(1), seed=2**31 - 1)

@@ -210,88 +210,67 @@ def test_refusals():
 
     with pytest.raises(
         InputError,
-        match=r'parts: expected a part "train" and another to score, got dev; give the parts',
+        match=r"parts: .*got dev",
     ):
         wic({"dev": dev})
     with pytest.raises(
         InputError,
-        match=r"representation: expected one of pair_cls, .*, got 'cls'; choose one of these",
+        match=r"representation: .*got 'cls'",
     ):
         wic(parts, "cls")
     with pytest.raises(
         InputError,
-        match=(
-            r"parts\['dev'\].pair: expected at least one layer, got none; this representation "
-            r"needs"
-        ),
+        match=r"parts\['dev'\].pair: .*got none",
     ):
         wic(changed(pair=None))
     with pytest.raises(
         InputError,
-        match=(
-            r"parts\['dev'\].first, second: expected as many layers of one shape on each side, "
-            r"got 2 layers"
-        ),
+        match=r"parts\['dev'\].first, second: .*got 2 layers",
     ):
         wic(changed(first=dev.first[:, 1:]), "product")
     with pytest.raises(
         InputError,
-        match=(
-            r"parts\['dev'\].first\[0\]: expected a matrix of shape \(n, d\), got an array of "
-            r"shape \(2, 120, 5\)"
-        ),
+        match=r"parts\['dev'\].first\[0\]: .*got an array of",
     ):
         wic(changed(first=dev.first[None]), "product")
     with pytest.raises(
         InputError,
-        match=(
-            r"parts\['dev'\].same: expected 120 labels, one per row, got an array of shape "
-            r"\(119,\)"
-        ),
+        match=r"parts\['dev'\].same: .*got an array of",
     ):
         wic(changed(same=dev.same[1:]))
     with pytest.raises(
         InputError,
-        match=r"parts\['dev'\].same: expected True or False for each item, got values of <U1",
+        match=r"parts\['dev'\].same: .*got values of <U1",
     ):
         wic(changed(same=np.where(dev.same, "T", "F")))
     with pytest.raises(
         InputError,
-        match=(
-            r"dev: expected 2 layers of \(5,\) columns, as train, got 1 layers of \(5,\) columns; "
-            r"encode all"
-        ),
+        match=r"dev: .*got 1 layers of",
     ):
         wic(changed(pair=dev.pair[:1]))
     with pytest.raises(
         InputError,
-        match=r"random_encoder: expected the parts train, dev, got train; encode the same parts",
+        match=r"random_encoder: .*got train",
     ):
         wic(parts, random_encoder={"train": train})
     with pytest.raises(
         InputError,
-        match=(
-            r"parts\['dev'\]: expected vectors that are not zero, got one in 120 item\(s\) of "
-            r"layer 0"
-        ),
+        match=r"parts\['dev'\]: .*got one in 120",
     ):
         wic(changed(first=np.zeros_like(dev.first)), "cosine_threshold")
     with pytest.raises(
         InputError,
-        match=r"parts\['dev'\]: expected items with a vector, got none of 120; look at what",
+        match=r"parts\['dev'\]: .*got none of 120",
     ):
         wic(changed(first=np.full_like(dev.first, np.nan)), "product")
     with pytest.raises(InputError, match=r"at least two classes"):
         wic({"train": dataclasses.replace(train, same=np.ones(120, bool)), "dev": dev})
-    with pytest.raises(InputError, match=r"seed: expected a whole number from 0 up, got -1"):
+    with pytest.raises(InputError, match=r"seed: .*got -1"):
         wic(parts, seed=-1)
-    with pytest.raises(InputError, match=r"held_out: expected a fraction between 0 and 1"):
+    with pytest.raises(InputError, match="held_out: expected a fraction"):
         wic(parts, held_out=1.0)
     with pytest.raises(
         InputError,
-        match=(
-            r"same: expected True or False for each value, and at least one, got bool of shape "
-            r"\(1,\)"
-        ),
+        match=r"same: .*got bool of shape",
     ):
         best_threshold(np.zeros(2), np.ones(1, bool))
