@@ -10,7 +10,7 @@
     margin      the best by the ratio margin for each row
     both        the best by CSLS for each row of both sides, of which mutual neighbours are taken
     induction   what a step of self-learning asks: neighbourhoods of both sides, and partners of
-                ranks that are drawn
+                ranks that are sampled
 
 A ratio is the time beside random rows of the same number. Growth is the time for each pair of rows
 with the most rows, beside that with the fewest: where it is about 1 or less, time is linear in the

@@ -5,7 +5,7 @@ at the same dictionary.
 
 VecMap is no package; its iteration is re-stated here from the paper (Artetxe, Labaka & Agirre 2018)
 as its authors run it: four products of mapped vectors (for the CSLS terms of each side, and for
-each direction of the dictionary), and a number drawn for every candidate pair. Where its code does
+each direction of the dictionary), and a number sampled for every candidate pair. Where its code does
 something slower than the paper asks for, the quicker way stands here: blocks of 1,000 rows and not
 of 10,000, single precision throughout, and k passes for the k nearest or a partition, whichever
 took less time. What is dropped is removed on both sides. The last line is one JSON object.

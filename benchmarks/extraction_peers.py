@@ -132,7 +132,7 @@ def _plain_loop(encoder: PretrainedEncoder, lines: list[str], out: Path) -> None
     """What one writes with transformers: batches of 32 in the order of the text, words by
     ``word_ids()``, an array a layer.
 
-    It is told of pieces that are nothing but the marker of a space, so that its vectors can be
+    It is told of subwords that are nothing but the marker of a space, so that its vectors can be
     compared with ours.
     """
     words = [line.split() for line in lines]

@@ -1,13 +1,13 @@
-"""Every named sharing plan on real English and French, beside n-gram models of the same pieces.
+"""Every named sharing plan on real English and French, beside n-gram models of the same subwords.
 
     python benchmarks/plans.py tatoeba.en-fr.tsv.gz [--steps 2600] [--systems default,sep-emb]
     [--out FOLDER]
 
-Trains a small model (few pieces, so that minutes are enough) for each system of Conneau et al.
+Trains a small model (few subwords, so that minutes are enough) for each system of Conneau et al.
 2020, Table 1, without parallel data (the two columns are two texts), and prints held-out perplexity
 of masked tokens beside that of a unigram and of a bigram model, interpolated with weights that are
 tuned on the held-out text itself (which flatters them). The last line is one JSON object. A run
-goes on where it was stopped.
+goes on where it stopped.
 """
 
 import argparse

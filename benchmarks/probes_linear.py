@@ -17,7 +17,7 @@ The penalty, if not given, is the one of 0.001, 0.01, 0.1 and 1 that most layers
 development part. The looser it is, the further from the minimum scikit-learn's own tolerance ends:
 "above" is how far an objective lies above the lowest, at the worst layer.
 
-The vectors are drawn: a power law of variances that every feature mixes, a language's mean that
+The vectors are sampled: a power law of variances that every feature mixes, a language's mean that
 fades from layer to layer, two dimensions far out; sentences differ in the length of their vectors.
 With ``--stores`` they are those of three stores of activations, sentences with a column
 ``language``, as ``crosslens extract`` writes them.

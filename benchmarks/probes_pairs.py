@@ -20,8 +20,8 @@ token costs depends on its share of the model. Without ``--encoder``, the model 
 ``--shape``, the tokeniser of our small encoder, and random weights, which are no faster or slower
 than others:
 
-    multilingual    that of Multilingual-MiniLM-L12-H384: 12 layers, d = 384, 250,037 pieces
-    english         that of MiniLM-L6-H384: 6 layers, d = 384, 30,522 pieces
+    multilingual    that of Multilingual-MiniLM-L12-H384: 12 layers, d = 384, 250,037 subwords
+    english         that of MiniLM-L6-H384: 6 layers, d = 384, 30,522 subwords
 
 The last line is one JSON object.
 """

@@ -168,7 +168,7 @@ def _recipe(shape: Shape, device: str, log_every: int, precision: str) -> Any:
 
 
 def _text(shape: Shape) -> tuple[Any, Any]:
-    """Rows for 64 batches, and the vocabulary they are of: pieces as frequent as Zipf says, the
+    """Rows for 64 batches, and the vocabulary they are of: subwords as frequent as Zipf says, the
     same for all contestants."""
     import numpy as np
     from tokenizers import Tokenizer, models

@@ -1,7 +1,7 @@
 """The place where a store of activations is being written: whose it is, and what an earlier run has
 left there.
 
-A half-written store is somebody's work. It is gone on with where the settings are the same; nothing
+A half-written store is somebody's work. It is resumed where the settings are the same; nothing
 of it is deleted unless that is asked for, and a folder that is called like it and holds something
 else is never touched.
 """
@@ -101,11 +101,11 @@ def check_place(
         else []
     )
     if foreign:
-        told = f"a folder with {min(foreign)[:80]!r} in it"
+        got = f"a folder with {min(foreign)[:80]!r} in it"
         refuse(
             str(aside),
             "a half-written store or nothing",
-            told,
+            got,
             "move it away, or choose another folder",
             OutputError,
         )

@@ -180,13 +180,13 @@ def on_disk(where: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = os.strerror(error.errno) if error.errno else str(error)  # Arrow has no strerror
+        got = os.strerror(error.errno) if error.errno else str(error)  # Arrow has no strerror
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "free some space and run it again" if full else "see to it and run it again"
         refuse(
             str(where),
             "a disk that takes the store",
-            told,
+            got,
             f"finished blocks are kept; {remedy}",
             OutputError,
         )

@@ -334,7 +334,7 @@ class ActivationsWriter:
 
         Arrays that have the type already are written as they are, which saves numpy's slow
         conversion to float16 where the caller has a faster one. NaN is written as it comes (a row
-        of NaN is an item without pieces), and so is infinity; a finite number that the type on disk
+        of NaN is an item without subwords), and so is infinity; a finite number that the type on disk
         cannot hold is refused.
 
         Parameters

@@ -292,8 +292,8 @@ def check_sentence(text: str, where: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            told = f"a lone surrogate (U+{ord(text[error.start]):04X}) at character {error.start}"
-            refuse(where, "text", told, "remove or repair the sentence")
+            got = f"a lone surrogate (U+{ord(text[error.start]):04X}) at character {error.start}"
+            refuse(where, "text", got, "remove or repair the sentence")
     return text
 
 
@@ -558,9 +558,9 @@ def read_dataset(address: str, language: str) -> Corpus:
         raise
     # the library has a dozen kinds for a wrong path, config or split, and more for the network
     except Exception as error:
-        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        got = f"{type(error).__name__}: {' '.join(str(error).split())}"
         refuse(
-            address, "a data set that can be read", told, "check path, config, split and connection"
+            address, "a data set that can be read", got, "check path, config, split and connection"
         )
     if not any(line.strip() for line in lines):
         refuse(address, "at least one sentence", "no text", "check split and field")
@@ -617,11 +617,11 @@ def check_parallel(corpora: Mapping[str, Corpus]) -> int:
     """
     counts = {language: len(corpus) for language, corpus in corpora.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{language} {count}" for language, count in counts.items())
+        got = ", ".join(f"{language} {count}" for language, count in counts.items())
         refuse(
             "texts",
             "the same number of lines in every language",
-            told,
+            got,
             "line i of each file must be the same sentence",
         )
     return next(iter(counts.values()))
@@ -671,10 +671,8 @@ def _refuse_nul(path: str | Path, line: int) -> NoReturn:
 
 
 def _refuse_bytes(path: str | Path, line: int, error: UnicodeDecodeError) -> NoReturn:
-    told = f"byte 0x{error.object[error.start]:02x}"
-    refuse(
-        f"{path}:{line}", "UTF-8 text", told, "convert the file to UTF-8, with iconv for example"
-    )
+    got = f"byte 0x{error.object[error.start]:02x}"
+    refuse(f"{path}:{line}", "UTF-8 text", got, "convert the file to UTF-8, with iconv for example")
 
 
 def _refuse_old_ends(path: str | Path) -> NoReturn:

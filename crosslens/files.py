@@ -156,12 +156,12 @@ def read_json(
             )
         content = path.read_bytes()
     except (OSError, ValueError) as fault:
-        told = (
+        got = (
             "no such file"
             if isinstance(fault, FileNotFoundError)
             else f"an error ({getattr(fault, 'strerror', None) or fault})"
         )
-        refuse(str(path), "a JSON file that can be read", told, remedy, error)
+        refuse(str(path), "a JSON file that can be read", got, remedy, error)
     return parse_json(content, str(path), shape, remedy, error)
 
 
@@ -430,11 +430,11 @@ def same_settings(
         key for key in sorted(first.keys() | second.keys()) if first.get(key) != second.get(key)
     ]
     if differing:
-        told = "; ".join(
+        got = "; ".join(
             f"{key}: {quote(first.get(key))} there, {quote(second.get(key))} here"
             for key in differing
         )
-        refuse(where, "the same settings", f"other ones ({told})", remedy, error)
+        refuse(where, "the same settings", f"other ones ({got})", remedy, error)
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

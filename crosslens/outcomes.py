@@ -134,8 +134,8 @@ class Outcomes:
             name: len(column) for name in _ITEM if (column := getattr(self, name)) is not None
         }
         if len({*lengths.values()}) > 1:
-            told = ", ".join(f"{n} of {name}" for name, n in lengths.items())
-            refuse("outcomes", "one of everything for every item", told, "give as many of each")
+            got = ", ".join(f"{n} of {name}" for name, n in lengths.items())
+            refuse("outcomes", "one of everything for every item", got, "give as many of each")
         if len({*self.item_id.tolist()}) < len(self.item_id):
             name, times = Counter(self.item_id.tolist()).most_common(1)[0]
             refuse(
@@ -186,7 +186,7 @@ def item_ids(items: Iterable[Sequence[Any]]) -> Shaped[np.ndarray, " n"]:
     Parameters
     ----------
     items: for each item what makes it: its text or texts, its position in them, and its label;
-        values that JSON has a word for. Items that are equal in all of it are told apart by the
+        values that JSON has a word for. Items that are equal in all of it are distinguished by the
         order in which they stand.
 
     Returns
@@ -307,11 +307,11 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
             ]
     # names that are no UTF-8 are told so by Python
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        told = str(error).partition("\n")[0][:80]
+        got = str(error).partition("\n")[0][:80]
         refuse(
             str(path),
             "a Parquet file of outcomes",
-            f"something else ({told})",
+            f"something else ({got})",
             "restore it, or run the probes again",
             StoreError,
         )

@@ -24,12 +24,12 @@ __all__ = [
     "by_language",
     "few_pairs",
     "first_seed",
+    "format_value",
     "not_measured",
     "over_seeds",
     "read_scores",
     "set_aside",
     "shared_texts",
-    "told",
     "write_scores",
 ]
 
@@ -98,7 +98,7 @@ QUANTITIES = {
         "Perplexity", "effective choices per masked token", 1.0, math.inf, False
     ),
     "alignment_error_rate": Quantity("Alignment error rate", "fraction of links", 0.0, 1.0, False),
-    "token_alignment": Quantity("Token alignment P@1", "fraction of pieces", 0.0, 1.0, True),
+    "token_alignment": Quantity("Token alignment P@1", "fraction of subwords", 0.0, 1.0, True),
     "loss": Quantity("Loss", "nats per masked token", 0.0, math.inf, False),
 }
 
@@ -119,7 +119,7 @@ class Score:
     condition: unaligned, procrustes, random_encoder, majority, shuffled_labels, ...
     task: sentence_retrieval, similarity, language_id, masked_lm, ...
     encoder: name of the encoder (two encoders are joined by " / ").
-    seed: seed of whatever was drawn at random.
+    seed: seed of whatever was sampled at random.
     details: anything else that is needed to understand the number.
 
     >>> Score(quantity="accuracy", value=0.5, n=40, low=0.35, high=0.65, layer=3, task="language_id", condition="random_encoder")
@@ -405,10 +405,10 @@ def not_measured(scores: Iterable[Score]) -> list[str]:
     return [f"Not measured: {where} ({'; '.join(reasons)})." for where, reasons in together.items()]
 
 
-def told(value: float, places: int) -> str:
+def format_value(value: float, places: int) -> str:
     """A value as a table has it: "-" where it is NaN.
 
-    >>> told(0.456, 1), told(math.nan, 1)
+    >>> format_value(0.456, 1), format_value(math.nan, 1)
     ('0.5', '-')
     """
     return "-" if math.isnan(value) else f"{value:.{places}f}"

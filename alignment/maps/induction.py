@@ -185,10 +185,10 @@ def self_learning(
 
     Notes
     -----
-    Which candidate survives is drawn without drawing for every candidate. If each stays with
+    Which candidate survives is sampled without drawing for every candidate. If each stays with
     probability p, independently, the rank of the best that stays is geometric: P(rank = g) = p (1 -
     p)^(g-1); and a word all of whose m candidates are removed, which has probability (1 - p)^m, has
-    no pair. So one rank per word and direction is drawn, the candidate of that rank is taken, and a
+    no pair. So one rank per word and direction is sampled, the candidate of that rank is taken, and a
     word whose rank exceeds m is left out: the same distribution. In the published code a removed
     candidate's score is set to 0, which is not removal where scores are negative.
 

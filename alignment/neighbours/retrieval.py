@@ -1,6 +1,6 @@
 """Nearest neighbours by cosine similarity, and how often the right one is found.
 
-Equal similarities are ordered by index, and similarities that float32 products cannot tell apart by
+Equal similarities are ordered by index, and similarities that float32 products cannot distinguish by
 their exact values: see :mod:`crosslens.alignment.neighbours.tiles`, which says how. Other scores
 than the cosine are in :mod:`crosslens.alignment.neighbours.csls`.
 """

@@ -131,7 +131,7 @@ def alignment_error_interval(
 ) -> tuple[float, float]:
     """95 % interval of the alignment error rate, by the bootstrap over sentence pairs.
 
-    Links of one sentence stand and fall together, so sentences are drawn, with replacement, as many
+    Links of one sentence stand and fall together, so sentences are sampled, with replacement, as many
     as have a predicted or a sure link; the interval is where the middle 95 % of the resamples'
     error rates lie, and somewhat more with few sentences (Hesterberg 2015, What teachers should
     know about the bootstrap, section 4.3.3, expanded percentiles).
@@ -139,7 +139,7 @@ def alignment_error_interval(
     Parameters
     ----------
     predicted, sure, possible: as for :func:`alignment_error_rate`.
-    resamples: how many times sentences are drawn.
+    resamples: how many times sentences are sampled.
     seed: of the drawing. The same seed gives the same interval.
 
     Returns
@@ -217,11 +217,11 @@ def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:
     if array.size == 0:
         return np.empty((0, 3), np.int64)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
-        told = f"{array.dtype} of shape {array.shape}"
+        got = f"{array.dtype} of shape {array.shape}"
         refuse(
             name,
             "links of shape (k, 3), whole numbers",
-            told,
+            got,
             "give sentence, word of x and word of y of each link",
         )
     if array.min() < 0:
@@ -392,13 +392,13 @@ def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray,
             "give the sentence of each word",
         )
     if ids.size and (ids.min() < 0 or ids.max() >= sentences or (ids[1:] < ids[:-1]).any()):
-        told = f"numbers from {ids.min()} to {ids.max()}" + (
+        got = f"numbers from {ids.min()} to {ids.max()}" + (
             ", not in order" if (ids[1:] < ids[:-1]).any() else ""
         )
         refuse(
             "sentence_ids",
             f"numbers from 0 to {sentences - 1}, never falling",
-            told,
+            got,
             "give the words in the order of the text",
         )
     return np.searchsorted(ids, np.arange(sentences + 1))
@@ -435,8 +435,8 @@ def aligned_rows(
         beyond = np.flatnonzero(every[:, column] >= (begin[1:] - begin[:-1])[sentence])
         if len(beyond):
             at, _, _ = link = every[beyond[0]]
-            told = f"word {link[column]} of {begin[at + 1] - begin[at]} in sentence {at}"
-            refuse("links", f"words that are in {side}", told, "align and pool the same words")
+            got = f"word {link[column]} of {begin[at + 1] - begin[at]} in sentence {at}"
+            refuse("links", f"words that are in {side}", got, "align and pool the same words")
         rows.append(begin[sentence] + every[:, column])
     return rows[0], rows[1]
 
@@ -472,7 +472,7 @@ def check_offsets(
             )
         begins.append(begin.astype(np.int64))
     if len(begins[0]) != len(begins[1]):
-        told = f"{len(begins[1]) - 1}"
+        got = f"{len(begins[1]) - 1}"
         wanted = f"as many sentences as offsets_x ({len(begins[0]) - 1})"
-        refuse("offsets_y", wanted, told, "sentence i of one translates sentence i of the other")
+        refuse("offsets_y", wanted, got, "sentence i of one translates sentence i of the other")
     return begins[0], begins[1]

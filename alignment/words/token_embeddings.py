@@ -94,7 +94,7 @@ def token_embedding_alignment(
     """Precision at 1 of tokens' counterparts, without and with an orthogonal map, as Deshpande et
     al.'s program measures it.
 
-    A part of x's rows, drawn at random, is looked up among **all** rows of y by cosine; a map is
+    A part of x's rows, sampled at random, is looked up among **all** rows of y by cosine; a map is
     learnt from another part, by Procrustes on rows of length 1 that are not centred.
 
     Parameters
@@ -142,11 +142,11 @@ def token_embedding_alignment(
     check_fraction(valid_fraction, "valid_fraction")
     learn, look_up = int(len(x) * train_fraction), int(len(x) * valid_fraction)
     if train_fraction + valid_fraction > 1:
-        told = f"{train_fraction} and {valid_fraction}"
+        got = f"{train_fraction} and {valid_fraction}"
         refuse(
             "valid_fraction",
             "at most 1 together with train_fraction",
-            told,
+            got,
             "look up other tokens than those learnt from",
         )
     if not learn or not look_up:

@@ -122,7 +122,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def _sentences(scores: Sequence[Any]) -> Iterator[Part]:
-    from crosslens.score import few_pairs, not_measured, told
+    from crosslens.score import few_pairs, format_value, not_measured
 
     rows: list[tuple[str, ...]] = [
         ("layer", "direction", "all", "held out", "after Procrustes", "95 % interval", "n")
@@ -141,7 +141,7 @@ def _sentences(scores: Sequence[Any]) -> Iterator[Part]:
     yield f"{about} {few}".rstrip()
     for score in (score for score in scores if score.quantity == "pearson"):
         reason = _detail(score, "reason")
-        value = f"not computed ({reason})" if reason else told(score.value, 2)
+        value = f"not computed ({reason})" if reason else format_value(score.value, 2)
         yield (
             f"Pearson correlation of P@1 ({score.condition}) with debiased CKA over {score.n} "
             f"layers: {value}."
@@ -221,7 +221,7 @@ def _vectors(scores: Sequence[Any], start: str) -> Iterator[Part]:
 
 
 def _similarities(scores: Sequence[Any], also: Sequence[str]) -> Iterator[Part]:
-    from crosslens.score import not_measured, told
+    from crosslens.score import format_value, not_measured
 
     head = (
         "pair",
@@ -245,10 +245,15 @@ def _similarities(scores: Sequence[Any], also: Sequence[str]) -> Iterator[Part]:
             )
         )
         ends = "-" if debiased.low is None else f"{debiased.low:.3f}-{debiased.high:.3f}"
-        values = [told(biased.value, 3), told(debiased.value, 3), ends, told(shuffled.value, 3)]
+        values = [
+            format_value(biased.value, 3),
+            format_value(debiased.value, 3),
+            ends,
+            format_value(shuffled.value, 3),
+        ]
         others = [
-            f"{told(cells[*at, name, None].value, 3)} "
-            f"({told(cells[*at, name, 'shuffled_items'].value, 3)})"
+            f"{format_value(cells[*at, name, None].value, 3)} "
+            f"({format_value(cells[*at, name, 'shuffled_items'].value, 3)})"
             for name in also
         ]
         rows.append((f"{at[0]} – {at[1]}", str(at[2]), *values, str(biased.n), *others))

@@ -165,12 +165,12 @@ def _told(store: Any) -> str:
     )
     told += f", {facts['rare']:,} rarer types left out" if facts.get("rare") else ""
     told += (
-        f", {facts['of_several_pieces']:,} types of several pieces left out"
+        f", {facts['of_several_pieces']:,} types of several subwords left out"
         if facts.get("of_several_pieces")
         else ""
     )
     return told + (
-        f", {facts['without_pieces']:,} words without a piece"
+        f", {facts['without_pieces']:,} words without a subword"
         if facts.get("without_pieces")
         else ""
     )

@@ -46,7 +46,7 @@ def list_all(arguments: argparse.Namespace) -> None:
     from crosslens.score import QUANTITIES
 
     tasks: dict[str, Any] = {
-        name: task.told() for name, task in zip(task_names(), TASKS, strict=True)
+        name: task.record() for name, task in zip(task_names(), TASKS, strict=True)
     }
     if arguments.data is not None:
         data = DataFolder(_folder(arguments.data))

@@ -43,9 +43,9 @@ def show(
 
 def percent(value: float) -> str:
     """A fraction in per cent; "-" where it is NaN."""
-    from crosslens.score import told
+    from crosslens.score import format_value
 
-    return told(100 * value, 1)
+    return format_value(100 * value, 1)
 
 
 def interval(score: Any) -> str:

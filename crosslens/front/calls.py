@@ -38,7 +38,7 @@ def study(
     encoder: a folder or hub name; for monolingual encoders a dictionary, language to encoder.
     texts: language (ISO 639-3) to a UTF-8 file with a sentence per line; line i is the same
         sentence in all. Two languages or more, 20 sentences or more.
-    out: the run's folder. The same call goes on with a run that was stopped, and opens one that is
+    out: the run's folder. The same call resumes a run that was stopped, and opens one that is
         finished.
     train_fraction: share of the sentences that mappings and probes are fitted on; the others are
         held out.
@@ -123,7 +123,7 @@ def probe(
     Parameters
     ----------
     encoder: a folder or hub name; several are compared on the same items.
-    out: the run's folder. The same call goes on with a run that was stopped, and opens one that is
+    out: the run's folder. The same call resumes a run that was stopped, and opens one that is
         finished.
     battery: "semantic", "syntactic", "language" or "all" tasks of the catalogue; ``only``: some of
         them by name; ``data``: the folder that holds the data sets.
@@ -188,7 +188,7 @@ def train(
         recipes by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
     out: the run's folder: the model, its log, and a checkpoint to go on from; runs/NAME of the
         recipe's name without it.
-    resume: go on with a run that was stopped, to the same weights bit for bit.
+    resume: resume a run that was stopped, to the same weights bit for bit.
     device: "auto" (a GPU where there is one), "cpu" or "cuda".
     parallel: "ddp" or "fsdp", how the processes of torchrun share a model.
     settings: what to change in the recipe, by name: ``{"steps": 2000, "masking.rate": 0.3}``. Of a
@@ -196,7 +196,7 @@ def train(
 
     Returns
     -------
-    The run: ``load_encoder(run.model)`` loads the encoder; ``run.report()`` draws its curves.
+    The run: ``load_encoder(run.model)`` loads the encoder; ``run.report()`` samples its curves.
 
     Raises
     ------

@@ -306,6 +306,6 @@ class Run:
         settings = self.config.get("settings")
         names = settings.get("tasks") if isinstance(settings, dict) else None
         tasks = {str(name): find_task(str(name)) for name in names or () if isinstance(names, list)}
-        cards = {name: task.told() for name, task in tasks.items() if task is not None}
+        cards = {name: task.record() for name, task in tasks.items() if task is not None}
         measured = (self.folder / "scores.jsonl").is_file()
         return citations(self.config, self.scores if measured else [], cards)

@@ -309,7 +309,7 @@ def _check_several(sides: Mapping[str, Activations]) -> None:
 
 
 def _check_languages(sides: Mapping[str, Activations]) -> None:
-    """Refuse sides whose scores could not be told apart, since two have one language."""
+    """Refuse sides whose scores could not be distinguished, since two have one language."""
     languages = [side.language for side in sides.values()]
     if len(set(languages)) < len(languages):
         got = ", ".join(language or "none" for language in languages)

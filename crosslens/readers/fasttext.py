@@ -104,11 +104,11 @@ def _composed(model: "_Model", raw: list[bytes], path: str | Path) -> np.ndarray
                 model.ngrams(word) if word != _END else []
             )
             if not rows:
-                told = repr(word.decode(errors="replace"))
+                got = repr(word.decode(errors="replace"))
                 refuse(
                     f"words[{i}]",
                     f"a word of {path}, or one with n-grams that the model has",
-                    told,
+                    got,
                     "leave the word out",
                 )
             vectors[i] = model.matrix[rows].mean(axis=0, dtype=np.float64)
@@ -125,10 +125,8 @@ def _first_of_each(
         try:
             rows.setdefault(word.decode(errors="replace" if errors == "replace" else "strict"), row)
         except UnicodeDecodeError as error:
-            told = (
-                f"byte 0x{word[error.start]:02x} in word {row}, {word.decode(errors='replace')!r}"
-            )
-            refuse(str(path), "words in UTF-8", told, 'pass errors="replace"')
+            got = f"byte 0x{word[error.start]:02x} in word {row}, {word.decode(errors='replace')!r}"
+            refuse(str(path), "words in UTF-8", got, 'pass errors="replace"')
     left_out = len(raw) - len(rows)
     if left_out:
         say(f"{path}: {left_out} word(s) left out, which are those of earlier rows")
@@ -235,13 +233,13 @@ class _Parts:
             or rows < count + (buckets if longest > 0 else 0)
         )
         if wrong or (longest > 0 and buckets < 1) or whole != len(self.data):
-            told = (
+            got = (
                 f"{len(self.data)} bytes, and vectors of {rows} × {columns} for {len(words)} words"
             )
             refuse(
                 str(self.path),
                 f"a model of {whole} bytes with {d} dimensions, as it says",
-                told,
+                got,
                 "fetch the file again",
             )
         if version == 11 and kind == _CLASSIFIER:
@@ -302,7 +300,7 @@ def train_skipgram(
     epochs: how often the text is read.
     min_count: words that occur less often have no vector.
     window: most words to each side that are predicted.
-    negatives: words drawn at random for each predicted one.
+    negatives: words sampled at random for each predicted one.
     learning_rate: at the start; it falls linearly to 0.
     subwords: shortest and longest character n-grams that make up a word's vector; (0, 0) for none,
         as in word2vec.

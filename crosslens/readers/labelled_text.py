@@ -34,7 +34,7 @@ class LabelledText:
     places: ``file:line`` of each item, for messages.
     name: where the texts are from, for reports.
     parts: "train", "dev" or "test" for each item; None where the source has no parts, and they have
-        to be drawn.
+        to be sampled.
     groups: what each item says: translations of one sentence have one name. None where that is not
         known.
 
@@ -67,8 +67,8 @@ class LabelledText:
             "groups": groups,
         }
         if len({len(column) for column in columns.values()}) > 1:
-            told = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
-            refuse(self.name, "one of everything for every item", told, "give as many of each")
+            got = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
+            refuse(self.name, "one of everything for every item", got, "give as many of each")
         if not self.labels:
             refuse(self.name, "at least one item", "none", "give a file with texts and labels")
         for label, text, place in zip(self.labels, self.texts, self.places, strict=True):
@@ -271,14 +271,14 @@ def read_table(
         if group is not None:
             groups.append(cells[wanted[group]])
     if not labels:
-        told = (
+        got = (
             ", ".join(f"{name}={value}" for name, value in (only or {}).items())
             or "the names of the columns alone"
         )
         refuse(
             str(path),
             "at least one line of items",
-            f"none ({told})",
+            f"none ({got})",
             "check the file and what is asked of it",
         )
     return LabelledText(

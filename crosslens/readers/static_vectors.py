@@ -4,7 +4,7 @@ GloVe.
 A file has a line per word, ``word number number …``, and may begin with a line of two
 whole numbers, how many words and how many numbers each (GloVe's files do not). Lines end
 with a line feed, as in every file of these tools; other marks that Unicode calls line ends may be
-part of a word. A word may hold spaces (GloVe has ``. . .``): the last d pieces of a line are its
+part of a word. A word may hold spaces (GloVe has ``. . .``): the last d subwords of a line are its
 numbers. :mod:`crosslens.readers.fasttext` reads fastText's own .bin and trains vectors.
 """
 
@@ -180,11 +180,11 @@ def _reading(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, io.BufferedI
         with open(path, "rb") as raw:
             yield raw, gzip.GzipFile(fileobj=raw) if str(path).endswith(".gz") else raw
     except (OSError, EOFError, zlib.error) as error:
-        told = getattr(error, "strerror", None) or " ".join(str(error).split())
+        got = getattr(error, "strerror", None) or " ".join(str(error).split())
         refuse(
             str(path),
             "a file of word vectors that can be read",
-            told,
+            got,
             "check the path, or fetch the file again",
         )
 
@@ -339,8 +339,8 @@ class _Reader:
         try:
             return word.decode(errors="replace" if self.errors == "replace" else "strict"), numbers
         except UnicodeDecodeError as error:
-            told = f"byte 0x{word[error.start]:02x} in {_shown(word)}"
-            refuse(where, "UTF-8 text", told, 'convert the file to UTF-8, or pass errors="replace"')
+            got = f"byte 0x{word[error.start]:02x} in {_shown(word)}"
+            refuse(where, "UTF-8 text", got, 'convert the file to UTF-8, or pass errors="replace"')
 
     def _keep(self, words: list[str], vectors: np.ndarray) -> None:
         new = []

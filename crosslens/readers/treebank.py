@@ -3,7 +3,7 @@
 An extracted store of words (``unit="word"``) has a row per word of the CoNLL-U file, and in its
 index the file's columns: upos, feats, head, deprel and so on. Here these columns become labels with
 the numbers of their rows, and heads become trees, depths and distances. Words that have no label,
-or no vector because the encoder has no piece for them, are left out and counted.
+or no vector because the encoder has no subword for them, are left out and counted.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ class WordLabels:
     labels: shape (m,), text.
     rows: shape (m,), the row of each in the store, rising.
     without_label: how many words were left out because the file gives them none.
-    without_vector: how many were left out because the encoder has no piece for them (or they were
+    without_vector: how many were left out because the encoder has no subword for them (or they were
         cut off).
     sharing: how many of the labelled words are parts of a multiword token: they have the vector of
         the whole token, each of them.

@@ -88,11 +88,11 @@ class Wic:
         """
         unknown = [number for number, item in enumerate(self.items, 1) if item.same is None]
         if unknown:
-            told = f"none for {len(unknown)} of {len(self)}, the first is item {unknown[0]}"
+            got = f"none for {len(unknown)} of {len(self)}, the first is item {unknown[0]}"
             refuse(
                 self.name,
                 "an answer for every item",
-                told,
+                got,
                 "read the file together with its answers",
             )
         return np.array([item.same for item in self.items], bool)
@@ -196,11 +196,11 @@ def _read_all(
         except ValueError as error:
             wrong.append(f"line {number} has {error}")
     if wrong:
-        told = "; ".join(wrong[:_NAMED]) + ("; …" if len(wrong) > _NAMED else "")
+        got = "; ".join(wrong[:_NAMED]) + ("; …" if len(wrong) > _NAMED else "")
         refuse(
             str(path),
             expected,
-            f"{len(wrong)} wrong line(s): {told}",
+            f"{len(wrong)} wrong line(s): {got}",
             "repair or remove these lines",
         )
     return found

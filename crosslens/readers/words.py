@@ -87,11 +87,11 @@ def _locate(text: str, words: Sequence[Any], where: Callable[[int], str]) -> lis
         at += len(word)
     if rest := text[at:].lstrip():
         at = text.index(rest, at)
-        told = f"{_there(text, at)} at character {at}"
+        got = f"{_there(text, at)} at character {at}"
         refuse(
             where(max(len(words) - 1, 0)),
             f"the end of the text after word {len(words)}",
-            told,
+            got,
             "list all words of the text",
         )
     return spans
@@ -247,11 +247,11 @@ def _conllu_sentences(lines: Sequence[str], path: str | Path) -> Iterator[tuple[
                     "remove the sentence, or give its words",
                 )
             if sentence.until > len(sentence.rows):
-                told = f"the end of the sentence after word {len(sentence.rows)}"
+                got = f"the end of the sentence after word {len(sentence.rows)}"
                 refuse(
                     f"{path}:{number - 1}",
                     f"word {sentence.until} of the multiword token",
-                    told,
+                    got,
                     "repair the sentence",
                 )
             yield begun, sentence
@@ -296,11 +296,11 @@ def read_words(path: str | Path, language: str) -> Corpus:
         where = f"{path}:{number}"
         record = parse_json(line, where, dict, "repair the line", InputError)
         if not isinstance(record.get("text"), str) or ("words" in record) == ("spans" in record):
-            told = f"the keys {cut(', '.join(map(repr, record)))}"
+            got = f"the keys {cut(', '.join(map(repr, record)))}"
             refuse(
                 where,
                 'an object {"text": …, "words": […]}, or with "spans" for "words"',
-                told,
+                got,
                 "repair the line",
             )
         if not record["text"].strip():
@@ -376,11 +376,11 @@ def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
         except Exception as error:
             if cut is segmenter:
                 raise  # a mistake in the caller's own function is shown whole
-            told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            got = f"{type(error).__name__}: {' '.join(str(error).split())}"
             refuse(
                 where,
                 f"a sentence that {segmenter} can cut",
-                told,
+                got,
                 "divide the sentence, or read its words from a file",
             )
         if any(isinstance(piece, str) for piece in pieces):

@@ -1,7 +1,7 @@
 """The English prose that every installation has: Python's help topics and the docstrings of the
 installed packages.
 
-The emergence experiment needs a few million pieces of real English and nothing to download. Python
+The emergence experiment needs a few million subwords of real English and nothing to download. Python
 brings its help topics along (``pydoc_data``), and the packages that this library depends on explain
 themselves at length in their docstrings. Both are read where they are installed, cleaned of code,
 and cut into sentences. What comes out depends on the versions that are installed, so a run that

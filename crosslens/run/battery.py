@@ -57,7 +57,7 @@ class Battery:
     battery: a group of tasks, "semantic", "syntactic" or "language", or "all"; None for those of
         ``only`` and the user's own.
     only: tasks of the catalogue, if not all of the battery's. What is named here must be there;
-        other tasks without data are told as not measured.
+        other tasks without data are reported as not measured.
     data: the folder with the data sets (:mod:`crosslens.probes.tasks.catalogue` says under which
         names); "hf:" for the Hugging Face hub, or "hf:FOLDER" for copies of its data sets.
     train: the language that probes are trained on, a code of two or three letters, or a treebank's
@@ -78,10 +78,10 @@ class Battery:
     random_control: measure a randomly re-initialised copy of each encoder, too.
     limit: most items of each part of a task (sentences of a treebank, pairs of a category), drawn
         at random; None for all.
-    seed: of everything that is drawn.
+    seed: of everything that is sampled.
     seeds: how many seeds, ``seed`` and those behind it, 2 or more: as many randomly re-initialised
         copies, control tasks and, where the probe has one, first weights. None for one copy, three
-        control tasks and one probe. Items and parts are drawn with ``seed`` alone.
+        control tasks and one probe. Items and parts are sampled with ``seed`` alone.
     trust_remote_code: run the Python code that an encoder's folder brings.
     device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
     language: what encoders that are told the language of their input (XLM), or have modules of
@@ -116,8 +116,8 @@ class Battery:
         if not self.encoders:
             refuse("--encoder", "an encoder", "none", "add --encoder FOLDER_OR_HUB_NAME")
         if self.battery is None and not self.only and not self.labels and not self.numbers:
-            told = f"choose one of {', '.join(GROUPS)}, all, or name tasks with --tasks"
-            refuse("--battery", "a battery, or tasks of your own (--labels)", "neither", told)
+            remedy = f"choose one of {', '.join(GROUPS)}, all, or name tasks with --tasks"
+            refuse("--battery", "a battery, or tasks of your own (--labels)", "neither", remedy)
         if self.tasks and self.data is None:
             refuse("--data", "the folder that holds the tasks' data sets", "none", "add --data DIR")
         if self.treebank is not None and (self.train or self.test):
@@ -210,7 +210,7 @@ class Battery:
 
 
 def run_battery(battery: Battery, out: str | Path) -> Path:
-    """Run a battery, or go on with one that was stopped; returns the folder with ``scores.jsonl``.
+    """Run a battery, or resume one that was stopped; returns the folder with ``scores.jsonl``.
 
     Everything that can be refused is refused before anything is computed or written.
 
@@ -242,11 +242,11 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
         scores += _surface(battery, found, run, failed)
         not_measured = _with_failed(not_measured, failed, several=len(subjects) > 1)
         if not scores:
-            told = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items())
+            got = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items())
             refuse(
                 "--battery",
                 "a task that can be measured",
-                told,
+                got,
                 "choose other tasks, or other data",
             )
         run.note(not_measured=not_measured)
@@ -277,11 +277,11 @@ def _not_measured(
         if cannot:
             told[name] = "; ".join(f"{who}: {reason}" for who, reason in cannot.items())
     if all((subject.name, name) in plan.cannot for subject in subjects for name in found.tasks):
-        told_ = "; ".join(f"{name}: {reason}" for name, reason in told.items())
+        got = "; ".join(f"{name}: {reason}" for name, reason in told.items())
         refuse(
             "--battery",
             "a task that can be measured",
-            told_,
+            got,
             "choose other tasks, or another encoder",
         )
     for task, reason in told.items():

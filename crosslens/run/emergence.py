@@ -30,7 +30,7 @@ from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run
 from crosslens.run.study import Study, run_study
-from crosslens.score import Score, not_measured, read_scores, told
+from crosslens.score import Score, format_value, not_measured, read_scores
 from crosslens.selection import choose
 from crosslens.stats import wilson_interval
 
@@ -276,7 +276,7 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
             "condition",
             "tokens",
             "minutes",
-            "P@1 of pieces",
+            "P@1 of subwords",
             "95 % interval",
             "by frequency",
             "best layer: P@1 of sentences",
@@ -313,14 +313,14 @@ def summary(folder: str | Path) -> tuple[list[tuple[str, ...]], str]:
                 "not measured"
                 if best is None
                 else f"{best.layer}: {best.value:.3f} (n = {best.n})",
-                told(alike[0].value, 3) if alike else "-",
+                format_value(alike[0].value, 3) if alike else "-",
             )
         )
     n = next(score.n for score in scores if score.quantity == "token_alignment")
     text = (
-        f"P@1 of pieces: a piece's nearest neighbour by cosine of the token embeddings is its "
+        f"P@1 of subwords: a subword's nearest neighbour by cosine of the token embeddings is its "
         f"copy, among {n}; chance {1 / n:.4f}. "
-        "By frequency: the P@1 to be expected if embeddings told how frequent a piece is, as "
+        "By frequency: the P@1 to be expected if embeddings told how frequent a subword is, as "
         "they do, and nothing else. "
         "P@1 of sentences and debiased CKA: held-out sentences, no map. No parallel text was used."
     )

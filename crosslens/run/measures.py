@@ -1,7 +1,7 @@
 """Stored activations to scores: what the rooms compute, put together and told with its controls.
 
 Every function takes open stores whose row i is the same sentence, and returns
-:class:`crosslens.score.Score` rows. A split is drawn once per study: the same
+:class:`crosslens.score.Score` rows. A split is sampled once per study: the same
 sentences train every mapping and probe, and the same are held out.
 """
 

@@ -49,9 +49,9 @@ class Sources:
         English without it.
     test: further languages that they are tested on. A task that trains nothing is measured in these
         alone.
-    limit: most items of each part (sentences of a treebank, pairs of a category), drawn with the
+    limit: most items of each part (sentences of a treebank, pairs of a category), sampled with the
         seed; None for all.
-    seed: of what is drawn.
+    seed: of what is sampled.
     pll: how sentences of minimal pairs are scored by masked models: "pll" or "pll_word_l2r".
     """
 
@@ -118,14 +118,14 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
                 )
             not_measured[name] = str(absent)
     if not tasks:
-        told = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items()) or "no task"
+        got = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items()) or "no task"
         refuse(
             "--data",
             "the files of at least one task",
-            told,
+            got,
             "name the folder that holds them, or choose other tasks",
         )
-    cards = {name: task.told() for name in tasks if (task := find_task(name)) is not None}
+    cards = {name: task.record() for name in tasks if (task := find_task(name)) is not None}
     return Found(
         share_texts(tasks) if sources.limit is None else tasks,
         not_measured,
@@ -234,14 +234,18 @@ class _Reader:
                     for name, one in zip(task_names(), TASKS, strict=True)
                     if one.kind in _OF_TREEBANKS
                 ]
-                told = f"{', '.join(known)}, which say what to predict for the words of a treebank"
-                refuse("--labels", told, repr(name), f"write {known[0]}={','.join(paths)}, say")
+                described = (
+                    f"{', '.join(known)}, which say what to predict for the words of a treebank"
+                )
+                refuse(
+                    "--labels", described, repr(name), f"write {known[0]}={','.join(paths)}, say"
+                )
             splits = dict(
                 zip(PARTS if len(paths) > 1 else ("test",), map(Path, paths), strict=True)
             )
             return build(task, [read_files(splits, Path(paths[0]).name)], (), self.drawing)
         if task is not None and task.kind != "classify":
-            told = f"{Path(paths[0]).name}, whose labels are of whole texts"
+            described = f"{Path(paths[0]).name}, whose labels are of whole texts"
             wanted = {"minimal_pairs": "pairs (.jsonl)"}.get(
                 task.kind, "the official files in --data"
             )
@@ -253,7 +257,7 @@ class _Reader:
             refuse(
                 "--labels",
                 f"{wanted} for {name}",
-                told,
+                described,
                 f"call the task otherwise, as in my_{name}={paths[0]}",
             )
         texts = _joined([read_labelled_text(path) for path in paths], name)

@@ -137,7 +137,7 @@ class Shared:
         )
 
     def details(self) -> dict[str, Any]:
-        """What is told beside a score; nothing where no text is shared."""
+        """What is reported beside a score; nothing where no text is shared."""
         return (
             {"shared_texts": dataclasses.asdict(self.counts)}
             if self.counts.train or self.counts.dev or self.counts.dev_train

@@ -7,7 +7,7 @@ details:
     over_seeds    seeds, values, their mean, and low and high: Student's 95 % interval over the
                   seeds
 
-A further seed's measurements are rows of their own, under its number; they are told apart by it
+A further seed's measurements are rows of their own, under its number; they are distinguished by it
 alone.
 """
 

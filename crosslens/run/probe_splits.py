@@ -1,4 +1,4 @@
-"""Which items of a task train, choose and test: what files say, what is drawn where they say
+"""Which items of a task train, choose and test: what files say, what is sampled where they say
 nothing, and limits."""
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def treebank_parts(corpora: dict[str, Corpus], seed: int) -> Parts:
 
     An official test part stays what it is: without a train file the sentences of dev are trained
     on, without a dev file a share of the training sentences is held out. A single file is divided.
-    Equal sentences stay on one side of what is drawn.
+    Equal sentences stay on one side of what is sampled.
     """
     rows = ranges([len(corpora[part].sentences) if part in corpora else 0 for part in PARTS])
     sentences = normal_texts(
@@ -99,7 +99,7 @@ def choose(
 def some(
     rows: np.ndarray, limit: int | None, seed: int, labels: np.ndarray | None = None
 ) -> np.ndarray:
-    """At most so many of the rows, drawn at random, rising; of each label its share, and at least
+    """At most so many of the rows, sampled at random, rising; of each label its share, and at least
     one while there is room.
 
     >>> labels = np.array(["a"] * 90 + ["b"] * 9 + ["c"])
@@ -114,7 +114,7 @@ def some(
     codes = np.unique(labels[order], return_inverse=True)[1]
     counts = np.bincount(codes)
     wanted = _shares(counts, limit)
-    # of each row among those of its label, in the order that was drawn
+    # of each row among those of its label, in the order that was sampled
     rank = np.empty(len(order), int)
     by_label = np.argsort(codes, kind="stable")
     rank[by_label] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)

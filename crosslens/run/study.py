@@ -36,7 +36,7 @@ from crosslens.run.measures import (
 from crosslens.run.probe_items import text_names
 from crosslens.run.probe_splits import normal_texts
 from crosslens.run.repeats import groups_of, repeated
-from crosslens.score import Score, few_pairs, not_measured, read_scores, told
+from crosslens.score import Score, few_pairs, format_value, not_measured, read_scores
 from crosslens.selection import chosen_layer
 
 __all__ = ["Study", "display_name", "run_study", "summary"]
@@ -103,7 +103,7 @@ class Study:
 
 
 def run_study(study: Study, out: str | Path) -> Path:
-    """Run a study, or go on with one that was stopped; returns the folder with ``scores.jsonl``.
+    """Run a study, or resume one that was stopped; returns the folder with ``scores.jsonl``.
 
     Everything that can be refused is refused before anything is computed or written.
 
@@ -159,13 +159,11 @@ def _check_encoders(
             # float32, of the encoder and of its control
             need_space(run.path, 2 * 4 * numbers, str(run.path))
     if len(set(shapes.values())) > 1:
-        told = "; ".join(
-            f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items()
-        )
+        got = "; ".join(f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items())
         refuse(
             "encoders",
             "the same number of layers and the same width for every language",
-            told,
+            got,
             "study encoders of one shape",
         )
 
@@ -408,9 +406,10 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     rows: list[tuple[str, ...]] = [("P@1 %", *conditions.values(), "CKA")]
     for a, b in cka:
         cells = (
-            f"{told(100 * value[a, b, c], 1)} / {told(100 * value[b, a, c], 1)}" for c in conditions
+            f"{format_value(100 * value[a, b, c], 1)} / {format_value(100 * value[b, a, c], 1)}"
+            for c in conditions
         )
-        rows.append((f"{a} → / ← {b}", *cells, told(cka[a, b], 2)))
+        rows.append((f"{a} → / ← {b}", *cells, format_value(cka[a, b], 2)))
     n = held_out[0].n
     how = (
         "the best mean on these very sentences"
@@ -429,7 +428,8 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
     }
     if found:
         shares = ", ".join(
-            f"{name or 'this encoder'} {told(100 * s.value, 1)} %" for name, s in found.items()
+            f"{name or 'this encoder'} {format_value(100 * s.value, 1)} %"
+            for name, s in found.items()
         )
         text += (
             f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {shares}."

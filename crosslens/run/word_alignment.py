@@ -464,7 +464,7 @@ def _scores(
 
 
 def _has_vector(store: Activations) -> np.ndarray:
-    """Rows that are numbers: words that the encoder has no piece for are NaN in every layer."""
+    """Rows that are numbers: words that the encoder has no subword for are NaN in every layer."""
     layer, found = store.layer(store.layer_numbers[0]), np.empty(store.n, bool)
     for rows in store.blocks():
         found[rows] = np.isfinite(np.asarray(layer[rows, 0], np.float32))

@@ -35,7 +35,7 @@ class Encoded:
     ----------
     found: the block.
     items: (r,) numbers of items of the block. Over all batches of the block each item comes once.
-    vectors: their vectors by array name, (r, d) in float32; rows of items without pieces are NaN.
+    vectors: their vectors by array name, (r, d) in float32; rows of items without subwords are NaN.
     inputs: how many inputs of the block are done when this one is, from and to.
     """
 
@@ -92,13 +92,13 @@ class _Plan:
         self.order = np.argsort(owner, kind="stable")
         self.bounds = np.searchsorted(owner[self.order], np.arange(len(found.inputs) + 1))
         same = np.diff(found.entry_item, prepend=-1) == 0
-        # items whose pieces are in several inputs
+        # items whose subwords are in several inputs
         self.split = np.unique(found.entry_item[same & (np.diff(owner, prepend=-1) != 0)])
         self.sums: dict[str, Tensor] = {}  # of these, so far
 
     def encoded(self, batch: "_Batch", pooled: dict[str, Tensor]) -> Encoded:
         """What is whole with this batch: its items, but for those of which other inputs have
-        pieces, too; at last these as well."""
+        subwords, too; at last these as well."""
         found, items = self.found, batch.items
         if len(self.split):
             place = np.searchsorted(self.split, items)
@@ -152,7 +152,7 @@ class _Batch:
 
     def pooled(self, encoder: Encoder) -> dict[str, Tensor]:
         """The vectors of :attr:`items`, by array name, (items, d) each; sums over this batch's
-        pieces where an item has more."""
+        subwords where an item has more."""
         plan, found, entries = self.plan, self.plan.found, self._entries
         if not len(self.inputs):
             return {name: torch.empty((0, plan.d)) for name in plan.arrays}

@@ -66,7 +66,7 @@ class Encoder(Protocol):
         """Names of the arrays that :meth:`states` gives, in order."""
 
     def token_embeddings(self) -> Tensor:
-        """(pieces, width) the row of each of the tokeniser's ids in the embedding matrix."""
+        """(subwords, width) the row of each of the tokeniser's ids in the embedding matrix."""
 
     def check_ids(self, ids: np.ndarray) -> None:
         """Refuse token ids that the model has no embedding for."""

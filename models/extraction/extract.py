@@ -64,7 +64,7 @@ def extract(
 
     Without a folder they are held in memory; ``out=FOLDER`` keeps them on disk, where they may be
     larger than memory. The bits are the same. In a folder, what is finished already is compared
-    with its checksums and opened; what was begun is gone on with, by one call at a time. Under
+    with its checksums and opened; what was begun is resumed, by one call at a time. Under
     torchrun the processes share the work, and the folder's bytes are those of a single process (it
     must be one that all of them see).
 
@@ -77,15 +77,15 @@ def extract(
     language: of a list, an ISO 639-3 code such as "eng"; "und" (undetermined) without it. A corpus
         knows its own.
     unit: what an item is: "sentence"; "pair", a sentence of ``corpus`` and one of ``second`` in one
-        input; "word"; "token", a piece of the vocabulary; "type", the average of all occurrences of
+        input; "word"; "token", a subword of the vocabulary; "type", the average of all occurrences of
         a word (Conneau et al. 2020, § 5.1.1); "embedding", the row of the embedding matrix for each
-        word that is one piece.
-    pool: "mean", "max", "first" or "last" of an item's pieces.
+        word that is one subword.
+    pool: "mean", "max", "first" or "last" of an item's subwords.
     layers: which hidden states to keep, 0 being the embedding layer's output; all where it is None.
     outputs: "hidden", and "attention" and "mlp" for what these blocks give before the residual is
         added.
     dtype: of the numbers on disk: "float32", "float16" or "bfloat16".
-    special_tokens: count [CLS], </s> and their like as pieces of a sentence or pair, and as tokens.
+    special_tokens: count [CLS], </s> and their like as subwords of a sentence or pair, and as tokens.
     long_input: read text beyond the encoder's longest input through overlapping windows ("window"),
         or cut it there ("truncate").
     second: for pairs, the other sentences, one for each; an empty one leaves the first alone.
@@ -98,7 +98,7 @@ def extract(
     Returns
     -------
     ``.layer(i)`` is a matrix (n, d) of one layer, n items of d dimensions; ``.index()`` says what
-    each row is. A word that has no piece, because the tokeniser drops its characters or it was cut
+    each row is. A word that has no subword, because the tokeniser drops its characters or it was cut
     off, keeps its row: it is NaN, ``pieces`` is 0 there, and the manifest counts them as
     ``without_pieces``.
 
@@ -247,8 +247,10 @@ def _choose_arrays(
         return names
     wrong = [layer for layer in layers if not 0 <= layer < encoder.layers]
     if wrong or not layers or len(set(layers)) != len(layers):
-        told = f"layers from 0 to {encoder.layers - 1}, each once"
-        refuse("layers", told, ", ".join(map(str, wrong or layers)) or "none", "choose among these")
+        expected = f"layers from 0 to {encoder.layers - 1}, each once"
+        refuse(
+            "layers", expected, ", ".join(map(str, wrong or layers)) or "none", "choose among these"
+        )
     chosen = [name for name in names if int(name.rpartition("_")[2]) in layers]
     if not chosen:
         refuse(
@@ -442,7 +444,7 @@ class _Job:
         }
         if facts["without_pieces"]:
             say(
-                f"{self.corpus.name}: {facts['without_pieces']} words have no piece"
+                f"{self.corpus.name}: {facts['without_pieces']} words have no subword"
                 + ("" if "rare" in facts else "; their rows are NaN")
             )
         told: dict[str, Any] = {

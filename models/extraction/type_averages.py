@@ -1,7 +1,7 @@
 """One vector per word of the vocabulary: the average of all its occurrences, or its row of the
 embedding matrix.
 
-Conneau et al. 2020 (§ 5.1.1) take the mean over occurrences of the mean over pieces. Sums are kept
+Conneau et al. 2020 (§ 5.1.1) take the mean over occurrences of the mean over subwords. Sums are kept
 as whole numbers, multiples of 2^-30: they are the same in whatever order occurrences come, so that
 several processes, or a run that was stopped, end with the same bits. Memory holds a sum for each
 type and layer, and no occurrence.
@@ -281,8 +281,8 @@ def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> N
 
 
 def _single_pieces(encoder: Encoder, types: Sequence[str]) -> dict[str, int]:
-    """The words that the tokeniser writes as one piece (beside a marker of a space), and that
-    piece; unknown words are not among them."""
+    """The words that the tokeniser writes as one subword (beside a marker of a space), and that
+    subword; unknown words are not among them."""
     markers = set(space_markers(encoder).tolist())
     found: dict[str, int] = {}
     for start in range(0, len(types), 10_000):

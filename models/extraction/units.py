@@ -1,21 +1,21 @@
-"""Where the items of a text are: which pieces of which input make up each token, word or sentence.
+"""Where the items of a text are: which subwords of which input make up each token, word or sentence.
 
-    text --tokeniser--> pieces --windows--> inputs of the encoder
-                          \\--spans----> items (token, word, sentence): the places of their pieces
+    text --tokeniser--> subwords --windows--> inputs of the encoder
+                          \\--spans----> items (token, word, sentence): the places of their subwords
                           in the inputs
 
-Words are found by the character offsets that the tokeniser itself gives for its pieces, never by
+Words are found by the character offsets that the tokeniser itself gives for its subwords, never by
 tokenising them again and
-searching: a piece belongs to every word whose characters it covers. A piece that is only a marker
+searching: a subword belongs to every word whose characters it covers. A subword that is only a marker
     of a space ("▁", "Ġ") is left
 out of a word that has others.
 
 Text longer than the encoder's longest input is read through windows that overlap by half, and each
-piece is taken from the window with the most context that the encoder can see: the one in which the
-piece stands farthest from an edge that cuts the text (Wu & Dredze 2019, § 3, shift windows by half,
-too), or, in an encoder that sees nothing behind a piece, the one in which it stands farthest from
-the left edge. So a causal encoder's pieces have all the text before them in the first window, and
-at least half a window in the others. Where attention slides, and a layer sees w pieces to the left,
+subword is taken from the window with the most context that the encoder can see: the one in which the
+subword stands farthest from an edge that cuts the text (Wu & Dredze 2019, § 3, shift windows by half,
+too), or, in an encoder that sees nothing behind a subword, the one in which it stands farthest from
+the left edge. So a causal encoder's subwords have all the text before them in the first window, and
+at least half a window in the others. Where attention slides, and a layer sees w subwords to the left,
 more context never takes any away, so the same window is the right one; beyond w for each layer it
 changes nothing. Or the text is cut, and counted.
 """
@@ -50,8 +50,8 @@ class Reading:
     ----------
     unit: "sentence", "pair" (two sentences in one input), "word" or "token". ("type" and
         "embedding" are read as words.)
-    pool: which pieces stand for an item: their "mean" or "max", the "first" or the "last".
-    special_tokens: whether special tokens ([CLS], </s>) count as pieces of a sentence or pair, and
+    pool: which subwords stand for an item: their "mean" or "max", the "first" or the "last".
+    special_tokens: whether special tokens ([CLS], </s>) count as subwords of a sentence or pair, and
         as tokens.
     long_input: "window", or "truncate" to the longest input.
     """
@@ -427,7 +427,7 @@ def _overlaps(
 def _without_markers(
     encoder: Encoder, tokens: _Tokens, token: np.ndarray, item: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Leave out pieces that are only the marker of a space, but for words that have nothing
+    """Leave out subwords that are only the marker of a space, but for words that have nothing
     else."""
     lone = np.isin(tokens.ids[token], space_markers(encoder))
     if not lone.any():

@@ -27,7 +27,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from crosslens.errors import CrosslensError, refuse
-from crosslens.models.network.encoder import Bank, Layer
+from crosslens.models.network.encoder import Layer, PerLanguage
 from crosslens.progress import be_quiet, is_quiet
 
 __all__ = ["World", "gathered", "join_world", "like", "spread", "whole"]
@@ -177,7 +177,7 @@ def spread(model: nn.Module, world: World) -> nn.Module:
     if world.parallel == "ddp":
         # Where languages own parts, some of them are in no batch of a process: these gradients must
         # be looked for.
-        owned = any(module.owned for module in model.modules() if isinstance(module, Bank))
+        owned = any(module.owned for module in model.modules() if isinstance(module, PerLanguage))
         return DistributedDataParallel(model, find_unused_parameters=owned)
     for layer in [module for module in model.modules() if isinstance(module, Layer)]:
         fully_shard(layer)

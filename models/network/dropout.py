@@ -1,6 +1,6 @@
-"""Dropout whose mask costs little on a CPU, where torch draws one random number per element.
+"""Dropout whose mask costs little on a CPU, where torch samples one random number per element.
 
-Here 16 random bits decide on each element, and 64 of them are drawn at a time (by SFC64, from a
+Here 16 random bits decide on each element, and 64 of them are sampled at a time (by SFC64, from a
 seed that torch's own generator gives, so ``torch.manual_seed`` decides what is dropped). Elsewhere
 torch's dropout is used.
 """

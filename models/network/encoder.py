@@ -7,7 +7,7 @@ Post-LN BERT (Devlin et al. 2019), written once and read top to bottom:
     h  = LN(h' + Dropout(FFN(h')))
     scores = LN(gelu(W h + b)) E^T + c          only at the positions asked for
 
-Every part stands in a :class:`Bank`: one module that all languages share, or one for each
+Every part stands in a :class:`PerLanguage`: one module that all languages share, or one for each
 (:mod:`crosslens.models.network.sharing`). The rows of a batch are sorted by language, so a part
 that each language owns works on slices. Queries, keys and values are one product.
 :mod:`crosslens.models.saved.interop` writes and reads the weights in the layouts that transformers
@@ -27,7 +27,7 @@ from crosslens.models.network.dropout import draw_dropped, dropout
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SharingPlan
 
-__all__ = ["Bank", "Encoder", "EncoderConfig", "Group", "Layer", "MaskedLM"]
+__all__ = ["Encoder", "EncoderConfig", "Group", "Layer", "MaskedLM", "PerLanguage"]
 
 _ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -44,7 +44,7 @@ class Group(NamedTuple):
     masked: int
 
 
-class Bank(nn.ModuleDict):
+class PerLanguage(nn.ModuleDict):
     """One part of a model: a module that all languages share, or one for each language."""
 
     def __init__(
@@ -160,9 +160,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float) ->
 class Encoder(nn.Module):
     """Token ids to the hidden states of every layer."""
 
-    segment: Bank
+    segment: PerLanguage
     language: nn.Embedding
-    norm: Bank
+    norm: PerLanguage
     layers: nn.ModuleList
 
     def __init__(
@@ -175,26 +175,26 @@ class Encoder(nn.Module):
         super().__init__()
         self.config, self.languages = config, tuple(languages)
         d = config.hidden_size
-        self.token = Bank(
+        self.token = PerLanguage(
             lambda language: nn.Embedding(sizes[language], d), languages, plan.owned("token")
         )
-        self.position = Bank(
+        self.position = PerLanguage(
             lambda _: nn.Embedding(config.max_positions + config.position_offset, d),
             languages,
             plan.owned("position"),
         )
         if config.segments:
-            self.segment = Bank(
+            self.segment = PerLanguage(
                 lambda _: nn.Embedding(config.segments, d), languages, plan.owned("segment")
             )
         if config.language_embeddings:
             self.language = nn.Embedding(len(languages), d)
         if config.norm_embeddings:
-            self.norm = Bank(
+            self.norm = PerLanguage(
                 lambda _: nn.LayerNorm(d, eps=config.norm_eps), languages, plan.owned("norm")
             )
         self.layers = nn.ModuleList(
-            Bank(lambda _: Layer(config), languages, plan.owned(str(number)))
+            PerLanguage(lambda _: Layer(config), languages, plan.owned(str(number)))
             for number in range(1, config.layers + 1)
         )
         self.recompute = False
@@ -234,21 +234,23 @@ class Encoder(nn.Module):
             bias = torch.zeros(padded.shape, dtype=h.dtype, device=ids.device).masked_fill_(
                 padded, float("-inf")
             )[:, None, None, :]
-        *lower, last = self.banks
-        for bank in lower:
-            states.append(self._through(bank, groups, states[-1], bias))
+        *lower, last = self.layer_modules
+        for modules in lower:
+            states.append(self._through(modules, groups, states[-1], bias))
         states.append(self._through(last, groups, states[-1], bias, places))
         return states
 
-    def _through(self, bank: Bank, groups: Sequence[Group], *inputs: Tensor | None) -> Tensor:
+    def _through(
+        self, modules: PerLanguage, groups: Sequence[Group], *inputs: Tensor | None
+    ) -> Tensor:
         if self.recompute and self.training:
-            return cast(Tensor, checkpoint(bank.each, groups, *inputs, use_reentrant=False))
-        return bank.each(groups, *inputs)
+            return cast(Tensor, checkpoint(modules.each, groups, *inputs, use_reentrant=False))
+        return modules.each(groups, *inputs)
 
     @property
-    def banks(self) -> Iterator[Bank]:
-        """The layers' banks, from the lowest up."""
-        return (cast(Bank, bank) for bank in self.layers)
+    def layer_modules(self) -> Iterator[PerLanguage]:
+        """The modules of each layer, from the lowest up."""
+        return (cast(PerLanguage, modules) for modules in self.layers)
 
     def embed(
         self,
@@ -337,17 +339,19 @@ class MaskedLM(nn.Module):
 
     def _build(self) -> None:
         config, languages, plan, d = self.config, self.languages, self.plan, self.config.hidden_size
-        self.output_bias = Bank(
+        self.output_bias = PerLanguage(
             lambda language: Vector(self.sizes[language]), languages, plan.owned("bias")
         )
         self.encoder = Encoder(config, languages, plan, self.sizes)
         if config.head == "transform":
-            self.transform = Bank(lambda _: nn.Linear(d, d), languages, plan.owned("transform"))
-            self.transform_norm = Bank(
+            self.transform = PerLanguage(
+                lambda _: nn.Linear(d, d), languages, plan.owned("transform")
+            )
+            self.transform_norm = PerLanguage(
                 lambda _: nn.LayerNorm(d, eps=config.norm_eps), languages, plan.owned("transform")
             )
         if not config.tied:
-            self.output = Bank(
+            self.output = PerLanguage(
                 lambda language: nn.Linear(d, self.sizes[language], bias=False),
                 languages,
                 plan.owned("softmax"),
@@ -419,7 +423,7 @@ class MaskedLM(nn.Module):
 
 
 def full_precision(scores: Tensor) -> Tensor:
-    """Scores in at least float32: a softmax over many pieces loses too much in half precision."""
+    """Scores in at least float32: a softmax over many subwords loses too much in half precision."""
     return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from crosslens.errors import refuse
-from crosslens.models.network.encoder import Bank, MaskedLM
+from crosslens.models.network.encoder import MaskedLM, PerLanguage
 
 __all__ = [
     "Owner",
@@ -217,9 +217,9 @@ def plug_in(
     if "." in language:
         refuse("language", "a code without a full stop", repr(language), "choose another code")
     source = donor_language or (language if language in donor.languages else donor.languages[0])
-    banks = [(name, bank) for name, bank in _banks(model) if bank.owned]
-    theirs = dict(_banks(donor))
-    if not banks:
+    found = [(name, modules) for name, modules in _per_language(model) if modules.owned]
+    theirs = dict(_per_language(donor))
+    if not found:
         refuse(
             "model",
             "a plan with parts that each language owns",
@@ -227,10 +227,10 @@ def plug_in(
             "plug parts into a model with sep=emb, say",
         )
     replacements = []
-    for name, bank in banks:
+    for name, modules in found:
         if name not in theirs:
             refuse("donor", f"a model with {name}", "one without", "give a model of the same shape")
-        new, old = theirs[name].of(source), next(iter(bank.values()))
+        new, old = theirs[name].of(source), next(iter(modules.values()))
         for key, value in new.state_dict().items():
             before = old.state_dict()[key]
             rows_may_differ = name in ("encoder.token", "output", "output_bias")
@@ -241,7 +241,7 @@ def plug_in(
                     str(tuple(value.shape)),
                     "give a model of the same shape",
                 )
-        replacements.append((bank, copy.deepcopy(new)))
+        replacements.append((modules, copy.deepcopy(new)))
     size = cast(Tensor, theirs["encoder.token"].of(source).weight).shape[0]
     if not model.plan.owned("token") and size != model.sizes[model.languages[0]]:
         refuse(
@@ -250,8 +250,8 @@ def plug_in(
             str(size),
             "use sep=emb",
         )
-    for bank, module in replacements:
-        bank[f"own_{language}"] = module
+    for modules, module in replacements:
+        modules[f"own_{language}"] = module
     if model.plan.owned("token"):
         model.sizes[language] = size
     if language not in model.languages:
@@ -270,5 +270,7 @@ def _add_name(model: MaskedLM, language: str) -> None:
         )
 
 
-def _banks(model: MaskedLM) -> Iterator[tuple[str, Bank]]:
-    return ((name, module) for name, module in model.named_modules() if isinstance(module, Bank))
+def _per_language(model: MaskedLM) -> Iterator[tuple[str, PerLanguage]]:
+    return (
+        (name, module) for name, module in model.named_modules() if isinstance(module, PerLanguage)
+    )

@@ -195,7 +195,7 @@ def view_weights(
     Parameters
     ----------
     language: whose view; None where everything is shared.
-    rows: (pieces,) the token ids that the language's own tokeniser knows, in its order; None keeps
+    rows: (subwords,) the token ids that the language's own tokeniser knows, in its order; None keeps
         all.
     """
     language = language or model.languages[0]
@@ -250,7 +250,7 @@ def export_model(
     if tokenizer.get_vocab_size() != size:
         refuse(
             "tokenizer",
-            f"{size} pieces, the rows of the embedding",
+            f"{size} subwords, the rows of the embedding",
             str(tokenizer.get_vocab_size()),
             "give the model's own",
         )

@@ -220,7 +220,7 @@ class PretrainedEncoder:
         return {name: list(hidden) if name == "hidden" else sublayers[name] for name in outputs}
 
     def token_embeddings(self) -> Tensor:
-        """(pieces, width) the rows of the embedding matrix, by token id."""
+        """(subwords, width) the rows of the embedding matrix, by token id."""
         weight: Tensor = self.model.get_input_embeddings().weight
         return weight.detach()
 
@@ -402,7 +402,7 @@ def load_encoder(
     ----------
     name: a folder; or a name on the hub, such as "xlm-roberta-base", which is downloaded once.
     random_seed: when given, only the architecture and the tokeniser are taken; the weights are
-        drawn anew, as the architecture prescribes, from this seed.
+        sampled anew, as the architecture prescribes, from this seed.
     trust_remote_code: run the Python code that the folder brings for its model or its tokeniser.
     device: "cpu", "cuda", "cuda:1" or "mps".
     precision: of the matrix products, "float32" or "bfloat16" (autocast); weights and what is
@@ -504,8 +504,8 @@ def opened(name: str, folder: Path, expected: str, remedy: str) -> Iterator[Path
         except CrosslensError:
             raise
         except Exception as error:  # transformers, safetensors and tokenizers raise many kinds
-            told = " ".join(str(error).replace(str(view), str(folder)).split())
-            refuse(f"encoder {name}", expected, told[:300] or type(error).__name__, remedy)
+            got = " ".join(str(error).replace(str(view), str(folder)).split())
+            refuse(f"encoder {name}", expected, got[:300] or type(error).__name__, remedy)
 
 
 def call_by_folder(folder: Path, model: Any, tokenizer: Any) -> None:
@@ -564,7 +564,7 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
 
 
 def find_tokenizer(name: str, folder: Path, trusted: bool) -> Any:
-    """The tokeniser of an encoder, one that says which characters its pieces stand for.
+    """The tokeniser of an encoder, one that says which characters its subwords stand for.
 
     Parameters
     ----------

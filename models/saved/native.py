@@ -161,7 +161,7 @@ def export_view(
     """Write one language's view as an ordinary model folder of transformers, with the language's
     own tokeniser.
 
-    Where several vocabularies were united, the view has the rows of its own pieces only: the scores
+    Where several vocabularies were united, the view has the rows of its own subwords only: the scores
     of these are the same, and its softmax is over them alone.
     """
     rows = vocabularies.tables[language] if vocabularies.mode in ("union", "disjoint") else None

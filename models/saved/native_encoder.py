@@ -80,7 +80,7 @@ class NativeEncoder:
                 got = f"one of {there}" if there else "none"
                 refuse(
                     f"encoder {name}",
-                    f"a vocabulary of {one} of at most {model.sizes[one]} pieces",
+                    f"a vocabulary of {one} of at most {model.sizes[one]} subwords",
                     got,
                     "restore the folder",
                 )
@@ -140,7 +140,7 @@ class NativeEncoder:
         return {name: [state.float() for state in found[name]] for name in outputs}
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """(p, pieces) scores of the language's pieces, float32, of p last hidden states (p, d)."""
+        """(p, subwords) scores of the language's subwords, float32, of p last hidden states (p, d)."""
         return self.model.scores(hidden, self.whose())[:, self._tables[self.whose()]].float()
 
     def _run(self, ids: Tensor, mask: Tensor | None, segments: Tensor | None) -> list[Tensor]:
@@ -166,7 +166,7 @@ class NativeEncoder:
         return output_names(outputs, self.layers)
 
     def token_embeddings(self) -> Tensor:
-        """(pieces, d) embedding of each piece of the language's tokeniser."""
+        """(subwords, d) embedding of each subword of the language's tokeniser."""
         weight: Any = self.model.encoder.token.of(self.whose()).weight
         return weight.detach()[self._tables[self.whose()]]
 

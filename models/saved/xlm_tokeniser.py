@@ -1,9 +1,9 @@
-"""XLM's own tokeniser, with the characters that each piece stands for.
+"""XLM's own tokeniser, with the characters that each subword stands for.
 
 transformers has it in Python only: Moses' rules for the language of the text (by sacremoses;
 Chinese, Thai and Japanese have segmenters of their own), lowercase letters without accents, then
-BPE (Conneau & Lample 2019, § 5.1). It gives pieces, and not where they stand in the text. They are
-its pieces to the last one here, too, and are found in the text afterwards: both are folded (case,
+BPE (Conneau & Lample 2019, § 5.1). It gives subwords, and not where they stand in the text. They are
+its subwords to the last one here, too, and are found in the text afterwards: both are folded (case,
 width, accents, quotation marks), and what then still differs lies between stretches that agree.
 
 ``tokenize`` of transformers 5 takes a language and does not hand it on: every text is split by
@@ -25,8 +25,8 @@ from crosslens.errors import refuse
 
 __all__ = ["XlmTokeniser", "check_segmenter", "with_offsets"]
 
-_END = "</w>"  # of a word's last piece
-_MOST_WORDS = 1 << 18  # whose pieces the tokeniser remembers; it would remember all
+_END = "</w>"  # of a word's last subword
+_MOST_WORDS = 1 << 18  # whose subwords the tokeniser remembers; it would remember all
 _QUOTES = dict.fromkeys("„“”«»《》「」", '"') | dict.fromkeys("‘’‚`´", "'")
 _SIGNS = (
     _QUOTES
@@ -62,7 +62,7 @@ class _Encoding:
 
 @dataclasses.dataclass
 class _Pieces:
-    """The pieces of one text: ids, characters, and the number of each one's word."""
+    """The subwords of one text: ids, characters, and the number of each one's word."""
 
     ids: list[int]
     spans: list[tuple[int, int]]
@@ -184,7 +184,7 @@ class XlmTokeniser:
 
 
 def with_offsets(name: str, tokenizer: Any) -> Any:
-    """The tokeniser of an encoder as one that says where its pieces stand: itself where it is fast.
+    """The tokeniser of an encoder as one that says where its subwords stand: itself where it is fast.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def with_offsets(name: str, tokenizer: Any) -> Any:
     if not all(type(number) is int and number >= 0 for number in tokenizer.encoder.values()):
         refuse(
             f"encoder {name}",
-            "pieces and their numbers (vocab.json)",
+            "subwords and their numbers (vocab.json)",
             "something else",
             "restore the folder",
         )
@@ -251,11 +251,11 @@ def _version(package: str) -> str:
 
 
 def _spans(text: str, pieces: Sequence[str], *, marks: bool) -> list[tuple[int, int]]:
-    """The characters (start, end) of each piece; an empty stretch where it has none.
+    """The characters (start, end) of each subword; an empty stretch where it has none.
 
     Parameters
     ----------
-    marks: whether the pieces still have their accents.
+    marks: whether the subwords still have their accents.
     """
     owners = [(place, key) for place, char in enumerate(text) for key in _folded(char, marks)]
     places, keys = [place for place, _ in owners], "".join(key for _, key in owners)
@@ -298,7 +298,7 @@ def _folded(char: str, marks: bool) -> str:
 
 
 def _links(text: str, pieces: str) -> list[tuple[int, int]]:
-    """For each key of the pieces the keys (start, end) of the text that it stands for."""
+    """For each key of the subwords the keys (start, end) of the text that it stands for."""
     if text == pieces:
         return [(i, i + 1) for i in range(len(text))]
     found: list[tuple[int, int]] = []

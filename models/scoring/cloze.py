@@ -3,11 +3,11 @@ whole sentences.
 
     single mask         log P(candidate | sentence with one [MASK]): Goldberg 2019, Assessing BERT's
                         Syntactic Abilities
-    pll                 sum over pieces of log P(piece | sentence with this piece masked): Salazar
+    pll                 sum over subwords of log P(subword | sentence with this subword masked): Salazar
                         et al. 2020, equation 1
-    pll_word_l2r        the same, with the later pieces of the same word masked, too: Kauf & Ivanova
+    pll_word_l2r        the same, with the later subwords of the same word masked, too: Kauf & Ivanova
                         2023, § 3 (PLL-word-l2r)
-    log_likelihood      sum over pieces of log P(piece | pieces before it), for causal models
+    log_likelihood      sum over subwords of log P(subword | subwords before it), for causal models
 
 Logarithms are natural. Special tokens are never masked nor scored. In sums over a sentence each
 copy with its blank is one input of the encoder; equal copies are computed once, inputs of one
@@ -71,14 +71,14 @@ class SentenceScores:
 
     Attributes
     ----------
-    total: (n,) natural logarithms, at most 0; higher is likelier. NaN where a piece of the sentence
+    total: (n,) natural logarithms, at most 0; higher is likelier. NaN where a subword of the sentence
         is unknown: the probability of "something that I do not know" is no score of what is written
         there.
-    pieces: (n,) number of pieces in each sum.
-    by_piece: for each sentence the score of each of its pieces, float32; their sum is the total
+    pieces: (n,) number of subwords in each sum.
+    by_piece: for each sentence the score of each of its subwords, float32; their sum is the total
         where there is one.
-    spans: for each sentence the characters (start, end) of these pieces.
-    words: for each sentence the number of each piece's word.
+    spans: for each sentence the characters (start, end) of these subwords.
+    words: for each sentence the number of each subword's word.
     """
 
     total: Float[np.ndarray, " n"]
@@ -90,7 +90,7 @@ class SentenceScores:
     __repr__ = one_line
 
     def by_word(self, i: int) -> Float[np.ndarray, " words"]:
-        """The scores of the words of sentence ``i``, each the sum over its pieces."""
+        """The scores of the words of sentence ``i``, each the sum over its subwords."""
         return np.bincount(
             np.unique(self.words[i], return_inverse=True)[1], self.by_piece[i].astype(np.float64)
         )
@@ -113,7 +113,7 @@ class ClozeScorer:
     ----------
     model: the language model, its name and fingerprint among what it tells.
     methods: which of the methods above it can do.
-    start_id: the token that causal models are given before the first piece, so that this has a
+    start_id: the token that causal models are given before the first subword, so that this has a
         score, too: the one that begins a text (BOS), or, where there is none, the one that ends it.
         None for masked models.
 
@@ -137,7 +137,7 @@ class ClozeScorer:
                 remedy = "name one in tokenizer_config.json (bos_token)"
                 refuse(
                     f"encoder {model.name}",
-                    "a token that begins or ends a text, to condition the first piece on",
+                    "a token that begins or ends a text, to condition the first subword on",
                     "none",
                     remedy,
                 )
@@ -148,7 +148,7 @@ class ClozeScorer:
 
         Raises
         ------
-        InputError: a sentence has no piece, is longer than the model's longest input, or holds one
+        InputError: a sentence has no subword, is longer than the model's longest input, or holds one
             of the tokeniser's special tokens as text; the message names it by its number, from 0.
         """
         return list(self._pieces(sentences, 0))
@@ -280,7 +280,7 @@ class ClozeScorer:
             yield self._checked(sentence, f"sentence {first + i}", encoding, special)
 
     def _checked(self, sentence: str, where: str, encoding: Any, special: set[int]) -> Pieces:
-        """The pieces of one sentence, which must be text that the model can take whole."""
+        """The subwords of one sentence, which must be text that the model can take whole."""
         ids = np.array(encoding.ids, np.int64)
         spans = np.array(encoding.offsets, np.int64).reshape(-1, 2)
         # by the tokeniser, around the sentence
@@ -294,7 +294,10 @@ class ClozeScorer:
         spans[added] = 0
         if added.all():
             refuse(
-                where, "a sentence with at least one piece", repr(sentence), "remove or replace it"
+                where,
+                "a sentence with at least one subword",
+                repr(sentence),
+                "remove or replace it",
             )
         if len(ids) > self.model.max_length:
             got = f"{len(ids)} ({sentence[:60]!r} ...)"
@@ -317,7 +320,7 @@ class ClozeScorer:
         return Pieces(ids, spans, unknown, _word_numbers(sentence, spans, numbers, added))
 
     def _blanks(self, one: Pieces, method: str) -> _Blanks:
-        """A sentence's copies with their blanks, and what to ask about them: each piece once, in
+        """A sentence's copies with their blanks, and what to ask about them: each subword once, in
         order."""
         places = np.flatnonzero(one.words >= 0)
         targets = one.ids[places]
@@ -446,7 +449,7 @@ def load_scorer(
     name: a folder, or a hub name. Of a model of several languages trained here, a view:
         ``views/LANGUAGE`` in its run's folder.
     trust_remote_code: run the Python code that the folder brings for its model or its tokeniser.
-    random_seed: when given, the weights are drawn anew from this seed, as the architecture
+    random_seed: when given, the weights are sampled anew from this seed, as the architecture
         prescribes (the control).
     device: "cpu", "cuda", "cuda:1" or "mps".
     language: the language of all sentences, for a model that is told it (XLM), which needs one;
@@ -479,11 +482,11 @@ def _word_numbers(
     """(l,) the word of each token, counted from 0, and -1 for special tokens.
 
     A new word begins where the tokeniser's own word changes (punctuation, in BERT) or white space
-    stands between two pieces; the latter, because some tokenisers (XLM-R) hold a whole sentence for
+    stands between two subwords; the latter, because some tokenisers (XLM-R) hold a whole sentence for
     one word.
     """
     ends = np.array([end for _, end in whitespace_spans(sentence)], np.int64)
-    # the last character of a piece is never the white space before its word, which some tokenisers
+    # the last character of a subword is never the white space before its word, which some tokenisers
     # count among its characters
     between = np.searchsorted(ends, np.maximum(spans[:, 1], 1))
     words, last, count = np.full(len(spans), -1, np.int64), None, -1

@@ -77,7 +77,7 @@ def encode_text(
 
     Raises
     ------
-    InputError: no token type holds so many ids, or the text has no pieces at all.
+    InputError: no token type holds so many ids, or the text has no subwords at all.
     OutputError: the folder holds something else.
     """
     folder = Path(folder)
@@ -112,7 +112,7 @@ def encode_text(
     if not tokens:
         remove_folder(aside, _FILES)
         refuse(
-            folder.name, "a text with at least one piece", "none", "give a text with words in it"
+            folder.name, "a text with at least one subword", "none", "give a text with words in it"
         )
     np.save(aside / "offsets.npy", offsets)
     write_json(
@@ -195,10 +195,10 @@ def _mapped(path: Path, types: tuple[str, ...]) -> np.ndarray:
             StoreError,
         )
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.name not in types:
-        told = (
+        got = (
             f"one of {array.dtype}, of shape {array.shape}"
             if isinstance(array, np.ndarray)
             else "an archive"
         )
-        refuse(str(path), f"a list of {' or '.join(types)}", told, _AGAIN, StoreError)
+        refuse(str(path), f"a list of {' or '.join(types)}", got, _AGAIN, StoreError)
     return array

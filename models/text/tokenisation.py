@@ -1,7 +1,7 @@
 """Text to token ids: learning a vocabulary, and the tokeniser folder that transformers reads.
 
-Unigram pieces are learnt by SentencePiece, BPE pieces by the ``tokenizers`` library; both become
-a tokeniser of the latter. A space is the sign "▁" in front of the next piece, so scripts with and
+Unigram subwords are learnt by SentencePiece, BPE subwords by the ``tokenizers`` library; both become
+a tokeniser of the latter. A space is the sign "▁" in front of the next subword, so scripts with and
 without spaces are treated alike and no word segmentation is needed.
 """
 
@@ -67,19 +67,19 @@ class Vocabulary:
 
     Attributes
     ----------
-    size: number of pieces, special tokens included: of the one vocabulary if ``mode`` is "joint",
+    size: number of subwords, special tokens included: of the one vocabulary if ``mode`` is "joint",
         of each language's otherwise.
     kind: "unigram" (Kudo 2018) or "bpe" (Sennrich et al. 2016).
     sample_exponent: languages are sampled in proportion to (their sentences) ** exponent; 1 keeps
         the corpus as it is, 0 (or -1, as in XLM) gives each language the same share.
-    sentences: how many sentences are drawn to learn from.
+    sentences: how many sentences are sampled to learn from.
     mode: "joint": one vocabulary learnt from all languages. "union": one for each language, then
-        united, so that identical pieces are one id (the natural anchors of Conneau et al. 2020).
+        united, so that identical subwords are one id (the natural anchors of Conneau et al. 2020).
         "disjoint": the same, but only the special tokens are shared (no anchors). "separate": one
         for each language, each with ids of its own, for models whose languages own their
         embeddings.
     copies: language to the language whose tokeniser it uses, under ids of its own: the
-        transliterations of Deshpande et al. 2022, § 3, of which every piece's translation is known.
+        transliterations of Deshpande et al. 2022, § 3, of which every subword's translation is known.
         Their text is not learnt from.
     """
 
@@ -202,7 +202,7 @@ def _around(model: models.Model) -> Tokenizer:
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     )
-    # Punctuation is cut off so that "cat," and "cat" share their piece.
+    # Punctuation is cut off so that "cat," and "cat" share their subword.
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Metaspace(), pre_tokenizers.Punctuation()]
     )
@@ -254,7 +254,7 @@ def _learn_unigram(sentences: Iterator[str], size: int) -> Tokenizer:
         model_writer=model,
         model_type="unigram",
         vocab_size=size,
-        hard_vocab_limit=False,  # little text has fewer pieces
+        hard_vocab_limit=False,  # little text has fewer subwords
         num_threads=_PARTS,
         pad_id=0,  # the special tokens' ids; what they are called here is not looked at
         unk_id=1,

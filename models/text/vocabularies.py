@@ -1,7 +1,7 @@
-"""The vocabularies of several languages, and which model ids their pieces have.
+"""The vocabularies of several languages, and which model ids their subwords have.
 
-A tokeniser numbers the pieces of its own vocabulary. A model with one embedding
-matrix needs one numbering for all languages, and how identical pieces are numbered
+A tokeniser numbers the subwords of its own vocabulary. A model with one embedding
+matrix needs one numbering for all languages, and how identical subwords are numbered
 decides what the languages share there: one id (the anchors of Conneau et al. 2020,
 § 4.1) or two. A table per language leads from a tokeniser's ids to the model's.
 """
@@ -53,9 +53,9 @@ class Overlap:
 
     Attributes
     ----------
-    first, second: number of pieces of each.
-    identical: pieces that stand in both, letter by letter.
-    shared: pieces of both that are one model id: all identical ones in "joint" and "union", none in
+    first, second: number of subwords of each.
+    identical: subwords that stand in both, letter by letter.
+    shared: subwords of both that are one model id: all identical ones in "joint" and "union", none in
         "disjoint" and "separate".
     """
 
@@ -66,24 +66,24 @@ class Overlap:
 
     @property
     def share_of_first(self) -> float:
-        """Shared pieces over those of the first language, 0 to 1."""
+        """Shared subwords over those of the first language, 0 to 1."""
         return self.shared / self.first if self.first else 0.0
 
     @property
     def share_of_second(self) -> float:
-        """Shared pieces over those of the second language, 0 to 1."""
+        """Shared subwords over those of the second language, 0 to 1."""
         return self.shared / self.second if self.second else 0.0
 
     @property
     def jaccard(self) -> float:
-        """Shared pieces over all different ones of the two languages, 0 to 1."""
+        """Shared subwords over all different ones of the two languages, 0 to 1."""
         every = self.first + self.second - self.shared
         return self.shared / every if every else 0.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Vocabularies:
-    """The tokenisers of all languages, and the numbering of their pieces in a model.
+    """The tokenisers of all languages, and the numbering of their subwords in a model.
 
     Attributes
     ----------
@@ -116,11 +116,11 @@ class Vocabularies:
 
     @property
     def shared_ids(self) -> bool:
-        """Whether an id means the same piece in every language."""
+        """Whether an id means the same subword in every language."""
         return self.mode != "separate"
 
     def pieces(self, language: str) -> list[str]:
-        """The piece of each of the ``sizes[language]`` model ids; where ids are shared, those of
+        """The subword of each of the ``sizes[language]`` model ids; where ids are shared, those of
         the other languages too.
 
         Raises
@@ -139,9 +139,9 @@ class Vocabularies:
     def starts(self, language: str) -> np.ndarray:
         """Which model ids begin a word: (``sizes[language]``,) bool.
 
-        A piece begins a word if it begins with the sign for a space, "▁", or with a punctuation
+        A subword begins a word if it begins with the sign for a space, "▁", or with a punctuation
         mark, which the tokeniser cuts off from what stands before it. So "cat," is two words and
-        "(cat" two as well: "▁", and "(" with "cat", for the piece "cat" does not tell that it
+        "(cat" two as well: "▁", and "(" with "cat", for the subword "cat" does not tell that it
         follows a mark. Scripts without spaces have words of whole clauses here. Special tokens
         begin none.
 
@@ -159,7 +159,7 @@ class Vocabularies:
         return np.array(begins, bool)
 
     def overlap(self, a: str, b: str) -> Overlap:
-        """How many pieces the vocabularies of two languages have in common.
+        """How many subwords the vocabularies of two languages have in common.
 
         In "joint" both have the same vocabulary; how much of it occurs in both languages' text is a
         question to the text.
@@ -195,7 +195,7 @@ def learn_vocabularies(
 ) -> Vocabularies:
     """Learn the vocabularies of all languages.
 
-    In "union" and "disjoint" the model ids are: the special tokens, the first language's pieces in
+    In "union" and "disjoint" the model ids are: the special tokens, the first language's subwords in
     their own order, then those of the next language that are not there yet (in "disjoint": all of
     them), and so on. A language's tokeniser does not depend on the other languages, except in
     "joint".
@@ -322,13 +322,13 @@ def load_vocabularies(folder: str | Path) -> Vocabularies:
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """The pieces of a tokeniser in the order of its ids."""
+    """The subwords of a tokeniser in the order of its ids."""
     ids = tokenizer.get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
 
 def _number(mode: str, tokenizers: Mapping[str, Tokenizer]) -> Vocabularies:
-    """Give the pieces of all tokenisers their model ids."""
+    """Give the subwords of all tokenisers their model ids."""
     if mode in ("joint", "separate"):
         sizes = {language: tokenizer.get_vocab_size() for language, tokenizer in tokenizers.items()}
         return Vocabularies(
@@ -338,7 +338,7 @@ def _number(mode: str, tokenizers: Mapping[str, Tokenizer]) -> Vocabularies:
     tables, size = {}, _SPECIAL
     for language, tokenizer in tokenizers.items():
         if mode == "disjoint":
-            ids = {}  # what the other languages have is not looked at, so every piece is a new one
+            ids = {}  # what the other languages have is not looked at, so every subword is a new one
         names = _names(tokenizer)
         for piece in names[_SPECIAL:]:
             if piece not in ids:

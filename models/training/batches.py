@@ -1,6 +1,6 @@
 """Which sentences make up which training step: a pure function of (seed, step).
 
-A *stream* is what one batch is drawn from. Every kind of stream offers the same: a
+A *stream* is what one batch is sampled from. Every kind of stream offers the same: a
 ``name``, its ``languages``, the number ``n`` of its items and of their ``tokens``,
 ``plan`` (the batches of one epoch) and ``collate`` (a batch as arrays). Here is the one
 of sentences of one language (masked language modelling, MLM) or of sentence pairs of two

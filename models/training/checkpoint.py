@@ -207,11 +207,11 @@ def _load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
         name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape
     ]
     if differ:
-        told = ", ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
+        got = ", ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
         refuse(
             "checkpoint",
             "the tensors of this model",
-            f"others: {told}",
+            f"others: {got}",
             "use the plan and the vocabulary it was made with",
             StoreError,
         )

@@ -1,4 +1,4 @@
-"""From the files that a recipe names to the streams that batches are drawn from.
+"""From the files that a recipe names to the streams that batches are sampled from.
 
 Every row that is left out is counted, with the reason. (Where texts are joined by ids, the ids that
 all of them have make the rows.)
@@ -64,7 +64,7 @@ class TrainingData:
     Attributes
     ----------
     streams: the streams for training.
-    probabilities: (streams,) how often each is drawn.
+    probabilities: (streams,) how often each is sampled.
     held_out: name to validation stream. Monolingual ones are named "source language", or "all
         language" where sources are joined, and have the units that are trained on; pairs, "source
         language-language", are always sentence pairs.
@@ -460,7 +460,7 @@ def _join(
 
 
 def _weight(n: int, recipe: TrainRecipe) -> float:
-    """How often a stream of n sentences is drawn, beside the others."""
+    """How often a stream of n sentences is sampled, beside the others."""
     return float(sampling_weights([n], recipe.sample_exponent)[0])
 
 
@@ -539,7 +539,7 @@ def _has(texts: Mapping[str, Corpus], sentences: set[str]) -> np.ndarray:
 def _held_out_rows(n: int, recipe: TrainRecipe, name: str) -> np.ndarray:
     """(n,) True for the rows of a source that are held out, the same rows in every language.
 
-    They are drawn one by one; for pairs of segments, which need sentences that follow each other,
+    They are sampled one by one; for pairs of segments, which need sentences that follow each other,
     they are one stretch.
     """
     kept, rng = np.zeros(n, bool), np.random.default_rng([recipe.seed, *name.encode()])
@@ -570,13 +570,13 @@ def _usable(
     max_length: int,
     left_out: collections.Counter[str],
 ) -> np.ndarray:
-    """(n,) True where all sides have pieces, none is too long, pairs are translations, and nothing
+    """(n,) True where all sides have subwords, none is too long, pairs are translations, and nothing
     stands there a second time."""
     columns = [same[language] for language in group]
     fit = np.ones(len(columns[0]), bool)
     for language in group:
         lengths = files[language].lengths
-        left_out[f"longer than {max_length} pieces"] += (
+        left_out[f"longer than {max_length} subwords"] += (
             int((lengths > max_length).sum()) if len(group) == 1 else 0
         )
         fit &= (lengths <= max_length) & (lengths > 0)
@@ -601,7 +601,7 @@ def _usable(
 
 
 def _probabilities(train: list[tuple[AnyStream, float]], recipe: TrainRecipe) -> np.ndarray:
-    """How often each stream is drawn: by its weight, within the shares of MLM and TLM."""
+    """How often each stream is sampled: by its weight, within the shares of MLM and TLM."""
     is_pair = np.array(
         [isinstance(stream, Stream) and len(stream.sides) == 2 for stream, _ in train]
     )

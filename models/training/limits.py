@@ -114,7 +114,7 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "rate": Limits(0, 1, above=True, below=True, remedy="0.15 is the usual choice"),
         "masked": _SHARE,
         "random": _SHARE,
-        "exponent": Limits(0, 5, remedy="0 chooses evenly, 0.5 rare pieces more often"),
+        "exponent": Limits(0, 5, remedy="0 chooses evenly, 0.5 rare subwords more often"),
     },
     "Vocabulary": {
         "size": Limits(6, 10**7, whole=True, remedy="5 of them are special tokens"),

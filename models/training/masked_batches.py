@@ -114,7 +114,7 @@ class MaskedBatches:
 
 
 def make_masker(recipe: TrainRecipe, data: TrainingData, vocabularies: Vocabularies) -> Masker:
-    """The masker of a recipe, which knows what pieces each language has."""
+    """The masker of a recipe, which knows what subwords each language has."""
     special = len(SPECIAL_TOKENS)
     pieces = [
         Pieces(

@@ -112,7 +112,7 @@ def train(
 
     Parameters
     ----------
-    folder: the run's folder. A run that was stopped goes on with ``resume``, to the same weights as
+    folder: the run's folder. A run that was stopped resumes with ``resume``, to the same weights as
         if it had never stopped.
     device: "auto" (a GPU where there is one), "cpu" or "cuda".
     parallel: how several processes share the model, "ddp" or "fsdp".
@@ -175,7 +175,7 @@ def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
     would refuse the corrected recipe.
 
     Some refusals need the vocabulary: a sentence that is too long for a batch is known by its
-    pieces alone.
+    subwords alone.
     """
     try:
         yield
@@ -229,8 +229,8 @@ def build_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
     )
     model.encoder.recompute = recipe.recompute
     if recipe.compile:
-        for bank in model.encoder.banks:
-            for layer in bank.values():
+        for modules in model.encoder.layer_modules:
+            for layer in modules.values():
                 layer.compile()
     return model
 
@@ -321,7 +321,7 @@ def _vocabularies(
                     corpus.sentences[i] for i in np.flatnonzero(rows.train).tolist()
                 )
         say(
-            f"learning {recipe.vocabulary.size} {recipe.vocabulary.kind} pieces "
+            f"learning {recipe.vocabulary.size} {recipe.vocabulary.kind} subwords "
             f"({recipe.vocabulary.mode})"
         )
         learnt = learn_vocabularies(

@@ -3,7 +3,7 @@
 15 % of the tokens are chosen; of these 80 % become the mask token, 10 % a random
 token and 10 % stay (Devlin et al. 2019, § 3.1). Special tokens are never chosen.
 How many are chosen, which ones, and where the random tokens come from are options,
-among them those of Conneau & Lample (2019), whose program chooses rare pieces more
+among them those of Conneau & Lample (2019), whose program chooses rare subwords more
 often. The draw is a pure function of the generator that is passed: a run that makes
 one from (seed, step) masks after a resume as the undisturbed run would have.
 """
@@ -33,16 +33,16 @@ class Masking:
         with probability rate; "xlm" draws ceil(rate * positions) tokens, padding counted, gives
         back those at the first position of a row and cuts the number to a multiple of 8 (fewer than
         8 stay), as the program of Conneau & Lample (2019) does.
-    exponent: tokens are drawn without replacement with weight (occurrences of their piece in its
-        language) ** -exponent: 0 draws evenly, 0.5 (which Conneau & Lample used) a piece that is
-        100 times as rare 10 times as readily. Pieces that never occur are never drawn.
+    exponent: tokens are sampled without replacement with weight (occurrences of their subword in its
+        language) ** -exponent: 0 draws evenly, 0.5 (which Conneau & Lample used) a subword that is
+        100 times as rare 10 times as readily. Subwords that never occur are never drawn.
     counts: whose occurrences the exponent is about: those in the token's own "language", or in all
         of them ("joint", as the program of Conneau & Lample counts them in its one dictionary;
         where languages have ids of their own, it is the same). None: "joint" with count xlm, else
         "language".
-    scope: where random tokens come from: the pieces of "all" languages, or those that occur in the
+    scope: where random tokens come from: the subwords of "all" languages, or those that occur in the
         token's own "language".
-    whole_words: choose words, not pieces; with "exact" a word that would exceed the number is left
+    whole_words: choose words, not subwords; with "exact" a word that would exceed the number is left
         out, but one is always chosen.
     protect_first: never choose the first position of a row (which "xlm" implies).
     """
@@ -94,7 +94,7 @@ class Masking:
                 "masking.whole_words",
                 "exponent 0 and count exact or bernoulli",
                 got,
-                "weights and xlm's number are about pieces",
+                "weights and xlm's number are about subwords",
             )
 
     @property
@@ -181,7 +181,7 @@ def draw_weighted(weights: np.ndarray, k: int, rng: np.random.Generator) -> np.n
 
     Returns
     -------
-    (k,) indices in the order in which they were drawn; the first j of them are a draw of j.
+    (k,) indices in the order in which they were sampled; the first j of them are a draw of j.
 
     Raises
     ------
@@ -212,12 +212,12 @@ class Masker:
     pieces: one for each language. With shared ids all have the same length, and what is special and
         what starts a word is the same.
     mask_id: id of the mask token, a special one (in every language).
-    shared_ids: an id means the same piece in all languages. Otherwise each language has its own
+    shared_ids: an id means the same subword in all languages. Otherwise each language has its own
         ids, and random tokens come from the token's own language whatever ``masking.scope`` says.
 
     Raises
     ------
-    InputError: the pieces do not fit each other, the mask token is not special, or a language has
+    InputError: the subwords do not fit each other, the mask token is not special, or a language has
         nothing to draw from.
 
     >>> vocabulary = Pieces(special=np.arange(20) < 5, counts=np.ones(20, int), starts=np.ones(20, bool))
@@ -258,7 +258,7 @@ class Masker:
                 got = "none" + (" that occurs" if own else "")
                 refuse(
                     f"pieces[{i}]",
-                    "at least one ordinary piece to draw at random",
+                    "at least one ordinary subword to draw at random",
                     got,
                     "leave the language out or give it text",
                 )
@@ -331,7 +331,7 @@ class Masker:
                 "languages",
                 f"indices from 0 to {len(self._sizes) - 1}",
                 got,
-                "number the languages in the order of the pieces",
+                "number the languages in the order of the subwords",
             )
         limit = self._sizes[flat] if len(set(self._sizes.tolist())) > 1 else self._sizes[0]
         wrong = (ids.ravel() < 0) | (ids.ravel() >= limit)
@@ -339,7 +339,7 @@ class Masker:
             at = int(wrong.argmax())
             expected = f"ids below {self._sizes[flat[at]]} in language {flat[at]}"
             refuse(
-                "ids", expected, str(ids.ravel()[at]), "use the vocabulary that the pieces are of"
+                "ids", expected, str(ids.ravel()[at]), "use the vocabulary that the subwords are of"
             )
         return flat
 
@@ -392,7 +392,7 @@ class Masker:
         count = min(math.ceil(self.masking.rate * positions), len(candidates))
         drawn = candidates[draw_weighted(weights, count, rng)]
         kept = drawn[drawn % length > 0]
-        # a tiny batch: what was drawn stands first in its row, so another token is drawn among the
+        # a tiny batch: what was sampled stands first in its row, so another token is sampled among the
         # others
         if not len(kept):
             inner = candidates % length > 0
@@ -414,7 +414,7 @@ class Masker:
         length: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """All pieces of words drawn evenly; whatever follows a special token, or the edge of a row,
+        """All subwords of words sampled evenly; whatever follows a special token, or the edge of a row,
         begins a word."""
         begins[::length] = True
         begins[1:] |= ~free[:-1]

@@ -46,7 +46,7 @@ class Source:
     id_column: column of the ids in tab-separated files, -1 where there is none. With ids, sentences
         of different languages belong together when their ids are equal; without, when their line
         numbers are.
-    weight: how much more (or less) often than its size alone says this source is drawn from.
+    weight: how much more (or less) often than its size alone says this source is sampled from.
     """
 
     name: str
@@ -142,7 +142,7 @@ class LoopSettings:
     ----------
     name: name of the run and of the encoder.
     steps: number of updates.
-    seed: seed of everything that is drawn.
+    seed: seed of everything that is sampled.
     precision: "float32", or "bfloat16" for products under autocast (weights and updates stay
         float32).
     select: which weights become the finished model: "last", or "best" by what the objective
@@ -195,16 +195,16 @@ class TrainRecipe(LoopSettings):
         2019). "packed": whole sentences, each with its [CLS] and [SEP], as many as fit. "nsp": two
         segments, the second of which follows the first or not (Devlin et al. 2019), with that to be
         told.
-    batch_languages: "one": each batch is of one language, drawn with ``sample_exponent``; "mixed":
+    batch_languages: "one": each batch is of one language, sampled with ``sample_exponent``; "mixed":
         batches hold rows of all languages.
     sharing: what each language owns: a named system ("sep-emb-1-3"), or the text of a plan
         ("sep=emb,1-3"); "" shares everything. See :mod:`crosslens.models.network.sharing`.
     batch_tokens: tokens of a batch, padding included, over all processes and parts together.
     tlm_share: share of the steps on sentence pairs (TLM); the rest is MLM on single sentences.
         None: 0.5 where a source has pairs that can be learnt from, else 0.
-    sample_exponent: streams are drawn in proportion to (their sentences) ** exponent, times their
+    sample_exponent: streams are sampled in proportion to (their sentences) ** exponent, times their
         source's weight; 0 or -1: evenly.
-    max_length: longest sentence in pieces; longer ones are left out and counted. For other units:
+    max_length: longest sentence in subwords; longer ones are left out and counted. For other units:
         tokens of a row.
     validation: sentences of each source that are held out; None: a tenth of the source, at most
         300.

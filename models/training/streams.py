@@ -247,7 +247,7 @@ class PackedStream:
     2019, over all documents).
 
     Every epoch takes a language's sentences in another random order and fills row after row; a
-    sentence that does not fit begins the next one. A sentence longer than a row is cut into pieces
+    sentence that does not fit begins the next one. A sentence longer than a row is cut into stretches
     that fill a row, and the rest; each has its marks. Positions run on through a row, which is of
     one language. With several languages rows are filled for each, then all rows are shuffled.
 
@@ -286,7 +286,7 @@ class PackedStream:
         self.n, self.tokens = len(sentence), int(self._counts.sum() + 2 * len(sentence))
 
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
-        """The batches of one epoch: (k, 2) numbers of sentences (or of pieces of them), and the row
+        """The batches of one epoch: (k, 2) numbers of sentences (or of subwords of them), and the row
         in the batch that each is in."""
         rng = np.random.default_rng(list(seed))
         orders, firsts, at = [], [], 0
@@ -338,7 +338,7 @@ class SegmentStream:
     2019, as their code draws them).
 
     From the first sentence that is not used yet, sentences that follow each other are taken until
-    the target length is reached: that of a row, or, with probability ``short``, one drawn uniformly
+    the target length is reached: that of a row, or, with probability ``short``, one sampled uniformly
     from 2 up. (Their code draws that once a document; there are no documents here, so it is once a
     pair.) A is a random number of them, at least one and not all. B is the others; or, with
     probability .5 and always if there are none, text from a random other place of the language, and

@@ -29,7 +29,7 @@ def validate(
 
     Parameters
     ----------
-    copies: language to the language whose pieces it repeats under ids of its own.
+    copies: language to the language whose subwords it repeats under ids of its own.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def choice_measure(found: Mapping[str, Any], select: str) -> float:
 def _token_alignment(
     model: MaskedLM, batches: MaskedBatches, language: str, copy: str
 ) -> dict[str, dict[str, float]]:
-    """Whether each piece of a language that occurs in its text has its copy as its nearest
+    """Whether each subword of a language that occurs in its text has its copy as its nearest
     neighbour; both ways ("eng>eng-x")."""
     rows, copy_rows = (
         batches.vocabularies.tables[name][len(SPECIAL_TOKENS) :] for name in (language, copy)

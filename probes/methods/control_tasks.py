@@ -25,7 +25,7 @@ _Z = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
 def control_labels(types: ArrayLike, y: ArrayLike, seed: int) -> Shaped[np.ndarray, " n"]:
-    """A random label for each word type, drawn from the labels' frequencies (Hewitt & Liang 2019,
+    """A random label for each word type, sampled from the labels' frequencies (Hewitt & Liang 2019,
     section 2.1).
 
     Which label a type gets follows from the seed, its name and the frequencies alone: neither from

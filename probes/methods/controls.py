@@ -241,7 +241,7 @@ def unseen_labels(
 
 
 def check_classes(value: ArrayLike, name: str, n: int | None = None) -> Shaped[np.ndarray, " n"]:
-    """Return class labels that can be told apart and sorted; ``n`` of them if it is given.
+    """Return class labels that can be distinguished and sorted; ``n`` of them if it is given.
 
     >>> check_classes(["en", "fr"], "y").tolist()
     ['en', 'fr']

@@ -315,7 +315,7 @@ def probe_layers(
         are then those of clusters.
     sets: shape (n,), the test set of each item where there are several, languages say: labels are
         shuffled within each of them, and :meth:`ProbeResult.on` gives the scores on one.
-    seeds: each draws a control task and a bootstrap sample of the training items; none of them
+    seeds: one each for a control task and a bootstrap sample of the training items; none of them
         leaves both out. A probe that has a seed takes that of the control task for it.
     penalties: inverse strengths C to choose from on the development part; ``PENALTIES`` without it.
         A single one needs no such part.
@@ -324,7 +324,7 @@ def probe_layers(
         as those of a single layer; cloned for each use. It is to have ``fit(layers, y)``, which may
         take development layers and labels too, and ``predict(layers)``.
     mdl: also measure the description length of the training labels (Voita & Titov 2020).
-    mdl_seed: draws the order in which labels are sent; the first of ``seeds`` without it.
+    mdl_seed: of the order in which labels are sent; the first of ``seeds`` without it.
 
     Raises
     ------
@@ -426,11 +426,11 @@ class _Task:
         parts.check(len(y))
         trained = np.unique(y[parts.train])
         if len(trained) < 2:
-            told = f"only {trained[0]!s} in training"
+            got = f"only {trained[0]!s} in training"
             refuse(
                 "y",
                 "at least two classes",
-                told,
+                got,
                 "give items of another class: there is nothing to tell apart",
             )
         return cls(layers, *number_labels(trained, y), len(trained), parts)
@@ -477,7 +477,7 @@ class _Again:
         return probe.predict(task.layers_of(task.parts.test))
 
     def bootstrap(self, seed: int) -> Bool[np.ndarray, "L n"]:
-        """What is right after training on as many items of each label, drawn with replacement."""
+        """What is right after training on as many items of each label, sampled with replacement."""
         task, rng = self.task, np.random.default_rng([seed, 0xB007])
         rows = task.parts.train
         drawn = [
@@ -507,11 +507,11 @@ def _control(
             else control_labels(names, task.codes[task.parts.train], seed)
         )
         if len(np.unique(codes[task.parts.train])) < 2:
-            told = f"one label for all {len(task.parts.train)} items with seed {seed}"
+            got = f"one label for all {len(task.parts.train)} items with seed {seed}"
             refuse(
                 "types",
                 "types whose control labels differ",
-                told,
+                got,
                 "give more types, other seeds, or leave types out",
             )
         correct.append(again.answers(codes, task.parts.train, seed) == codes[task.parts.test])
@@ -599,11 +599,11 @@ def _check_random(random_layers: Any, layers: list[Any]) -> list[Any]:
     others = cast(list[Any], check_layers(random_layers, "random_layers"))
     there, here = (len(layers), layers[0].shape[0]), (len(others), others[0].shape[0])
     if there != here:
-        told = f"{here[0]} layers of {here[1]} items"
+        got = f"{here[0]} layers of {here[1]} items"
         refuse(
             "random_layers",
             f"{there[0]} layers of {there[1]} items, as in layers",
-            told,
+            got,
             "extract the same items from both encoders",
         )
     return others

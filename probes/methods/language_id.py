@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class LanguageIdSettings:
-    """How languages are told apart: which text, which tokens, which training.
+    """How languages are distinguished: which text, which tokens, which training.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def identify_languages(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LanguageIdResult:
-    """How well languages can be told apart, and what that is to be compared with.
+    """How well languages can be distinguished, and what that is to be compared with.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def language_id(
     ----------
     train: language -> vectors of shape (n, d); n may differ between languages.
     test: the same languages -> vectors of shape (m, d).
-    seed: draws the shuffled training labels of the control; nothing else is random.
+    seed: of the shuffled training labels of the control; nothing else is random.
 
     Raises
     ------

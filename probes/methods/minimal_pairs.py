@@ -41,15 +41,15 @@ __all__ = [
 ]
 
 RULES = ("paper", "bert-syntax")
-UNKNOWN, NOT_ONE_PIECE = "an unknown word", "not one piece each"
+UNKNOWN, NOT_ONE_SUBWORD = "an unknown word", "not one subword each"
 EQUAL, LENGTHS, WORDS, REST, NO_SCORE = (
     "equal sentences",
     "another number of words",
     "not one word differs",
-    "other pieces differ",
+    "other subwords differ",
     "no score",
 )
-REASONS = (EQUAL, LENGTHS, WORDS, UNKNOWN, NOT_ONE_PIECE, REST, NO_SCORE)
+REASONS = (EQUAL, LENGTHS, WORDS, UNKNOWN, NOT_ONE_SUBWORD, REST, NO_SCORE)
 """Why a pair is not covered."""
 
 _BLOCK = 8192  # pairs that are tokenised and scored together
@@ -188,9 +188,9 @@ def score_words(
     2019).
 
     A pair is covered when its sentences have as many words (between white space) and differ in one
-    of them, both forms of it are in the vocabulary as one piece, and the rest of the two sentences
-    has the same pieces. Punctuation that both forms begin or end with is no part of them. (Read
-    literally, Artetxe et al. 2020 would also keep a pair whose words have several pieces and differ
+    of them, both forms of it are in the vocabulary as one subword, and the rest of the two sentences
+    has the same subwords. Punctuation that both forms begin or end with is no part of them. (Read
+    literally, Artetxe et al. 2020 would also keep a pair whose words have several subwords and differ
     in one of these; here the word must be the blank, as in bert-syntax.)
 
     Parameters
@@ -254,7 +254,7 @@ def score_sentences(
 
     Parameters
     ----------
-    score: sentences -> a score for each, NaN where a sentence has none (an unknown piece in it):
+    score: sentences -> a score for each, NaN where a sentence has none (an unknown subword in it):
         its pairs are not covered.
 
     Raises
@@ -326,7 +326,7 @@ def judge(
     ----------
     scores: of these pairs.
     rule: "paper", what is not covered does not count (Artetxe et al. 2020); or "bert-syntax", words
-        that are not in the vocabulary as one piece count as errors, which is what Goldberg's code
+        that are not in the vocabulary as one subword count as errors, which is what Goldberg's code
         does with Marvin & Linzen's pairs.
     groups: name to categories (:data:`crosslens.probes.methods.marvin_linzen.GROUPS`); None means
         one group of all.
@@ -353,7 +353,7 @@ def judge(
             "score them",
         )
     covered = scores.covered
-    out = np.array([reason in (UNKNOWN, NOT_ONE_PIECE) for reason in scores.reasons], bool)
+    out = np.array([reason in (UNKNOWN, NOT_ONE_SUBWORD) for reason in scores.reasons], bool)
     counted = covered | out if rule == "bert-syntax" else covered
     right = covered & (scores.good > scores.bad)  # a comparison with NaN is False
     members: dict[str, list[int]] = {}
@@ -454,7 +454,7 @@ def _blank(
     if good.unknown[inside[0]].any() or bad.unknown[inside[1]].any():
         return UNKNOWN
     if len(inside[0]) != 1 or len(inside[1]) != 1:
-        return NOT_ONE_PIECE
+        return NOT_ONE_SUBWORD
     place, other = int(inside[0][0]), int(inside[1][0])
     if not np.array_equal(np.delete(good.ids, place), np.delete(bad.ids, other)) or place != other:
         return REST

@@ -29,7 +29,7 @@ class ScwsResult:
     low, high: shape (L,), 95 % intervals (:func:`crosslens.stats.spearman_interval`).
     n: shape (L,), pairs that the correlation is over.
     not_found: pairs in which the encoder has no vector for a word (a row of NaN, as extraction
-        marks words without pieces).
+        marks words without subwords).
     zero: shape (L,), pairs in which a vector is zero in that layer, which has no cosine. Neither
         kind is in ``n``.
     """
@@ -64,7 +64,7 @@ def scws(first: Any, second: Any, ratings: ArrayLike, *, centred: bool = False) 
 
     References
     ----------
-    Huang et al. 2012 (the data); Artetxe et al. 2020, appendix D (mean of a word's pieces; 45.9 ×
+    Huang et al. 2012 (the data); Artetxe et al. 2020, appendix D (mean of a word's subwords; 45.9 ×
     10⁻² for their English encoder).
 
     >>> first = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
@@ -123,7 +123,7 @@ def _check(first: list[Any], second: list[Any], ratings: ArrayLike) -> np.ndarra
 
 def missing_rows(*layers: Any) -> Bool[np.ndarray, " n"]:
     """Which items have no vector in one of these layers: rows that are NaN from end to end, as
-    extraction marks words without pieces.
+    extraction marks words without subwords.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class Parts:
     ----------
     train, test: shape (a,) and (b,), at least one item each.
     dev: shape (c,); no item where no part is left for choosing a penalty.
-    drawn: how the parts came about, for the record: "given", or what was drawn with which seed.
+    drawn: how the parts came about, for the record: "given", or what was sampled with which seed.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def stratified_parts(
     fractions: of train, dev and test; they sum to 1. dev may be 0.
     seed: the same seed gives the same parts, and a label's do not depend on the other labels.
     groups: shape (n,), the text of each item, say: items of one group stay in one part. A group is
-        drawn with the label of its first item.
+        sampled with the label of its first item.
 
     Raises
     ------
@@ -163,13 +163,13 @@ def stratified_parts(
 def _draw_groups(
     labels: np.ndarray, groups: ArrayLike | None, ends: np.ndarray, seed: int
 ) -> list[np.ndarray]:
-    """Rows of each part: whole groups, drawn by the labels of their first items; without repeats as
+    """Rows of each part: whole groups, sampled by the labels of their first items; without repeats as
     if there were no groups."""
     if groups is None:
         return _draw(labels, ends, seed)
     names = check_labels(groups, "groups", len(labels))
     _, first, codes = np.unique(names, return_index=True, return_inverse=True)
-    # groups as they are met, so that single items are drawn as if there were no groups
+    # groups as they are met, so that single items are sampled as if there were no groups
     order = np.argsort(first)
     rank = np.argsort(order)
     return [

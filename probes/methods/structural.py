@@ -60,7 +60,7 @@ class StructuralProbe(BaseEstimator):
     kind: "distance" or "depth".
     rank: rows of B, at most d; the paper finds no gain above 64 or 128.
     max_iter: most steps of the optimiser, over all widths.
-    seed: draws the B that training begins with.
+    seed: of the B that training begins with.
 
     Attributes
     ----------
@@ -218,11 +218,11 @@ class _Words:
                 ~np.isfinite(np.asarray(self.X[start : start + _ROWS], self.dtype)).all(axis=1)
             )
             if len(bad):
-                told = f"NaN or infinity in row {start + bad[0]}"
+                got = f"NaN or infinity in row {start + bad[0]}"
                 refuse(
                     name,
                     "finite numbers",
-                    told,
+                    got,
                     "leave out sentences with words that have no vector",
                 )
 

@@ -161,11 +161,11 @@ def _check_predicted(
     for number, (some, s) in enumerate(zip(predicted, lengths.tolist(), strict=True)):
         shape = (s, s) if kind == "distance" else (s,)
         if some.shape != shape or not np.isfinite(some).all():
-            told = f"shape {some.shape}" if some.shape != shape else "NaN or infinity"
+            got = f"shape {some.shape}" if some.shape != shape else "NaN or infinity"
             refuse(
                 f"predicted[{number}]",
                 f"finite numbers of shape {shape}",
-                told,
+                got,
                 "predict for these very sentences",
             )
 

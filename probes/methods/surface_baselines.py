@@ -296,11 +296,11 @@ class _Task:
         )
         trained = np.unique(y)
         if len(trained) < 2:
-            told = f"only {trained[0]!s}"
+            got = f"only {trained[0]!s}"
             refuse(
                 "train_labels",
                 "at least two classes",
-                told,
+                got,
                 "give texts of another class: there is nothing to tell apart",
             )
         labels, codes = number_labels(y, true)

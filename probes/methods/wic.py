@@ -92,7 +92,7 @@ class WicPart:
     same: shape (n,), the answers that are right.
     items: shape (n,), the items' rows in the arrays that were given.
     left_out: items in which the encoder has no vector for a target (a row of NaN, as extraction
-        marks words without pieces).
+        marks words without subwords).
     """
 
     accuracy: tuple[Accuracy, ...]
@@ -148,7 +148,7 @@ def wic(
         :class:`crosslens.probes.methods.linear.layer_probe.LayerProbe`.
     held_out: share of the training items on which the penalty is chosen; not used for a threshold
         or a single penalty.
-    seed: draws the held-out items and the control's shuffled answers.
+    seed: of the held-out items and the control's shuffled answers.
 
     Raises
     ------
@@ -278,14 +278,14 @@ def _part(vectors: WicVectors, representation: str, name: str) -> _Part:
     sides = [_layers(getattr(vectors, side), f"{name}.{side}") for side in needed]
     shapes = {layer.shape for side in sides for layer in side}
     if len(shapes) > 1 or len({len(side) for side in sides}) > 1:
-        told = ", ".join(
+        got = ", ".join(
             f"{len(side)} layers of shapes {sorted({layer.shape for layer in side})}"
             for side in sides
         )
         refuse(
             f"{name}.{', '.join(needed)}",
             "as many layers of one shape on each side",
-            told,
+            got,
             "encode all items with one encoder",
         )
     n = len(sides[0][0])
@@ -336,11 +336,11 @@ def _layers(layers: Any, name: str) -> list[Any]:
 def _check_cosines(rows: list[np.ndarray], name: str) -> list[np.ndarray]:
     for number, values in enumerate(rows):
         if np.isnan(values).any():
-            told = f"one in {int(np.isnan(values).sum())} item(s) of layer {number}"
+            got = f"one in {int(np.isnan(values).sum())} item(s) of layer {number}"
             refuse(
                 name,
                 "vectors that are not zero",
-                told,
+                got,
                 "a zero vector has no cosine: leave these items out",
             )
     return rows
@@ -358,11 +358,11 @@ def _answers(
     others = {name: part.layers for name, part in parts.items() if name != "train"}
     for name, layers in others.items():
         if len(layers) != len(train) or np.shape(layers[0])[1:] != np.shape(train[0])[1:]:
-            told = f"{len(layers)} layers of {np.shape(layers[0])[1:]} columns"
+            got = f"{len(layers)} layers of {np.shape(layers[0])[1:]} columns"
             refuse(
                 name,
                 f"{len(train)} layers of {np.shape(train[0])[1:]} columns, as train",
-                told,
+                got,
                 "encode all parts alike",
             )
     if representation == "cosine_threshold":
@@ -409,11 +409,11 @@ def best_threshold(values: ArrayLike, same: ArrayLike) -> float:
         or not len(numbers)
         or answers.dtype != bool
     ):
-        told = f"{answers.dtype} of shape {answers.shape} for values of shape {numbers.shape}"
+        got = f"{answers.dtype} of shape {answers.shape} for values of shape {numbers.shape}"
         refuse(
             "same",
             "True or False for each value, and at least one",
-            told,
+            got,
             "give one answer per value",
         )
     levels, place = np.unique(numbers, return_inverse=True)

@@ -92,4 +92,4 @@ def cards() -> dict[str, dict[str, Any]]:
     >>> cards()["wic"]["languages"], cards()["feature_NAME"]["kind"]
     ('English', 'tag')
     """
-    return {name: task.told() for name, task in zip(task_names(), TASKS, strict=True)}
+    return {name: task.record() for name, task in zip(task_names(), TASKS, strict=True)}

@@ -93,7 +93,7 @@ class Task:
         card = dataclasses.replace(self.card, title=f"{self.card.title} {rest}")
         return dataclasses.replace(self, name=name, label=f"{self.label}{rest}", card=card)
 
-    def told(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The card as a run keeps it."""
         return {
             **dataclasses.asdict(self.card),

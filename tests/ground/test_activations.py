@@ -121,7 +121,7 @@ def test_what_is_not_stored_is_refused_with_what_is(store, number, output):
     there = r"hidden: 0, 4, 12; attention: 4; mlp: 12"
     with pytest.raises(
         InputError,
-        match=rf"^layer: .*got {output} {number}",
+        match=rf"^layer: .*\({there}\), got {output} {number}",
     ):
         Activations(store).layer(number, output)
 
@@ -624,7 +624,7 @@ def test_verify_finds_damage_in_a_header_and_in_the_index(store):
     ]:
         whole = (store / name).read_bytes()
         (store / name).write_bytes(whole[:at] + b"?" + whole[at + 1 :])
-        with pytest.raises(StoreError, match=f"{name}: expected"):
+        with pytest.raises(StoreError, match=rf"{name}: expected {told}"):
             opened.verify()
         (store / name).unlink()
         with pytest.raises(StoreError, match=rf"{name}: .*got no such file.*"):

@@ -311,7 +311,7 @@ def make_probe_run(folder: Path, scores: list[Score], **config: Any) -> Path:
         json.dumps(
             {
                 "kind": "probe",
-                "cards": {**cards(), "feature_Number": find_task("feature_Number").told()},
+                "cards": {**cards(), "feature_Number": find_task("feature_Number").record()},
                 "settings": {"battery": "all", "seed": 0, "random_control": True},
                 "not_measured": {"topic": "no sib200/sib200.tsv (nor .gz) in the data folder"},
                 "versions": {"python": "3.11.7"},

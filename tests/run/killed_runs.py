@@ -19,8 +19,6 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import torch
 from battery_data import make_data
 from tests_run_helpers import first_lines, other_encoder

@@ -36,7 +36,12 @@ def test_a_command_that_was_stopped_ends_with_the_bytes_of_one_that_was_not(fold
     ]
     done = subprocess.run(
         command,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
         capture_output=True,
         text=True,
         check=False,

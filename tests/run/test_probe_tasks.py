@@ -174,7 +174,7 @@ def test_words_without_a_vector_are_left_out_and_counted(treebank, tmp_path):
     assert (
         test.n == 47
         and test.details["n_train"] == 79
-        and test.details["dropped"] == {"no piece in the encoder": 2}
+        and test.details["dropped"] == {"no subword in the encoder": 2}
     )
     words = only(outcomes, layer=0, condition=None)
     assert (

@@ -70,26 +70,26 @@ _SIMILARITY = {"debiased_linear_cka": "debiased", "linear_cka": "biased"}
 _DEFINITIONS = (
     (
         "Transliteration",
-        "The same text written with other characters: every piece of English has one piece of "
+        "The same text written with other characters: every subword of English has one subword of "
         "the copy that means the "
-        "same, and no piece occurs in both. So every translation of a piece is known, and "
+        "same, and no subword occurs in both. So every translation of a subword is known, and "
         "nothing but the structure of the text links the "
         "two. Such a copy as a second language: K et al. 2020, “Cross-lingual ability of "
         "multilingual BERT: an empirical study”.",
     ),
     (
         "Token alignment, P@1",
-        "The fraction of pieces whose nearest piece of the other language, by cosine of the "
+        "The fraction of subwords whose nearest subword of the other language, by cosine of the "
         "token embeddings and "
-        "among all its pieces, is their copy. Nothing is mapped or rotated before. Chance is 1/n.",
+        "among all its subwords, is their copy. Nothing is mapped or rotated before. Chance is 1/n.",
     ),
     (
         "Frequency alone",
-        "Embeddings tell how frequent a piece is, and where the languages share the head’s "
+        "Embeddings tell how frequent a subword is, and where the languages share the head’s "
         "transform they tell it in one "
-        "direction, so that pieces of like frequency are neighbours. The P@1 to be expected "
+        "direction, so that subwords of like frequency are neighbours. The P@1 to be expected "
         "of that alone is the mean over shuffles of the "
-        "pieces’ names among pieces of about the same frequency (groups of about 20).",
+        "subwords’ names among subwords of about the same frequency (groups of about 20).",
     ),
     (
         "Sentence retrieval, P@1",
@@ -107,15 +107,15 @@ _DEFINITIONS = (
     ),
     (
         "Intervals",
-        "95 %. Those of fractions are Wilson’s (1927) and treat pieces, or sentences, as "
+        "95 %. Those of fractions are Wilson’s (1927) and treat subwords, or sentences, as "
         "independent; they say nothing about "
         "another seed. Those of CKA are what the run recorded.",
     ),
     (
         "Loss and perplexity",
         "The loss is the negative natural logarithm of the probability given to a hidden "
-        "piece, averaged over hidden "
-        "pieces (nats); perplexity is e to the power of the loss on held-out text.",
+        "subword, averaged over hidden "
+        "subwords (nats); perplexity is e to the power of the loss on held-out text.",
     ),
 )
 
@@ -164,7 +164,7 @@ def emergence_page(folder: str | Path) -> str:
 def _headline(run: Emergence, numbering: Numbering) -> str:
     facts = {
         "Question": (
-            "Do two languages with no piece in common become aligned by masked language modelling "
+            "Do two languages with no subword in common become aligned by masked language modelling "
             "alone, and what must they share?"
         ),
         "Languages": join([named(language(code)) for code in run.languages() or ["eng", "eng-x"]])
@@ -329,7 +329,7 @@ def _beside_frequency(scores: Sequence[Score]) -> str:
     if not levels:
         return ""
     told = (
-        f"the {decimal(max(levels), 4)} of embeddings that tell how frequent a piece is and "
+        f"the {decimal(max(levels), 4)} of embeddings that tell how frequent a subword is and "
         f"nothing else"
     )
     return f", and above {told}" if all(levels.values()) else f", but not clearly above {told}"
@@ -388,9 +388,9 @@ def _alignment(run: Emergence) -> str:
     if not run.directions():
         return section("alignment", title, paragraph("No check of this run has measured it yet."))
     intro = (
-        "The two languages share no piece, and the encoder never sees which piece belongs to "
-        "which. At every check each piece’s nearest "
-        "piece of the other language is looked up: where it is the same piece, written in the "
+        "The two languages share no subword, and the encoder never sees which subword belongs to "
+        "which. At every check each subword’s nearest "
+        "subword of the other language is looked up: where it is the same subword, written in the "
         "other script, it counts as found."
     )
     return section("alignment", title, paragraph(text(intro)), _milestones(run))
@@ -403,12 +403,12 @@ def _overview(run: Emergence, numbering: Numbering) -> str:
     top = upper_limit([dict(enumerate(scores))])
     panels = [
         _alignment_panel(
-            run, numbering, way, Axis("P@1 (fraction of pieces)", (-0.025 * top, 1.01 * top))
+            run, numbering, way, Axis("P@1 (fraction of subwords)", (-0.025 * top, 1.01 * top))
         )
         for way in ways
     ]
     reading = (
-        "higher is better; each line is one training, its band the 95 % interval over pieces, "
+        "higher is better; each line is one training, its band the 95 % interval over subwords, "
         "and the dotted line is chance, 1/n. A line "
         "that rises says that the embeddings of the two languages have come to lie alike, "
         "though nothing tells the encoder to do so."

@@ -56,7 +56,7 @@ _CHANCE = Style("#000000", dash="dotted", width=1.1)
 _DEFINITIONS = (
     (
         "Masked language modelling (MLM)",
-        "Some pieces of a sentence are hidden and guessed from the rest: Devlin et al. 2019, "
+        "Some subwords of a sentence are hidden and guessed from the rest: Devlin et al. 2019, "
         "“BERT”. "
         "Translation language modelling (TLM) does the same with a sentence and its "
         "translation side by side, so that one may help with "
@@ -64,14 +64,14 @@ _DEFINITIONS = (
     ),
     (
         "Loss",
-        "The negative natural logarithm of the probability given to the hidden piece, "
-        "averaged over hidden pieces (nats per masked "
+        "The negative natural logarithm of the probability given to the hidden subword, "
+        "averaged over hidden subwords (nats per masked "
         "token). The training loss mixes MLM and TLM steps as the streams are drawn.",
     ),
     (
         "Perplexity",
         "e to the power of the loss on held-out single sentences: between how many equally "
-        "likely pieces the encoder is in "
+        "likely subwords the encoder is in "
         "doubt. It depends on the vocabulary and on how much is hidden, so compare it only "
         "between runs that share both.",
     ),
@@ -190,7 +190,7 @@ def _facts(run: Training) -> dict[str, str]:
     words = (("layers", "layers"), ("hidden_size", "dimensions"), ("heads", "heads"))
     rates = [point.rate for point in run.points if math.isfinite(point.rate)]
     asked = run.settings.get("vocabulary")
-    size = f"{run.vocabulary:,} pieces" if run.vocabulary else "not known yet"
+    size = f"{run.vocabulary:,} subwords" if run.vocabulary else "not known yet"
     if not run.vocabulary and isinstance(asked, dict) and isinstance(asked.get("size"), int):
         size += f" ({asked['size']:,} asked for)"
     of = f" of {run.steps:,} ({100 * step / run.steps:.0f} %)" if run.steps else ""
@@ -292,10 +292,10 @@ def _learning(run: Training) -> str:
     if not run.points and not _validated(run):
         return section("learning", "Loss and perplexity", paragraph("Nothing has been logged yet."))
     intro = (
-        "Some pieces of each sentence are hidden, and the encoder guesses them from the rest. "
+        "Some subwords of each sentence are hidden, and the encoder guesses them from the rest. "
         "The training loss is measured on the text "
         "that the weights are fitted to; perplexity is measured on held-out sentences, with "
-        "the same pieces hidden every time."
+        "the same subwords hidden every time."
     )
     return section("learning", "Loss and perplexity", paragraph(text(intro)), _table(run))
 

@@ -524,7 +524,7 @@ def colour_bar(key: str, label: str, ends: tuple[float, float] = (0.0, 1.0)) -> 
 
 
 def swatch(style: Style, label: str) -> str:
-    """A short piece of a line for the legend."""
+    """A short subword of a line for the legend."""
     dashes = " ".join(f"{part * style.width:.1f}" for part in _DASHES[style.dash])
     fill = "white" if style.hollow else style.colour
     marks = {

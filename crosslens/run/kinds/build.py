@@ -51,12 +51,12 @@ __all__ = ["JOINED", "Drawing", "build", "numbers", "share_texts"]
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """What is drawn of the data.
+    """What is sampled of the data.
 
     Attributes
     ----------
     limit: most items of each split (sentences of a treebank, pairs of a category); None for all.
-        seed: of what is drawn.
+        seed: of what is sampled.
     pll: how masked models score sentences of minimal pairs, where a task does not say.
     """
 
@@ -152,7 +152,7 @@ def _same(texts: LabelledText) -> np.ndarray:
 
 
 def _text_parts(texts: LabelledText, labels: np.ndarray, same: np.ndarray, seed: int) -> Parts:
-    """The splits that the file says, or random ones; a group stays on one side of what is drawn."""
+    """The splits that the file says, or random ones; a group stays on one side of what is sampled."""
     if texts.parts is None:
         parts = stratified_parts(labels, SHARES, seed, groups=same)
     else:

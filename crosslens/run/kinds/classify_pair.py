@@ -95,7 +95,7 @@ class WicTask(Task):
                     "classes": 2,
                 }
                 if found.left_out:
-                    common["dropped"] = {"no piece of a target in the encoder": found.left_out}
+                    common["dropped"] = {"no subword of a target in the encoder": found.left_out}
                 if name == "pair_cls" and pairs:
                     common["truncated"] = pairs
                 common |= shared.details()
@@ -106,7 +106,7 @@ class WicTask(Task):
         return Measured(scores, outcomes)
 
     def has_seed(self, given: Given) -> bool:
-        """It draws the training items on which the penalty is chosen."""
+        """The seed of the training items on which the penalty is chosen."""
         return True
 
     def _outcomes(self, found: WicPart, fields: Mapping[str, Any]) -> list[Outcomes]:

@@ -211,22 +211,22 @@ def _without_layers(result: ProbeResult, found: Measured) -> Measured:
 
 
 def check_classes(labels: np.ndarray, tested: np.ndarray, name: str) -> None:
-    """Refuse labels that leave nothing to tell apart, or a test part in which no answer could be
+    """Refuse labels that leave nothing to distinguish, or a test part in which no answer could be
     right."""
     trained = np.unique(labels)
     if len(trained) < 2:
-        told = f"only {labels[0]!s}" if len(labels) else "no items"
+        got = f"only {labels[0]!s}" if len(labels) else "no items"
         refuse(
             name,
             "at least two classes in training",
-            told,
+            got,
             "give items of another class: there is nothing to tell apart",
         )
     if not np.isin(tested, trained).any():
-        told, there = (", ".join(map(str, some[:6])) for some in (np.unique(tested), trained))
+        got, there = (", ".join(map(str, some[:6])) for some in (np.unique(tested), trained))
         refuse(
             name,
             f"a test part with labels of training ({there})",
-            told,
+            got,
             "check the files: no answer could be right",
         )

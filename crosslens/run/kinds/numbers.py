@@ -57,7 +57,7 @@ def number_parts(texts: LabelledText, seed: int) -> Parts:
     same = np.unique(np.array(normal_texts(texts.texts), object).astype(str), return_inverse=True)[
         1
     ]
-    one = np.zeros(len(texts), int)  # numbers are no classes to be drawn each by itself
+    one = np.zeros(len(texts), int)  # numbers are no classes to be sampled each by itself
     if texts.parts is None:
         parts = stratified_parts(one, SHARES, seed, groups=same)
     else:
@@ -108,7 +108,7 @@ class NumberTask(Task):
         return {self.name: self.text}
 
     def facts(self) -> dict[str, Any]:
-        """Sizes of the parts, how they were drawn, and between which numbers the labels lie."""
+        """Sizes of the parts, how they were sampled, and between which numbers the labels lie."""
         sizes = {
             "train": len(self.parts.train),
             "dev": len(self.parts.dev),

@@ -109,7 +109,7 @@ class StructuralTask(TreebankTask):
                     )
 
     def facts(self) -> dict[str, Any]:
-        """Sentences of each part that are used, and how they were drawn."""
+        """Sentences of each part that are used, and how they were sampled."""
         counts = {
             f"{part}_sentences": sum(
                 min(most, int((one.part_of == part).sum())) for one in self.trained
@@ -189,7 +189,7 @@ class StructuralTask(TreebankTask):
             "seeds": [seed],
         }
         told |= (
-            {"dropped": {"sentences with a word that has no piece": one.left_out}}
+            {"dropped": {"sentences with a word that has no subword": one.left_out}}
             if one.left_out
             else {}
         )

@@ -95,7 +95,7 @@ class ScwsTask(Task):
         for layer, value in enumerate(result.spearman):
             dropped = {
                 "words not marked in the file": len(self.items.left_out),
-                "no piece of a word in the encoder": result.not_found,
+                "no subword of a word in the encoder": result.not_found,
                 "a zero vector": int(result.zero[layer]),
             }
             told: dict[str, Any] = {

@@ -107,7 +107,7 @@ class SpanTask(TreebankTask):
                 ]
             ),
             details={
-                "dropped": {"a word without a piece in the encoder": int((~there).sum())}
+                "dropped": {"a word without a subword in the encoder": int((~there).sum())}
                 if not there.all()
                 else {}
             },

@@ -95,7 +95,7 @@ class TreebankTask(Task):
         return {one.name: one.text for one in self.treebanks}
 
     def facts(self) -> dict[str, Any]:
-        """Sentences of each part, and how the parts were drawn."""
+        """Sentences of each part, and how the parts were sampled."""
         counts: dict[str, Any] = {
             f"{part}_sentences": sum(int((one.part_of == part).sum()) for one in self.trained)
             for part in PARTS
@@ -145,7 +145,7 @@ class WordTask(TreebankTask):
         return self.name if one.text is self.text else f"{self.name} in {one.language}"
 
     def facts(self) -> dict[str, Any]:
-        """Sentences of each part, how the parts were drawn, and what is predicted."""
+        """Sentences of each part, how the parts were sampled, and what is predicted."""
         return {**super().facts(), "label": self.label}
 
     def measure(self, given: Given) -> Measured:
@@ -206,7 +206,7 @@ class WordTask(TreebankTask):
 def _left_out(found: WordLabels) -> dict[str, Any]:
     dropped = {
         "no such label": found.without_label,
-        "no piece in the encoder": found.without_vector,
+        "no subword in the encoder": found.without_vector,
     }
     return {
         "dropped": {reason: count for reason, count in dropped.items() if count},

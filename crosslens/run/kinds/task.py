@@ -162,7 +162,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What the run's folder remembers: sizes, labels, how parts were drawn."""
+        """What the run's folder remembers: sizes, labels, how parts were sampled."""
 
     @abc.abstractmethod
     def measure(self, given: Given) -> Measured:
@@ -177,7 +177,7 @@ class Task(abc.ABC):
         """What a further seed changes: a re-initialised encoder of its own and, where the probe has
         a seed, the encoder's measurements.
 
-        Control tasks are not among it: :meth:`measure` draws all of them.
+        Control tasks are not among it: :meth:`measure` samples all of them.
         """
         if self.has_seed(given):
             return without_fixed(self.measure(given))

@@ -47,11 +47,11 @@ class LayerProbes:
         InputError: not one penalty per layer; or as the probe refuses.
         """
         if self.penalties.shape != (len(layers),):
-            told = f"shape {self.penalties.shape}"
+            got = f"shape {self.penalties.shape}"
             refuse(
                 "penalties",
                 f"{len(layers)} penalties, one per layer",
-                told,
+                got,
                 "give each layer its own",
             )
         self._groups = []

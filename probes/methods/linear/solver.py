@@ -313,7 +313,7 @@ class Preconditioner:
     def of(
         cls, blocks: Iterable[Float[np.ndarray, "b d"]], n: int, classes: int
     ) -> "Preconditioner":
-        """From n standardised rows in blocks. Rows are drawn evenly, since neighbours are often
+        """From n standardised rows in blocks. Rows are sampled evenly, since neighbours are often
         alike."""
         rng, total, count = np.random.default_rng(0), 0.0, 0
         for block in blocks:
@@ -531,7 +531,7 @@ def residuals_in_place(
     """Turn the scores of items, one in each column, into probabilities less 1 for the true class.
 
     What is left for the other classes is summed by itself, never as 1 less a probability near 1: so
-    float32 keeps its digits where classes are told apart well.
+    float32 keeps its digits where classes are distinguished well.
 
     Returns
     -------

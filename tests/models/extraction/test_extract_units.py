@@ -278,7 +278,7 @@ def test_only_the_layers_and_outputs_that_were_asked_for_are_stored(originals, t
     for wrong, told in (((0, 4), "got 4"), ((1, 1), "got 1, 1"), ((), "got none")):
         with pytest.raises(
             InputError,
-            match="layers: expected layers from",
+            match=f"layers: .*{told}",
         ):
             extract(encoder, text(), tmp_path / "wrong", layers=wrong)
     with pytest.raises(InputError, match="layers: expected layers that"):

@@ -87,7 +87,7 @@ def test_a_budget_below_the_longest_item_is_refused(lengths):
     longest = max(lengths, default=0)
     with pytest.raises(
         InputError,
-        match=r"batch_tokens: .*got 64",
+        match=rf"batch_tokens: .*\({longest} tokens\), got 64",
     ):
         plan_epoch(np.array(lengths, np.int64), 64, [0])
 

@@ -101,7 +101,7 @@ def test_a_rest_with_other_pieces_is_not_covered():
 
     toy = Joined(["a", "cat", "cats"])
     assert score_words([pair("a cat", "a cats")], toy.tokenise, toy.score).reasons == (
-        "other pieces differ",
+        "other subwords differ",
     )
 
 
@@ -271,7 +271,7 @@ def test_a_category_without_covered_pairs_makes_its_macro_average_nan():
     pairs = [pair("a", "b", "one"), pair("a", "b", "two")]
     result = judge(
         pairs,
-        scores([1, np.nan], [0, np.nan], ["", "not one piece each"]),
+        scores([1, np.nan], [0, np.nan], ["", "not one subword each"]),
         groups={"both": ["one", "two"], "all": ["one", "none"]},
     )
     assert math.isnan(result.macro["both"].value)
@@ -283,7 +283,7 @@ def test_a_category_without_covered_pairs_makes_its_macro_average_nan():
     assert rows[1][:5] == ("one", "1", "1", "100.0", "100.0")
     assert rows[2] == ("two", "1", "0", "0.0", "-", "-", "-")
     assert rows[3] == ("both (macro-average of 2)", "", "", "", "-", "-", "-")
-    assert rows[-1][:2] == ("not covered: not one piece each", "1")
+    assert rows[-1][:2] == ("not covered: not one subword each", "1")
 
 
 def test_a_monotone_change_of_scores_changes_nothing_and_another_sign_reverses_it():
