@@ -19,7 +19,7 @@ from torch import Tensor
 
 from crosslens.corpus import Corpus
 from crosslens.models.extraction.extract import extract
-from crosslens.models.saved.loading import PretrainedEncoder
+from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.readers.words import split_words
 
 Contestant = Callable[[Path], None]

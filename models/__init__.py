@@ -17,7 +17,9 @@ From text to vectors, one file per arrow:
     training/checkpoint, training/events    state <-> disk; the log
     saved/interop, saved/native             our weights <-> a transformers folder, or a folder of
                                             all languages' parts
-    saved/loading                           a folder or hub name -> any encoder
+    saved/locate                            a folder or hub name -> the folder of an encoder
+    saved/loading                           that folder -> an encoder
+    saved/pretrained                        what transformers has loaded, as an encoder
     saved/native_encoder                    our own model of several languages as an encoder
     extraction/encoder                      what every encoder can be asked for
     extraction/units                        text -> inputs of an encoder, and where the items are in

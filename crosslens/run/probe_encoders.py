@@ -100,7 +100,7 @@ def find_subjects(given: Sequence[str], seeds: Sequence[int], trusted: bool) -> 
     InputError: one cannot be found, or two are the same.
     """
     # torch, once the data are fit
-    from crosslens.models.saved.loading import encoder_fingerprint, resolve_encoder
+    from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 
     found: list[Subject] = []
     for one, name in zip(given, encoder_names(given), strict=True):

@@ -121,7 +121,7 @@ def run_study(study: Study, out: str | Path) -> Path:
     groups = groups_of([text_names(normal_texts(corpus.sentences)) for corpus in corpora.values()])
     split = make_split(n, study.train_fraction, study.seed, groups)
     # torch, once the texts are fit
-    from crosslens.models.saved.loading import encoder_fingerprint, resolve_encoder
+    from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 
     prints = {
         name: encoder_fingerprint(resolve_encoder(name, trust_remote_code=study.trust_remote_code))

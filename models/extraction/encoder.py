@@ -1,6 +1,6 @@
 """What extraction, probing and scoring need of an encoder, whoever has made it.
 
-:class:`crosslens.models.saved.loading.PretrainedEncoder` is what transformers loads,
+:class:`crosslens.models.saved.pretrained.PretrainedEncoder` is what transformers loads,
 :class:`crosslens.models.saved.native_encoder.NativeEncoder` a model of ours with modules of its own
 for each language.
 """

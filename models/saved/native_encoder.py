@@ -130,7 +130,7 @@ class NativeEncoder:
         *,
         segments: Tensor | None = None,
     ) -> dict[str, list[Tensor]]:
-        """As :meth:`crosslens.models.saved.loading.PretrainedEncoder.states`."""
+        """As :meth:`crosslens.models.saved.pretrained.PretrainedEncoder.states`."""
         autocast = torch.autocast(
             self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"
         )
@@ -159,7 +159,7 @@ class NativeEncoder:
         return states
 
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
-        """As :meth:`crosslens.models.saved.loading.PretrainedEncoder.output_names`; there is no
+        """As :meth:`crosslens.models.saved.pretrained.PretrainedEncoder.output_names`; there is no
         "residual"."""
         if "residual" in outputs:
             check_final_norm(f"encoder {self.name}", None)

@@ -21,17 +21,16 @@ from torch import Tensor
 from crosslens.errors import refuse
 from crosslens.models.machine.threads import same_weights
 from crosslens.models.saved.loading import (
-    PretrainedEncoder,
     call_by_folder,
     check_parameters,
-    encoder_fingerprint,
     find_tokenizer,
     load_encoder,
     opened,
-    resolve_encoder,
 )
+from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
 from crosslens.models.saved.native_encoder import NativeEncoder
+from crosslens.models.saved.pretrained import PretrainedEncoder
 
 __all__ = ["LanguageModel", "NativeLanguageModel", "load_language_model"]
 

@@ -225,3 +225,17 @@ def run_cases(
 
 def _late(*_: Any) -> None:
     raise TimeoutError(f"more than {SECONDS} s")
+
+
+# readers of the models' own folders, which tests/models fuzzes
+MODELS = {
+    "import_model",
+    "load_best",
+    "load_checkpoint",
+    "load_model",
+    "load_recipe",
+    "load_tokenizer",
+    "load_unfinished",
+    "load_vocabularies",
+    "open_tokens",
+}

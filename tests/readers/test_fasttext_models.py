@@ -127,7 +127,7 @@ def test_every_cut_of_a_model_is_refused_and_so_is_anything_behind_it(trained, t
     ends = [*range(1, 700, 7), *np.linspace(700, len(data) - 1, 50).astype(int)]
     for end in ends:
         path.write_bytes(data[:end])
-        with pytest.raises(InputError, match=r"cut\.bin: expected a (whole"):
+        with pytest.raises(InputError, match=r"cut\.bin: expected"):
             read_fasttext_bin(path)
     path.write_bytes(data + b"\0")
     with pytest.raises(

@@ -11,7 +11,7 @@ import pkgutil
 from pathlib import Path
 
 import pytest
-from reader_fuzz import run_cases
+from reader_fuzz import MODELS, run_cases
 from reader_seeds import READERS
 
 import crosslens
@@ -34,17 +34,6 @@ ELSEWHERE = {
     "read_tasks": "calls the readers of each task's files",
     "read_treebank": "calls read_conllu",
     "read_weights": "called by load_model and import_model",
-}
-MODELS = {
-    "import_model",
-    "load_best",
-    "load_checkpoint",
-    "load_model",
-    "load_recipe",
-    "load_tokenizer",
-    "load_unfinished",
-    "load_vocabularies",
-    "open_tokens",
 }
 
 

@@ -14,7 +14,8 @@ from crosslens.models.extraction import encode as module
 from crosslens.models.extraction.encode import encode
 from crosslens.models.extraction.extract import extract
 from crosslens.models.extraction.units import Reading, locate
-from crosslens.models.saved.loading import PretrainedEncoder, load_encoder
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.readers.words import split_words
 
 TEXT = split_words(Corpus("und", HARD * 3, [f"s{i}" for i in range(3 * len(HARD))], "hard.txt"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from reader_fuzz import run_cases
+from reader_fuzz import MODELS, run_cases
 from reader_seeds import RECIPE, Reader
 
 from crosslens.errors import InputError
@@ -169,8 +169,6 @@ def test_hostile_files(name, tmp_path):
 
 
 def test_they_are_those_that_the_ground_leaves_to_this_file():
-    from test_fuzz_readers import MODELS
-
     assert {name for reader in READERS.values() for name in reader.names} == MODELS
 
 

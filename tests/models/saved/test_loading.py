@@ -8,15 +8,16 @@ import sys
 
 import pytest
 import torch
-from test_outputs import FAMILIES, VOCABULARY, load_family, save_family
+from model_families import FAMILIES, VOCABULARY, load_family, save_family
 from toy_models import KINDS, PLACES, change_weights
 from transformers import AutoModel, AutoModelForTextEncoding, BartConfig, BartModel
 from transformers.models.bert.modeling_bert import BertModel
 
 from crosslens import progress
 from crosslens.errors import InputError
-from crosslens.models.saved import loading
-from crosslens.models.saved.loading import encoder_fingerprint, load_encoder, resolve_encoder
+from crosslens.models.saved import locate, pretrained
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 
 
 def same_weights(one, other):
@@ -291,7 +292,7 @@ def test_a_config_that_is_no_configuration_is_refused(copy_of, damaged):
 
 @pytest.mark.parametrize("name", ["no such folder", "a/b/c", "./models/x"])
 def test_a_name_that_cannot_be_one_is_refused_without_asking_the_hub(name, monkeypatch):
-    monkeypatch.setattr(loading, "_download", lambda *_: pytest.fail("asked the hub"))
+    monkeypatch.setattr(locate, "_download", lambda *_: pytest.fail("asked the hub"))
     with pytest.raises(
         InputError,
         match=f"encoder: .*got '{name}'",
@@ -321,7 +322,7 @@ def test_a_hub_name_without_a_network_is_refused_and_does_not_hang(tmp_path):
     """Port 9 of this machine stands for a network that answers nobody; the process is stopped if it
     waits."""
     program = (
-        "from crosslens.models.saved.loading import resolve_encoder\n"
+        "from crosslens.models.saved.locate import resolve_encoder\n"
         "from crosslens.errors import InputError\n"
         "try:\n    resolve_encoder('nobody/nothing')\n"
         "except InputError as error:\n    print(error)\n"
@@ -592,7 +593,7 @@ def test_a_padding_id_of_the_tokeniser_serves_where_it_has_an_embedding(tmp_path
     encoder = load_encoder(save_family(tmp_path, "gpt2"))
     encoder.tokenizer.pad_token = "dog"
     assert (
-        loading._pad_id(encoder.model, encoder.tokenizer)
+        pretrained._pad_id(encoder.model, encoder.tokenizer)
         == encoder.tokenizer.convert_tokens_to_ids("dog")
         > 0
     )
@@ -603,7 +604,7 @@ def test_a_padding_id_of_the_tokeniser_serves_where_it_has_an_embedding(tmp_path
     encoder.tokenizer.pad_token = "<and another>"
     assert (
         encoder.tokenizer.pad_token_id >= VOCABULARY
-        and loading._pad_id(encoder.model, encoder.tokenizer) == 0
+        and pretrained._pad_id(encoder.model, encoder.tokenizer) == 0
     )
 
 
@@ -657,7 +658,7 @@ def test_the_difference_that_padding_makes_is_measured(own_code, precision):
     encoder = load_encoder(
         str(own_code("averages over padding")), trust_remote_code=True, precision=precision
     )
-    rows = [encoder.tokenizer(text)["input_ids"] for text in loading._PROBES]
+    rows = [encoder.tokenizer(text)["input_ids"] for text in pretrained._PROBES]
     table = encoder.model.table.weight.detach()
     width, expected = max(map(len, rows)), 0.0
     for row in rows:
@@ -701,21 +702,21 @@ def test_a_tokeniser_that_splits_nothing_does_not_hide_an_ignored_mask(own_code)
     (folder / "tokenizer.json").write_text(json.dumps({**tokenizer, "pre_tokenizer": None}))
     encoder = load_encoder(str(folder), trust_remote_code=True)
     assert (
-        len({len(encoder.tokenizer(text)["input_ids"]) for text in loading._PROBES}) == 1
+        len({len(encoder.tokenizer(text)["input_ids"]) for text in pretrained._PROBES}) == 1
         and encoder.padding_free
     )
 
 
 def test_rounding_that_torch_was_told_to_do_is_no_fault(monkeypatch):
-    assert loading._rounding("float32") == 1e-4 < loading._rounding("bfloat16")
+    assert pretrained._rounding("float32") == 1e-4 < pretrained._rounding("bfloat16")
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
-    assert loading._rounding("float32") == loading._rounding("bfloat16")
+    assert pretrained._rounding("float32") == pretrained._rounding("bfloat16")
 
 
 def test_a_state_that_is_not_a_number_counts_as_a_difference():
     one = torch.ones(2, 3)
-    assert loading._difference([one, 2 * one], [one, 2.5 * one]) == 0.25
-    assert loading._difference([one, one], [one, one * float("nan")]) == float("inf")
+    assert pretrained._difference([one, 2 * one], [one, 2.5 * one]) == 0.25
+    assert pretrained._difference([one, one], [one, one * float("nan")]) == float("inf")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from transformers import AutoModel
 
 from crosslens.errors import InputError
 from crosslens.models.saved import model_files
-from crosslens.models.saved.loading import encoder_fingerprint, load_encoder
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.saved.locate import encoder_fingerprint
 from crosslens.models.saved.model_files import find_model_files
 
 

@@ -16,7 +16,8 @@ from xlm_models import reference, save_xlm
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError
 from crosslens.models.extraction.extract import check_text, extract
-from crosslens.models.saved.loading import encoder_fingerprint, load_encoder
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.saved.locate import encoder_fingerprint
 from crosslens.models.saved.xlm_tokeniser import with_offsets
 from crosslens.models.scoring.cloze import load_scorer
 

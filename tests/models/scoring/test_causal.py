@@ -4,7 +4,7 @@ what stands before it."""
 import numpy as np
 import pytest
 import torch
-from test_outputs import FAMILIES, WORDS, load_family, save_family
+from model_families import FAMILIES, WORDS, load_family, save_family
 
 from crosslens.corpus import Corpus
 from crosslens.models.extraction.extract import extract
