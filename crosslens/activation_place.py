@@ -6,6 +6,8 @@ of it is deleted unless that is asked for, and a folder that is called like it a
 else is never touched.
 """
 
+import contextlib
+import glob
 import json
 import os
 import re
@@ -18,9 +20,17 @@ from pyarrow import parquet
 
 from crosslens.activation_plan import Block
 from crosslens.errors import OutputError, StoreError, refuse
-from crosslens.files import read_json, same_settings
+from crosslens.files import lock_file, read_json, same_settings
 
-__all__ = ["aside_of", "check_place", "has_plan", "read_blocks", "refuse_damaged", "tidy"]
+__all__ = [
+    "aside_of",
+    "check_place",
+    "has_plan",
+    "read_blocks",
+    "refuse_damaged",
+    "remove_left_locks",
+    "tidy",
+]
 
 # Names in the folder of a half-written store (those that begin with a dot are the system's, or on
 # their way to one of these), and those among them that hold work.
@@ -177,11 +187,21 @@ def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]
 
 
 def tidy(folder: Path) -> None:
-    """Remove what only an unfinished store needs."""
+    """Remove what only an unfinished store needs, and what a killed process has left: files that
+    safetensors had not renamed yet, and locks that nobody holds."""
     for path in [
         folder / "plan.json",
         folder / "blocks.json",
         folder / "earlier.jsonl",
         *folder.glob("journal-*.jsonl"),
+        *folder.glob(".tmp??????"),
     ]:
         path.unlink(missing_ok=True)
+
+
+def remove_left_locks(folder: Path) -> None:
+    """Remove the locks beside a finished store, but for those that a running process holds."""
+    name = glob.escape(f".{folder.name}.lock")
+    for path in [*folder.parent.glob(name), *folder.parent.glob(f"{name}-*")]:
+        with contextlib.suppress(OutputError, OSError), lock_file(path, str(folder)):
+            pass  # lock_file removes what it could lock

@@ -39,6 +39,7 @@ from crosslens.activation_place import (
     has_plan,
     read_blocks,
     refuse_damaged,
+    remove_left_locks,
     tidy,
 )
 from crosslens.activation_plan import Block, Plan, on_disk
@@ -235,6 +236,7 @@ class ActivationsWriter:
         if verify:
             store.verify()
         tidy(Path(folder))
+        remove_left_locks(Path(folder))
         return store
 
     @property

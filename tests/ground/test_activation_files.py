@@ -24,6 +24,7 @@ from crosslens import activations_writer as activation_files
 from crosslens.activations import Activations
 from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.errors import InputError, OutputError, StoreError
+from crosslens.files import lock_file
 
 N, D, BLOCK = 23, 5, 4
 ARRAYS = ["layer_00", "layer_01", "attention_01"]
@@ -1047,3 +1048,21 @@ def test_other_errors_of_taking_space_are_told(tmp_path, monkeypatch):
         OutputError, match="expected a disk that takes the store, got Input/output error"
     ):
         plan(writer(tmp_path / "store"))
+
+
+def test_what_a_killed_process_has_left_is_gone_once_the_store_is_whole(tmp_path):
+    mine = plan(writer(tmp_path / "store"))
+    write(mine, mine.left)
+    # as safetensors leaves it where it is killed before it renames its file
+    (tmp_path / "store.partial" / ".tmpF1A5jT").write_bytes(b"half a file")
+    mine.finish(**MORE)
+    assert not list((tmp_path / "store").glob(".tmp*"))
+    left, others = tmp_path / ".store.lock", tmp_path / ".store.locked"
+    left.touch()
+    (tmp_path / ".store.lock-1").touch()
+    others.touch()
+    assert ActivationsWriter.finished(tmp_path / "store", mine.settings) is not None
+    assert not left.exists() and not (tmp_path / ".store.lock-1").exists() and others.exists()
+    with lock_file(left, "somebody at work"):
+        ActivationsWriter.finished(tmp_path / "store", mine.settings)
+        assert left.exists()

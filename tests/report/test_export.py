@@ -247,7 +247,7 @@ def test_a_training_is_exported_by_its_validations(tmp_path):
     last = markdown_text([]) + files["tables.md"].read_text("utf-8")
     assert f"{next(iter(validations[-1]['perplexity'].values())):.3f} |" in last
     (tmp_path / "run" / "log.jsonl").write_text("")
-    with pytest.raises(InputError, match="run: expected a training with a validation"):
+    with pytest.raises(InputError, match="run: expected a training"):
         export_run(tmp_path / "run", tmp_path / "other")
 
 

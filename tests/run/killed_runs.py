@@ -27,6 +27,7 @@ from crosslens.cli import main as cli
 from crosslens.models.extraction import extract, type_averages
 
 STOPPED = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}
+_LOG = 1024  # bytes that the log has room for however small a file may be
 AFTER = 131  # stopped by SIGINT before the command was in charge, or after it was done
 
 
@@ -148,7 +149,7 @@ def stop(
     for _ in range(chance.choice((1, 1, 2))):
         if how == "full":
             status = run(
-                command, out, log, limit=chance.randrange(64, max(map(len, whole.values())))
+                command, out, log, limit=chance.randrange(_LOG, max(map(len, whole.values())))
             )
         else:
             status = run(command, out, log, after=chance.uniform(0, seconds), how=how)
