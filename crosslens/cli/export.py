@@ -73,11 +73,9 @@ def export(arguments: argparse.Namespace) -> None:
     files = cl.Run(arguments.run).export(arguments.out)
     figures = len({file.stem for file in files if file.parent.name == "figures"})
     print(", ".join(str(file) for file in files if file.parent.name != "figures"))
-    print(
-        f"{figures} figures in {Path(arguments.out) / 'figures'}, each as PDF, SVG and PNG"
-        if figures
-        else "nothing was measured by layer"
-    )
+    where, many = Path(arguments.out) / "figures", "s" if figures > 1 else ""
+    told = f"{figures} figure{many} in {where}, each as PDF, SVG and PNG"
+    print(told if figures else "nothing was measured by layer")
 
 
 def cite(arguments: argparse.Namespace) -> None:
