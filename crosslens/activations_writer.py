@@ -104,8 +104,8 @@ class ActivationsWriter:
     the store is finished, at the end of a ``with`` block, and with the process, however that ends.
 
     Attributes: ``planned``, whether index and blocks are complete; ``blocks``, all of them;
-        ``aside``, the folder until it is finished;
-    ``scratch``, where the caller may keep files of its own until then.
+    ``aside``, the folder until it is finished; ``scratch``, where the caller may keep files of its
+    own until then.
 
     Raises
     ------

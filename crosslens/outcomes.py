@@ -87,9 +87,8 @@ class Outcomes:
     Attributes
     ----------
     task, suite, part, method, representation, encoder, condition, layer, seed, source, target:
-    which measurement, as in
-        :class:`crosslens.score.Score` (source is the language of training, target that of the
-        items) and its details; None where a field does not apply.
+        which measurement, as in :class:`crosslens.score.Score` (source is the language of training,
+        target that of the items) and its details; None where a field does not apply.
     quantity: what is averaged or correlated: accuracy, uuas, root_accuracy (outcomes 1 and 0) or
         spearman (outcomes are cosines, or numbers that a probe answered).
     item: shape (n,), the item's position among the test items, from 0.

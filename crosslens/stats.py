@@ -62,11 +62,10 @@ def paired_interval(
     (Agresti & Min 2005, "Wald+2").
 
     With b items that only the first got right, c that only the second did, and n in all, half an
-    item is added to each of the four
-    cells of the table: ``(b - c) / (n + 2) ± z sqrt(b + c + 1 - (b - c)^2 / (n + 2)) / (n + 2)``.
-        The difference that is
-    returned is the plain one, (b - c) / n. Simulated coverage is between 93 and 97 % at n = 200 and
-    2,000 where b + c is expected to be 10 or more; where it is less, higher.
+    item is added to each of the four cells of the table: ``(b - c) / (n + 2) ± z sqrt(b + c + 1 -
+    (b - c)^2 / (n + 2)) / (n + 2)``. The difference that is returned is the plain one, (b - c) / n.
+    Simulated coverage is between 93 and 97 % at n = 200 and 2,000 where b + c is expected to be 10
+    or more; where it is less, higher.
 
     Parameters
     ----------

@@ -44,8 +44,7 @@ def sentence_retrieval(
     """Whether each sentence finds its translation among all sentences of the other side.
 
     tatoeba: the highest cosine wins. XTREME and Artetxe & Schwenk 2019 report the direction into
-        English only: give the other
-    language as x and English as y.
+    English only: give the other language as x and English as y.
 
     xsim: of the k sentences with the highest cosine the one with the highest ratio margin wins,
     ``cos(x, y) / ((r(x) + r(y)) / 2)``, r being the mean cosine of a sentence and its k nearest on

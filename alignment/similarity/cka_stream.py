@@ -6,11 +6,9 @@ two forms (:mod:`crosslens.alignment.similarity.cka_products`), keeps memory bou
 can give intervals for every pair.
 
 :class:`LinearCKAStream` takes blocks of rows, each seen once and then forgotten, as an encoder
-makes them. Its results are
-exact, too: nothing is averaged over batches. What it keeps does not grow with the number of items,
-    but with that of pairs:
-the cross-product of every pair of layers, 4 d² bytes each (0.4 GB for two encoders of 13 layers
-with d = 768).
+makes them. Its results are exact, too: nothing is averaged over batches. What it keeps does not
+grow with the number of items, but with that of pairs: the cross-product of every pair of layers, 4
+d² bytes each (0.4 GB for two encoders of 13 layers with d = 768).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

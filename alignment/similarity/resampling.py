@@ -114,8 +114,8 @@ def cka_intervals(
     Returns
     -------
     shape (2, M, M): low and high; NaN for pairs without products, and where one group holds nine
-        tenths of what a
-    layer varies (an item far from all others): nothing is known then of how it would vary.
+    tenths of what a layer varies (an item far from all others): nothing is known then of how it
+    would vary.
 
     Notes
     -----

@@ -61,9 +61,9 @@ def align(
     Returns
     -------
     Precision at 1 per layer and direction, from 0 to 1, with 95 % intervals: condition "unaligned"
-    or "procrustes"; ``part``
-        "held_out" or, unaligned, "all". Of words also precision at 5 and 10, and mean reciprocal
-        rank or alignment error rate. ``.notes`` say how many sentences repeat another one.
+    or "procrustes"; ``part`` "held_out" or, unaligned, "all". Of words also precision at 5 and 10,
+    and mean reciprocal rank or alignment error rate. ``.notes`` say how many sentences repeat
+    another one.
 
     Raises
     ------
@@ -188,9 +188,9 @@ def compare(
     Returns
     -------
     ``linear_cka`` (biased, as papers print it) and ``debiased_linear_cka`` with 95 % interval of
-    every layer of one side with every
-        layer of the other (``layer``, ``other_layer``), and with the rows of one shuffled
-        (condition "shuffled_items"). ``.notes`` warn where n is too small for the biased value.
+    every layer of one side with every layer of the other (``layer``, ``other_layer``), and with the
+    rows of one shuffled (condition "shuffled_items"). ``.notes`` warn where n is too small for the
+    biased value.
 
     Raises
     ------

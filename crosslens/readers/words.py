@@ -273,10 +273,9 @@ def read_words(path: str | Path, language: str) -> Corpus:
     """Read JSON lines (or ``.jsonl.gz``), each with a sentence and its words.
 
     A line is ``{"text": "Don't go", "words": ["Do", "n't", "go"]}``, or has ``"spans": [[0, 2], [2,
-    5], [6, 8]]`` in place of the
-    words: characters, the end excluded. ``"id"``, text or a whole number, is the sentence's id;
-        without it that is the number of the
-    line, from 0. Other keys are not read.
+    5], [6, 8]]`` in place of the words: characters, the end excluded. ``"id"``, text or a whole
+    number, is the sentence's id; without it that is the number of the line, from 0. Other keys are
+    not read.
 
     Raises
     ------

@@ -12,16 +12,14 @@ what the languages share:
     separate   nothing is shared, not the initial values either: the control, which stays at chance
 
 ``crosslens train emergence --dry-run`` counts the parameters of each part. What "none" has above
-chance it has by these remaining
-parts: the head's transform gives the languages one direction for how frequent a subword is, so that
-    subwords of like frequency are
-neighbours, and shared positions tell the length of a sentence (docs/emergence.md, "What is left
-where no layer is shared").
+chance it has by these remaining parts: the head's transform gives the languages one direction for
+how frequent a subword is, so that subwords of like frequency are neighbours, and shared positions
+tell the length of a sentence (docs/emergence.md, "What is left where no layer is shared").
 
 Cost: about 20 minutes on one core for the four. Expected, on the text of the installed packages:
-    the figures of docs/emergence.md.
-What makes it quick is the weight decay: with 0.01 in the place of 0.3 the same model on the World
-English Bible has .51 after 29 M tokens, with 0.3 it has .93 after 10 M.
+the figures of docs/emergence.md. What makes it quick is the weight decay: with 0.01 in the place of
+0.3 the same model on the World English Bible has .51 after 29 M tokens, with 0.3 it has .93 after
+10 M.
 """
 
 import dataclasses

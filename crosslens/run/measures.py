@@ -114,9 +114,8 @@ def retrieval_scores(
     """Sentence retrieval per layer, in both directions, before and after orthogonal Procrustes.
 
     Before: by the cosine, or what else ``by`` says, on the vectors as they are, over all sentences
-        and over the held-out ones. After:
-    rows brought to unit length, centred with the means of the training part and rotated by the map
-    fitted there; scored on the held-out part only.
+    and over the held-out ones. After: rows brought to unit length, centred with the means of the
+    training part and rotated by the map fitted there; scored on the held-out part only.
 
     Parameters
     ----------

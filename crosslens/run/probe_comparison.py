@@ -4,10 +4,8 @@ corrected together.
 Per encoder the layer that is best on dev is compared with layer 0, and a mix of all layers with
 that layer; encoders are compared with each other, each at its best layer. All tests of a run are
 one family, corrected by Holm's procedure. A task without dev has its best layer chosen on the very
-items that are
-tested: then p is multiplied by the number of comparisons that it was chosen from (Bonferroni), and
-    no interval is given, since one
-that does not know of the choice would not cover.
+items that are tested: then p is multiplied by the number of comparisons that it was chosen from
+(Bonferroni), and no interval is given, since one that does not know of the choice would not cover.
 """
 
 import dataclasses

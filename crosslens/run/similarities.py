@@ -361,11 +361,10 @@ def correlation_scores(
     al. 2020, § 5.3).
 
     Retrieval is P@1 on held-out sentences, the mean of both directions, once unaligned and once
-    after Procrustes. There is no
-    interval: the layers of one encoder are not independent, and any that takes them to be is too
-        narrow. With fewer than four
-    layers that could be measured, or where one of the two is the same in all of them, the value is
-    NaN, and ``details["reason"]`` says why.
+    after Procrustes. There is no interval: the layers of one encoder are not independent, and any
+    that takes them to be is too narrow. With fewer than four layers that could be measured, or
+    where one of the two is the same in all of them, the value is NaN, and ``details["reason"]``
+    says why.
 
     Parameters
     ----------

@@ -5,10 +5,8 @@
                           in the inputs
 
 Words are found by the character offsets that the tokeniser itself gives for its subwords, never by
-tokenising them again and
-searching: a subword belongs to every word whose characters it covers. A subword that is only a marker
-    of a space ("▁", "Ġ") is left
-out of a word that has others.
+tokenising them again and searching: a subword belongs to every word whose characters it covers. A
+subword that is only a marker of a space ("▁", "Ġ") is left out of a word that has others.
 
 Text longer than the encoder's longest input is read through windows that overlap by half, and each
 subword is taken from the window with the most context that the encoder can see: the one in which the

@@ -34,9 +34,8 @@ def validate(
     Returns
     -------
     ``perplexity``: language to e ** (mean loss of a masked token). ``retrieval``: pair to P@1 per
-        layer, nearest neighbour by cosine of
-    the mean of ordinary tokens. ``alignment``, where there are copies: see
-    :func:`crosslens.alignment.words.token_embeddings.copy_alignment`.
+    layer, nearest neighbour by cosine of the mean of ordinary tokens. ``alignment``, where there
+    are copies: see :func:`crosslens.alignment.words.token_embeddings.copy_alignment`.
     """
     model.eval()
     sums: dict[str, list[float]] = {}

@@ -3,11 +3,10 @@ together.
 
 The features of an encoder's layer are far from independent: a few directions carry a thousand times
 the variance of others, and plain L-BFGS spends most of its steps on finding that out. But the
-curvature of the loss is known in advance up to a
-factor: the Hessian of the mean surprise lies below ``(I - 11ᵀ / c) / 2 ⊗ S`` (Böhning 1992), with
-    ``S`` the correlations of the
-features, and at the start, where all classes are equally likely, it is ``(I - 11ᵀ / c) / c ⊗ S``
-exactly. So each step begins from
+curvature of the loss is known in advance up to a factor: the Hessian of the mean surprise lies
+below ``(I - 11ᵀ / c) / 2 ⊗ S`` (Böhning 1992), with ``S`` the correlations of the features, and at
+the start, where all classes are equally likely, it is ``(I - 11ᵀ / c) / c ⊗ S`` exactly. So each
+step begins from
 
     M⁻¹ g   with   M = a S + penalty,   a = mean of (1 - Σ_k p_k²) / (c - 1)
 
