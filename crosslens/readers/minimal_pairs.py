@@ -7,9 +7,11 @@
                         the sentence in which they stand for the word behind the prefix
     BLiMP               a JSON object a line with sentence_good, sentence_bad, UID and pairID
                         (Warstadt et al. 2020)
-    MultiBLiMP          a table with a header, whose columns sen and wrong_sen have the sentences,
-                        phenomenon what they are about and, where a file has several languages, lang
-                        or language which it is (Jumelet et al. 2025); separated by tabs or commas
+    MultiBLiMP          a table with a header, whose columns sen and wrong_sen have the sentences and
+                        phenomenon what they are about (SV-#, SP-G and so on), as {language}/data.tsv
+                        on the hub has them among others (prefix, verb, swap_head, feature_vals …);
+                        where a file has several languages, lang or language says which (Jumelet et
+                        al. 2025); separated by tabs or commas
     any other           good TAB bad [TAB category], or a JSON object a line with good, bad and,
                         optionally, category and id
 

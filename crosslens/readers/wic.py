@@ -133,36 +133,40 @@ def read_wic(data: str | Path, gold: str | Path | None = None, language: str = "
         columns, no target at the place that the third names, an answer that is neither T nor F. All
         wrong lines of a file are counted, and the first ones named.
     """
-    lines = read_lines(data)
-    answers: list[bool | None] = (
-        [None] * len(lines)
-        if gold is None
-        else [*_read_all(gold, read_lines(gold), _answer, "T or F on each line")]
-    )
-    if len(answers) != len(lines):
+    expected = "word TAB part of speech TAB i-j TAB sentence 1 TAB sentence 2"
+    items = _read_all(data, read_lines(data), _official, expected)
+    return Wic(_answered(items, data, gold), language, file_name(data))
+
+
+def _answered(items: list[WicItem], data: str | Path, gold: str | Path | None) -> list[WicItem]:
+    """Items with the answers of another file; as they are without it."""
+    if gold is None:
+        return items
+    answers = _read_all(gold, read_lines(gold), _answer, "T or F on each line")
+    if len(answers) != len(items):
         refuse(
             str(gold),
-            f"{len(lines)} lines, one for each of {data}",
+            f"{len(items)} lines, one for each of {data}",
             str(len(answers)),
             "give the two files of one part",
         )
-    items = _read_all(
-        data, lines, _official, "word TAB part of speech TAB i-j TAB sentence 1 TAB sentence 2"
-    )
-    return Wic(
-        [dataclasses.replace(item, same=same) for item, same in zip(items, answers, strict=True)],
-        language,
-        file_name(data),
-    )
+    return [dataclasses.replace(item, same=same) for item, same in zip(items, answers, strict=True)]
 
 
-def read_wic_spans(path: str | Path, language: str) -> Wic:
+def read_wic_spans(path: str | Path, language: str, gold: str | Path | None = None) -> Wic:
     """Read nine columns in which targets are given by characters, which languages written without
     spaces need.
 
     A line is ``word TAB part of speech TAB start 1 TAB end 1 TAB start 2 TAB end 2 TAB sentence 1
     TAB sentence 2 TAB answer``: characters from 0, the end excluded; T or 1 for the same meaning, F
     or 0 for another. Without the ninth column an item has no answer.
+
+    The files of XL-WiC (Raganato et al. 2020) are of this kind, those of its test with the answers,
+    1 or 0, line by line in a file of their own: ``de_test_data.txt`` and ``de_test_gold.txt``.
+
+    Parameters
+    ----------
+    gold: the file with the answers, where they are not in the ninth column.
 
     Raises
     ------
@@ -179,9 +183,8 @@ def read_wic_spans(path: str | Path, language: str) -> Wic:
         "word, part of speech, start 1, end 1, start 2, end 2, sentence 1, sentence 2 and answer "
         "between tabs"
     )
-    return Wic(
-        _read_all(path, read_lines(path), _by_characters, expected), language, file_name(path)
-    )
+    items = _read_all(path, read_lines(path), _by_characters, expected)
+    return Wic(_answered(items, path, gold), language, file_name(path))
 
 
 def _read_all(

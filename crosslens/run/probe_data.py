@@ -11,7 +11,7 @@ from crosslens.errors import InputError, refuse
 from crosslens.languages import SEVERAL, code_of, same_language
 from crosslens.probes.tasks.catalogue import TASKS, choose_tasks, find_task, task_names
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
-from crosslens.probes.tasks.items import Items, PairsOfSentences, Texts, Words
+from crosslens.probes.tasks.items import Items, PairsOfSentences, Texts, WordPairs, Words
 from crosslens.probes.tasks.task import Card
 from crosslens.probes.tasks.task import Task as Declared
 from crosslens.probes.tasks.treebanks import read_files
@@ -203,6 +203,8 @@ class _Reader:
                     f"{one.name}, which has a test file only",
                     "give it to --test, and another language to --train",
                 )
+            if isinstance(one, WordPairs) and "train" not in one.splits:
+                raise Absent(f"no items to train on in {one.splits['test'].language}: test on it")
         for one in tested:
             if isinstance(one, Words) and "test" not in one.splits:
                 raise Absent(f"{one.name} has no test split (ud/{one.name}-ud-test.conllu)")

@@ -11,6 +11,7 @@ __all__ = ["TASKS", "cards", "choose_tasks", "find_task", "task_names"]
 
 _LISTED = (  # module, and the task's name in it
     "wic.TASK",
+    "xlwic.TASK",
     "scws.TASK",
     "topic.TASK",
     "minimal_pairs.TASK",

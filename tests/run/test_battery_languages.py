@@ -210,7 +210,7 @@ def test_the_terminal_and_the_page_show_a_row_for_each_language(run, capsys):
             ["--tasks", "upos", "--test", "fra,fr_pud"],
             "--test: expected each language once, got fr_pud beside fra",
         ),
-        (["--tasks", "uposs"], "--tasks: expected tasks (wic, scws"),
+        (["--tasks", "uposs"], "--tasks: expected tasks (wic, xlwic, scws"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(

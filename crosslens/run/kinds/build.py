@@ -247,9 +247,16 @@ def _classify_pair(
         words = np.array([f"{item.word} {item.pos}" for item in every])
         parts = hold_out_dev(parts, labels, seed=drawing.seed, groups=words)
     rows, chosen = drawing.choose(parts, labels)
-    return WicTask(
-        task.name, Wic([every[row] for row in rows], there[0].language, task.name), chosen
-    )
+    mine = Wic([every[row] for row in rows], there[0].language, task.name)
+    tested = tuple(_test_pairs(one, drawing) for one in others if isinstance(one, WordPairs))
+    return WicTask(task.name, mine, chosen, tested)
+
+
+def _test_pairs(items: WordPairs, drawing: Drawing) -> Wic:
+    """The test items of another language."""
+    test = items.splits["test"]
+    rows = drawing.some(len(test), test.labels)
+    return dataclasses.replace(test, items=[test.items[row] for row in rows])
 
 
 def _rank(task: Declared, items: Items, others: Sequence[Items], drawing: Drawing) -> ScwsTask:

@@ -2,7 +2,7 @@
 layer."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.controls import Accuracy
 from crosslens.probes.methods.splits import Parts
 from crosslens.probes.methods.wic import REPRESENTATIONS, WicPart, WicVectors, wic
-from crosslens.readers.wic import Wic
+from crosslens.readers.wic import Wic, WicItem
 from crosslens.run.kinds.task import Given, Task, Text
 from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
 from crosslens.run.probe_scores import without_shared
-from crosslens.run.probe_splits import normal_texts
+from crosslens.run.probe_splits import PARTS, normal_texts, ranges
 from crosslens.score import Score
 
 __all__ = ["WicTask"]
@@ -31,11 +31,13 @@ class WicTask(Task):
     Attributes
     ----------
     name: of the task. items: all parts one behind the other; parts: which are which.
+    tested: test items of other languages.
     """
 
     name: str
     items: Wic
     parts: Parts
+    tested: tuple[Wic, ...] = ()
 
     def __post_init__(self) -> None:
         counts = np.bincount(self.items.labels[self.parts.train], minlength=2)
@@ -49,114 +51,142 @@ class WicTask(Task):
 
     @property
     def texts(self) -> Mapping[str, Text]:
-        """Targets in the first and in the second sentences, and the pairs."""
-        first, second = self.items.corpora()
-        named = {
-            "first": Text(first, "word"),
-            "second": Text(second, "word"),
-            "pairs": Text(first, "pair", second),
+        """Targets in the first and in the second sentences, and the pairs, of each language."""
+        found = {}
+        for name, items in self._languages().items():
+            first, second = items.corpora()
+            found[f"{name}-first"] = Text(first, "word")
+            found[f"{name}-second"] = Text(second, "word")
+            found[f"{name}-pairs"] = Text(first, "pair", second)
+        return found
+
+    def _languages(self) -> dict[str, Wic]:
+        """What the texts of each language are called -> its items."""
+        return {
+            self.name: self.items,
+            **{f"{self.name}-{one.language}": one for one in self.tested},
         }
-        return {f"{self.name}-{side}": text for side, text in named.items()}
 
     def facts(self) -> dict[str, Any]:
         """Sizes of the parts."""
+        others = {one.language: len(one) for one in self.tested}
         return {
             "train": len(self.parts.train),
             "dev": len(self.parts.dev),
             "test": len(self.parts.test),
             "drawn": self.parts.drawn,
+            **({"test_in": others} if others else {}),
         }
 
     def measure(self, given: Given) -> Measured:
-        """Accuracy on dev and test of each representation and layer, with its controls."""
+        """Accuracy on dev and test of each representation and layer, with its controls; of other
+        languages on test."""
         parts = self._vectors(given, random=False)
         random = self._vectors(given, random=True) if given.random is not None else None
-        seed, pairs = (
-            int(given.common["seed"]),
-            given.stores[f"{self.name}-pairs"].manifest.get("truncated", 0),
-        )
         results = {
-            name: wic(parts, name, random_encoder=random, seed=seed) for name in REPRESENTATIONS
+            name: wic(parts, name, random_encoder=random, seed=int(given.common["seed"]))
+            for name in REPRESENTATIONS
         }
-        fields = {
-            **given.common,
-            "task": self.name,
-            "source": self.items.language,
-            "target": self.items.language,
+        fields = {**given.common, "task": self.name, "source": self.items.language}
+        tests = {self.name: "test"} | {
+            name: name for name in self._languages() if name != self.name
         }
-        shared = self._shared()
+        shared = {part: self._shared(part) for part in tests.values()}
         scores, outcomes = [], []
         for name, result in results.items():
-            for part, found in result.parts.items():
-                common = {
-                    "part": part,
-                    "representation": name,
-                    "n_train": len(self.parts.train) - result.left_out,
-                    "classes": 2,
-                }
+            told = {
+                "representation": name,
+                "n_train": len(self.parts.train) - result.left_out,
+                "classes": 2,
+            }
+            for text, part in (*[(self.name, "dev")], *tests.items()):
+                found, items = result.parts[part], self._items(part)
+                place = {**fields, "target": self._languages()[text].language}
+                common = {"part": "dev" if part == "dev" else "test", **told}
                 if found.left_out:
                     common["dropped"] = {"no subword of a target in the encoder": found.left_out}
-                if name == "pair_cls" and pairs:
-                    common["truncated"] = pairs
-                common |= shared.details()
-                groups = np.array(self._groups(getattr(self.parts, part)))[found.items]
-                left_out = shared.of(found.items) if part == "test" else None
-                scores += _wic_scores(found, fields, common, result.chosen, groups, left_out)
-            outcomes += self._outcomes(result.parts["test"], {**fields, "representation": name})
+                cut = given.stores[f"{text}-pairs"].manifest.get("truncated", 0)
+                if name == "pair_cls" and cut:
+                    common["truncated"] = cut
+                common |= shared["test" if part == "dev" else part].details()
+                groups = np.array(_groups(items))[found.items]
+                left_out = None if part == "dev" else shared[part].of(found.items)
+                scores += _wic_scores(found, place, common, result.chosen, groups, left_out)
+                if part != "dev":
+                    outcomes += _outcomes(found, items, {**place, "representation": name})
         return Measured(scores, outcomes)
 
     def has_seed(self, given: Given) -> bool:
         """The seed of the training items on which the penalty is chosen."""
         return True
 
-    def _outcomes(self, found: WicPart, fields: Mapping[str, Any]) -> list[Outcomes]:
-        """What came of each test item; items of one word are of one group."""
-        some = [self.items.items[row] for row in self.parts.test]
-        told = [(*one.sentences, *one.spans, bool(one.same)) for one in some]
-        items = TestItems.of(
-            told, self._groups(self.parts.test), ["FT"[bool(one.same)] for one in some], found.items
-        )
-        place: dict[str, Any] = {**fields, "part": "test", "quantity": "accuracy"}
-        measured = {
-            None: found.correct,
-            "shuffled_labels": found.shuffled_correct,
-            "random_encoder": found.random_correct,
-        }
-        return [
-            items.outcomes(
-                right.astype(np.float64),
-                np.where(right == found.same, "T", "F"),
-                **place,
-                condition=condition,
-                layer=layer,
-            )
-            for condition, correct in measured.items()
-            for layer, right in enumerate(() if correct is None else correct)
-        ]
+    def _items(self, part: str) -> Sequence[WicItem]:
+        """The items of a part, or all of another language, which is called as its texts are."""
+        if part in PARTS:
+            return [self.items.items[row] for row in getattr(self.parts, part)]
+        return self._languages()[part].items
 
-    def _shared(self) -> Shared:
+    def _shared(self, part: str) -> Shared:
         """Test items of which training has the two sentences with these targets, too."""
-        items = [(*normal_texts(one.sentences), *one.spans) for one in self.items.items]
-        return shared_texts(
-            text_names([repr(one) for one in items]), self.items.labels.astype(str), self.parts
-        )
-
-    def _groups(self, rows: np.ndarray) -> list[str]:
-        return [f"{self.items.items[row].word} {self.items.items[row].pos}" for row in rows]
+        tested = self._items(part)
+        some = [*self._items("train"), *self._items("dev"), *tested]
+        items = [repr((*normal_texts(one.sentences), *one.spans)) for one in some]
+        rows = ranges([len(self.parts.train), len(self.parts.dev), len(tested)])
+        answers = np.array([str(bool(one.same)) for one in some])
+        where = Parts(rows["train"], rows["test"], rows["dev"])
+        found = shared_texts(text_names(items), answers, where)
+        if part in PARTS:
+            return found
+        # what dev and train share is said once
+        return dataclasses.replace(found, counts=dataclasses.replace(found.counts, dev_train=0))
 
     def _vectors(self, given: Given, *, random: bool) -> dict[str, WicVectors]:
-        """The vectors and answers of each part; items of one word are of one group."""
-        found, texts = {}, [f"{self.name}-{side}" for side in ("pairs", "first", "second")]
-        for part, rows in (
-            ("train", self.parts.train),
-            ("dev", self.parts.dev),
-            ("test", self.parts.test),
-        ):
-            pair, first, second = (given.layers(text, rows, random) for text in texts)
-            found[part] = WicVectors(
-                self.items.labels[rows], pair, first, second, self._groups(rows)
+        """The vectors and answers of each part, and of each other language; items of one word are
+        of one group."""
+        places = [(part, self.name, getattr(self.parts, part)) for part in PARTS]
+        places += [
+            (name, name, np.arange(len(items)))
+            for name, items in self._languages().items()
+            if name != self.name
+        ]
+        found = {}
+        for part, text, rows in places:
+            pair, first, second = (
+                given.layers(f"{text}-{side}", rows, random)
+                for side in ("pairs", "first", "second")
             )
+            same = self._languages()[text].labels[rows]
+            found[part] = WicVectors(same, pair, first, second, _groups(self._items(part)))
         return found
+
+
+def _groups(items: Sequence[WicItem]) -> list[str]:
+    """The items of one word are of one group."""
+    return [f"{item.word} {item.pos}" for item in items]
+
+
+def _outcomes(found: WicPart, some: Sequence[WicItem], fields: Mapping[str, Any]) -> list[Outcomes]:
+    """What came of each test item."""
+    told = [(*one.sentences, *one.spans, bool(one.same)) for one in some]
+    answers = ["FT"[bool(one.same)] for one in some]
+    items = TestItems.of(told, _groups(some), answers, found.items)
+    place: dict[str, Any] = {**fields, "part": "test", "quantity": "accuracy"}
+    measured = {
+        None: found.correct,
+        "shuffled_labels": found.shuffled_correct,
+        "random_encoder": found.random_correct,
+    }
+    return [
+        items.outcomes(
+            right.astype(np.float64),
+            np.where(right == found.same, "T", "F"),
+            **place,
+            condition=condition,
+            layer=layer,
+        )
+        for condition, correct in measured.items()
+        for layer, right in enumerate(() if correct is None else correct)
+    ]
 
 
 def _wic_scores(

@@ -44,7 +44,7 @@ class _Part:
     rows: name of a store -> rows of its words.
     heads, lengths, punctuation: of the trees.
     sentences: each sentence's text. texts: a name of each; equal ones have one.
-    left_out: sentences with a word that has no piece.
+    left_out: sentences with a word that has no subword.
     """
 
     language: str | None

@@ -33,6 +33,10 @@ def data(tmp_path_factory):
         folder / "multiblimp" / "multiblimp.csv",
         ["sen,wrong_sen,language", "Er ist da,Er sind da,deu", "Hän on,Hän ovat,fin"],
     )
+    german = folder / "xlwic_datasets" / "xlwic_wikt" / "german_de"
+    german.mkdir(parents=True)
+    write(german / "de_test_data.txt", ["Bank\tN\t4\t8\t0\t4\tDie Bank\tBank am Fluss"])
+    write(german / "de_test_gold.txt", ["0"])
     write(folder / "ud" / "fr_gsd-ud-test.conllu", [tree(f"fr-{i}", i) for i in range(5)])
     write(folder / "ud" / "fr_gsd-ud-dev.conllu", [tree(f"frd-{i}", i) for i in range(5)])
     write(folder / "ud" / "fr_pud-ud-test.conllu", [tree(f"pud-{i}", i) for i in range(5)])
