@@ -126,7 +126,7 @@ def probe(
     out: the run's folder. The same call resumes a run that was stopped, and opens one that is
         finished.
     battery: "semantic", "syntactic", "language" or "all" tasks of the catalogue; ``only``: some of
-        them by name; ``data``: the folder that holds the data sets.
+        them by name; ``data``: the folder that holds the data sets, or "hf:" for the hub.
     train, test: the language that probes are trained on, or several, together; and further ones
         that they are tested on: ``only=["upos"], train="eng", test=["fra", "hin"]``.
     labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
