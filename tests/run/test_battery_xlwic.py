@@ -46,7 +46,9 @@ def data(tmp_path_factory):
     for code in ("de", "zh"):
         tests = [line(i, f"test{code}", answer=False) for i in range(N["test"])]
         write(places[code] / f"{code}_test_data.txt", tests)
-        write(places[code] / f"{code}_test_gold.txt", [str(int(i % 3 == 0)) for i in range(N["test"])])
+        write(
+            places[code] / f"{code}_test_gold.txt", [str(int(i % 3 == 0)) for i in range(N["test"])]
+        )
     return folder
 
 
