@@ -221,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     be_quiet(parsed.quiet or os.environ.get("RANK", "0") != "0")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
-    with _interrupts() as interrupted:
+    with _interrupts(parsed) as interrupted:
         try:
             with panics_as_errors():
                 _VERBS[parsed.verb][0](parsed)
@@ -232,13 +232,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[list[int]]:
+def _interrupts(parsed: argparse.Namespace) -> Iterator[list[int]]:
     """Make Ctrl-C an exception, which lets what is being written be tidied away; the list has an
-    item once that has happened."""
+    item once that has happened.
+
+    Within an import it ends the process at once: compiled modules print an exception that is raised
+    in theirs, and go on.
+    """
     seen: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         seen.append(number)
+        if _is_importing(frame):
+            os._exit(_stopped(parsed))
         raise KeyboardInterrupt
 
     def again() -> None:
@@ -270,6 +276,15 @@ def _interrupts() -> Iterator[list[int]]:
             signal.signal(signal.SIGINT, before)
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported by one of the calls that have led to this one."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _stopped(parsed: argparse.Namespace) -> int:
     again = (
         "the same command with --resume goes on"
@@ -278,7 +293,7 @@ def _stopped(parsed: argparse.Namespace) -> int:
     )
     resumed = parsed.verb in _RESUMED and not (parsed.verb == "probe" and parsed.out is None)
     kept = f"; what is finished is kept, {again}" if resumed else ""
-    print(f"crosslens: stopped{kept}", file=sys.stderr)
+    print(f"crosslens: stopped{kept}", file=sys.stderr, flush=True)
     return 130
 
 
