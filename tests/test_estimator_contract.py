@@ -191,10 +191,7 @@ def test_nan_and_infinity_are_refused_by_row(case, x):
             lambda: case.make().fit(broken, *given(case, x)[1:]),  # noqa: B023
             lambda: getattr(fitted, case.apply)(broken),  # noqa: B023
         ):
-            with pytest.raises(
-                InputError,
-                match=r"X: .*got NaN or infinity",
-            ):
+            with pytest.raises(InputError, match=r"X: .*got NaN or infinity"):
                 call()
 
 

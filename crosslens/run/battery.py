@@ -244,10 +244,7 @@ def run_battery(battery: Battery, out: str | Path) -> Path:
         if not scores:
             got = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items())
             refuse(
-                "--battery",
-                "a task that can be measured",
-                got,
-                "choose other tasks, or other data",
+                "--battery", "a task that can be measured", got, "choose other tasks, or other data"
             )
         run.note(not_measured=not_measured)
         outcomes = read_outcomes(run.finish_outcomes(), condition=None, seed=battery.seed)

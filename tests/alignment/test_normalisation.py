@@ -163,10 +163,7 @@ def test_a_saved_normaliser_comes_back_whole(x, tmp_path):
     assert loaded.get_params() == {"rounds": 3}
     assert np.array_equal(loaded.transform(x), normaliser.transform(x))
     (tmp_path / "cut").write_bytes((tmp_path / "means").read_bytes()[:-5])
-    with pytest.raises(
-        StoreError,
-        match=r"path: .*got .*cut",
-    ):
+    with pytest.raises(StoreError, match=r"path: .*got .*cut"):
         IterativeNormalisation.load(tmp_path / "cut")
 
 
@@ -181,25 +178,16 @@ def test_refusals_of_normalise(x):
         ):
             normalise(x, steps)
     x[4] = 0
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got 1 row\(s\)"):
         normalise(x)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got 1 row\(s\)"):
         unit_rows(x)
     with pytest.raises(InputError, match=r"x: .*got 3 equal row\(s\)"):
         normalise(np.full((3, 2), 0.1), ("centre",))
     with pytest.raises(InputError, match=r"x: .*got 2 equal row\(s\)"):
         check_varies(np.ones((2, 2)), "x")
     x[4] = np.nan
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got NaN or infinity"):
         normalise(x, ())
 
 
@@ -207,24 +195,15 @@ def test_refusals_of_normalise(x):
 def test_a_row_that_is_the_mean_up_to_rounding_has_no_direction(rng, dtype):
     x = rng.normal(7, 1, size=(30, 5)).astype(dtype)
     x[17] = np.delete(x, 17, axis=0).mean(axis=0, dtype=np.float64)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got 1 row\(s\)"):
         normalise(x, ("centre", "unit"))
     assert np.isfinite(normalise(x, ("centre",))).all()
 
 
 def test_overflows_are_refused_and_not_mapped_to_zero():
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got an overflow"):
         unit_rows(np.array([[1, 1], [3e38, 3e38]], np.float32))
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got an overflow"):
         normalise(np.array([[1e200, 1], [3.0, 3]]))
     with pytest.raises(InputError, match=r"x: .*got an overflow"):
         normalise(np.array([[1.7e308], [1.6e308]]), ("centre",))
@@ -237,20 +216,11 @@ def test_refusals_of_iterative_normalisation(x):
     with pytest.raises(InputError, match=r"X: .*got 4 equal row\(s\)"):
         IterativeNormalisation().fit(np.outer([1, 2, 4, 8], [3.0, 4, 5]))
     normaliser = IterativeNormalisation().fit(x)
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got 1 row\(s\)"):
         one = IterativeNormalisation(1).fit([[1.0, 0], [0, 1]])
         one.means_ = np.array([[0.6, 0.8]])
         one.transform([[1.0, 0], [3, 4]])
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got 1 row\(s\)"):
         normaliser.transform(x[:2] * [[0], [1]])
-    with pytest.raises(
-        InputError,
-        match=r"IterativeNormalisation: .*got one without",
-    ):
+    with pytest.raises(InputError, match=r"IterativeNormalisation: .*got one without"):
         IterativeNormalisation().transform(x)

@@ -422,10 +422,7 @@ def test_what_a_stopped_run_has_written_is_not_deleted_by_another_command(
     assert extract("eng=eng.txt", "--layers", "1", "--restart") == 0
     assert Activations("out/eng").arrays == ["layer_01"] and sorted(
         path.name for path in (place / "out").iterdir()
-    ) == [
-        "config.json",
-        "eng",
-    ]
+    ) == ["config.json", "eng"]
 
 
 def test_two_calls_at_once_into_one_folder_lose_nothing(place, encoder):

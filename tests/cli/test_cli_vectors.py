@@ -297,11 +297,7 @@ def test_a_word_without_a_direction_is_named_with_its_file(folder, capsys, side)
 
 @pytest.mark.parametrize(
     ("pairs", "told"),
-    [
-        (1, "from 1 pair ("),
-        (11, "With 11 pairs for 12 dimensions"),
-        (12, ""),
-    ],
+    [(1, "from 1 pair ("), (11, "With 11 pairs for 12 dimensions"), (12, "")],
     ids=["one", "too few", "enough"],
 )
 def test_fewer_pairs_than_dimensions_are_told(folder, capsys, pairs, told):
@@ -507,15 +503,9 @@ def test_stores_take_no_method(folder, capsys):
 
 def test_names_of_the_python_call_are_checked():
     x, y = space()
-    with pytest.raises(
-        InputError,
-        match="start: .*got 'luck'",
-    ):
+    with pytest.raises(InputError, match="start: .*got 'luck'"):
         first_pairs(x, y, "luck", None)
-    with pytest.raises(
-        InputError,
-        match="start: .*got start 'dictionary'",
-    ):
+    with pytest.raises(InputError, match="start: .*got start 'dictionary'"):
         first_pairs(x, y, "dictionary", None)
     with pytest.raises(InputError, match="method: .*got 'magic'"):
         map_vectors(x, y, np.array([[0, 0]]), "magic", 0)

@@ -97,11 +97,7 @@ def test_the_data_frame_loses_nothing():
     assert str(frame["layer"].dtype) == "Int64" and frame["layer"].isna().sum() == 1
     assert frame.query("part == 'held_out' and condition == 'procrustes'").groupby("layer")[
         "value"
-    ].mean().round(1).tolist() == [
-        0,
-        0.1,
-        0.2,
-    ]
+    ].mean().round(1).tolist() == [0, 0.1, 0.2]
     assert list(Scores([]).to_pandas().columns) == [
         name for name in vars(ROWS[0]) if name != "details"
     ]

@@ -202,10 +202,7 @@ def test_a_schema_fixes_the_types_and_else_the_first_rows_do(tmp_path):
         "pieces": [[], [7]],
         "note": [None, "x"],
     }
-    with pytest.raises(
-        InputError,
-        match=r"^columns\['id'\]: expected",
-    ):
+    with pytest.raises(InputError, match=r"^columns\['id'\]: expected"):
         with mine.plan() as planned:
             planned.add({"id": [1]})
             planned.add({"id": ["one"]})
@@ -242,10 +239,7 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_planned(tmp_path, maste
 
 def test_rows_in_no_block_and_a_plan_without_columns_are_refused(tmp_path):
     mine = writer(tmp_path / "store")
-    with pytest.raises(
-        InputError,
-        match="^plan: .*got 1 rows behind",
-    ):
+    with pytest.raises(InputError, match="^plan: .*got 1 rows behind"):
         with mine.plan() as planned:
             planned.add({"id": ["x"]})
             planned.end_block()
@@ -566,10 +560,7 @@ def test_a_block_ends_with_each_row_once(tmp_path):
     mine = plan(writer(tmp_path / "store"))
     block, state = mine.blocks[1], {name: np.zeros((2, D)) for name in ARRAYS}
     for rows in ([0, 4], [-1, 0]):
-        with pytest.raises(
-            InputError,
-            match=f"^rows: .*got {rows[0]} to",
-        ):
+        with pytest.raises(InputError, match=f"^rows: .*got {rows[0]} to"):
             mine.put(block, np.array(rows), state)
     mine.put(block, np.array([0, 1]), state)
     with pytest.raises(InputError, match="^block 1: .*got 2"):
@@ -792,10 +783,7 @@ def test_a_second_writer_is_refused_until_the_first_is_closed_and_loses_nothing(
     mine = plan(ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE))
     write(mine, mine.blocks[:2])
     for restart in (False, True):
-        with pytest.raises(
-            OutputError,
-            match=r"store: .*got one with a",
-        ):
+        with pytest.raises(OutputError, match=r"store: .*got one with a"):
             ActivationsWriter(tmp_path / "store", SETTINGS, **SHAPE, restart=restart)
     write(mine, mine.left)
     mine.finish(**MORE)
@@ -872,10 +860,7 @@ def test_a_store_with_missing_blocks_or_no_plan_is_not_finished(tmp_path):
     ):
         mine.finish()
     write(mine, mine.left)
-    with pytest.raises(
-        InputError,
-        match="^more: .*got checksums_sha256",
-    ):
+    with pytest.raises(InputError, match="^more: .*got checksums_sha256"):
         mine.finish(d=3, checksums_sha256=[], language="eng")
     assert not (tmp_path / "store").exists()
 

@@ -119,10 +119,7 @@ def test_a_layer_is_mapped_and_read_only(store):
 )
 def test_what_is_not_stored_is_refused_with_what_is(store, number, output):
     there = r"hidden: 0, 4, 12; attention: 4; mlp: 12"
-    with pytest.raises(
-        InputError,
-        match=rf"^layer: .*\({there}\), got {output} {number}",
-    ):
+    with pytest.raises(InputError, match=rf"^layer: .*\({there}\), got {output} {number}"):
         Activations(store).layer(number, output)
 
 
@@ -199,10 +196,7 @@ def test_the_index_is_the_columns_or_some_of_them(store):
         and table.to_pydict() == {"pieces": INDEX["pieces"]}
         and len(opened.table()) == N
     )
-    with pytest.raises(
-        InputError,
-        match=r"^column: .*got 'sentence'",
-    ):
+    with pytest.raises(InputError, match=r"^column: .*got 'sentence'"):
         opened.index(["id", "sentence"])
 
 
@@ -264,10 +258,7 @@ def test_columns_with_a_dictionary_and_with_lists(tmp_path):
         opened.rows(ids=[[1]])
     with pytest.raises(InputError, match=r"^ids: .*got list<"):
         join([opened], on="ids")
-    with pytest.raises(
-        InputError,
-        match=r"^language: .*got 'a' in 2",
-    ):
+    with pytest.raises(InputError, match=r"^language: .*got 'a' in 2"):
         join([opened], on="language")
 
 
@@ -275,10 +266,7 @@ def test_rows_of_a_column_that_is_not_there_or_a_value_of_another_type_are_refus
     with pytest.raises(InputError, match=r"^column: .*got 'lang'"):
         Activations(store).rows(lang="fra")
     for value in ["three", [1, "three"], 1.5, 1 << 70]:
-        with pytest.raises(
-            InputError,
-            match="^pieces: expected",
-        ):
+        with pytest.raises(InputError, match="^pieces: expected"):
             Activations(store).rows(pieces=value)
 
 
@@ -353,15 +341,9 @@ def test_an_empty_store_joins_to_nothing(tmp_path):
 
 def test_items_that_are_not_unique_or_not_named_or_not_comparable_are_refused(tmp_path):
     good, twice = items(tmp_path / "a", ["x", "y"]), items(tmp_path / "b", ["x", "w", "w"])
-    with pytest.raises(
-        InputError,
-        match=r"^id: .*got 'w' in 2",
-    ):
+    with pytest.raises(InputError, match=r"^id: .*got 'w' in 2"):
         join([good, twice])
-    with pytest.raises(
-        InputError,
-        match=r"^id: .*got none in 1",
-    ):
+    with pytest.raises(InputError, match=r"^id: .*got none in 1"):
         join([good, items(tmp_path / "c", ["x", None])])
     with pytest.raises(InputError, match=r"^id: .*got large_string"):
         join([items(tmp_path / "d", [1, 2]), good])
@@ -610,8 +592,7 @@ def test_verify_names_the_rows_in_which_one_bit_is_other(store, name, row, where
     data[256 + row * D * 4 + 7] ^= 1
     path.write_bytes(data)
     with pytest.raises(
-        StoreError,
-        match=rf"{name}\.safetensors, rows {where}: .*got [0-9a-f]{{64}}",
+        StoreError, match=rf"{name}\.safetensors, rows {where}: .*got [0-9a-f]{{64}}"
     ):
         Activations(store).verify()
 
@@ -646,28 +627,19 @@ def test_verify_finds_damage_in_a_header_and_in_the_index(store):
 def test_verify_refuses_checksums_that_are_not_those_that_were_written(store, spoil):
     spoilt = spoil((store / "checksums.bin").read_bytes())
     (store / "checksums.bin").write_bytes(spoilt)
-    with pytest.raises(
-        StoreError,
-        match=r"checksums\.bin: .*got [0-9a-f]{64}",
-    ):
+    with pytest.raises(StoreError, match=r"checksums\.bin: .*got [0-9a-f]{64}"):
         Activations(store).verify()
     manifest = json.loads((store / "manifest.json").read_text())
     (store / "manifest.json").write_text(
         json.dumps({**manifest, "checksums_sha256": hashlib.sha256(spoilt).hexdigest()})
     )
-    with pytest.raises(
-        StoreError,
-        match=r"checksums\.bin: expected",
-    ):
+    with pytest.raises(StoreError, match=r"checksums\.bin: expected"):
         Activations(store).verify()
 
 
 def test_verify_refuses_a_store_without_its_checksums(store):
     (store / "checksums.bin").unlink()
-    with pytest.raises(
-        StoreError,
-        match=r"checksums\.bin: .*got something else",
-    ):
+    with pytest.raises(StoreError, match=r"checksums\.bin: .*got something else"):
         Activations(store).verify()
 
 
@@ -678,10 +650,7 @@ def test_a_truncated_or_missing_array_is_refused_at_the_door(store, left):
     path.unlink()
     if left is not None:
         path.write_bytes(data[:left])
-    with pytest.raises(
-        StoreError,
-        match=r"layer_04\.safetensors: .*got \d+ bytes",
-    ):
+    with pytest.raises(StoreError, match=r"layer_04\.safetensors: .*got \d+ bytes"):
         Activations(store)
 
 
@@ -696,10 +665,7 @@ def test_a_truncated_or_missing_array_is_refused_at_the_door(store, left):
 def test_an_array_spoilt_after_opening_is_refused(store, spoil):
     opened = Activations(store)
     spoil(store / "layer_04.safetensors")
-    with pytest.raises(
-        StoreError,
-        match=r"layer_04\.safetensors: expected",
-    ):
+    with pytest.raises(StoreError, match=r"layer_04\.safetensors: expected"):
         opened.layer(4)
 
 
@@ -710,8 +676,5 @@ def test_an_index_that_is_damaged_or_of_other_items_is_refused(store, tmp_path):
         Activations(store).index()
     for content in (b"PAR1 nonsense", b""):
         (store / "index.parquet").write_bytes(content)
-        with pytest.raises(
-            StoreError,
-            match=r"index\.parquet: expected",
-        ):
+        with pytest.raises(StoreError, match=r"index\.parquet: expected"):
             Activations(store).rows(id="s1")

@@ -60,10 +60,7 @@ def test_a_read_only_memory_map_is_fit(tmp_path):
     ],
 )
 def test_what_is_no_number_is_refused_and_named(value, told):
-    with pytest.raises(
-        InputError,
-        match=rf"^x: .*got {told}",
-    ):
+    with pytest.raises(InputError, match=rf"^x: .*got {told}"):
         check_matrix(value, "x")
 
 
@@ -108,10 +105,7 @@ def test_whole_numbers_in_range_pass_as_int(value):
 
 @pytest.mark.parametrize("value", [0, -1, 4, 1.0, "1", None, True, np.bool_(True)])
 def test_other_numbers_are_refused(value):
-    with pytest.raises(
-        InputError,
-        match="^k: expected",
-    ):
+    with pytest.raises(InputError, match="^k: expected"):
         check_positive_int(value, "k", most=3)
 
 
@@ -122,10 +116,7 @@ def test_seeds_in_range_pass_as_int(value):
 
 @pytest.mark.parametrize("value", [-1, 4, 1.0, "1", None, True, np.bool_(True)])
 def test_what_is_no_seed_is_refused(value):
-    with pytest.raises(
-        InputError,
-        match="^seed: expected",
-    ):
+    with pytest.raises(InputError, match="^seed: expected"):
         check_seed(value, most=3)
     assert check_seed(2**70) == 2**70
 

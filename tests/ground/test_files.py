@@ -124,10 +124,7 @@ def test_json_round_trip_and_damage(tmp_path):
     assert "é" in (tmp_path / "v.json").read_text(encoding="utf-8")
     for damaged in (b"", b'{"a": 1', b'{"a": "\xff"}'):
         (tmp_path / "v.json").write_bytes(damaged)
-        with pytest.raises(
-            StoreError,
-            match=r"v\.json: expected",
-        ):
+        with pytest.raises(StoreError, match=r"v\.json: expected"):
             read_json(tmp_path / "v.json")
 
 
@@ -159,10 +156,7 @@ def test_make_folder_makes_parents_and_leaves_nothing_in_it(tmp_path):
 def test_a_read_only_folder_is_refused(tmp_path, monkeypatch):
     # root may write anywhere, so the system is asked to refuse
     monkeypatch.setattr("pathlib.Path.write_bytes", fail(errno.EROFS))
-    with pytest.raises(
-        OutputError,
-        match=r"^--out: .*got .+ \(Read-only",
-    ):
+    with pytest.raises(OutputError, match=r"^--out: .*got .+ \(Read-only"):
         make_folder(tmp_path / "out", "--out")
 
 
@@ -176,10 +170,7 @@ def test_a_folder_below_a_file_is_refused(tmp_path):
 def test_space_is_compared_with_what_is_free(tmp_path, monkeypatch):
     monkeypatch.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=2_000_000))
     need_space(tmp_path, 2_000_000, "out")
-    with pytest.raises(
-        OutputError,
-        match=r"^out: .*got 2\.0 MB at",
-    ):
+    with pytest.raises(OutputError, match=r"^out: .*got 2\.0 MB at"):
         need_space(tmp_path, 2_100_000, "out")
 
 
@@ -329,10 +320,7 @@ def test_a_lock_file_lets_one_in_and_is_gone_afterwards(tmp_path):
     path = tmp_path / ".store.lock"
     for _ in range(2):
         with lock_file(path, "store"):
-            with pytest.raises(
-                OutputError,
-                match="^store: .*got one with a",
-            ):
+            with pytest.raises(OutputError, match="^store: .*got one with a"):
                 with lock_file(path, "store"):
                     pass
             assert path.exists()

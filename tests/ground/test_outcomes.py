@@ -172,22 +172,13 @@ def test_items_that_both_have_are_paired_in_the_firsts_order():
 
 
 def test_what_is_no_such_file_is_refused(tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"run: .*got '.*', which",
-    ):
+    with pytest.raises(InputError, match=r"run: .*got '.*', which"):
         read_outcomes(tmp_path)
     (tmp_path / FILE).write_bytes(b"no parquet")
-    with pytest.raises(
-        StoreError,
-        match=r"outcomes.parquet: .*got something else",
-    ):
+    with pytest.raises(StoreError, match=r"outcomes.parquet: .*got something else"):
         read_outcomes(tmp_path)
     pq.write_table(pa.table({"task": ["a"]}), tmp_path / FILE)
-    with pytest.raises(
-        StoreError,
-        match=r"outcomes.parquet: .*got task",
-    ):
+    with pytest.raises(StoreError, match=r"outcomes.parquet: .*got task"):
         read_outcomes(tmp_path)
     write_outcomes([made()], tmp_path / FILE)
     table = pq.read_table(tmp_path / FILE)

@@ -85,10 +85,7 @@ def test_numpy_numbers_are_numbers_and_nan_ends_of_an_interval_are_null():
 def test_what_json_cannot_say_is_refused_and_the_old_file_stays(bad, tmp_path):
     write_scores([FULL], tmp_path / "scores.jsonl")
     before = snapshot(tmp_path)
-    with pytest.raises(
-        InputError,
-        match="^score loss: expected",
-    ):
+    with pytest.raises(InputError, match="^score loss: expected"):
         write_scores([FULL, bad], tmp_path / "scores.jsonl")
     assert snapshot(tmp_path) == before
 
@@ -157,10 +154,7 @@ def test_a_damaged_line_is_named_and_what_is_before_it_was_read(damaged, tmp_pat
     )
     rows = read_scores(tmp_path / "scores.jsonl")
     assert same(next(rows), FULL) and same(next(rows), FULL)
-    with pytest.raises(
-        StoreError,
-        match=r"scores\.jsonl:3(, key (n|quantity|value))?: expected",
-    ):
+    with pytest.raises(StoreError, match=r"scores\.jsonl:3(, key (n|quantity|value))?: expected"):
         next(rows)
 
 

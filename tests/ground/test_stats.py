@@ -147,10 +147,7 @@ def test_swapping_the_two_swaps_the_sign_and_equal_outcomes_differ_by_nothing():
     assert (d, low, high) == pytest.approx((-e, -b, -a))
     same = paired_interval(first, first)
     assert same[0] == 0 and same[1] < 0 < same[2]  # no certainty from agreement
-    with pytest.raises(
-        InputError,
-        match="second: .*got 49",
-    ):
+    with pytest.raises(InputError, match="second: .*got 49"):
         paired_interval(first, second[:-1])
 
 

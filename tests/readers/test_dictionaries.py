@@ -168,10 +168,7 @@ def test_vocabularies_that_share_nothing_with_the_dictionary_are_refused():
     )
     with pytest.raises(InputError, match=message):
         pairs_in(dictionary, ["a", "c"], ["y"])
-    with pytest.raises(
-        InputError,
-        match=r"words_y\[2\]: .*got 'x', the word",
-    ):
+    with pytest.raises(InputError, match=r"words_y\[2\]: .*got 'x', the word"):
         pairs_in(dictionary, ["a"], ["x", "y", "x"])
 
 

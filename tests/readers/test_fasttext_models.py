@@ -156,18 +156,12 @@ def test_other_files_are_refused(trained, tmp_path):
     data = trained[0].read_bytes()
     path = tmp_path / "other.bin"
     path.write_bytes(b"2 3\na 1 2 3\n")
-    with pytest.raises(
-        InputError,
-        match=r"other\.bin: .*got a file of",
-    ):
+    with pytest.raises(InputError, match=r"other\.bin: .*got a file of"):
         read_fasttext_bin(path)
     path.write_bytes(b"")
     with pytest.raises(InputError, match=r"got an empty file"):
         read_fasttext_bin(path)
-    with pytest.raises(
-        InputError,
-        match=r"none\.bin: .*got No such file",
-    ):
+    with pytest.raises(InputError, match=r"none\.bin: .*got No such file"):
         read_fasttext_bin(tmp_path / "none.bin")
     words = [f"{kind}{i}".encode() for kind in ("dé", "num", "__label__w") for i in range(6)] + [
         b"</s>"
@@ -189,10 +183,7 @@ def test_words_that_are_no_text_are_refused_or_replaced(trained, tmp_path, capsy
         .replace("dé1\0".encode(), b"d\xff\xfe1\0")
         .replace("dé2\0".encode(), b"d\xfe\xff1\0")
     )
-    with pytest.raises(
-        InputError,
-        match=r"bytes\.bin: .*got byte 0xf[ef]",
-    ):
+    with pytest.raises(InputError, match=r"bytes\.bin: .*got byte 0xf[ef]"):
         read_fasttext_bin(path)
     vectors = read_fasttext_bin(path, errors="replace")
     assert (vectors.duplicates, "d\ufffd\ufffd1" in vectors, len(vectors)) == (1, True, 18)
@@ -254,19 +245,13 @@ def test_arguments_of_training_are_refused(tokens, tmp_path):
         with pytest.raises(InputError, match="learning_rate: expected a number"):
             train_skipgram(tokens, tmp_path / "new.vec", learning_rate=rate)
     for subwords in ((0, 3), (4, 3)):
-        with pytest.raises(
-            InputError,
-            match="subwords: expected the lengths",
-        ):
+        with pytest.raises(InputError, match="subwords: expected the lengths"):
             train_skipgram(tokens, tmp_path / "new.vec", subwords=subwords)
     with pytest.raises(InputError, match=r"path: .*got new\.txt"):
         train_skipgram(tokens, tmp_path / "new.txt")
     with pytest.raises(OutputError, match="path: expected a file"):
         train_skipgram(tokens, tmp_path / "none" / "new.vec")
-    with pytest.raises(
-        InputError,
-        match=r"none\.txt: .*got No such file",
-    ):
+    with pytest.raises(InputError, match=r"none\.txt: .*got No such file"):
         train_skipgram(tmp_path / "none.txt", tmp_path / "new.vec")
     with pytest.raises(
         InputError,

@@ -99,10 +99,7 @@ def test_what_is_wrong_with_a_line_is_said_with_its_place(tmp_path, text, messag
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"x\.tsv: .*got no such file",
-    ):
+    with pytest.raises(InputError, match=r"x\.tsv: .*got no such file"):
         read_labelled_text(tmp_path / "x.tsv")
 
 
@@ -119,15 +116,9 @@ def test_wili_is_read_with_its_parts(tmp_path):
 
 
 def test_wili_that_does_not_fit_together_is_refused(tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"y_train\.txt: .*got 3",
-    ):
+    with pytest.raises(InputError, match=r"y_train\.txt: .*got 3"):
         read_wili(wili(tmp_path, y_train="deu\nfra\neng\n"))
-    with pytest.raises(
-        InputError,
-        match=r"y_test\.txt:1: .*got 'fra '",
-    ):
+    with pytest.raises(InputError, match=r"y_test\.txt:1: .*got 'fra '"):
         read_wili(wili(tmp_path, y_test="fra \n"))
     with pytest.raises(InputError, match=r"x_train\.txt:2: .*got a blank one"):
         read_wili(wili(tmp_path, x_train="Ein Satz.\n\t\n"))
@@ -188,19 +179,13 @@ def test_a_table_that_is_not_as_it_says_is_refused(tmp_path):
 
 
 def test_items_are_checked_wherever_they_come_from():
-    with pytest.raises(
-        InputError,
-        match=r"mine: .*got 1 labels, 2",
-    ):
+    with pytest.raises(InputError, match=r"mine: .*got 1 labels, 2"):
         LabelledText(["a"], ["one", "two"], ["x:1", "x:2"], "mine")
     with pytest.raises(InputError, match=r"mine: .*got none"):
         LabelledText([], [], [], "mine")
     with pytest.raises(InputError, match=r"x:1: .*got 'valid'"):
         LabelledText(["a"], ["one"], ["x:1"], "mine", ["valid"])
-    with pytest.raises(
-        InputError,
-        match=r"mine: .*got 1 labels, 1",
-    ):
+    with pytest.raises(InputError, match=r"mine: .*got 1 labels, 1"):
         LabelledText(["a"], ["one"], ["x:1"], "mine", ["train", "test"])
 
 

@@ -130,36 +130,24 @@ def test_a_folder_is_all_its_files_in_order(file, tmp_path):
 
 def test_wrong_numbers_of_columns_are_refused_with_their_line(file):
     path = file("a b\ta c\nonly one\n")
-    with pytest.raises(
-        InputError,
-        match=r"pairs\.tsv:2: .*got 1",
-    ):
+    with pytest.raises(InputError, match=r"pairs\.tsv:2: .*got 1"):
         read_minimal_pairs(path)
     with pytest.raises(InputError, match=r"pairs\.tsv:1: .*got 4"):
         read_minimal_pairs(file("a\tb\tc\td\n"))
-    with pytest.raises(
-        InputError,
-        match=r"pairs\.tsv:2: .*got 4",
-    ):
+    with pytest.raises(InputError, match=r"pairs\.tsv:2: .*got 4"):
         read_minimal_pairs(file(f"{HEADER}\nsimple_agrmt\tx\ta b\ta c\n"))
 
 
 def test_other_refusals(file, tmp_path):
     with pytest.raises(InputError, match=r"pairs\.tsv:1: .*got a blank one"):
         read_minimal_pairs(file("a b\t \n"))
-    with pytest.raises(
-        InputError,
-        match=r"pairs\.tsv:2: .*got 'new'",
-    ):
+    with pytest.raises(InputError, match=r"pairs\.tsv:2: .*got 'new'"):
         read_minimal_pairs(file(f"{HEADER}\nnew\tx\ta b\ta c\t\n"))
     with pytest.raises(InputError, match=r"pairs\.tsv: .*got none but NPI"):
         read_minimal_pairs(file(f"{HEADER}\nsimple_npi_anim\tx\ta b\ta c\t\n"))
     with pytest.raises(InputError, match=r"a\.jsonl:1: .*got something else"):
         read_minimal_pairs(file("{", "a.jsonl"))
-    with pytest.raises(
-        InputError,
-        match=r"a\.jsonl:1: .*got the keys bad",
-    ):
+    with pytest.raises(InputError, match=r"a\.jsonl:1: .*got the keys bad"):
         read_minimal_pairs(file('{"bad": "a"}', "a.jsonl"))
     with pytest.raises(InputError, match=r"a\.jsonl:1: .*got a list"):
         read_minimal_pairs(file("[]", "a.jsonl"))
@@ -170,10 +158,7 @@ def test_other_refusals(file, tmp_path):
     ):
         read_minimal_pairs(tmp_path / "none.tsv")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(
-        InputError,
-        match=r"empty: .*got none in the",
-    ):
+    with pytest.raises(InputError, match=r"empty: .*got none in the"):
         read_minimal_pairs(tmp_path / "empty")
 
 

@@ -66,19 +66,13 @@ def test_words_and_rows():
 
 
 def test_words_that_are_none_are_refused():
-    with pytest.raises(
-        InputError,
-        match=r"words: .*got 1",
-    ):
+    with pytest.raises(InputError, match=r"words: .*got 1"):
         StaticVectors(["a"], np.eye(2))
     with pytest.raises(InputError, match=r"words\[1\]: .*got ''"):
         StaticVectors(["a", ""], np.eye(2))
     with pytest.raises(InputError, match=r"words\[2\]: .*got 'a', the word"):
         StaticVectors(["a", "b", "a"], np.eye(3))
-    with pytest.raises(
-        InputError,
-        match=r"vectors: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"vectors: .*got NaN or infinity"):
         StaticVectors(["a", "b"], np.array([[1.0], [1e300]]))  # more than float32 can hold
 
 
@@ -143,10 +137,7 @@ def test_packed_files_are_read(vectors, tmp_path):
     packed.write_bytes(gzip.compress(data))
     assert np.array_equal(read_vec(packed).vectors, vectors.vectors)
     packed.write_bytes(gzip.compress(data)[:-30])
-    with pytest.raises(
-        InputError,
-        match=r"words\.vec\.gz: .*got Compressed",
-    ):
+    with pytest.raises(InputError, match=r"words\.vec\.gz: .*got Compressed"):
         read_vec(packed)
     packed.write_bytes(data)
     with pytest.raises(InputError, match=r"got Not a gzipped file"):
@@ -256,20 +247,14 @@ def test_arguments_and_places_are_refused(read, tmp_path, vectors, monkeypatch):
         read("a 1\n", most=0)
     with pytest.raises(InputError, match=r"errors: .*got 'ignore'"):
         read("a 1\n", errors="ignore")
-    with pytest.raises(
-        InputError,
-        match=r"none\.vec: .*got No such file",
-    ):
+    with pytest.raises(InputError, match=r"none\.vec: .*got No such file"):
         read_vec(tmp_path / "none.vec")
     with pytest.raises(InputError, match=r"got Is a directory"):
         read_vec(tmp_path)
     monkeypatch.setattr(static_vectors, "_BLOCK", 1 << 20)
     with pytest.raises(InputError, match=r"words\.vec:2: .*got a longer one"):
         read("a 1\n" + "b" * (1 << 21))
-    with pytest.raises(
-        OutputError,
-        match=r"path: .*got .*No such file",
-    ):
+    with pytest.raises(OutputError, match=r"path: .*got .*No such file"):
         write_vec(tmp_path / "none" / "words.vec", vectors)
     for word, row in (("route 66", 1), ("two\nlines", 1), ("\ud83d", 0)):
         words = ["a", "a"]

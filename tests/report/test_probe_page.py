@@ -853,10 +853,7 @@ def test_what_has_no_figure_is_counted(tmp_path: Path) -> None:
 
 
 def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path, small: Path) -> None:
-    with pytest.raises(
-        InputError,
-        match="folder: expected",
-    ):
+    with pytest.raises(InputError, match="folder: expected"):
         probe_page(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"kind": "probe", "settings": {}}))
     with pytest.raises(InputError, match=r"a finished probe run with scores\.jsonl"):

@@ -503,10 +503,7 @@ def test_a_majority_without_layers_is_drawn_at_every_layer(tmp_path: Path) -> No
 
 
 def test_refusals_name_the_folder_and_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError,
-        match="folder: expected",
-    ):
+    with pytest.raises(InputError, match="folder: expected"):
         render_report(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match=r"a run folder with scores\.jsonl"):

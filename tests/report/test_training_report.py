@@ -402,10 +402,7 @@ def test_the_kind_of_a_folder_decides(tmp_path: Path, done: Path) -> None:
     assert run_kind(done) == "train"
     assert run_kind(tmp_path) == "study"
     (tmp_path / "config.json").write_text('{"kind": "<b>", "settings": {}}')
-    with pytest.raises(
-        InputError,
-        match=r"folder: .*got .* of kind",
-    ):
+    with pytest.raises(InputError, match=r"folder: .*got .* of kind"):
         render_report(tmp_path)
     study = make_study(tmp_path / "study", 2, 2)
     assert '<section id="similarity">' in render_report(study)

@@ -445,10 +445,7 @@ def test_a_named_task_without_data_or_head_is_refused_before_anything_is_written
             ),
             tmp_path / "run",
         )
-    with pytest.raises(
-        InputError,
-        match=r"--data: .*got wic: no .*",
-    ):
+    with pytest.raises(InputError, match=r"--data: .*got wic: no .*"):
         run_battery(
             Battery(
                 encoders=[str(small_encoder)], battery="semantic", data=str(tmp_path / "empty")
@@ -655,10 +652,7 @@ def test_two_encoders_are_compared_on_the_same_items_and_all_tests_are_one_famil
 
 
 def test_one_encoder_twice_is_refused(small_encoder, data, tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"--encoder: .*got .*, which are",
-    ):
+    with pytest.raises(InputError, match=r"--encoder: .*got .*, which are"):
         run_battery(
             Battery(encoders=[str(small_encoder)] * 2, battery="semantic", data=str(data)),
             tmp_path / "run",
@@ -719,10 +713,7 @@ def test_texts_that_cannot_be_read_are_refused_before_anything_is_written(
     broken = shutil.copytree(data, tmp_path / "data")
     lines = (broken / "wic" / "dev.data.txt").read_text().splitlines()
     write(broken / "wic" / "dev.data.txt", [lines[0].replace("1-2", "1-99"), *lines[1:]])
-    with pytest.raises(
-        InputError,
-        match=r"dev\.data\.txt: expected .*1 wrong",
-    ):
+    with pytest.raises(InputError, match=r"dev\.data\.txt: expected .*1 wrong"):
         run_battery(
             Battery(encoders=[str(small_encoder)], battery="all", data=str(broken)),
             tmp_path / "run",

@@ -133,10 +133,7 @@ def test_the_right_form_stands_behind_the_prefix(tmp_path):
     )
     rows = path.read_text().splitlines()
     write(path, [rows[0], rows[2], rows[1]])
-    with pytest.raises(
-        InputError,
-        match=r"generated\.tab:2: .*got others",
-    ):
+    with pytest.raises(InputError, match=r"generated\.tab:2: .*got others"):
         read_minimal_pairs(path)
     write(path, [rows[0], *(row.replace("\t2\t4\t", "\t2\t40\t") for row in rows[1:3])])
     with pytest.raises(InputError, match=r"generated\.tab:2: .*got '40'"):
@@ -145,19 +142,12 @@ def test_the_right_form_stands_behind_the_prefix(tmp_path):
 
 def test_a_line_of_senteval_that_is_none_is_refused(tmp_path):
     path = write(tmp_path / "task.txt", ["tr\tA\tone", "xx\tB\ttwo"])
-    with pytest.raises(
-        InputError,
-        match=r"task\.txt:2: .*got 'xx",
-    ):
+    with pytest.raises(InputError, match=r"task\.txt:2: .*got 'xx"):
         read_labelled_text(path)
     write(path, ["tr\tA\tone", "te\tB\ttwo", "va\tA\tthree"])
     assert read_labelled_text(path).parts == ["train", "test", "dev"] and np.array(
         read_labelled_text(path).labels
-    ).tolist() == [
-        "A",
-        "B",
-        "A",
-    ]
+    ).tolist() == ["A", "B", "A"]
 
 
 @pytest.mark.parametrize("probe", ["l1", "mlp"])

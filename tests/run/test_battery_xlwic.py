@@ -110,11 +110,7 @@ def test_scores_of_each_language_are_those_of_the_probe_of_english(run, data):
     ]
     assert score.value == pytest.approx(right.mean())
     (outcomes,) = read_outcomes(
-        run / "all",
-        target="deu",
-        layer=1,
-        condition=None,
-        representation="cosine_threshold",
+        run / "all", target="deu", layer=1, condition=None, representation="cosine_threshold"
     )
     assert outcomes.outcome.tolist() == right.astype(float).tolist()
 

@@ -154,10 +154,7 @@ def test_another_text_or_recipe_is_refused(recipes, finished):
 
 
 def test_too_little_text_is_refused_before_anything_is_written(recipes, tmp_path):
-    with pytest.raises(
-        InputError,
-        match="text: .*got 400",
-    ):
+    with pytest.raises(InputError, match="text: .*got 400"):
         run_emergence(recipes, sentences(400), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

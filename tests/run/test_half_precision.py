@@ -198,19 +198,10 @@ def test_stores_of_other_layers_are_refused(tmp_path):
     x = stored(tmp_path / "x", "eng", states()[0], numbers=[0, 1, 2, 3])
     y = stored(tmp_path / "y", "fra", states()[1], numbers=[4, 5, 6, 7])
     split = make_split(N, 0.5, seed=0)
-    with pytest.raises(
-        InputError,
-        match=r"encoders: .*got \[0, 1, 2",
-    ):
+    with pytest.raises(InputError, match=r"encoders: .*got \[0, 1, 2"):
         retrieval_scores(x, y, split, COMMON)
-    with pytest.raises(
-        InputError,
-        match=r"stores: .*got \[0, 1, 2",
-    ):
+    with pytest.raises(InputError, match=r"stores: .*got \[0, 1, 2"):
         language_id_scores([x, y], split, COMMON)
-    with pytest.raises(
-        InputError,
-        match=r"stores: .*got \[0, 1, 2",
-    ):
+    with pytest.raises(InputError, match=r"stores: .*got \[0, 1, 2"):
         measure_layers({"x": x, "y": y}, ["rsa"], 0)
     assert measure_layers({"x": x, "y": y}, [], 0) == []

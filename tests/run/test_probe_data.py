@@ -234,10 +234,7 @@ def test_labels_of_texts_are_none_of_words_and_a_test_part_has_labels_of_trainin
         read(None, labels={"upos": [own]})
     with pytest.raises(InputError, match=r"--labels: .*got ok.tsv"):
         read(None, labels={"wic": [own]})
-    with pytest.raises(
-        InputError,
-        match=r"mine: .*got c, d",
-    ):
+    with pytest.raises(InputError, match=r"mine: .*got c, d"):
         read(None, labels={"mine": [own, own, other]})
 
 
@@ -325,10 +322,7 @@ def test_what_is_not_there_is_named(data, tmp_path):
         and "blimp/*.jsonl" in found.not_measured["blimp"]
     )
     assert "wili*/x_train.txt" in found.not_measured["language_id"]
-    with pytest.raises(
-        InputError,
-        match=r"--data: .*got scws: no scws/ratings\.txt",
-    ):
+    with pytest.raises(InputError, match=r"--data: .*got scws: no scws/ratings\.txt"):
         read(tmp_path, "scws")
     with pytest.raises(InputError, match=r"task scws: .*got no scws/ratings\.txt"):
         read_tasks(
@@ -348,15 +342,9 @@ def test_a_feature_that_the_treebank_has_not_is_told_and_too_few_items_are_refus
     )
     with pytest.raises(InputError, match=r"task feature_Tense: .*got feature:Tense"):
         read(data, "upos", "feature_Tense", required=["feature_Tense"])
-    with pytest.raises(
-        InputError,
-        match=r"wic: .*got \d T and",
-    ):
+    with pytest.raises(InputError, match=r"wic: .*got \d T and"):
         read(data, "wic", limit=6)
-    with pytest.raises(
-        InputError,
-        match=r"scws: .*got 3 item\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"scws: .*got 3 item\(s\)"):
         read(data, "scws", limit=3)
 
 
@@ -377,26 +365,14 @@ def test_too_few_texts_to_divide_are_refused_by_the_task_s_name(tmp_path):
 def test_files_of_one_s_own_that_are_none_are_refused(data, tmp_path):
     one = str(write(tmp_path / "one.tsv", ["a\tone", "b\ttwo"]))
     treebank = str(data / "ud" / "en_ewt-ud-dev.conllu")
-    with pytest.raises(
-        InputError,
-        match=r"--labels: .*got 'nowhere\.tsv'",
-    ):
+    with pytest.raises(InputError, match=r"--labels: .*got 'nowhere\.tsv'"):
         read(None, labels={"mine": ["nowhere.tsv"]})
-    with pytest.raises(
-        InputError,
-        match=r"--labels: .*got 2 for mine",
-    ):
+    with pytest.raises(InputError, match=r"--labels: .*got 2 for mine"):
         read(None, labels={"mine": [one, one]})
-    with pytest.raises(
-        InputError,
-        match=r"--labels: .*got 'mine'",
-    ):
+    with pytest.raises(InputError, match=r"--labels: .*got 'mine'"):
         read(None, labels={"mine": [treebank]})
     with pytest.raises(InputError, match=r"feature:Tense: .*got none of 72"):
         read(None, labels={"feature_Tense": [treebank]})
     broken = str(write(tmp_path / "broken.tsv", ["a\tone", "two"]))
-    with pytest.raises(
-        InputError,
-        match=r"broken\.tsv:2: .*got 1",
-    ):
+    with pytest.raises(InputError, match=r"broken\.tsv:2: .*got 1"):
         read(None, labels={"mine": [broken]})

@@ -237,17 +237,11 @@ def test_written_whole_one_sentence_a_line(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        InputError,
-        match=r"packages: .*got 'numpy\.linalg'",
-    ):
+    with pytest.raises(InputError, match=r"packages: .*got 'numpy\.linalg'"):
         english_prose(("numpy.linalg",))
     with pytest.raises(InputError, match="most: expected a whole number"):
         english_prose((), most=0)
     assert english_prose(("no_such_package",), most=2) == english_prose((), most=2)
     monkeypatch.setattr("pydoc_data.topics.topics", {})
-    with pytest.raises(
-        InputError,
-        match="packages: .*got no_such_package",
-    ):
+    with pytest.raises(InputError, match="packages: .*got no_such_package"):
         english_prose(("no_such_package",))

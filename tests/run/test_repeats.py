@@ -53,10 +53,7 @@ def test_no_group_is_on_both_sides_or_in_both_halves():
 
 
 def test_a_text_of_one_sentence_again_and_again_is_refused():
-    with pytest.raises(
-        InputError,
-        match=r"texts: .*got .+, of 2",
-    ):
+    with pytest.raises(InputError, match=r"texts: .*got .+, of 2"):
         make_split(100, 0.5, 0, np.arange(100) // 95)
 
 

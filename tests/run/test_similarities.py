@@ -180,17 +180,11 @@ def test_what_a_measure_refuses_is_said_of_the_stores(tmp_path):
     assert str(refused.value).startswith(told) and str(refused.value).endswith(
         ": give more items, or do without mean_cca"
     )
-    with pytest.raises(
-        InputError,
-        match=r"^mutual_knn of layer 0, k: .*got 10",
-    ):
+    with pytest.raises(InputError, match=r"^mutual_knn of layer 0, k: .*got 10"):
         measure_layers(stores, ["mutual_knn"], seed=0)
     broken = rng.normal(size=(8, 3))
     broken[5, 1] = np.nan
-    with pytest.raises(
-        InputError,
-        match="^rsa of layer 0, fra: expected finite numbers,",
-    ):
+    with pytest.raises(InputError, match="^rsa of layer 0, fra: expected finite numbers,"):
         measure_layers(
             {"deu": stores["deu"], "fra": store(tmp_path / "fra", "fra", [broken])}, ["rsa"], seed=0
         )

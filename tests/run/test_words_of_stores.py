@@ -213,40 +213,22 @@ def test_possible_links_are_no_mistakes_and_words_without_a_vector_are_missed(tm
 def test_what_does_not_fit_is_refused(tmp_path, turned):
     x, y, links = context_stores(tmp_path)
     split = make_split(40, 0.5, seed=0)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got one of types",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got one of types"):
         gold_of_links(*turned, links, split)
-    with pytest.raises(
-        InputError,
-        match=r"cx: .*got one of words",
-    ):
+    with pytest.raises(InputError, match=r"cx: .*got one of words"):
         gold_of_dictionaries(x, y, lexicon([1]), lexicon([2]))
-    with pytest.raises(
-        InputError,
-        match=r"test: .*got 2 source words",
-    ):
+    with pytest.raises(InputError, match=r"test: .*got 2 source words"):
         gold_of_dictionaries(*turned, lexicon([1, 2, 3]), lexicon([1, 2, 5]))
     with pytest.raises(InputError, match=r"links: .*got word 4 of"):
         gold_of_links(x, y, np.array([[0, 0, 4]]), split)
-    with pytest.raises(
-        InputError,
-        match=r"dictionary: .*got 0 and 1",
-    ):
+    with pytest.raises(InputError, match=r"dictionary: .*got 0 and 1"):
         split_dictionary(lexicon([1]), 0.5, seed=0)
     gold = gold_of_links(x, y, links[np.isin(links[:, 0], split.train)], split)
-    with pytest.raises(
-        InputError,
-        match=r"test: .*got none",
-    ):
+    with pytest.raises(InputError, match=r"test: .*got none"):
         word_scores(x, y, gold, COMMON)
     short = word_store(
         tmp_path / "short", "fra", [np.ones((N, D))], {"word": [f"y{i}" for i in range(N)]}, "type"
     )
     gold = gold_of_dictionaries(turned[0], short, lexicon(range(5)), lexicon(range(5, 9)))
-    with pytest.raises(
-        InputError,
-        match=r"stores: .*got layers \[0",
-    ):
+    with pytest.raises(InputError, match=r"stores: .*got layers \[0"):
         word_scores(turned[0], short, gold, COMMON)

@@ -609,7 +609,7 @@ def training_figure(folder: str | Path) -> str:
         )
     unit, x_label = token_axis(run)
     parts: list[tuple[str, Sequence[Line], str, Axis]] = [
-        ("Training loss", _loss_lines(run, unit), x_label, Axis("nats per masked token")),
+        ("Training loss", _loss_lines(run, unit), x_label, Axis("nats per masked token"))
     ]
     last = run.points[-1]
     label = (

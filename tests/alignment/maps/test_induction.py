@@ -406,10 +406,7 @@ def test_a_keep_probability_is_above_0_and_at_most_1(value):
 
 
 def test_a_dictionary_of_which_nothing_is_left_is_refused():
-    with pytest.raises(
-        InputError,
-        match="keep_probability: .*got 1e-09 with",
-    ):
+    with pytest.raises(InputError, match="keep_probability: .*got 1e-09 with"):
         self_learning(GOOD, GOOD, PAIRS, keep_probability=1e-9)
 
 
@@ -460,10 +457,7 @@ def test_load_refuses_what_save_did_not_write(tmp_path):
         (tmp_path / name).write_bytes(content)
     Procrustes().fit(GOOD, GOOD[::-1]).save(tmp_path / "rotation")
     for name in (*changed, "rotation"):
-        with pytest.raises(
-            StoreError,
-            match="path: expected",
-        ):
+        with pytest.raises(StoreError, match="path: expected"):
             SelfLearningResult.load(tmp_path / name)
     with pytest.raises(
         StoreError,
@@ -473,15 +467,9 @@ def test_load_refuses_what_save_did_not_write(tmp_path):
         ),
     ):
         SelfLearningResult.load(tmp_path / "rotation")
-    with pytest.raises(
-        StoreError,
-        match=r"path: .*got .*SelfLearningResult",
-    ):
+    with pytest.raises(StoreError, match=r"path: .*got .*SelfLearningResult"):
         Procrustes.load(tmp_path / "maps")
-    with pytest.raises(
-        InputError,
-        match=r"path: .*got .*nowhere",
-    ):
+    with pytest.raises(InputError, match=r"path: .*got .*nowhere"):
         SelfLearningResult.load(tmp_path / "nowhere")
     with pytest.raises(OutputError, match="path: expected"):
         result.save(tmp_path / "no" / "maps")

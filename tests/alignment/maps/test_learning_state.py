@@ -155,8 +155,5 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_learnt(
     spaces, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(induction, "_induce", None)
-    with pytest.raises(
-        OutputError,
-        match="state: .*got .*no/state",
-    ):
+    with pytest.raises(OutputError, match="state: .*got .*no/state"):
         self_learning(*spaces, **SETTINGS, state=tmp_path / "no" / "state")

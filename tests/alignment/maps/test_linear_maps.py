@@ -254,20 +254,14 @@ def test_a_saved_map_comes_back_and_is_taken_for_no_other(pairs, tmp_path):
     loaded = LeastSquares.load(tmp_path / "map")
     assert loaded.get_params() == aligner.get_params()
     assert np.array_equal(loaded.transform(pairs[0]), aligner.transform(pairs[0]))
-    with pytest.raises(
-        StoreError,
-        match=r"path: .*got .*LeastSquares.*",
-    ):
+    with pytest.raises(StoreError, match=r"path: .*got .*LeastSquares.*"):
         Procrustes.load(tmp_path / "map")
 
 
 def test_refusals(pairs, rng, monkeypatch):
     x, y = pairs
     for penalty in (-1, np.nan, np.inf, "much", None, True):
-        with pytest.raises(
-            InputError,
-            match="penalty: expected",
-        ):
+        with pytest.raises(InputError, match="penalty: expected"):
             LeastSquares().set_params(penalty=penalty).fit(x, y)
     with pytest.raises(InputError, match=r"Y: .*got 59 rows"):
         LeastSquares().fit(x, y[1:])
@@ -276,27 +270,15 @@ def test_refusals(pairs, rng, monkeypatch):
     with pytest.raises(InputError, match=r"Y: .*got 60 equal row\(s\)"):
         LeastSquares().fit(x, np.ones_like(y))
     for side, arguments in (("X", (0 * x, y)), ("Y", (x, 0 * y))):
-        with pytest.raises(
-            InputError,
-            match=rf"{side}: .*got 60 row\(s\)",
-        ):
+        with pytest.raises(InputError, match=rf"{side}: .*got 60 row\(s\)"):
             LeastSquares(centre=False).fit(*arguments)
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got 1 row\(s\)"):
         LeastSquares(normalise=True).fit(np.where(np.arange(60)[:, None] == 2, 0, x), y)
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got differences",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got differences"):
         LeastSquares().fit(np.where(x > 3, 1e8, 1e8 + 8).astype(np.float32), y)
     with pytest.raises(InputError, match=r"X: .*got an overflow"):
         LeastSquares().fit((x * 1e-30).astype(np.float32), (y * 1e25).astype(np.float32))
-    with pytest.raises(
-        InputError,
-        match=r"fit: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"fit: .*got an overflow"):
         LeastSquares().fit(x * 1e30, y * 1e-30).inverse_transform(y.astype(np.float32))
     squares = r"expected values whose squares fit in float64 \(1e-140 to 1e\+140\), got .*; rescale"
     for name, factors in (
@@ -309,10 +291,7 @@ def test_refusals(pairs, rng, monkeypatch):
             LeastSquares().fit(x * factors[0], y * factors[1])
     with pytest.raises(InputError, match=r"Y: .*got 4 columns"):
         LeastSquares().fit(x, y).inverse_transform(y[:, :4])
-    with pytest.raises(
-        InputError,
-        match=r"LeastSquares: .*got one without",
-    ):
+    with pytest.raises(InputError, match=r"LeastSquares: .*got one without"):
         LeastSquares().inverse_transform(y)
 
 
@@ -321,8 +300,5 @@ def test_a_decomposition_that_fails_is_an_error_and_no_number(pairs, monkeypatch
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr(np.linalg, "svd", fail)
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got SVD did not",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got SVD did not"):
         LeastSquares().fit(*pairs)

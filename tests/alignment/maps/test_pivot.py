@@ -131,10 +131,7 @@ def test_one_languages_name_may_begin_anothers(vectors, pairs, tmp_path):
 
 
 def test_load_refuses_what_save_did_not_write(vectors, pairs, tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"path: .*got .*nowhere.*no",
-    ):
+    with pytest.raises(InputError, match=r"path: .*got .*nowhere.*no"):
         PivotMaps.load(tmp_path / "nowhere")
     maps = map_to_pivot(vectors, "eng", pairs)
     maps.save(tmp_path / "maps")
@@ -149,10 +146,7 @@ def test_load_refuses_what_save_did_not_write(vectors, pairs, tmp_path):
     for name, content in changed.items():
         (tmp_path / name).write_bytes(content)
     for name in (*changed, "single"):
-        with pytest.raises(
-            StoreError,
-            match="path: expected",
-        ):
+        with pytest.raises(StoreError, match="path: expected"):
             PivotMaps.load(tmp_path / name)
     with pytest.raises(StoreError, match=r"path: .*got .*PivotMaps"):
         Procrustes.load(tmp_path / "maps")
@@ -161,21 +155,12 @@ def test_load_refuses_what_save_did_not_write(vectors, pairs, tmp_path):
 
 
 def test_refusals(vectors, pairs):
-    with pytest.raises(
-        InputError,
-        match=r"vectors: .*got deu/x, eng",
-    ):
+    with pytest.raises(InputError, match=r"vectors: .*got deu/x, eng"):
         map_to_pivot(vectors, "spa", pairs)
-    with pytest.raises(
-        InputError,
-        match=r"vectors: .*got eng",
-    ):
+    with pytest.raises(InputError, match=r"vectors: .*got eng"):
         map_to_pivot({"eng": vectors["eng"]}, "eng", {})
     for others in ({**pairs, "spa": [(0, 0)]}, {**pairs, "eng": [(0, 0)]}, {"fra": pairs["fra"]}):
-        with pytest.raises(
-            InputError,
-            match=r"pairs: .*got .* in only",
-        ):
+        with pytest.raises(InputError, match=r"pairs: .*got .* in only"):
             map_to_pivot(vectors, "eng", others)
     for listed, message in (
         ([], r"at least one pair, got none; give pairs whose words are in both vocabularies"),
@@ -198,35 +183,20 @@ def test_refusals(vectors, pairs):
         with pytest.raises(InputError, match=r"pairs\['fra'\]: expected " + message):
             map_to_pivot(vectors, "eng", {**pairs, "fra": listed})
     # unwrapped: in the tests the annotation would refuse it first
-    with pytest.raises(
-        InputError,
-        match=r"aligner: .*got MultiStepMap",
-    ):
+    with pytest.raises(InputError, match=r"aligner: .*got MultiStepMap"):
         inspect.unwrap(map_to_pivot)(vectors, "eng", pairs, MultiStepMap())
-    with pytest.raises(
-        InputError,
-        match=r"vectors\['fra'\]: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"vectors\['fra'\]: .*got NaN or infinity"):
         map_to_pivot(
             {**vectors, "fra": np.where(np.arange(70)[:, None] == 3, np.nan, vectors["fra"])},
             "eng",
             pairs,
         )
-    with pytest.raises(
-        InputError,
-        match=r"^fra \(X\) to eng \(Y\): Y: .*got 5 columns",
-    ):
+    with pytest.raises(InputError, match=r"^fra \(X\) to eng \(Y\): Y: .*got 5 columns"):
         map_to_pivot({**vectors, "fra": vectors["fra"][:, :3]}, "eng", pairs)
-    with pytest.raises(
-        InputError,
-        match=r"^rus \(X\) to eng \(Y\): X: .*got 1 equal row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"^rus \(X\) to eng \(Y\): X: .*got 1 equal row\(s\)"):
         map_to_pivot(vectors, "eng", {**pairs, "rus": [(0, 0)]})
     maps = map_to_pivot(vectors, "eng", pairs)
-    with pytest.raises(
-        InputError,
-        match=r"language: .*got 'spa'",
-    ):
+    with pytest.raises(InputError, match=r"language: .*got 'spa'"):
         maps.transform("spa", vectors["fra"])
     with pytest.raises(InputError, match=r"Y: .*got 4 columns"):
         maps.inverse_transform("eng", vectors["fra"][:, :4])

@@ -255,10 +255,7 @@ def test_a_shrinkage_that_is_none_is_refused(rng, given):
 
 def test_a_shrinkage_is_not_chosen_by_five_pairs(rng):
     x = rng.normal(size=(5, 4))
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got 5",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got 5"):
         Procrustes(shrinkage="auto").fit(x, x)
 
 
@@ -300,10 +297,7 @@ def test_a_file_from_before_rotation_only_still_loads(rng, tmp_path):
 
 
 def test_load_refuses_what_save_did_not_write(rng, tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"path: .*got .*nowhere.*no",
-    ):
+    with pytest.raises(InputError, match=r"path: .*got .*nowhere.*no"):
         Procrustes.load(tmp_path / "nowhere")
     x = rng.normal(size=(30, 5))
     Procrustes().fit(x, x).save(tmp_path / "map")
@@ -330,15 +324,9 @@ def test_load_refuses_what_save_did_not_write(rng, tmp_path):
 
 def test_save_refuses_a_place_that_is_not_there_and_an_aligner_that_learnt_nothing(rng, tmp_path):
     x = rng.normal(size=(30, 5))
-    with pytest.raises(
-        OutputError,
-        match="path: expected",
-    ):
+    with pytest.raises(OutputError, match="path: expected"):
         Procrustes().fit(x, x).save(tmp_path / "no" / "map")
-    with pytest.raises(
-        InputError,
-        match=r"Procrustes: .*got one without",
-    ):
+    with pytest.raises(InputError, match=r"Procrustes: .*got one without"):
         Procrustes().save(tmp_path / "map")
 
 
@@ -350,30 +338,18 @@ def test_refusals(rng, monkeypatch):
         Procrustes().fit(x, x[:, :3])
     with pytest.raises(InputError, match=r"y: .*got 9 rows"):
         orthogonal_procrustes(x, x[:9])
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got a cross-product",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got a cross-product"):
         orthogonal_procrustes(np.zeros((3, 2)), np.ones((3, 2)))
     with pytest.raises(InputError, match=r"X: .*got 3 equal row\(s\)"):
         Procrustes().fit(np.full((3, 2), 0.1), rng.normal(size=(3, 2)))
     with pytest.raises(InputError, match=r"Y: .*got 3 equal row\(s\)"):
         Procrustes().fit(rng.normal(size=(3, 2)), np.full((3, 2), 0.1))
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got 1 row\(s\)"):
         Procrustes(normalise=True).fit(np.where(np.arange(10)[:, None] == 2, 0, x), x)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got an overflow"):
         orthogonal_procrustes(np.full((2, 2), 1e200), np.full((2, 2), 1e200))
     for scale, got in ((1e-200, "underflow"), (1e200, "overflow")):
-        with pytest.raises(
-            InputError,
-            match=rf"Y: .*got an {got}",
-        ):
+        with pytest.raises(InputError, match=rf"Y: .*got an {got}"):
             Procrustes().fit(x, x * scale)
     with pytest.raises(InputError, match=r"Y: .*got 3 columns"):
         Procrustes().fit(x, x).inverse_transform(x[:, :3])

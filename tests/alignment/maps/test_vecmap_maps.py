@@ -220,18 +220,12 @@ def test_refusals(pairs, monkeypatch):
     x, y = pairs
     for name in ("reweight_x", "reweight_y"):
         for power in (-1, np.nan, np.inf, "half", True):
-            with pytest.raises(
-                InputError,
-                match=f"{name}: expected",
-            ):
+            with pytest.raises(InputError, match=f"{name}: expected"):
                 MultiStepMap().set_params(**{name: power}).fit(x, y)
     for name in ("dewhiten_x", "dewhiten_y"):
         with pytest.raises(InputError, match=rf"{name}: .*got \'src\'"):
             MultiStepMap(**{name: "src"}).fit(x, y)
-        with pytest.raises(
-            InputError,
-            match=rf"{name}: .*got 'y'",
-        ):
+        with pytest.raises(InputError, match=rf"{name}: .*got 'y'"):
             MultiStepMap(**{**ONLY_ORTHOGONAL, name: "y"}).fit(x, y)
     for dimensions in (0, 7, 2.0):
         with pytest.raises(InputError, match="dimensions: expected"):
@@ -242,25 +236,16 @@ def test_refusals(pairs, monkeypatch):
         MultiStepMap().fit(x, y[1:])
     with pytest.raises(InputError, match=r"y: .*got zeros"):
         multi_step_maps(x, 0 * y)
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got a cross-product",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got a cross-product"):
         MultiStepMap().fit(np.array([[1.0, 0], [0, 0]]), np.array([[0.0, 0], [0, 1]]))
     with pytest.raises(InputError, match=r"Z: .*got 5 columns"):
         MultiStepMap().fit(x, y).inverse_transform(x[:, :5])
     with pytest.raises(InputError, match=r"Y: .*got 5 columns"):
         MultiStepMap().fit(x, y).transform_y(x[:, :5])
-    with pytest.raises(
-        InputError,
-        match=r"MultiStepMap: .*got one without",
-    ):
+    with pytest.raises(InputError, match=r"MultiStepMap: .*got one without"):
         MultiStepMap().transform_y(y)
     large = np.float32(1e30)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got an overflow"):
         multi_step_maps(
             x.astype(np.float32) * large, y.astype(np.float32) * large, **ONLY_ORTHOGONAL
         )
@@ -271,8 +256,5 @@ def test_a_decomposition_that_fails_is_an_error_and_no_number(pairs, monkeypatch
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr(np.linalg, "svd", fail)
-    with pytest.raises(
-        InputError,
-        match=r"X: .*got SVD did not",
-    ):
+    with pytest.raises(InputError, match=r"X: .*got SVD did not"):
         MultiStepMap().fit(*pairs)

@@ -79,10 +79,7 @@ def test_one_query_has_a_recall_without_interval(rng):
 
 def test_refusals_say_what_to_do(rng):
     queries, keys = sides(rng)
-    with pytest.raises(
-        InputError,
-        match=r"^effort: .*got 1",
-    ):
+    with pytest.raises(InputError, match=r"^effort: .*got 1"):
         approximate_neighbours(queries, keys, 1000, index="ivf", effort=1)
     with pytest.raises(InputError, match=r"^k: .*got 3001"):
         approximate_neighbours(queries, keys, 3001)

@@ -261,34 +261,19 @@ def test_refusals_say_what_to_do(rng, arguments, message):
 
 def test_vectors_that_cannot_be_compared_are_refused(rng):
     x, y = spaces(rng)
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got 8 columns",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got 8 columns"):
         csls_neighbours(x, y[:, :8])
-    with pytest.raises(
-        InputError,
-        match=r"^x: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"^x: .*got 1 row\(s\)"):
         csls_neighbours(np.where(np.arange(150)[:, None] == 3, 0, x), y, rows=[0])
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got NaN or infinity"):
         csls_neighbours(x, np.where(np.arange(120)[:, None] == 2, np.inf, y))
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got NaN or infinity"):
         neighbours_both(x, np.where(np.arange(120)[:, None] == 2, np.inf, y))
 
 
 def test_a_ratio_to_a_number_that_is_not_positive_is_refused(rng):
     x, y = spaces(rng)
-    with pytest.raises(
-        InputError,
-        match=r"^by: .*got margin_ratio",
-    ):
+    with pytest.raises(InputError, match=r"^by: .*got margin_ratio"):
         adjusted_neighbours(np.abs(x), -np.abs(y), by="margin_ratio")
 
 
@@ -296,8 +281,5 @@ def test_an_unknown_score_is_refused(rng):
     x, y = spaces(rng)
     # without the tests' own check of types
     unchecked = getattr(csls.scores_of, "__wrapped__", csls.scores_of)
-    with pytest.raises(
-        InputError,
-        match=r"^by: .*got 'euclid'",
-    ):
+    with pytest.raises(InputError, match=r"^by: .*got 'euclid'"):
         unchecked(x, y, check_rows(None, 150), "euclid", 10, 30.0)

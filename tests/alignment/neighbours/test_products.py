@@ -220,34 +220,19 @@ def test_refusals_say_what_to_do(rng):
     r_x, r_y = neighbourhood_means(x, y, 2)
     with pytest.raises(InputError, match=r"^k: .*got 6"):
         neighbourhood_means(x, y, 6)
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got 6 columns",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got 6 columns"):
         neighbourhood_means(x, y[:, :6], 2)
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got length 2 in",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got length 2 in"):
         neighbourhood_means(x, y * 2, 2)
-    with pytest.raises(
-        InputError,
-        match=r"^x: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"^x: .*got 1 row\(s\)"):
         neighbourhood_means(np.where(np.arange(5)[:, None] == 3, 0, x), y, 2)
     with pytest.raises(InputError, match=r"^x: .*got NaN or infinity"):
         neighbourhood_means(np.where(np.arange(5)[:, None] == 3, np.nan, x), y, 2)
     with pytest.raises(InputError, match=r"^r_y: .*got None"):
         nearest_both(x, y, 1, r_x)
-    with pytest.raises(
-        InputError,
-        match=r"^r_x: .*got float32 of",
-    ):
+    with pytest.raises(InputError, match=r"^r_x: .*got float32 of"):
         best_both(x, y, r_y, r_x)
-    with pytest.raises(
-        InputError,
-        match=r"^r_x: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"^r_x: .*got NaN or infinity"):
         best_both(x, y, r_x * np.nan, r_y)
     with pytest.raises(InputError, match=r"^block: .*got 0"):
         nearest_both(x, y, block=0)

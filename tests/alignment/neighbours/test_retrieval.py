@@ -187,10 +187,7 @@ def test_refusals(rng):
     ):
         with pytest.raises(InputError, match=f"{name}: {zero}"):
             call()
-    with pytest.raises(
-        InputError,
-        match=r"keys: .*got 2 columns",
-    ):
+    with pytest.raises(InputError, match=r"keys: .*got 2 columns"):
         nearest_neighbours(x, x[:, :2])
     with pytest.raises(InputError, match=r"y: .*got 2 columns"):
         retrieval_both_directions(x, x[:, :2])
@@ -201,10 +198,7 @@ def test_refusals(rng):
         nearest_neighbours(x, x, block=0)
     with pytest.raises(InputError, match=r"keys: .*got 5 rows"):
         retrieval_precision(x, x[:5])
-    with pytest.raises(
-        InputError,
-        match=r"gold: .*got int64 of shape",
-    ):
+    with pytest.raises(InputError, match=r"gold: .*got int64 of shape"):
         retrieval_precision(x, x, [0, 1, 2, 3, 4])
     with pytest.raises(InputError, match=r"gold: .*got float64"):
         retrieval_precision(x, x, np.arange(6.0))

@@ -110,22 +110,13 @@ def test_refusals_say_what_to_do(rng):
     with pytest.raises(InputError, match=r"^k: .*got 4"):
         sentence_retrieval(x[:3], y[:3], convention="xsim")
     assert sentence_retrieval(x[:3], y[:3]).there.n == 3  # Tatoeba's has no neighbourhood
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got 149 rows",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got 149 rows"):
         sentence_retrieval(x, y[1:])
     with pytest.raises(InputError, match=r"^y: .*got 9 columns"):
         sentence_retrieval(x, y[:, 1:])
-    with pytest.raises(
-        InputError,
-        match=r"^x: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"^x: .*got 1 row\(s\)"):
         sentence_retrieval(np.where(np.arange(150)[:, None] == 0, 0, x), y)
-    with pytest.raises(
-        InputError,
-        match=r"^convention: .*got xsim of sentences",
-    ):
+    with pytest.raises(InputError, match=r"^convention: .*got xsim of sentences"):
         sentence_retrieval(np.abs(x), -np.abs(y), convention="xsim")
     unchecked = getattr(sentence_retrieval, "__wrapped__", sentence_retrieval)
     with pytest.raises(InputError, match=r"^convention: .*got 'bucc'"):

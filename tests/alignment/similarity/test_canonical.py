@@ -163,10 +163,7 @@ def test_ranks_are_told(pair):
 def test_refusals(rng):
     x = rng.normal(size=(10, 3))
     for measure in MEASURES:
-        with pytest.raises(
-            InputError,
-            match=r"y: .*got 10 items with",
-        ):
+        with pytest.raises(InputError, match=r"y: .*got 10 items with"):
             measure(x, rng.normal(size=(10, 30)))
         with pytest.raises(InputError, match=r"x: .*got 10 equal"):
             measure(np.full((10, 2), 0.1), x)
@@ -179,8 +176,5 @@ def test_refusals(rng):
     with pytest.raises(InputError, match="x: expected rows that"):
         mean_cca(1 + 1e-8 * x, x)
     for share in (0, 1.5, True, float("nan")):
-        with pytest.raises(
-            InputError,
-            match="variance: expected",
-        ):
+        with pytest.raises(InputError, match="variance: expected"):
             svcca(x, x, variance=share)

@@ -206,10 +206,7 @@ def test_a_refused_block_leaves_the_stream_as_it_was(encoders):
     }
     with pytest.raises(InputError, match=r"en\[0\]: expected finite numbers"):
         stream.update(bad)
-    with pytest.raises(
-        InputError,
-        match="block: expected layers of",
-    ):
+    with pytest.raises(InputError, match="block: expected layers of"):
         stream.update({"en": encoders["en"], "fr": encoders["fr"]})
     assert_single_calls(stream.result(), half)
 
@@ -227,10 +224,7 @@ def test_a_first_block_unlike_the_rest_is_refused_before_digits_are_lost(rng):
     stream = LinearCKAStream()
     for rows in (slice(0, 1), slice(1, 2000)):
         stream.update({"a": [far[rows]], "b": [far[rows]]})
-    with pytest.raises(
-        InputError,
-        match=r"a\[0\]: .*got a mean \d+",
-    ):
+    with pytest.raises(InputError, match=r"a\[0\]: .*got a mean \d+"):
         stream.result()
 
 
@@ -238,53 +232,32 @@ def test_refusals(rng):
     x = rng.normal(size=(30, 3))
     constant, alone = np.full((30, 2), 0.1), np.zeros((30, 3))
     alone[4] = 1
-    with pytest.raises(
-        InputError,
-        match=r"encoders: .*got 1",
-    ):
+    with pytest.raises(InputError, match=r"encoders: .*got 1"):
         linear_cka_encoders({"a": [x]})
     with pytest.raises(InputError, match=r"b: .*got none"):
         linear_cka_encoders({"a": [x], "b": []})
-    with pytest.raises(
-        InputError,
-        match=r"b\[1\]: .*got 29 rows",
-    ):
+    with pytest.raises(InputError, match=r"b\[1\]: .*got 29 rows"):
         linear_cka_encoders({"a": [x], "b": [x, x[:29]]})
     with pytest.raises(InputError, match=r"b\[0\]: .*got \d+ equal row\(s\)"):
         linear_cka_encoders({"a": [x], "b": [constant]})
     with pytest.raises(InputError, match=r"b\[0\]: .*got equal rows"):
         streamed({"a": [x], "b": [constant]}, 10)
     for measure in (linear_cka_encoders, lambda encoders: streamed(encoders, 10)):
-        with pytest.raises(
-            InputError,
-            match=r"b\[0\]: .*got a debiased",
-        ):
+        with pytest.raises(InputError, match=r"b\[0\]: .*got a debiased"):
             measure({"a": [x], "b": [alone]})
     bad = np.where(np.arange(30)[:, None] == 7, np.inf, x)
-    with pytest.raises(
-        InputError,
-        match=r"a\[1\]: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"a\[1\]: .*got NaN or infinity"):
         linear_cka_encoders({"a": [x, bad], "b": [x]})
     late = np.where(np.arange(100)[:, None] == 77, np.nan, rng.normal(size=(100, 2)))
-    with pytest.raises(
-        InputError,
-        match=r"a\[0\]: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"a\[0\]: .*got NaN or infinity"):
         linear_cka_encoders({"a": [late], "b": [late]})
-    with pytest.raises(
-        InputError,
-        match=r"a\[0\]: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"a\[0\]: .*got an overflow"):
         linear_cka_encoders(
             {"a": [np.array([[3.4e38]] * 4 + [[-3.4e38]], np.float32)], "b": [x[:5]]}
         )
     with pytest.raises(InputError, match=r"a\[0\]: expected at least"):
         linear_cka_encoders({"a": [x[:4]], "b": [x[:4]]})
-    with pytest.raises(
-        InputError,
-        match=r"a\[0\]: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"a\[0\]: .*got an array of"):
         linear_cka_encoders({"a": [x[:, 0]], "b": [x]})
     with pytest.raises(InputError, match=r"stream: .*got 0"):
         LinearCKAStream().result()
@@ -293,8 +266,5 @@ def test_refusals(rng):
 @pytest.mark.parametrize("kind", ["complex128", "<U3", "M8[s]", "V4"])
 def test_what_is_no_number_is_refused_and_not_converted(encoders, kind):
     layer = np.zeros((130, 3), kind)
-    with pytest.raises(
-        InputError,
-        match=r"^fr\[1\]: .*got one of .*",
-    ):
+    with pytest.raises(InputError, match=r"^fr\[1\]: .*got one of .*"):
         linear_cka_encoders({"en": encoders["en"], "fr": [encoders["fr"][0], layer]})

@@ -177,39 +177,21 @@ def test_refusals(rng):
     flat[4] = 2
     zero = x.copy()
     zero[7] = 0
-    with pytest.raises(
-        InputError,
-        match=r"dissimilarity: .*got 'euclidean'",
-    ):
+    with pytest.raises(InputError, match=r"dissimilarity: .*got 'euclidean'"):
         rsa(x, x, dissimilarity="euclidean")
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got 1 row\(s\)"):
         rsa(x, flat)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got 1 row\(s\)"):
         rsa(zero, x, dissimilarity="cosine")
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got equal ones",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got equal ones"):
         rsa(x[:3], np.eye(3), dissimilarity="cosine")
-    with pytest.raises(
-        InputError,
-        match=r"convention: .*got 'ding'",
-    ):
+    with pytest.raises(InputError, match=r"convention: .*got 'ding'"):
         procrustes_distance(x, x, convention="ding")
     with pytest.raises(InputError, match=r"y: .*got 10 equal row\(s\)"):
         procrustes_distance(x, np.full((10, 3), 0.1))
     with pytest.raises(InputError, match=r"k: .*got 9"):
         mutual_knn(x, x, k=9)
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got 1 row\(s\)"):
         mutual_knn(x, zero, k=2)
     for measure in (rsa, procrustes_distance, mutual_knn):
         with pytest.raises(InputError, match=r"y: .*got 9 rows"):

@@ -174,17 +174,11 @@ def test_refusals(rng):
     alone = np.zeros((10, 3))
     alone[4] = 1
     huge = np.array([[3.4e38], [-3.4e38], [0]], np.float32)
-    with pytest.raises(
-        InputError,
-        match=r"width: .*got 0",
-    ):
+    with pytest.raises(InputError, match=r"width: .*got 0"):
         rbf_cka(x, x, width=0)
     with pytest.raises(InputError, match=r"width: .*got nan"):
         rbf_cka(x, x, width=float("nan"))
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got copies in at",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got copies in at"):
         rbf_cka(x, copies)
     for measure in (rbf_cka, minibatch_cka):
         with pytest.raises(InputError, match=r"y: .*got 10 equal row\(s\)"):
@@ -193,24 +187,15 @@ def test_refusals(rng):
         rbf_cka(x[:3], x[:3], debiased=True)
     with pytest.raises(InputError, match=r"x: expected at least 4 row"):
         minibatch_cka(x[:3], x[:3])
-    with pytest.raises(
-        InputError,
-        match=r"batch: .*got 3",
-    ):
+    with pytest.raises(InputError, match=r"batch: .*got 3"):
         minibatch_cka(x, x, batch=3)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got a variance",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got a variance"):
         minibatch_cka(alone, x)
     with pytest.raises(InputError, match=r"y: .*got 10 row\(s\)"):
         uncentred_cka(x, 0 * x)
     for measure in (rbf_cka, uncentred_cka, minibatch_cka):
         with pytest.raises(InputError, match=r"y: .*got 9 rows"):
             measure(x, x[:9])
-        with pytest.raises(
-            InputError,
-            match=r"x: .*got NaN or infinity",
-        ):
+        with pytest.raises(InputError, match=r"x: .*got NaN or infinity"):
             measure(np.where(np.arange(10)[:, None] == 2, np.inf, x), x)
     assert rbf_cka(huge, x[:3]) == pytest.approx(rbf_cka(huge.astype(float), x[:3]), abs=1e-6)

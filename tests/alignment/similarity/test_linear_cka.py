@@ -205,22 +205,13 @@ def test_refusals(rng):
         linear_cka_layers([x, x], [x, x[:9]])
     with pytest.raises(InputError, match=r"ys: .*got none"):
         linear_cka_layers([x], [])
-    with pytest.raises(
-        InputError,
-        match=r"xs\[1\]: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"xs\[1\]: .*got NaN or infinity"):
         linear_cka_layers([x, np.where(np.arange(10)[:, None] == 4, np.nan, x)], [x])
     alone = np.zeros((10, 3))
     alone[4] = 1  # one item apart from all others: the debiased variance is zero
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got a debiased",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got a debiased"):
         linear_cka(alone, x, debiased=True)
     with pytest.raises(InputError, match=r"xs\[0\]: expected rows that"):
         linear_cka_layers([alone], [x])
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got an overflow"):
         linear_cka(np.array([[3.4e38], [3.4e38], [-3.4e38]], np.float32), x[:3])

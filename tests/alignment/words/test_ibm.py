@@ -98,18 +98,12 @@ def test_the_longest_sentences_are_aligned_and_longer_ones_are_refused(installed
     # the package itself gives none to a sentence of 201 words
     assert (links[:, 0] == 60).sum() > 180
     for model, most in (("hmm", 200), ("fast_align", 1024), ("ibm1", 1024)):
-        with pytest.raises(
-            InputError,
-            match=rf"sentences_y\[1\]: .*got {most + 1}",
-        ):
+        with pytest.raises(InputError, match=rf"sentences_y\[1\]: .*got {most + 1}"):
             align_words([words, words], [words, ["w"] * (most + 1)], model=model)
 
 
 def test_bad_words_are_refused(installed):
-    with pytest.raises(
-        InputError,
-        match=r"sentences_x: .*got none",
-    ):
+    with pytest.raises(InputError, match=r"sentences_x: .*got none"):
         align_words([[], ["a"]], [["b"], []])
     with pytest.raises(InputError, match=r"sentences_x\[1\]: .*got ''"):
         align_words([["a"], ["b", ""]], [["a"], ["b"]])
@@ -118,15 +112,9 @@ def test_bad_words_are_refused(installed):
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(
-        InputError,
-        match=r"model: .*got 'ibm4'",
-    ):
+    with pytest.raises(InputError, match=r"model: .*got 'ibm4'"):
         align_words([["a"]], [["b"]], model="ibm4")
-    with pytest.raises(
-        InputError,
-        match=r"symmetrisation: .*got 'none'",
-    ):
+    with pytest.raises(InputError, match=r"symmetrisation: .*got 'none'"):
         align_words([["a"]], [["b"]], symmetrisation="none")
     with pytest.raises(InputError, match=r"iterations: .*got 0"):
         align_words([["a"]], [["b"]], iterations=0)
@@ -136,8 +124,5 @@ def test_bad_arguments_are_refused():
 
 def test_without_the_package_the_refusal_says_what_to_type(monkeypatch):
     monkeypatch.setitem(sys.modules, "thot", None)
-    with pytest.raises(
-        InputError,
-        match=r"align_words: .*got none installed",
-    ):
+    with pytest.raises(InputError, match=r"align_words: .*got none installed"):
         align_words([["a"]], [["b"]])

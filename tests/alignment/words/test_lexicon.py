@@ -250,20 +250,11 @@ def test_pairs_that_are_none_are_refused(rng, pairs, message):
 
 def test_refusals_say_what_to_do(rng):
     x, y = spaces(rng)
-    with pytest.raises(
-        InputError,
-        match=r"^n_sources: .*got 99",
-    ):
+    with pytest.raises(InputError, match=r"^n_sources: .*got 99"):
         evaluate_lexicon(x, y, PAIRS, n_sources=99)
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got 11 columns",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got 11 columns"):
         evaluate_lexicon(x, y[:, 1:], PAIRS)
-    with pytest.raises(
-        InputError,
-        match=r"^y: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"^y: .*got 1 row\(s\)"):
         evaluate_lexicon(x, np.where(np.arange(180)[:, None] == 179, 0, y), PAIRS)
     unchecked = [
         getattr(function, "__wrapped__", function)
@@ -271,8 +262,5 @@ def test_refusals_say_what_to_do(rng):
     ]
     with pytest.raises(InputError, match=r"^convention: .*got 'xling'"):
         unchecked[0](x, y, PAIRS, convention="xling")
-    with pytest.raises(
-        InputError,
-        match=r"^keep: .*got 'all'",
-    ):
+    with pytest.raises(InputError, match=r"^keep: .*got 'all'"):
         unchecked[1](x, y, keep="all")

@@ -72,10 +72,7 @@ def test_without_possible_links_the_error_is_one_minus_f1_and_only_the_set_of_li
 
 def test_shares_of_nothing_are_refused():
     link = [[0, 0, 0]]
-    with pytest.raises(
-        InputError,
-        match=r"predicted: .*got none",
-    ):
+    with pytest.raises(InputError, match=r"predicted: .*got none"):
         alignment_error_rate([], link)
     with pytest.raises(InputError, match=r"sure: .*got none"):
         alignment_error_rate(link, [], link)
@@ -134,29 +131,20 @@ def test_the_form_of_a_file(tmp_path):
 def test_lines_that_hold_something_else_are_refused_by_number(tmp_path, piece):
     path = tmp_path / "links.txt"
     path.write_text(f"0-0\n0-0 {piece}\n", encoding="utf-8")
-    with pytest.raises(
-        InputError,
-        match=rf"links\.txt:2: .*got '{piece}'",
-    ):
+    with pytest.raises(InputError, match=rf"links\.txt:2: .*got '{piece}'"):
         read_pharaoh(path)
 
 
 def test_files_that_are_wrong_are_refused(tmp_path):
     path = tmp_path / "links.txt"
     path.write_text("0-1\n")
-    with pytest.raises(
-        InputError,
-        match=r"links\.txt:1: .*got '0-1'",
-    ):
+    with pytest.raises(InputError, match=r"links\.txt:1: .*got '0-1'"):
         read_pharaoh(path, first=1)
     with pytest.raises(InputError, match=r"first: .*got 2"):
         read_pharaoh(path, first=2)
     with pytest.raises(InputError, match=r"none\.txt: .*got no such file"):
         read_pharaoh(tmp_path / "none.txt")
-    with pytest.raises(
-        InputError,
-        match=r"links: .*got one of sentence",
-    ):
+    with pytest.raises(InputError, match=r"links: .*got one of sentence"):
         write_pharaoh(path, [[2, 0, 0]], 2)
     with pytest.raises(OutputError, match="path: expected a file"):
         write_pharaoh(tmp_path / "none" / "links.txt", [[0, 0, 0]], 1)
@@ -190,34 +178,22 @@ def test_offsets_and_rows_are_those_of_a_loop(rng):
 
 
 def test_offsets_that_do_not_fit_are_refused():
-    with pytest.raises(
-        InputError,
-        match=r"sentence_ids: .*got numbers from",
-    ):
+    with pytest.raises(InputError, match=r"sentence_ids: .*got numbers from"):
         sentence_offsets([0, 2], 2)
     with pytest.raises(InputError, match=r"got numbers from 0 to 1, not in order"):
         sentence_offsets([1, 0], 2)
     with pytest.raises(InputError, match=r"sentence_ids: .*got float64"):
         sentence_offsets([0.0, 1.0], 2)
-    with pytest.raises(
-        InputError,
-        match=r"links: .*got word 2 of",
-    ):
+    with pytest.raises(InputError, match=r"links: .*got word 2 of"):
         aligned_rows([[1, 0, 2]], [0, 1, 2], [0, 3, 5])
     with pytest.raises(InputError, match=r"links: .*got word 1 of"):
         aligned_rows([[0, 1, 0]], [0, 1, 2], [0, 3, 5])
     with pytest.raises(InputError, match=r"links: .*got one of sentence"):
         aligned_rows([[2, 0, 0]], [0, 1, 2], [0, 3, 5])
-    with pytest.raises(
-        InputError,
-        match=r"offsets_y: .*got 1",
-    ):
+    with pytest.raises(InputError, match=r"offsets_y: .*got 1"):
         aligned_rows([[0, 0, 0]], [0, 1, 2], [0, 3])
     for offsets in ([1, 2], [0, 2, 1], [0], [0.0, 1.0]):
-        with pytest.raises(
-            InputError,
-            match="offsets_x: expected whole numbers",
-        ):
+        with pytest.raises(InputError, match="offsets_x: expected whole numbers"):
             aligned_rows([[0, 0, 0]], offsets, [0, 1])
 
 
@@ -284,10 +260,7 @@ def test_a_sentence_with_possible_links_alone_changes_nothing(rng):
 
 
 def test_an_interval_of_one_sentence_or_of_no_draws_is_refused():
-    with pytest.raises(
-        InputError,
-        match=r"predicted: .*got 1 sentence",
-    ):
+    with pytest.raises(InputError, match=r"predicted: .*got 1 sentence"):
         alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [4, 1, 1]])
     with pytest.raises(InputError, match=r"resamples: .*got 0"):
         alignment_error_interval([[4, 0, 0]], [[4, 0, 0], [5, 1, 1]], resamples=0)

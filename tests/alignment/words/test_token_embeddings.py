@@ -110,10 +110,7 @@ def test_too_few_tokens_for_the_map_are_told_by_its_rank(halves):
 def test_halves_of_an_odd_vocabulary_leave_the_last_row_out():
     original, derived = vocabulary_halves(np.arange(10.0).reshape(5, 2))
     assert (original.tolist(), derived.tolist()) == ([[0, 1], [2, 3]], [[4, 5], [6, 7]])
-    with pytest.raises(
-        InputError,
-        match=r"embeddings: .*got shape \(1",
-    ):
+    with pytest.raises(InputError, match=r"embeddings: .*got shape \(1"):
         vocabulary_halves([[1.0, 2.0]])
 
 
@@ -144,29 +141,17 @@ def test_bad_arguments_are_refused(halves):
     ):
         with pytest.raises(InputError, match=message):
             token_embedding_alignment(x, y, gold)
-    with pytest.raises(
-        InputError,
-        match=r"valid_fraction: .*got 0\.5 and 0\.6",
-    ):
+    with pytest.raises(InputError, match=r"valid_fraction: .*got 0\.5 and 0\.6"):
         token_embedding_alignment(x, y, train_fraction=0.5, valid_fraction=0.6)
     with pytest.raises(InputError, match="train_fraction: expected a fraction"):
         token_embedding_alignment(x, y, train_fraction=0.0)
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got 9",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got 9"):
         token_embedding_alignment(x[:9], y[:9])
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got 9 columns",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got 9 columns"):
         token_embedding_alignment(x, y[:, :9])
     padded = x.copy()
     padded[1] = 0
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got 1 row\(s\)",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got 1 row\(s\)"):
         token_embedding_alignment(x, padded)
 
 
@@ -216,8 +201,5 @@ def test_what_frequency_alone_would_give_is_the_mean_over_shuffles_among_like_to
 
 
 def test_copies_need_a_count_each():
-    with pytest.raises(
-        InputError,
-        match=r"counts: .*got shape \(2,\)",
-    ):
+    with pytest.raises(InputError, match=r"counts: .*got shape \(2,\)"):
         copy_alignment(np.eye(3), np.eye(3), [1, 2])

@@ -175,32 +175,20 @@ def test_large_products_do_not_overflow():
 def test_bad_arguments_are_refused(words):
     x, y, begin_x, begin_y = words
     for align in (align_argmax, align_itermax, align_softmax):
-        with pytest.raises(
-            InputError,
-            match=r"y: .*got 5 columns",
-        ):
+        with pytest.raises(InputError, match=r"y: .*got 5 columns"):
             align(x, y[:, :5], begin_x, begin_y)
-        with pytest.raises(
-            InputError,
-            match=r"offsets_x: .*got 27",
-        ):
+        with pytest.raises(InputError, match=r"offsets_x: .*got 27"):
             align(x[:-1], y, begin_x, begin_y)
         with pytest.raises(InputError, match=r"offsets_y: .*got 6"):
             align(x, y, begin_x, begin_y[:-1])
         bad = x.copy()
         bad[3, 2] = np.nan
-        with pytest.raises(
-            InputError,
-            match=r"x: .*got NaN or infinity",
-        ):
+        with pytest.raises(InputError, match=r"x: .*got NaN or infinity"):
             align(bad, y, begin_x, begin_y)
     bad = x.copy()
     bad[3] = 0
     for align in (align_argmax, align_itermax):
-        with pytest.raises(
-            InputError,
-            match=r"x: .*got 1 row\(s\)",
-        ):
+        with pytest.raises(InputError, match=r"x: .*got 1 row\(s\)"):
             align(bad, y, begin_x, begin_y)
     with pytest.raises(InputError, match=r"rounds: .*got 0"):
         align_itermax(*words, rounds=0)

@@ -208,10 +208,7 @@ def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path
         with pytest.raises(KeyboardInterrupt):
             extract(encoders[1], text(), tmp_path / "store")
     before = files(tmp_path / "store.partial")
-    with pytest.raises(
-        OutputError,
-        match=r"store\.partial: .*got other ones",
-    ):
+    with pytest.raises(OutputError, match=r"store\.partial: .*got other ones"):
         extract(encoders[0], text(), tmp_path / "store")
     assert files(tmp_path / "store.partial") == before
     extract(encoders[0], text(), tmp_path / "store", restart=True)
@@ -222,10 +219,7 @@ def test_what_another_encoder_left_half_done_is_not_mixed_in(originals, tmp_path
 @pytest.mark.parametrize("kind", ["ours", "bert"])
 def test_a_sentence_without_tokens_is_refused_by_its_line(originals, tmp_path, kind):
     encoder = load_encoder(str(originals[kind]))
-    with pytest.raises(
-        InputError,
-        match=r"hard.txt:3: .*got ' '",
-    ):
+    with pytest.raises(InputError, match=r"hard.txt:3: .*got ' '"):
         extract(encoder, text(["the cat", "the dog", " ", "the mat"]), tmp_path / "store")
     assert not list(tmp_path.iterdir())
 

@@ -221,10 +221,7 @@ def test_a_stopped_average_goes_on_to_the_same_bytes(originals, tmp_path, monkey
 def test_sums_that_could_overflow_are_refused(originals, tmp_path, monkeypatch):
     encoder = load_encoder(str(originals["bert"]))
     monkeypatch.setattr(type_averages, "_MOST", 10.0)
-    with pytest.raises(
-        InputError,
-        match=r"unit: .*got .* in layer_00",
-    ):
+    with pytest.raises(InputError, match=r"unit: .*got .* in layer_00"):
         extract(encoder, text(), tmp_path / "store", unit="type")
 
 
@@ -276,10 +273,7 @@ def test_only_the_layers_and_outputs_that_were_asked_for_are_stored(originals, t
     assert not np.allclose(every.layer(2, "mlp"), every.layer(2), atol=0.1)
     assert not np.allclose(every.layer(2, "attention"), every.layer(2, "mlp"), atol=0.1)
     for wrong, told in (((0, 4), "got 4"), ((1, 1), "got 1, 1"), ((), "got none")):
-        with pytest.raises(
-            InputError,
-            match=f"layers: .*{told}",
-        ):
+        with pytest.raises(InputError, match=f"layers: .*{told}"):
             extract(encoder, text(), tmp_path / "wrong", layers=wrong)
     with pytest.raises(InputError, match="layers: expected layers that"):
         extract(encoder, text(), tmp_path / "wrong", layers=[0], outputs=["mlp"])
@@ -311,10 +305,7 @@ def test_a_number_that_does_not_fit_is_refused(originals, tmp_path, monkeypatch)
         "states",
         lambda *a, **k: {"hidden": [1e6 * state for state in states(*a, **k)["hidden"]]},
     )
-    with pytest.raises(
-        InputError,
-        match=r"dtype: .*got .* in layer_00",
-    ):
+    with pytest.raises(InputError, match=r"dtype: .*got .* in layer_00"):
         extract(encoder, text(), tmp_path / "store", dtype="float16")
     assert extract(encoder, text(), tmp_path / "wide", dtype="bfloat16").n == len(HARD)
     monkeypatch.setattr(

@@ -209,10 +209,7 @@ def test_an_mlp_that_is_computed_in_chunks_is_refused_and_not_cut(family, batch,
 def test_outputs_that_do_not_exist_are_refused(family, batch, outputs):
     encoder = family("bert")
     for call in (lambda: encoder.states(*batch, outputs), lambda: encoder.output_names(outputs)):
-        with pytest.raises(
-            InputError,
-            match="outputs: expected",
-        ):
+        with pytest.raises(InputError, match="outputs: expected"):
             call()
 
 

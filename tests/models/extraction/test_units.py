@@ -213,10 +213,7 @@ def test_pairs_are_one_input_each(originals):
         for s in encoder.tokenizer(a, b)["token_type_ids"]
     ]
     long = corpus(["the cat " * 40])
-    with pytest.raises(
-        InputError,
-        match=r"pair: .*got \d+ at odd.txt:1",
-    ):
+    with pytest.raises(InputError, match=r"pair: .*got \d+ at odd.txt:1"):
         locate(encoder, long, range(1), Reading("pair"), first)
     cut = locate(
         encoder, long, range(1), Reading("pair", long_input="truncate"), corpus(["the dog"])

@@ -371,26 +371,14 @@ def test_alone_nothing_is_exchanged():
 
 
 def test_what_is_no_device_or_way_is_refused(monkeypatch):
-    with (
-        pytest.raises(InputError, match="parallel: .*got 'tp'"),
-        join_world("cpu", "tp"),
-    ):
+    with pytest.raises(InputError, match="parallel: .*got 'tp'"), join_world("cpu", "tp"):
         pass
-    with (
-        pytest.raises(InputError, match="device: .*got 'tpu'"),
-        join_world("tpu"),
-    ):
+    with pytest.raises(InputError, match="device: .*got 'tpu'"), join_world("tpu"):
         pass
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with (
-        pytest.raises(InputError, match="device: .*got none"),
-        join_world("cuda"),
-    ):
+    with pytest.raises(InputError, match="device: .*got none"), join_world("cuda"):
         pass
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(
-        InputError,
-        match=r"--nproc-per-node: .*got 4",
-    ):
+    with pytest.raises(InputError, match=r"--nproc-per-node: .*got 4"):
         distributed._my_gpu()

@@ -251,10 +251,7 @@ def test_a_batch_of_one_language_leaves_the_other_untouched(text):
 
 def test_a_language_that_the_model_does_not_have_is_refused():
     model = MaskedLM(shape(), languages=("a", "b"), plan=SharingPlan.parse("sep=emb", 3))
-    with pytest.raises(
-        InputError,
-        match="language: .*got 'c'",
-    ):
+    with pytest.raises(InputError, match="language: .*got 'c'"):
         model(**batch(("c",)))
 
 

@@ -98,10 +98,7 @@ def test_frozen_parts_stay_bit_by_bit_and_the_others_move():
 
 
 def test_freezing_nothing_is_refused():
-    with pytest.raises(
-        InputError,
-        match="parts: .*got nothing",
-    ):
+    with pytest.raises(InputError, match="parts: .*got nothing"):
         freeze(make(""))
     with pytest.raises(InputError, match="parts: .*got layer-1"):
         freeze(make(), ["layer-1"])

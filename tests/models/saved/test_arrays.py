@@ -23,10 +23,7 @@ def test_the_largest_number_that_rounds_to_a_finite_one_is_kept():
     edge = torch.tensor([[65519.99, -65519.99]])
     assert stored(edge, "float16", "layer_00").tolist() == [[65504, -65504]]
     for number in (65520.0, -65520.0):
-        with pytest.raises(
-            InputError,
-            match=r"dtype: .*got 65520 in layer_00",
-        ):
+        with pytest.raises(InputError, match=r"dtype: .*got 65520 in layer_00"):
             stored(torch.tensor([[1.0, number]]), "float16", "layer_00")
     with pytest.raises(
         InputError, match=r"expected numbers that bfloat16 holds, got 3.4e\+38 in mlp_01"

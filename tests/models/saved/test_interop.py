@@ -245,10 +245,7 @@ def test_shapes_that_transformers_does_not_have_are_refused(shape, reason, toy_t
             **shape,
         }
     )
-    with pytest.raises(
-        InputError,
-        match=f"encoder: .*got {reason}",
-    ):
+    with pytest.raises(InputError, match=f"encoder: .*got {reason}"):
         export_model(MaskedLM(config), toy_tokenizer, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
@@ -390,8 +387,5 @@ def test_every_parameter_has_a_name_over_there(toy_model, originals):
 def test_damaged_weights_are_refused_by_name(copy_of):
     path = copy_of("bert") / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(
-        InputError,
-        match="model.safetensors: expected",
-    ):
+    with pytest.raises(InputError, match="model.safetensors: expected"):
         import_model(path.parent)

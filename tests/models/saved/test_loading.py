@@ -293,18 +293,12 @@ def test_a_config_that_is_no_configuration_is_refused(copy_of, damaged):
 @pytest.mark.parametrize("name", ["no such folder", "a/b/c", "./models/x"])
 def test_a_name_that_cannot_be_one_is_refused_without_asking_the_hub(name, monkeypatch):
     monkeypatch.setattr(locate, "_download", lambda *_: pytest.fail("asked the hub"))
-    with pytest.raises(
-        InputError,
-        match=f"encoder: .*got '{name}'",
-    ):
+    with pytest.raises(InputError, match=f"encoder: .*got '{name}'"):
         load_encoder(name)
 
 
 def test_a_file_is_no_encoder(originals):
-    with pytest.raises(
-        InputError,
-        match="encoder: .*got '.*config.json'",
-    ):
+    with pytest.raises(InputError, match="encoder: .*got '.*config.json'"):
         load_encoder(str(originals["bert"] / "config.json"))
 
 
@@ -754,10 +748,7 @@ def test_a_gpu_beyond_the_last_is_refused(monkeypatch):
 
 
 def test_a_precision_that_is_none_is_refused(originals):
-    with pytest.raises(
-        InputError,
-        match="precision: .*got 'float16'",
-    ):
+    with pytest.raises(InputError, match="precision: .*got 'float16'"):
         load_encoder(str(originals["bert"]), precision="float16")
 
 

@@ -170,10 +170,7 @@ def test_damaged_weights_are_refused_by_name(made, tmp_path, how):
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(
-        StoreError,
-        match="model.safetensors: expected",
-    ) as told:
+    with pytest.raises(StoreError, match="model.safetensors: expected") as told:
         load_model(tmp_path / "model")
     if how == "of another plan":
         assert "encoder.layers.0.own_eng" in str(told.value) and "encoder.layers.0.shared" in str(

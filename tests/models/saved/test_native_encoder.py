@@ -229,25 +229,13 @@ def test_the_fingerprint_covers_all_that_is_read(run, tmp_path):
 
 
 def test_what_does_not_belong_together_is_refused(run, native, tmp_path):
-    with pytest.raises(
-        InputError,
-        match="second: .*got text of nld",
-    ):
+    with pytest.raises(InputError, match="second: .*got text of nld"):
         native.for_text("eng", "nld")
-    with pytest.raises(
-        InputError,
-        match="encoder model: .*got none",
-    ):
+    with pytest.raises(InputError, match="encoder model: .*got none"):
         native.states(torch.tensor([[2, 3]]), None)
-    with pytest.raises(
-        InputError,
-        match="outputs: expected no residual",
-    ):
+    with pytest.raises(InputError, match="outputs: expected no residual"):
         native.output_names(["residual"])
-    with pytest.raises(
-        InputError,
-        match=r"encoder model: .*got 100000",
-    ):
+    with pytest.raises(InputError, match=r"encoder model: .*got 100000"):
         native.for_text("eng").check_ids(np.array([100_000]))
     alone = shutil.copytree(
         run / "checkpoints" / "step-00000004", tmp_path / "far" / "checkpoints" / "step-00000004"

@@ -132,10 +132,7 @@ def test_ids_beyond_the_models_table_are_refused_wherever_they_come_up(copy_of, 
     path.write_text(json.dumps(told), encoding="utf-8")
     encoder = load_encoder(str(folder))  # a token that does not come up does no harm
     corpus = Corpus("eng", ["the cat", "a zebra"], ["a", "b"], "x.txt")
-    with pytest.raises(
-        InputError,
-        match=r"encoder encoder: .*got \d+ for 'zebra'",
-    ):
+    with pytest.raises(InputError, match=r"encoder encoder: .*got \d+ for 'zebra'"):
         extract(encoder, corpus, tmp_path / "store")
     with pytest.raises(InputError, match="expected token ids below"):
         load_scorer(str(folder)).score_sentences(["a zebra"])

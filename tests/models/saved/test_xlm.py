@@ -364,18 +364,9 @@ def test_a_language_that_the_model_lacks_is_refused_with_those_it_has(folder, en
         with pytest.raises(InputError, match=told):
             refused()
     assert not (tmp_path / "s").exists()
-    with pytest.raises(
-        InputError,
-        match=r"language: .*got 'de'",
-    ):
+    with pytest.raises(InputError, match=r"language: .*got 'de'"):
         load_encoder(str(folder), language="de")
-    with (
-        pytest.raises(
-            InputError,
-            match=r"encoder xlm: .*got none",
-        ),
-        torch.inference_mode(),
-    ):
+    with pytest.raises(InputError, match=r"encoder xlm: .*got none"), torch.inference_mode():
         encoder.hidden_states(torch.tensor([[0, 20, 1]]), None)
 
 
@@ -422,10 +413,7 @@ def test_language_embeddings_are_told_with_another_tokeniser_too(tmp_path, origi
 
 
 def test_an_encoder_that_takes_no_language_refuses_one(originals):
-    with pytest.raises(
-        InputError,
-        match=r"language: .*got 'en'",
-    ):
+    with pytest.raises(InputError, match=r"language: .*got 'en'"):
         load_encoder(str(originals["bert"]), language="en")
 
 
@@ -477,10 +465,7 @@ def test_without_sacremoses_the_command_that_brings_it_is_named(folder, monkeypa
 def test_scripts_without_spaces_need_their_segmenter(tmp_path, monkeypatch, language, package):
     mine = load_encoder(str(save_xlm(tmp_path / "xlm", languages=("en", language))))
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        InputError,
-        match="encoder xlm: .*got none installed",
-    ):
+    with pytest.raises(InputError, match="encoder xlm: .*got none installed"):
         check_text(mine, corpus(language, ["x"]))
     monkeypatch.setitem(
         sys.modules,
@@ -558,10 +543,7 @@ def test_the_fingerprint_covers_the_tokeniser_s_files(tmp_path):
 
 def test_other_slow_tokenisers_are_still_refused():
     slow = types.SimpleNamespace(is_fast=False)
-    with pytest.raises(
-        InputError,
-        match="encoder x: .*got SimpleNamespace",
-    ):
+    with pytest.raises(InputError, match="encoder x: .*got SimpleNamespace"):
         with_offsets("x", slow)
 
 
@@ -603,8 +585,5 @@ def test_sentences_are_scored_with_the_language(folder):
 
 
 def test_sentences_without_a_language_are_refused(folder):
-    with pytest.raises(
-        InputError,
-        match=r"encoder xlm: .*got none",
-    ):
+    with pytest.raises(InputError, match=r"encoder xlm: .*got none"):
         load_scorer(str(folder))

@@ -429,76 +429,46 @@ def test_an_encoder_without_a_head_is_refused(kind, originals):
 
 def test_refusals_of_sentences(scorers):
     scorer = scorers["bert"]
-    with pytest.raises(
-        InputError,
-        match=r"sentence 1: .*got '  '",
-    ):
+    with pytest.raises(InputError, match=r"sentence 1: .*got '  '"):
         scorer.score_sentences(["the cat", "  "])
     with pytest.raises(InputError, match=r"sentence 1: .*got \d+"):
         scorer.score_sentences(["the cat", "the " * 50])
-    with pytest.raises(
-        InputError,
-        match=r"sentence 0: .*got the special",
-    ):
+    with pytest.raises(InputError, match=r"sentence 0: .*got the special"):
         scorer.score_sentences(["the [MASK] ran"])
 
 
 def test_refusals_of_what_is_no_list_of_sentences(scorers):
-    with pytest.raises(
-        InputError,
-        match=r"sentences: .*got a single text",
-    ):
+    with pytest.raises(InputError, match=r"sentences: .*got a single text"):
         scorers["bert"].tokenise("the cat")
 
 
 def test_refusals_of_methods_and_places(scorers):
     scorer, [one] = scorers["bert"], scorers["bert"].tokenise(["the cat"])
-    with pytest.raises(
-        InputError,
-        match=r"method: .*got 'loss'",
-    ):
+    with pytest.raises(InputError, match=r"method: .*got 'loss'"):
         scorer.score_sentences(["the cat"], "loss")
-    with pytest.raises(
-        InputError,
-        match=r"method: .*got 'log_likelihood'",
-    ):
+    with pytest.raises(InputError, match=r"method: .*got 'log_likelihood'"):
         scorer.score_sentences(["the cat"], "log_likelihood")
     with pytest.raises(InputError, match=r"method: .*got 'pll'"):
         scorers["gpt2"].score_sentences(["the cat"])
-    with pytest.raises(
-        InputError,
-        match=r"method: .*got 'single_mask'",
-    ):
+    with pytest.raises(InputError, match=r"method: .*got 'single_mask'"):
         scorers["gpt2"].score_candidates([one.ids], [1], [(1, 2)])
     with pytest.raises(InputError, match=r"output: .*got 'p'"):
         scorer.score_candidates([one.ids], [1], [(1, 2)], output="p")
     with pytest.raises(InputError, match=r"places: .*got 4"):
         scorer.score_candidates([one.ids], [4], [(1, 2)])
-    with pytest.raises(
-        InputError,
-        match=r"candidates of text 0: .*got \[1, 100000\]",
-    ):
+    with pytest.raises(InputError, match=r"candidates of text 0: .*got \[1, 100000\]"):
         scorer.score_candidates([one.ids], [1], [(1, 100_000)])
-    with pytest.raises(
-        InputError,
-        match=r"places, candidates: .*got 2 places and",
-    ):
+    with pytest.raises(InputError, match=r"places, candidates: .*got 2 places and"):
         scorer.score_candidates([one.ids], [1, 1], [(1, 2)])
 
 
 def test_refusals_of_models(folders, originals, tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"encoder: .*got '.*nowhere'",
-    ):
+    with pytest.raises(InputError, match=r"encoder: .*got '.*nowhere'"):
         load_scorer(str(tmp_path / "nowhere"))
     bert(tmp_path / "bert")
     settings = json.loads((tmp_path / "bert" / "tokenizer_config.json").read_text())
     (tmp_path / "bert" / "config.json").write_text(json.dumps({"model_type": "vit"}))
-    with pytest.raises(
-        InputError,
-        match=r"encoder .*: .*got one of type",
-    ):
+    with pytest.raises(InputError, match=r"encoder .*: .*got one of type"):
         load_scorer(str(tmp_path / "bert"))
     assert settings["mask_token"] == "[MASK]"
 
@@ -508,10 +478,7 @@ def test_a_causal_model_needs_a_token_to_begin_with(scorers):
     before = model.tokenizer.eos_token
     try:
         model.tokenizer.eos_token = None
-        with pytest.raises(
-            InputError,
-            match=r"encoder .*: .*got none",
-        ):
+        with pytest.raises(InputError, match=r"encoder .*: .*got none"):
             ClozeScorer(model)
     finally:
         model.tokenizer.eos_token = before

@@ -63,10 +63,7 @@ def test_a_vocabulary_that_no_token_type_holds_is_refused(toy_tokenizer, tmp_pat
 
 
 def test_a_text_without_pieces_is_refused(toy_tokenizer, tmp_path):
-    with pytest.raises(
-        InputError,
-        match="t: .*got none",
-    ):
+    with pytest.raises(InputError, match="t: .*got none"):
         encode_text(toy_tokenizer, [" ", ""], tmp_path / "t", KEY)
     assert not any(tmp_path.iterdir())
 
@@ -132,10 +129,7 @@ def shorten(path, keep):
 def test_a_truncated_file_is_refused(toy_tokenizer, tmp_path, name, keep):
     encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
     shorten(tmp_path / "t" / name, keep)
-    with pytest.raises(
-        StoreError,
-        match="t/.+npy: expected",
-    ):
+    with pytest.raises(StoreError, match="t/.+npy: expected"):
         encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
 
 
@@ -152,10 +146,7 @@ def test_ids_of_another_text_are_refused(toy_tokenizer, tmp_path):
 def test_offsets_of_another_text_are_refused(toy_tokenizer, tmp_path):
     encode_text(toy_tokenizer, LINES, tmp_path / "t", KEY)
     np.save(tmp_path / "t" / "offsets.npy", np.arange(len(LINES) + 1))
-    with pytest.raises(
-        StoreError,
-        match="offsets.npy: expected",
-    ):
+    with pytest.raises(StoreError, match="offsets.npy: expected"):
         open_tokens(tmp_path / "t")
 
 

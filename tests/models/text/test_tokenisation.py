@@ -290,8 +290,5 @@ def test_what_cannot_be_learnt_from_is_refused(make, told):
 def test_a_missing_or_damaged_tokeniser_is_refused(tmp_path, content):
     if content:
         (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(
-        InputError,
-        match="tokenizer.json: expected",
-    ):
+    with pytest.raises(InputError, match="tokenizer.json: expected"):
         load_tokenizer(tmp_path)

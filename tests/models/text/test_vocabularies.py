@@ -287,22 +287,13 @@ def test_a_missing_damaged_or_other_tokeniser_is_refused(learnt, tmp_path, mode)
     other = json.loads(whole)
     other["model"]["merges"].pop()  # still a tokeniser
     path.write_text(json.dumps(other), encoding="utf-8")
-    with pytest.raises(
-        StoreError,
-        match=r"tokenizer.json: .*got another",
-    ):
+    with pytest.raises(StoreError, match=r"tokenizer.json: .*got another"):
         load_vocabularies(tmp_path)
     path.write_text(whole[: len(whole) // 2], encoding="utf-8")
-    with pytest.raises(
-        InputError,
-        match="tokenizer.json: expected",
-    ):
+    with pytest.raises(InputError, match="tokenizer.json: expected"):
         load_vocabularies(tmp_path)
     path.unlink()
-    with pytest.raises(
-        InputError,
-        match="tokenizer.json: expected",
-    ):
+    with pytest.raises(InputError, match="tokenizer.json: expected"):
         load_vocabularies(tmp_path)
 
 
@@ -335,10 +326,7 @@ def test_a_place_that_cannot_be_written_to_is_refused(learnt, tmp_path):
 @pytest.mark.parametrize("mode", MODES)
 def test_texts_that_give_no_vocabulary_are_refused(mode):
     settings = Vocabulary(**SETTINGS, mode=mode)
-    with pytest.raises(
-        InputError,
-        match="texts: .*got none",
-    ):
+    with pytest.raises(InputError, match="texts: .*got none"):
         learn_vocabularies({}, settings, 0)
     with pytest.raises(InputError, match=r"texts\[fra\]: .*got none"):
         learn_vocabularies({"eng": ["a"], "fra": []}, settings, 0)
@@ -350,8 +338,5 @@ def test_an_unknown_language_is_refused(vocabularies):
         vocabularies.starts,
         lambda name: vocabularies.overlap("eng", name),
     ):
-        with pytest.raises(
-            InputError,
-            match="language: .*got 'fra'",
-        ):
+        with pytest.raises(InputError, match="language: .*got 'fra'"):
             call("fra")

@@ -85,10 +85,7 @@ def test_an_epoch_is_a_function_of_its_seed():
 @pytest.mark.parametrize("lengths", [[3, 65, 2], []])
 def test_a_budget_below_the_longest_item_is_refused(lengths):
     longest = max(lengths, default=0)
-    with pytest.raises(
-        InputError,
-        match=rf"batch_tokens: .*\({longest} tokens\), got 64",
-    ):
+    with pytest.raises(InputError, match=rf"batch_tokens: .*\({longest} tokens\), got 64"):
         plan_epoch(np.array(lengths, np.int64), 64, [0])
 
 

@@ -166,10 +166,7 @@ def test_a_file_of_something_else_with_the_right_checksum_is_refused(saved):
     state = json.loads((path / "state.json").read_text())
     state["sha256"]["model.safetensors"] = sha256_file(path / "model.safetensors")
     (path / "state.json").write_text(json.dumps(state))
-    with pytest.raises(
-        StoreError,
-        match=r"model.safetensors: .*got something else",
-    ):
+    with pytest.raises(StoreError, match=r"model.safetensors: .*got something else"):
         load_checkpoint(path, model, optimiser, {"seed": 0})
 
 
@@ -179,10 +176,7 @@ def test_a_checkpoint_that_vouches_for_fewer_files_is_refused(saved, file):
     state = json.loads((path / "state.json").read_text())
     del state["sha256"][file]
     (path / "state.json").write_text(json.dumps(state))
-    with pytest.raises(
-        StoreError,
-        match=f"{file}: .*got another checksum",
-    ):
+    with pytest.raises(StoreError, match=f"{file}: .*got another checksum"):
         load_checkpoint(path, model, optimiser, {"seed": 0})
 
 
@@ -208,18 +202,12 @@ def test_the_best_weights_are_those_that_were_saved(saved):
 
 def test_a_best_checkpoint_that_is_missing_or_damaged_is_refused(saved):
     path, model, _ = saved
-    with pytest.raises(
-        StoreError,
-        match="best: .*got none",
-    ):
+    with pytest.raises(StoreError, match="best: .*got none"):
         load_best(path.parent, model)
     save_best(path.parent, 7, model, {"seed": 0}, 3.5)
     file = path.parent / "best" / "model.safetensors"
     save_file({name: tensor + 1 for name, tensor in load_file(file).items()}, file)
-    with pytest.raises(
-        StoreError,
-        match="best/model.safetensors: .*got another checksum",
-    ):
+    with pytest.raises(StoreError, match="best/model.safetensors: .*got another checksum"):
         load_best(path.parent, model)
 
 
@@ -231,8 +219,5 @@ def test_a_seed_that_was_changed_is_named_by_the_run_itself(undisturbed, toy, tm
     state = json.loads(path.read_text())
     state["settings"]["seed"] = 5
     path.write_text(json.dumps(state))
-    with pytest.raises(
-        StoreError,
-        match=r"step-00000030: .*got other ones",
-    ):
+    with pytest.raises(StoreError, match=r"step-00000030: .*got other ones"):
         train(with_overrides(toy, {}), folder, resume=True)

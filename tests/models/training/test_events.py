@@ -108,8 +108,5 @@ def test_a_machine_without_tensorboard_is_told_what_to_type(tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "tensorboard", None)  # how Python says that there is none
     for name in [name for name in sys.modules if name.startswith("torch.utils.tensorboard")]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(
-        InputError,
-        match=r"tensorboard: .*got none installed",
-    ):
+    with pytest.raises(InputError, match=r"tensorboard: .*got none installed"):
         Events(tmp_path, 0, tensorboard=True)

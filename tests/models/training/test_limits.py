@@ -193,9 +193,6 @@ def test_text_that_is_excluded_altogether_is_refused_before_a_vocabulary_is_lear
     toy, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(train_module, "learn_vocabularies", None)
-    with pytest.raises(
-        InputError,
-        match="text of nld in toy: .*got 160 of 160",
-    ):
+    with pytest.raises(InputError, match="text of nld in toy: .*got 160 of 160"):
         train(with_overrides(toy, {"exclude": [toy.sources[0].texts["nld"]]}), tmp_path / "run")
     assert not (tmp_path / "run").exists()

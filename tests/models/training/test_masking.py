@@ -546,18 +546,12 @@ def test_the_first_position_is_never_chosen_where_it_is_protected(rng, options):
 )
 def test_a_batch_without_a_token_to_choose_is_refused(rng, options, ids, got):
     pieces = some_pieces(counts=np.where(np.arange(VOCABULARY) == 7, 1, 0))
-    with pytest.raises(
-        InputError,
-        match=f"batch: .*got {got}",
-    ):
+    with pytest.raises(InputError, match=f"batch: .*got {got}"):
         mask(np.array(ids), Masking(**options), rng, [pieces])
 
 
 def test_xlm_needs_a_token_after_the_first(rng):
-    with pytest.raises(
-        InputError,
-        match="batch: .*got none",
-    ):
+    with pytest.raises(InputError, match="batch: .*got none"):
         mask(np.array([[9, 0], [8, 3]]), Masking(count="xlm"), rng)
     with pytest.raises(InputError, match="batch: .*got only special"):
         choose_masked(np.zeros(0, int), Masking(), rng)

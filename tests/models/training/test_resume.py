@@ -201,10 +201,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(undisturbed, toy, tmp_path, nam
     path.write_bytes(content if how == "a flipped bit" else content[:-10])
     if how == "gone":
         path.unlink()
-    with pytest.raises(
-        StoreError,
-        match=f"step-00000030/{name}: .*got another checksum",
-    ):
+    with pytest.raises(StoreError, match=f"step-00000030/{name}: .*got another checksum"):
         train(toy, folder, resume=True)
 
 
@@ -230,10 +227,7 @@ def test_a_disk_that_is_full_at_a_checkpoint_is_said_to_be_so(
 
     with monkeypatch.context() as patched:
         patched.setattr(arrays, "save_file", full)
-        with pytest.raises(
-            OutputError,
-            match=r"model.safetensors: .*got an error \(I/O",
-        ):
+        with pytest.raises(OutputError, match=r"model.safetensors: .*got an error \(I/O"):
             train(toy, tmp_path / "run")
     train(toy, tmp_path / "run", resume=True)
     assert weights(tmp_path / "run") == weights(undisturbed)

@@ -402,20 +402,11 @@ def test_the_smallest_texts_make_pairs(n):
 
 def test_what_cannot_be_done_is_refused():
     texts = [text([[10, 11]])]
-    with pytest.raises(
-        InputError,
-        match="text of eng: .*got 1",
-    ):
+    with pytest.raises(InputError, match="text of eng: .*got 1"):
         SegmentStream("x", texts, 12, 2)
-    with pytest.raises(
-        InputError,
-        match="max_length: .*got 4",
-    ):
+    with pytest.raises(InputError, match="max_length: .*got 4"):
         SegmentStream("x", texts, 4, 2)
-    with pytest.raises(
-        InputError,
-        match="max_length: .*got 2",
-    ):
+    with pytest.raises(InputError, match="max_length: .*got 2"):
         PackedStream("x", texts, 2, 2)
 
 

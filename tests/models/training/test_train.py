@@ -287,18 +287,12 @@ def test_patience_counts_on_after_a_resume(told, toy, tmp_path, stopped_at):
 
 
 def test_a_text_that_is_too_short_or_missing_is_refused_before_anything_is_written(toy, tmp_path):
-    with pytest.raises(
-        InputError,
-        match=r"toy: .*got 160",
-    ):
+    with pytest.raises(InputError, match=r"toy: .*got 160"):
         train(with_overrides(toy, {"validation": 80}), tmp_path / "run")
     missing = dataclasses.replace(
         toy, sources=(dataclasses.replace(toy.sources[0], texts={"eng": str(tmp_path / "no.txt")}),)
     )
-    with pytest.raises(
-        InputError,
-        match=r"no.txt: .*got no such file",
-    ):
+    with pytest.raises(InputError, match=r"no.txt: .*got no such file"):
         train(missing, tmp_path / "run")
     assert not list(tmp_path.iterdir())
 
@@ -309,18 +303,12 @@ def test_a_language_with_nothing_to_train_on_is_refused_by_name(tmp_path):
         tmp_path / "long.nld", [f"woord{i} " + "lang en breed " * 40 for i in range(60)]
     )
     source = dataclasses.replace(recipe.sources[0], texts={**recipe.sources[0].texts, "nld": long})
-    with pytest.raises(
-        InputError,
-        match="text of nld: .*got none that is",
-    ):
+    with pytest.raises(InputError, match="text of nld: .*got none that is"):
         train(dataclasses.replace(recipe, sources=(source,)), tmp_path / "run")
 
 
 def test_a_plan_that_names_a_layer_too_many_is_refused_before_anything_is_written(toy, tmp_path):
-    with pytest.raises(
-        InputError,
-        match="sharing: .*got 1-3",
-    ):
+    with pytest.raises(InputError, match="sharing: .*got 1-3"):
         train(with_overrides(toy, {"sharing": "sep-1-3", "tlm_share": 0.0}), tmp_path / "run")
     assert not list(tmp_path.iterdir())
 
@@ -370,10 +358,7 @@ def test_a_gradient_that_is_no_number_reaches_neither_checkpoint_nor_model(
 ):
     """In the last step before a checkpoint no later loss would show it."""
     monkeypatch.setattr(MaskedLM, "forward", at_training_step(step, exploding))
-    with pytest.raises(
-        TrainingError,
-        match=f"gradient norm at step {step}: .*got (nan|inf)",
-    ):
+    with pytest.raises(TrainingError, match=f"gradient norm at step {step}: .*got (nan|inf)"):
         train(toy, tmp_path / "run")
     kept = latest_checkpoint(tmp_path / "run" / "checkpoints")
     assert kept is not None and kept.name == last
@@ -386,8 +371,7 @@ def test_an_absurd_learning_rate_is_told_as_such(toy, tmp_path):
         toy, {"optimisation.peak_rate": 1e9, "optimisation.warmup": 1, "steps": 16}
     )
     with pytest.raises(
-        TrainingError,
-        match=r"(loss|gradient norm|validation loss).*: expected a number.*;",
+        TrainingError, match=r"(loss|gradient norm|validation loss).*: expected a number.*;"
     ):
         train(absurd, tmp_path / "run")
 
@@ -471,10 +455,7 @@ def test_pairs_that_nobody_asked_for_are_left_out_where_none_is_a_translation(to
     }
     folder = train(with_overrides(toy, same), tmp_path / "run").parent
     assert json.loads((folder / "config.json").read_text())["settings"]["tlm_share"] == 0
-    with pytest.raises(
-        InputError,
-        match="tlm_share: .*got 0.5",
-    ):
+    with pytest.raises(InputError, match="tlm_share: .*got 0.5"):
         train(with_overrides(toy, {**same, "tlm_share": 0.5}), tmp_path / "other")
 
 

@@ -107,10 +107,7 @@ def test_names_and_types_that_do_not_fit_are_refused(values, told):
 
 
 def test_missing_settings_are_named():
-    with pytest.raises(
-        InputError,
-        match="TrainRecipe: .*got .*missing.*'steps'.*",
-    ):
+    with pytest.raises(InputError, match="TrainRecipe: .*got .*missing.*'steps'.*"):
         from_dict(TrainRecipe, {"name": "x"})
 
 

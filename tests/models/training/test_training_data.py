@@ -66,10 +66,7 @@ def test_plain_texts_are_parallel_by_line(tmp_path):
     corpora = read_source(Source(name="s", texts=texts))
     assert corpora["eng"].sentences == ["one", "two"] and corpora["fra"].sentences == ["un", "deux"]
     toy_texts.write_lines(tmp_path / "f", ["un"])
-    with pytest.raises(
-        InputError,
-        match="texts: .*got eng 2, fra",
-    ):
+    with pytest.raises(InputError, match="texts: .*got eng 2, fra"):
         read_source(Source(name="s", texts=texts))
 
 
@@ -145,10 +142,7 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path):
         "eng": toy_texts.write_lines(tmp_path / "e", ["1\tone"]),
         "fra": toy_texts.write_lines(tmp_path / "f", ["2\tdeux"]),
     }
-    with pytest.raises(
-        InputError,
-        match="s.columns: .*got none",
-    ):
+    with pytest.raises(InputError, match="s.columns: .*got none"):
         read_source(Source(name="s", texts=texts, columns={"eng": 1}))
     with pytest.raises(InputError, match="s: .*got none"):
         read_source(Source(name="s", texts=texts, columns={"eng": 1, "fra": 1}, id_column=0))
@@ -282,10 +276,7 @@ def test_pairs_without_two_languages_are_refused(toy_tokenizer, tmp_path):
     one, _ = toy_texts.two_languages(60)
     source = Source(name="toy", texts={"eng": toy_texts.write_lines(tmp_path / "e", one)})
     recipe = toy_texts.toy_recipe(tmp_path, sources=(source,), tlm_share=0.5)
-    with pytest.raises(
-        InputError,
-        match=r"tlm_share: .*got 0.5",
-    ):
+    with pytest.raises(InputError, match=r"tlm_share: .*got 0.5"):
         build(recipe, toy_tokenizer, tmp_path / "tokens")
     data = build(dataclasses.replace(recipe, tlm_share=None), toy_tokenizer, tmp_path / "tokens")
     assert [stream.name for stream in data.streams] == [
@@ -297,15 +288,9 @@ def test_pairs_without_two_languages_are_refused(toy_tokenizer, tmp_path):
 def test_a_language_with_nothing_to_train_on_is_named(toy_tokenizer, tmp_path, share):
     recipe = toy_texts.toy_recipe(tmp_path, tlm_share=share)
     rewrite(tmp_path, {"nld": {row: f"de hond {row} " * 40 for row in range(160)}})
-    with pytest.raises(
-        InputError,
-        match="text of nld: .*got none that is",
-    ):
+    with pytest.raises(InputError, match="text of nld: .*got none that is"):
         build(recipe, toy_tokenizer, tmp_path / "tokens")
-    with pytest.raises(
-        InputError,
-        match="text of eng: .*got none that is",
-    ):
+    with pytest.raises(InputError, match="text of eng: .*got none that is"):
         build(
             toy_texts.toy_recipe(tmp_path, max_length=1, tlm_share=share),
             toy_tokenizer,
@@ -531,10 +516,7 @@ def test_a_data_set_is_read_where_a_source_names_one(monkeypatch):
         ["hf:x?field=en"],
         ["hf:x?field=fr"],
     ]
-    with pytest.raises(
-        InputError,
-        match=r"s.columns: .*got {'eng': 1}",
-    ):
+    with pytest.raises(InputError, match=r"s.columns: .*got {'eng': 1}"):
         read_source(Source(name="s", texts={"eng": "hf:x"}, columns={"eng": 1}))
 
 

@@ -86,10 +86,7 @@ def test_a_validation_loss_beyond_every_perplexity_is_told_as_such(source, model
     float."""
     with torch.no_grad():
         model.output_bias.of("eng").value[0] = 1e5
-    with pytest.raises(
-        TrainingError,
-        match="validation loss of eng: .*got inf",
-    ):
+    with pytest.raises(TrainingError, match="validation loss of eng: .*got inf"):
         validate(model, source, CPU, {})
 
 
@@ -184,10 +181,7 @@ def test_the_choice_is_by_geometric_mean_or_by_a_language():
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_refused(value):
     need_number("loss", 3.0)
-    with pytest.raises(
-        TrainingError,
-        match=f"loss: .*got {value}",
-    ):
+    with pytest.raises(TrainingError, match=f"loss: .*got {value}"):
         need_number("loss", value)
 
 

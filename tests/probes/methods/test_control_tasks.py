@@ -92,10 +92,7 @@ def test_refusals():
         control_labels(["a"], [], 0)
     with pytest.raises(InputError, match=r"seed: .*got -1"):
         control_labels(["a"], LABELS, -1)
-    with pytest.raises(
-        InputError,
-        match=r"control: .*got shape \(2",
-    ):
+    with pytest.raises(InputError, match=r"control: .*got shape \(2"):
         selectivity(np.ones(3, bool), np.ones((2, 4), bool))
     with pytest.raises(InputError, match=r"control: .*got shape \(0"):
         selectivity(np.ones(3, bool), np.ones((0, 3), bool))

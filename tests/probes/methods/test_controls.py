@@ -81,10 +81,7 @@ def test_labels_of_training_are_numbered_first():
         (np.array(["1"]), np.array([1])),
         (np.array(["a"], object), np.array([1], object)),
     ):
-        with pytest.raises(
-            InputError,
-            match=r"labels: .*got words and numbers",
-        ):
+        with pytest.raises(InputError, match=r"labels: .*got words and numbers"):
             number_labels(train, y)
 
 

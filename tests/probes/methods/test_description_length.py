@@ -157,10 +157,7 @@ def test_the_portions_are_the_papers():
 
 def test_refusals():
     x, y = vectors(n=50)
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got only cat",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got only cat"):
         description_length([x], np.full(50, "cat"))
     for portions in ((0.5, 0.9), (0.0, 1.0), (0.5, 0.5, 1.0), ()):
         with pytest.raises(InputError, match="portions: expected"):

@@ -217,10 +217,7 @@ def test_a_probe_of_ones_own_gets_the_same_controls(rng):
     assert result.C is None
     assert [accuracy.value for accuracy in result.accuracy] == [result.majority.value] * 2
     assert result.resampled.tolist() == [[result.majority.value] * 2]
-    with pytest.raises(
-        InputError,
-        match=r"penalties: .*got \(1.0,\)",
-    ):
+    with pytest.raises(InputError, match=r"penalties: .*got \(1.0,\)"):
         probe_layers(layers, y, PARTS, probe=own, penalties=(1.0,))
     with pytest.raises(InputError, match=r"mdl: .*got True"):
         probe_layers(layers, y, PARTS, probe=own, mdl=True)
@@ -264,46 +261,28 @@ def test_macro_f1_of_answers_is_scikit_learns(rng):
 
 def test_refusals(rng):
     layers, y = data(rng)
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got only NOUN in",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got only NOUN in"):
         probe_layers(layers, np.where(np.arange(500) < 300, "NOUN", y), PARTS)
-    with pytest.raises(
-        InputError,
-        match=r"parts: .*got no items of",
-    ):
+    with pytest.raises(InputError, match=r"parts: .*got no items of"):
         probe_layers(layers, y, Parts(TRAIN, TEST))
     assert (
         probe_layers(layers, y, Parts(TRAIN, TEST), penalties=(1.0,), seeds=()).dev_accuracy is None
     )
-    with pytest.raises(
-        InputError,
-        match=r"parts: .*got row 500",
-    ):
+    with pytest.raises(InputError, match=r"parts: .*got row 500"):
         probe_layers(layers, y, Parts(TRAIN, [500], DEV))
     with pytest.raises(InputError, match=r"y: .*got an array of"):
         probe_layers(layers, y[1:], PARTS)
     with pytest.raises(InputError, match=r"types: .*got an array of"):
         probe_layers(layers, y, PARTS, types=["a", "b"])
-    with pytest.raises(
-        InputError,
-        match=r"types: .*got one label for",
-    ):
+    with pytest.raises(InputError, match=r"types: .*got one label for"):
         probe_layers(layers, y, PARTS, types=["a"] * 500)
-    with pytest.raises(
-        InputError,
-        match=r"random_layers: .*got 1 layers of",
-    ):
+    with pytest.raises(InputError, match=r"random_layers: .*got 1 layers of"):
         probe_layers(layers, y, PARTS, random_layers=layers[:1])
     with pytest.raises(InputError, match=r"seeds: .*got \(1, 1\)"):
         probe_layers(layers, y, PARTS, seeds=(1, 1))
     with pytest.raises(InputError, match=r"seed: .*got -1"):
         probe_layers(layers, y, PARTS, seeds=(-1,))
-    with pytest.raises(
-        InputError,
-        match=r"layers: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"layers: .*got an array of"):
         probe_layers(layers[0], y, PARTS)
 
 

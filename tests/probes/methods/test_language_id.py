@@ -85,20 +85,11 @@ def test_a_language_that_is_never_recognised_has_f1_zero():
 
 def test_refusals():
     train, test = vectors(1), vectors(2)
-    with pytest.raises(
-        InputError,
-        match=r"train: .*got deu",
-    ):
+    with pytest.raises(InputError, match=r"train: .*got deu"):
         language_id({"deu": train["deu"]}, {"deu": test["deu"]})
-    with pytest.raises(
-        InputError,
-        match=r"test: .*got swa in only",
-    ):
+    with pytest.raises(InputError, match=r"test: .*got swa in only"):
         language_id(train, {name: test[name] for name in ("deu", "eng")})
-    with pytest.raises(
-        InputError,
-        match=r"train\['swa'\]: .*got 4 columns",
-    ):
+    with pytest.raises(InputError, match=r"train\['swa'\]: .*got 4 columns"):
         language_id({**train, "swa": train["swa"][:, :4]}, test)
     with pytest.raises(InputError, match=r"test: .*got 4 columns"):
         language_id(train, vectors(2, d=4))

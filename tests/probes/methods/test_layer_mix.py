@@ -141,10 +141,7 @@ def test_float32_stays_and_agrees_with_float64(rng):
 def test_refusals_and_early_stops(rng):
     x, y = stack(rng, [1])
     mix = LayerMix().fit(x, y)
-    with pytest.warns(
-        ConvergenceWarning,
-        match=r"max_iter: .*got none in 1",
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"max_iter: .*got none in 1"):
         LayerMix(max_iter=1).fit(x, y)
     for call, message in [
         (lambda: LayerMix(C=0).fit(x, y), r"C: expected finite numbers above 0, got 0"),
@@ -193,10 +190,7 @@ def test_the_penalty_is_the_one_that_is_best_on_dev(rng):
     assert (
         probe.predict(dev) == mixes[probe.C_[0]].predict(dev)
     ).all() and probe.again().penalties == probe.C_[0]
-    with pytest.raises(
-        InputError,
-        match="dev_layers: expected a development",
-    ):
+    with pytest.raises(InputError, match="dev_layers: expected a development"):
         MixProbe((0.1, 1.0)).fit(train, y[:60])
 
 

@@ -141,10 +141,7 @@ def test_stopping_early_is_said_with_the_remedy(rng):
 def test_refusals(rng):
     x, y = blobs(rng, 2)
     probe = LinearProbe().fit(x, y)
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got only deu",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got only deu"):
         LinearProbe().fit(x, np.full(150, "deu"))
     with pytest.raises(InputError, match=r"y: .*got 'ita', 'nld'"):
         probe.score(x[:3], ["deu", "nld", "ita"])
@@ -164,10 +161,7 @@ def test_refusals(rng):
         LinearProbe().fit(np.full((150, 6), 0.1), y)
     with pytest.raises(InputError, match=r"X: .*got 5 columns"):
         probe.predict(x[:, :5])
-    with pytest.raises(
-        InputError,
-        match=r"LinearProbe: .*got one without",
-    ):
+    with pytest.raises(InputError, match=r"LinearProbe: .*got one without"):
         LinearProbe().predict_proba(x)
     for strength in (0, -1.0, np.nan, np.inf):
         with pytest.raises(InputError, match="C: expected"):

@@ -306,10 +306,7 @@ def test_refusals():
     pairs = [pair("a", "b")]
     with pytest.raises(InputError, match=r"pairs: .*got none"):
         score_sentences([], lambda sentences: np.zeros(0))
-    with pytest.raises(
-        InputError,
-        match=r"score: .*got shape \(1,\)",
-    ):
+    with pytest.raises(InputError, match=r"score: .*got shape \(1,\)"):
         score_sentences(pairs, lambda sentences: np.zeros(1))
     with pytest.raises(InputError, match=r"rule: .*got 'code'"):
         judge(pairs, scores([1], [0]), rule="code")

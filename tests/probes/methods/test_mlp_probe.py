@@ -95,10 +95,7 @@ def test_three_classes_and_float32(rng):
 
 def test_refusals_and_early_ends(rng):
     x, y = quadrants(rng, 100)
-    with pytest.warns(
-        ConvergenceWarning,
-        match=r"max_epochs: .*got none of it",
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"max_epochs: .*got none of it"):
         probe = MLPProbe(max_epochs=2).fit(x, y, x, y)
     for call, message in [
         (

@@ -79,22 +79,13 @@ def test_a_layer_that_always_answers_the_same_has_no_correlation():
 
 def test_refusals():
     layers, y = data()
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got an array of"):
         probe_numbers(layers, y.astype("U1"), PARTS)
-    with pytest.raises(
-        InputError,
-        match=r"y: .*got .* with NaN",
-    ):
+    with pytest.raises(InputError, match=r"y: .*got .* with NaN"):
         probe_numbers(layers, np.where(y == 3, np.nan, y), PARTS)
     with pytest.raises(InputError, match=r"y: .*got the same for"):
         probe_numbers(layers, np.where(np.arange(330) >= 250, 1, y), PARTS)
-    with pytest.raises(
-        InputError,
-        match=r"random_layers: .*got 2 layers of",
-    ):
+    with pytest.raises(InputError, match=r"random_layers: .*got 2 layers of"):
         probe_numbers(layers, y, PARTS, random_layers=layers[:2])
     with pytest.raises(InputError, match=r"parts: .*got row 400"):
         probe_numbers(layers, y, Parts([0, 1], [400]))

@@ -133,27 +133,15 @@ def test_refusals():
         holm([0.5, float("nan")])
     with pytest.raises(InputError, match="p: expected a list"):
         holm([])
-    with pytest.raises(
-        InputError,
-        match=r"outcomes: .*got a",
-    ):
+    with pytest.raises(InputError, match=r"outcomes: .*got a"):
         compare_all({"a": right})
     for pairs in ([("a", "c")], [("a", "a")], [("a", "b"), ("b", "a")]):
-        with pytest.raises(
-            InputError,
-            match=r"pairs: .*got \('\w', '\w'\)",
-        ):
+        with pytest.raises(InputError, match=r"pairs: .*got \('\w', '\w'\)"):
             compare_all({"a": right, "b": right}, pairs)
     y = np.arange(4)
-    with pytest.raises(
-        InputError,
-        match=r"first, second: .*got \(3,\) and",
-    ):
+    with pytest.raises(InputError, match=r"first, second: .*got \(3,\) and"):
         permutation_test(y[:3], y, y, share)
-    with pytest.raises(
-        InputError,
-        match=r"score: .*got nan",
-    ):
+    with pytest.raises(InputError, match=r"score: .*got nan"):
         permutation_test(y, y, y, lambda true, answers: float("nan"))
     with pytest.raises(InputError, match=r"samples: .*got 0"):
         permutation_test(y, y, y, share, samples=0)

@@ -52,15 +52,9 @@ def test_a_label_with_a_single_item_is_trained_on():
 def test_a_part_may_be_left_out_but_not_train_or_test():
     y = np.repeat(["a", "b"], 10)
     assert len(stratified_parts(y, (0.5, 0.0, 0.5)).dev) == 0
-    with pytest.raises(
-        InputError,
-        match=r"test: .*got none",
-    ):
+    with pytest.raises(InputError, match=r"test: .*got none"):
         stratified_parts(y, (0.5, 0.5, 0.0))
-    with pytest.raises(
-        InputError,
-        match=r"fractions: .*got \(0.5, 0.1",
-    ):
+    with pytest.raises(InputError, match=r"fractions: .*got \(0.5, 0.1"):
         stratified_parts(y, (0.5, 0.1, 0.1))
 
 
@@ -74,47 +68,29 @@ def test_dev_is_held_out_of_train_alone():
     assert after.drawn == "given; dev is a random 20 % of train, each label by itself, seed 1"
     with pytest.raises(InputError, match=r"parts: .*got 18 items in"):
         hold_out_dev(after, y)
-    with pytest.raises(
-        InputError,
-        match=r"fraction: .*got 0.1 of 2",
-    ):
+    with pytest.raises(InputError, match=r"fraction: .*got 0.1 of 2"):
         hold_out_dev(Parts([0, 50], [1]), y)
 
 
 def test_parts_of_a_column():
     parts = Parts.of_names(np.array(["train", "dev", "test", "train"]))
     assert [part.tolist() for part in (parts.train, parts.dev, parts.test)] == [[0, 3], [1], [2]]
-    with pytest.raises(
-        InputError,
-        match=r"names: .*got 'valid'",
-    ):
+    with pytest.raises(InputError, match=r"names: .*got 'valid'"):
         Parts.of_names(["train", "valid", "test"])
 
 
 def test_refusals():
-    with pytest.raises(
-        InputError,
-        match=r"parts: .*got item 3 2",
-    ):
+    with pytest.raises(InputError, match=r"parts: .*got item 3 2"):
         Parts([0, 3], [3])
     with pytest.raises(InputError, match=r"parts: .*got item 0 2"):
         Parts([0, 0], [3])
-    with pytest.raises(
-        InputError,
-        match=r"train: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"train: .*got an array of"):
         Parts(np.array([True, False]), [1])
-    with pytest.raises(
-        InputError,
-        match=r"dev: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"dev: .*got an array of"):
         Parts([0], [1], [-1])
     with pytest.raises(InputError, match=r"train: .*got none"):
         Parts([], [1])
-    with pytest.raises(
-        InputError,
-        match=r"parts: .*got row 5",
-    ):
+    with pytest.raises(InputError, match=r"parts: .*got row 5"):
         Parts([0], [5]).check(3)
 
 

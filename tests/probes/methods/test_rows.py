@@ -127,23 +127,14 @@ def test_numbers_that_are_not_finite_are_refused_by_row_without_a_warning(rng, b
         lambda: StandardisedLayer.of(x, "layers[4]"),
         lambda: good.apply(np.ones((1, 2)), np.ones(1)),
     ):
-        with pytest.raises(
-            InputError,
-            match=r"layers\[4\]: .*got NaN or infinity",
-        ):
+        with pytest.raises(InputError, match=r"layers\[4\]: .*got NaN or infinity"):
             call()
 
 
 def test_numbers_too_large_to_be_squared_are_refused_without_a_warning():
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got an overflow"):
         StandardisedLayer.of(np.array([[1e200], [-1e200]]), "x")
-    with pytest.raises(
-        InputError,
-        match=r"x: .*got an overflow",
-    ):
+    with pytest.raises(InputError, match=r"x: .*got an overflow"):
         StandardisedLayer.of(np.array([[1e308], [1e308]]), "x")
 
 
@@ -195,8 +186,5 @@ def test_memory_is_a_block_not_the_layer(rng, tmp_path):
 
 def test_masks_of_layers_are_not_lost():
     masked = np.ma.masked_array(np.ones((3, 2)), mask=[[0, 1], [0, 0], [0, 0]])
-    with pytest.raises(
-        InputError,
-        match=r"layers\[1\]: .*got a masked array",
-    ):
+    with pytest.raises(InputError, match=r"layers\[1\]: .*got a masked array"):
         check_layers([np.ones((3, 2)), masked])

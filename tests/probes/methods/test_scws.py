@@ -122,40 +122,22 @@ def test_words_without_a_vector_and_zero_vectors_are_left_out_and_counted():
 
 def test_refusals():
     first, second, ratings = pairs()
-    with pytest.raises(
-        InputError,
-        match=r"second: .*got 2",
-    ):
+    with pytest.raises(InputError, match=r"second: .*got 2"):
         scws(first, second[:2], ratings)
-    with pytest.raises(
-        InputError,
-        match=r"second\[1\]: .*got shape \(59",
-    ):
+    with pytest.raises(InputError, match=r"second\[1\]: .*got shape \(59"):
         scws(first, [second[0], second[1][1:], second[2]], ratings)
-    with pytest.raises(
-        InputError,
-        match=r"layer 0: .*got shapes \(60",
-    ):
+    with pytest.raises(InputError, match=r"layer 0: .*got shapes \(60"):
         scws(first, second[:, :, 1:], ratings)
     for bad in (ratings[1:], np.where(np.arange(60) == 3, np.nan, ratings), ratings.astype(str)):
         with pytest.raises(InputError, match="ratings: expected"):
             scws(first, second, bad)
-    with pytest.raises(
-        InputError,
-        match=r"ratings: .*got equal ones",
-    ):
+    with pytest.raises(InputError, match=r"ratings: .*got equal ones"):
         scws(first, second, np.ones(60))
     with pytest.raises(InputError, match=r"cosines of layer 0: .*got equal ones"):
         scws(np.ones_like(first), np.ones_like(second), ratings)
-    with pytest.raises(
-        InputError,
-        match=r"layer 0: .*got 3",
-    ):
+    with pytest.raises(InputError, match=r"layer 0: .*got 3"):
         scws(first[:, :3], second[:, :3], ratings[:3])
     broken = first.copy()
     broken[1, 7, 2] = np.nan
-    with pytest.raises(
-        InputError,
-        match=r"layer 1: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"layer 1: .*got NaN or infinity"):
         scws(broken, second, ratings)

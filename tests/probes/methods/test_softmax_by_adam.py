@@ -98,8 +98,5 @@ def test_refusals():
         fitted.predict(layers[:1])
     with pytest.raises(InputError, match=r"layers: .*got 4 columns"):
         fitted.predict([x[:, :4] for x in layers])
-    with pytest.raises(
-        InputError,
-        match=r"SoftmaxByAdam: .*got one without",
-    ):
+    with pytest.raises(InputError, match=r"SoftmaxByAdam: .*got one without"):
         SoftmaxByAdam().predict(layers)

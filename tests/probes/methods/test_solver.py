@@ -365,10 +365,7 @@ def test_strengths():
     assert check_strengths(np.array([0.1, 3]), "penalties") == [0.1, 3.0]
     assert check_strengths([0], "penalties", least="0 or above") == [0.0]
     for wrong in (0, -1, np.nan, np.inf, "1", True, None, [1, "x"]):
-        with pytest.raises(
-            InputError,
-            match="penalties: expected",
-        ):
+        with pytest.raises(InputError, match="penalties: expected"):
             check_strengths(wrong, "penalties")
     for wrong in ([], [1, 1.0]):
         with pytest.raises(InputError, match="penalties: expected"):

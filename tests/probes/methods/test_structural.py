@@ -231,10 +231,7 @@ def test_fit_leaves_parameters_alone_and_forgets():
 
 
 def test_stopping_early_is_said():
-    with pytest.warns(
-        ConvergenceWarning,
-        match=r"max_iter: .*got none in 1",
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"max_iter: .*got none in 1"):
         StructuralProbe(rank=3, max_iter=1).fit(*treebank(0, 20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -443,10 +440,7 @@ def test_refusals_of_the_measures():
         structural_scores(predicted[:2], flat, lengths)
     with pytest.raises(InputError, match=r"predicted\[0\]: .*got shape"):
         structural_scores(predicted, flat, lengths, kind="depth")
-    with pytest.raises(
-        InputError,
-        match=r"predicted\[1\]: .*got NaN or infinity",
-    ):
+    with pytest.raises(InputError, match=r"predicted\[1\]: .*got NaN or infinity"):
         structural_scores([predicted[0], predicted[1] * np.nan, predicted[2]], flat, lengths)
     with pytest.raises(InputError, match=r"punctuation: .*got int64 of shape"):
         structural_scores(predicted, flat, lengths, np.zeros(len(flat), np.int64))

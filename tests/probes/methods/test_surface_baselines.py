@@ -140,17 +140,11 @@ def test_fasttext_prints_nothing_and_leaves_no_file(capfd, monkeypatch, tmp_path
         small_fasttext(*texts(0), *texts(1, 30))
         assert os.listdir(tmp_path) == []
         printed = capfd.readouterr()
-        with pytest.raises(
-            InputError,
-            match=r"train_texts: .*got Encountered",
-        ):
+        with pytest.raises(InputError, match=r"train_texts: .*got Encountered"):
             small_fasttext(*texts(0), *texts(1, 30), learning_rate=1e30)
         assert os.listdir(tmp_path) == []
         patch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-        with pytest.raises(
-            OutputError,
-            match=r"TMPDIR: .*got No such file",
-        ):
+        with pytest.raises(OutputError, match=r"TMPDIR: .*got No such file"):
             small_fasttext(*texts(0), *texts(1, 30))
     assert (printed.out, printed.err) == ("", "")
 
@@ -158,15 +152,9 @@ def test_fasttext_prints_nothing_and_leaves_no_file(capfd, monkeypatch, tmp_path
 @BOTH
 def test_refusals(baseline):
     train, labels = texts(0)
-    with pytest.raises(
-        InputError,
-        match=r"train_labels: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"train_labels: .*got an array of"):
         baseline(train, labels[1:], train, labels)
-    with pytest.raises(
-        InputError,
-        match=r"train_labels: .*got only alpha",
-    ):
+    with pytest.raises(InputError, match=r"train_labels: .*got only alpha"):
         baseline(train, ["alpha"] * 90, train, labels)
     with pytest.raises(InputError, match=r"test_texts: .*got none"):
         baseline(train, labels, [], [])
@@ -186,10 +174,7 @@ def test_refusals(baseline):
 
 def test_refusals_of_fasttexts_settings():
     for subwords in ((3, 2), (0, 2)):
-        with pytest.raises(
-            InputError,
-            match="subwords: expected",
-        ):
+        with pytest.raises(InputError, match="subwords: expected"):
             small_fasttext(*texts(0), *texts(1), subwords=subwords)
     with pytest.raises(InputError, match=r"learning_rate: .*got 0"):
         small_fasttext(*texts(0), *texts(1), learning_rate=0)

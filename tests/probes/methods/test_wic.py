@@ -208,60 +208,27 @@ def test_refusals():
     def changed(**fields):
         return {"train": train, "dev": dataclasses.replace(dev, **fields)}
 
-    with pytest.raises(
-        InputError,
-        match=r"parts: .*got dev",
-    ):
+    with pytest.raises(InputError, match=r"parts: .*got dev"):
         wic({"dev": dev})
-    with pytest.raises(
-        InputError,
-        match=r"representation: .*got 'cls'",
-    ):
+    with pytest.raises(InputError, match=r"representation: .*got 'cls'"):
         wic(parts, "cls")
-    with pytest.raises(
-        InputError,
-        match=r"parts\['dev'\].pair: .*got none",
-    ):
+    with pytest.raises(InputError, match=r"parts\['dev'\].pair: .*got none"):
         wic(changed(pair=None))
-    with pytest.raises(
-        InputError,
-        match=r"parts\['dev'\].first, second: .*got 2 layers",
-    ):
+    with pytest.raises(InputError, match=r"parts\['dev'\].first, second: .*got 2 layers"):
         wic(changed(first=dev.first[:, 1:]), "product")
-    with pytest.raises(
-        InputError,
-        match=r"parts\['dev'\].first\[0\]: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"parts\['dev'\].first\[0\]: .*got an array of"):
         wic(changed(first=dev.first[None]), "product")
-    with pytest.raises(
-        InputError,
-        match=r"parts\['dev'\].same: .*got an array of",
-    ):
+    with pytest.raises(InputError, match=r"parts\['dev'\].same: .*got an array of"):
         wic(changed(same=dev.same[1:]))
-    with pytest.raises(
-        InputError,
-        match=r"parts\['dev'\].same: .*got values of <U1",
-    ):
+    with pytest.raises(InputError, match=r"parts\['dev'\].same: .*got values of <U1"):
         wic(changed(same=np.where(dev.same, "T", "F")))
-    with pytest.raises(
-        InputError,
-        match=r"dev: .*got 1 layers of",
-    ):
+    with pytest.raises(InputError, match=r"dev: .*got 1 layers of"):
         wic(changed(pair=dev.pair[:1]))
-    with pytest.raises(
-        InputError,
-        match=r"random_encoder: .*got train",
-    ):
+    with pytest.raises(InputError, match=r"random_encoder: .*got train"):
         wic(parts, random_encoder={"train": train})
-    with pytest.raises(
-        InputError,
-        match=r"parts\['dev'\]: .*got one in 120",
-    ):
+    with pytest.raises(InputError, match=r"parts\['dev'\]: .*got one in 120"):
         wic(changed(first=np.zeros_like(dev.first)), "cosine_threshold")
-    with pytest.raises(
-        InputError,
-        match=r"parts\['dev'\]: .*got none of 120",
-    ):
+    with pytest.raises(InputError, match=r"parts\['dev'\]: .*got none of 120"):
         wic(changed(first=np.full_like(dev.first, np.nan)), "product")
     with pytest.raises(InputError, match=r"at least two classes"):
         wic({"train": dataclasses.replace(train, same=np.ones(120, bool)), "dev": dev})
@@ -269,8 +236,5 @@ def test_refusals():
         wic(parts, seed=-1)
     with pytest.raises(InputError, match="held_out: expected a fraction"):
         wic(parts, held_out=1.0)
-    with pytest.raises(
-        InputError,
-        match=r"same: .*got bool of shape",
-    ):
+    with pytest.raises(InputError, match=r"same: .*got bool of shape"):
         best_threshold(np.zeros(2), np.ones(1, bool))
