@@ -633,7 +633,7 @@ def test_verify_refuses_checksums_that_are_not_those_that_were_written(store, sp
     (store / "manifest.json").write_text(
         json.dumps({**manifest, "checksums_sha256": hashlib.sha256(spoilt).hexdigest()})
     )
-    with pytest.raises(StoreError, match=r"checksums\.bin: expected"):
+    with pytest.raises(StoreError, match=r"checksums\.bin: expected|rows \d+ to \d+: "):
         Activations(store).verify()
 
 

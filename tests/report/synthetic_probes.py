@@ -212,7 +212,7 @@ def pair_scores(
         )
         n, dropped = (
             300 * (len(categories) - 1),
-            {"a word of several pieces": 100 * (len(categories) - 1) + 400},
+            {"a word of several subwords": 100 * (len(categories) - 1) + 400},
         )
         whole = {
             **told,

@@ -101,7 +101,7 @@ def make_training(
                     for i, group in enumerate(groups)
                 },
                 "held_out": {group: 100 + i for i, group in enumerate(groups)},
-                "left_out": {"repeated": 1234, "longer than 38 pieces": 5},
+                "left_out": {"repeated": 1234, "longer than 38 subwords": 5},
             }
         )
     )

@@ -73,7 +73,7 @@ def test_every_section_is_there_and_linked(page: Page) -> None:
 def test_figures_have_captions_axes_with_units_and_n(source: str) -> None:
     figures = re.findall(r"<figure .*?</figure>", source, re.DOTALL)
     expected = [
-        (2, ["tokens seen (million)", "P@1 (fraction of pieces)"], f"n&nbsp;=&nbsp;{N}"),
+        (2, ["tokens seen (million)", "P@1 (fraction of subwords)"], f"n&nbsp;=&nbsp;{N}"),
         (
             3,
             ["tokens seen (million)", "loss (nats per masked token)", "perplexity (log scale)"],
@@ -155,7 +155,7 @@ def test_what_is_shared_is_said_part_by_part(tmp_path: Path, page: Page, source:
 def test_above_chance_is_held_against_what_frequency_alone_gives(
     tmp_path: Path, page: Page
 ) -> None:
-    told = "of embeddings that tell how frequent a piece is and nothing else."
+    told = "of embeddings that tell how frequent a subword is and nothing else."
     # in the lead and among the findings
     assert page.text.count(f", and above the 0.0040 {told}") == 4
     folder = make_emergence(tmp_path / "run", conditions=["half"], scores=False)

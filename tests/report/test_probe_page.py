@@ -717,7 +717,7 @@ def test_pairs_have_the_table_of_coverage_and_categories_at_chance_are_named(
         "reflexive across relative clause."
     ) in words
     assert "1,200 of 2,000 pairs could be scored (60.0 %)." in words
-    assert "pairs that could not be scored: 800 (a word of several pieces)." in words
+    assert "pairs that could not be scored: 800 (a word of several subwords)." in words
 
 
 def test_pairs_below_chance_are_said_to_be_so(tmp_path: Path) -> None:

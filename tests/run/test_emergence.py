@@ -215,7 +215,7 @@ def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys, monkeypatch):
     assert main([*command, "--quiet"]) == 0
     out = capsys.readouterr().out
     assert (
-        "P@1 of pieces" in out
+        "P@1 of subwords" in out
         and "part  parameters  none    separate" in out
         and "Report: " in out
         and (tmp_path / "run" / "report.html").exists()

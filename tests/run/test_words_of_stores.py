@@ -54,6 +54,7 @@ def test_a_turned_layer_is_found_by_its_rotation_and_an_unrelated_one_is_not(tur
         "candidates": N,
         "by": "csls",
         "fitted_on": 30,
+        "dimensions": 8,
         "normalisation": "iterative",
         "chance": 10 / N,
         "coverage": 1.0,

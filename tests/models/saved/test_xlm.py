@@ -516,9 +516,9 @@ def rename(piece: str, number: object):
             lambda folder: (folder / "vocab.json").write_text('{"a</w>": 0}'),
             "a tokeniser that takes every text, got no id for '<unk>'",
         ),
-        (rename("the</w>", "7"), r"pieces and their numbers \(vocab.json\)"),
-        (rename("the</w>", -7), r"pieces and their numbers \(vocab.json\)"),
-        (rename("the</w>", 1.5), r"pieces and their numbers \(vocab.json\)"),
+        (rename("the</w>", "7"), r"subwords and their numbers \(vocab.json\)"),
+        (rename("the</w>", -7), r"subwords and their numbers \(vocab.json\)"),
+        (rename("the</w>", 1.5), r"subwords and their numbers \(vocab.json\)"),
         (
             rename("the</w>", 100_000),
             r"token ids below \d+, got 100000 for 'the</w>'; give the model its own tokeniser",

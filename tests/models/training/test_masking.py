@@ -588,7 +588,7 @@ def test_xlm_needs_a_token_after_the_first(rng):
             {"exponent": -0.5},
             (
                 "masking.exponent: expected a number from 0 to 5, got -0.5; 0 chooses evenly, 0.5 "
-                "rare pieces more often"
+                "rare subwords more often"
             ),
         ),
         ({"exponent": math.nan}, "masking.exponent: expected a number from 0 to 5, got nan"),
@@ -663,14 +663,14 @@ NOTHING = np.zeros(VOCABULARY, int)
                 Masking(scope="language"), [some_pieces(), some_pieces(counts=NOTHING)], MASK
             ),
             (
-                r"pieces\[1\]: expected at least one ordinary piece to draw at random, got none "
+                r"pieces\[1\]: expected at least one ordinary subword to draw at random, got none "
                 r"that occurs; leave the language out"
             ),
         ),
         (
             lambda: Masker(Masking(), [some_pieces(special=np.ones(VOCABULARY, bool))], MASK),
             (
-                r"pieces\[0\]: expected at least one ordinary piece to draw at random, got none; "
+                r"pieces\[0\]: expected at least one ordinary subword to draw at random, got none; "
                 r"leave the language out or give it text"
             ),
         ),
@@ -717,7 +717,7 @@ def test_pieces_and_weights_that_do_not_fit_are_refused(make, told):
             [[0, 2]],
             (
                 "languages: expected indices from 0 to 1, got 2; number the languages in the "
-                "order of the pieces"
+                "order of the subwords"
             ),
         ),
         ([[7, 8]], [[0, -1]], "languages: expected indices from 0 to 1, got -1"),
@@ -726,7 +726,7 @@ def test_pieces_and_weights_that_do_not_fit_are_refused(make, told):
             [[0, 1]],
             (
                 "ids: expected ids below 100 in language 1, got 150; use the vocabulary that the "
-                "pieces are of"
+                "subwords are of"
             ),
         ),
         ([[-1, 7]], [[1, 1]], "ids: expected ids below 100 in language 1, got -1"),

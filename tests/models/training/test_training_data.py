@@ -30,7 +30,7 @@ from crosslens.models.training.streams import (
     SegmentStream,
 )
 
-WHY_LONG = "longer than 30 pieces"
+WHY_LONG = "longer than 30 subwords"
 
 
 def joint(tokenizer, languages):
@@ -249,7 +249,7 @@ def test_longest_sentences_fit_exactly(toy_tokenizer, tmp_path):
     data = build(recipe, toy_tokenizer, tmp_path / "tokens")
     for stream in data.streams:
         assert max(side.lengths[stream.rows].max() for side in stream.sides) == 6
-    assert data.left_out["longer than 6 pieces"] > 0
+    assert data.left_out["longer than 6 subwords"] > 0
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
@@ -334,7 +334,7 @@ def usable_row_by_row(group, texts, files, max_length, left_out):
     fit = np.ones(n, bool)
     for language in group:
         lengths = files[language].lengths
-        left_out[f"longer than {max_length} pieces"] += (
+        left_out[f"longer than {max_length} subwords"] += (
             int((lengths > max_length).sum()) if len(group) == 1 else 0
         )
         fit &= (lengths <= max_length) & (lengths > 0)
