@@ -19,7 +19,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -160,11 +160,13 @@ class _Help(argparse.HelpFormatter):
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    return _build()[0]
+    return _build(_VERBS)[0]
 
 
-def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser, and that of each verb."""
+def _build(
+    whole: Collection[str],
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, and that of each verb; only those of ``whole`` have their arguments."""
     parser = _Parser(
         prog="crosslens",
         description="Train, take apart, align, compare and probe multilingual language models.",
@@ -180,6 +182,8 @@ def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser
             epilog=f"example:\n  {example}",
             formatter_class=_Help,
         )
+        if name not in whole:
+            continue
         add_arguments(made[name])
         add_common(made[name], "quiet")
         if name in _FROM_FILES:
@@ -190,7 +194,8 @@ def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser
 
 def _parsed(line: list[str]) -> argparse.Namespace | None:
     """The command; None where none was given, and help was."""
-    parser, verbs = _build()
+    typed = [word for word in line if word in _VERBS][:1]
+    parser, verbs = _build(typed if typed and "_ARGCOMPLETE" not in os.environ else _VERBS)
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next
         import argcomplete
 

@@ -3,7 +3,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ __all__ = [
     "control_name",
     "probe_outcomes",
     "shared_texts",
-    "text_names",
 ]
 
 
@@ -29,13 +27,6 @@ class Measured(NamedTuple):
 
     scores: list[Score]
     outcomes: list[Outcomes]
-
-
-def text_names(texts: Sequence[str]) -> np.ndarray:
-    """Short names of texts; equal texts have one."""
-    return np.array(
-        [sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] for text in texts]
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,12 +7,12 @@ import numpy as np
 
 from crosslens.corpus import Corpus
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
+from crosslens.run.repeats import normal_texts
 
 __all__ = [
     "PARTS",
     "SHARES",
     "choose",
-    "normal_texts",
     "ranges",
     "some",
     "split_names",
@@ -21,11 +21,6 @@ __all__ = [
 
 PARTS = ("train", "dev", "test")
 SHARES = (0.7, 0.1, 0.2)
-
-
-def normal_texts(texts: Sequence[str]) -> list[str]:
-    """Texts as they are compared: white space of any kind is one space, and none at the ends."""
-    return [" ".join(text.split()) for text in texts]
 
 
 def ranges(counts: Sequence[int]) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 to judge by."""
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from typing import Any
 
 import ml_dtypes
@@ -11,12 +12,32 @@ import scipy.sparse.csgraph
 
 from crosslens.activations import Activations
 from crosslens.run.collapse import ROUNDING, is_collapsed
-from crosslens.run.probe_items import text_names
 
-__all__ = ["equal_rows", "groups_of", "repeated", "repeats_told", "sentence_groups", "store_groups"]
+__all__ = [
+    "equal_rows",
+    "groups_of",
+    "normal_texts",
+    "repeated",
+    "repeats_told",
+    "sentence_groups",
+    "store_groups",
+    "text_names",
+]
 
 _BLOCK = 4096  # rows that are read at a time
 _SHADOWS = 4  # projections by which rows are looked for that may be equal
+
+
+def normal_texts(texts: Sequence[str]) -> list[str]:
+    """Texts as they are compared: white space of any kind is one space, and none at the ends."""
+    return [" ".join(text.split()) for text in texts]
+
+
+def text_names(texts: Sequence[str]) -> np.ndarray:
+    """Short names of texts; equal texts have one."""
+    return np.array(
+        [sha256(text.encode(errors="surrogatepass")).hexdigest()[:16] for text in texts]
+    )
 
 
 def groups_of(sides: Iterable[Sequence[Any] | np.ndarray]) -> np.ndarray:

@@ -33,9 +33,7 @@ from crosslens.run.measures import (
     similarity_scores,
     told_apart,
 )
-from crosslens.run.probe_items import text_names
-from crosslens.run.probe_splits import normal_texts
-from crosslens.run.repeats import groups_of, repeated
+from crosslens.run.repeats import groups_of, normal_texts, repeated, text_names
 from crosslens.score import Score, few_pairs, format_value, not_measured, read_scores
 from crosslens.selection import chosen_layer
 

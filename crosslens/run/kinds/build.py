@@ -33,18 +33,16 @@ from crosslens.run.kinds.rank import ScwsTask
 from crosslens.run.kinds.span import SpanTask
 from crosslens.run.kinds.tag import WordsText, WordTask
 from crosslens.run.kinds.task import Task, Text
-from crosslens.run.probe_items import text_names
 from crosslens.run.probe_splits import (
     PARTS,
     SHARES,
     choose,
-    normal_texts,
     ranges,
     some,
     split_names,
     treebank_parts,
 )
-from crosslens.run.repeats import groups_of
+from crosslens.run.repeats import groups_of, normal_texts, text_names
 
 __all__ = ["JOINED", "Drawing", "build", "numbers", "share_texts"]
 

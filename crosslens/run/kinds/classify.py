@@ -11,8 +11,9 @@ from crosslens.probes.methods.language_id import LanguageIdSettings
 from crosslens.probes.methods.splits import Parts
 from crosslens.run.kinds.labels import Labelled, check_classes, measure_labels
 from crosslens.run.kinds.task import Given, Task, Text
-from crosslens.run.probe_items import Measured, TestItems, text_names
-from crosslens.run.probe_splits import PARTS, normal_texts, split_names
+from crosslens.run.probe_items import Measured, TestItems
+from crosslens.run.probe_splits import PARTS, split_names
+from crosslens.run.repeats import normal_texts, text_names
 
 __all__ = ["SentenceTask", "TestedTexts"]
 

@@ -14,9 +14,10 @@ from crosslens.probes.methods.splits import Parts
 from crosslens.probes.methods.wic import REPRESENTATIONS, WicPart, WicVectors, wic
 from crosslens.readers.wic import Wic, WicItem
 from crosslens.run.kinds.task import Given, Task, Text
-from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
+from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts
 from crosslens.run.probe_scores import without_shared
-from crosslens.run.probe_splits import PARTS, normal_texts, ranges
+from crosslens.run.probe_splits import PARTS, ranges
+from crosslens.run.repeats import normal_texts, text_names
 from crosslens.score import Score
 
 __all__ = ["WicTask"]

@@ -17,7 +17,8 @@ from crosslens.probes.methods.minimal_pairs import (
 )
 from crosslens.readers.minimal_pairs import MinimalPair
 from crosslens.run.kinds.task import Given, Task, Text
-from crosslens.run.probe_items import Measured, TestItems, text_names
+from crosslens.run.probe_items import Measured, TestItems
+from crosslens.run.repeats import text_names
 from crosslens.score import Score
 
 __all__ = ["PairsTask"]

@@ -15,9 +15,10 @@ from crosslens.probes.methods.number_probes import NumberAnswers, NumberResult, 
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.readers.labelled_text import LabelledText
 from crosslens.run.kinds.task import Given, Task, Text
-from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts, text_names
+from crosslens.run.probe_items import Measured, Shared, TestItems, shared_texts
 from crosslens.run.probe_seeds import seed_spread
-from crosslens.run.probe_splits import SHARES, normal_texts
+from crosslens.run.probe_splits import SHARES
+from crosslens.run.repeats import normal_texts, text_names
 from crosslens.score import Score
 from crosslens.stats import spearman_difference
 

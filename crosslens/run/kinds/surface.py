@@ -9,7 +9,8 @@ import numpy as np
 
 from crosslens.probes.methods.surface_baselines import fasttext_baseline, ngram_baseline
 from crosslens.run.kinds.classify import SentenceTask
-from crosslens.run.probe_items import Measured, text_names
+from crosslens.run.probe_items import Measured
+from crosslens.run.repeats import text_names
 from crosslens.score import Score
 
 __all__ = ["surface_scores"]

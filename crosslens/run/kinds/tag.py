@@ -12,8 +12,9 @@ from crosslens.errors import refuse
 from crosslens.readers.treebank import WordLabels, word_labels
 from crosslens.run.kinds.labels import Labelled, check_classes, measure_labels
 from crosslens.run.kinds.task import Given, Task, Text
-from crosslens.run.probe_items import Measured, TestItems, text_names
-from crosslens.run.probe_splits import PARTS, normal_texts
+from crosslens.run.probe_items import Measured, TestItems
+from crosslens.run.probe_splits import PARTS
+from crosslens.run.repeats import normal_texts, text_names
 
 __all__ = ["COLUMNS", "TreebankTask", "WordTask", "WordsText"]
 
