@@ -8,6 +8,7 @@ Each head is one matrix over the encoder's states; what fine-tuning adds to an e
 that (Devlin et al. 2019, § 4; Wu & Dredze 2019, § 3).
 """
 
+import torch
 from torch import Tensor, nn
 
 from crosslens.errors import refuse
@@ -15,7 +16,7 @@ from crosslens.models.network.dropout import dropout
 
 __all__ = ["POOLINGS", "AnswerHead", "ClassificationHead", "TaggingHead"]
 
-POOLINGS = ("first", "mean")
+POOLINGS = ("first", "pooled", "mean")
 
 
 class _Head(nn.Module):
@@ -44,8 +45,10 @@ class ClassificationHead(_Head):
     d: width of the encoder's states.
     classes: their number, at least 2.
     rate: dropout before the matrix, while training.
-    pool: "first", the state at position 0 as it is (Wu & Dredze's program has no pooler), or
-        "mean", the mean over all tokens that are no padding, special ones included.
+    pool: "first", the state at position 0 as it is (Wu & Dredze's program has no pooler); "pooled",
+        that through a matrix and tanh, sampled anew (the heads of BERT and RoBERTa in
+        transformers); or "mean", the mean over all tokens that are no padding, special ones
+        included.
 
     >>> import torch
     >>> states, mask = torch.ones(1, 3, 4), torch.tensor([[1, 1, 0]])
@@ -58,11 +61,17 @@ class ClassificationHead(_Head):
         if pool not in POOLINGS:
             refuse("pool", f"one of {', '.join(POOLINGS)}", repr(pool), "choose one of these")
         self.pool = pool
+        if pool == "pooled":
+            self.dense = nn.Linear(d, d)
+            nn.init.normal_(self.dense.weight, std=0.02)
+            nn.init.zeros_(self.dense.bias)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(batch, classes) of (batch, length, d) states; ``mask`` (batch, length) is 0 at padding."""
         if self.pool == "first":
             return self._scores(states[:, 0])
+        if self.pool == "pooled":
+            return self._scores(torch.tanh(self.dense(states[:, 0])))
         weights = mask.unsqueeze(-1).to(states.dtype)
         return self._scores((states * weights).sum(1) / weights.sum(1).clamp(min=1))
 

@@ -59,7 +59,7 @@ def run_loop(
     """
     model, checkpoints = objective.model, folder / "checkpoints"
     runner = spread(model, world)
-    optimiser = build_optimiser(model, settings.optimisation)
+    optimiser = build_optimiser(model, settings.optimisation, objective.rate_factors)
     done = 0
     memory: dict[str, Any] = {
         "tokens": 0,
@@ -129,7 +129,8 @@ def _loop(run: _Run, done: int) -> None:
             loss = sum(_backward(run, batch, part) for part in range(len(batch.parts)))
             norm = _clip(model, settings.optimisation.clip)
             for group in optimiser.param_groups:
-                group["lr"] = learning_rate(step, settings.optimisation, steps)
+                rate = learning_rate(step, settings.optimisation, steps)
+                group["lr"] = rate * group["rate_factor"]
             meter.add(step, loss, norm, batch)
             optimiser.step()
             # None, not zero: languages that are absent stay untouched

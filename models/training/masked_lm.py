@@ -72,6 +72,11 @@ class MaskedLanguageModelling:
     def __init__(self, model: MaskedLM, batches: MaskedBatches) -> None:
         self.model, self.batches, self.recipe = model, batches, batches.recipe
 
+    @property
+    def rate_factors(self) -> Mapping[str, float]:
+        """All parameters have one learning rate."""
+        return {}
+
     def batch(self, step: int) -> MaskedStep:
         """The masked batch of an update."""
         return self.batches[step]

@@ -54,6 +54,11 @@ class Objective(Protocol[S]):
     def model(self) -> nn.Module:
         """See above."""
 
+    @property
+    def rate_factors(self) -> Mapping[str, float]:
+        """Beginning of a parameter's name -> what its learning rate is multiplied by; empty where
+        all have the same."""
+
     def batch(self, step: int) -> S:
         """The batch of an update (counted from 0): a function of the number alone."""
 

@@ -5,7 +5,7 @@ languages that are not in a batch stay as they are (gradients must be None, not 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -35,6 +35,8 @@ def learning_rate(step: int, settings: Optimisation, steps: int) -> float:
         return first + (peak - first) * at / warmup
     if settings.decay == "inverse_sqrt":
         return peak * math.sqrt(warmup / at)
+    if settings.decay == "constant":
+        return peak
     done = (step - warmup) / max(1, steps - warmup)
     return peak * (1 - done if settings.decay == "linear" else 0.5 * (1 + math.cos(math.pi * done)))
 
@@ -102,18 +104,42 @@ class Lamb(torch.optim.Optimizer):
         return direction.mul_(trust)
 
 
-def build_optimiser(model: nn.Module, settings: Optimisation) -> torch.optim.Optimizer:
+def build_optimiser(
+    model: nn.Module, settings: Optimisation, rate_factors: Mapping[str, float] | None = None
+) -> torch.optim.Optimizer:
     """The optimiser over all trainable parameters; only matrices decay, and are rescaled by
-    LAMB."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-    ]
+    LAMB.
+
+    Parameters
+    ----------
+    rate_factors: beginning of a parameter's name -> what the learning rate is multiplied by, under
+        ``rate_factor`` in its group; 1 for all others.
+    """
+    factors = {name: factor for name, factor in (rate_factors or {}).items() if factor != 1.0}
+
+    def factor_of(name: str) -> float:
+        return next((f for start, f in factors.items() if name.startswith(start)), 1.0)
+
+    trained = [(factor_of(name), p) for name, p in model.named_parameters() if p.requires_grad]
+    groups: list[dict[str, Any]] = []
+    for factor in (1.0, *dict.fromkeys(factors.values())):
+        mine = [p for its, p in trained if its == factor]
+        groups += [
+            {
+                "params": [p for p in mine if p.ndim >= 2],
+                "weight_decay": settings.weight_decay,
+                "rate_factor": factor,
+            },
+            {
+                "params": [p for p in mine if p.ndim < 2],
+                "weight_decay": 0.0,
+                "rate_factor": factor,
+            },
+        ]
     betas = (settings.beta1, settings.beta2)
     if settings.optimiser == "lamb":
-        for group, rescale in zip(groups, (True, False), strict=True):
-            group["rescale"] = rescale
+        for number, group in enumerate(groups):
+            group["rescale"] = number % 2 == 0
         return Lamb(groups, lr=settings.peak_rate, betas=betas, eps=settings.eps)
     kind = torch.optim.AdamW if settings.optimiser == "adamw" else torch.optim.Adam
     return kind(groups, lr=settings.peak_rate, betas=betas, eps=settings.eps, fused=True)

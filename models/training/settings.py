@@ -83,7 +83,8 @@ class Optimisation:
     first_rate: learning rate from which the warm-up rises (XLM: 1e-7).
     warmup: steps of linear rise to the peak, no more than the run has; None: 500, or a quarter of
         the steps where these are few.
-    decay: "linear" or "cosine", to zero at the last step; or "inverse_sqrt" (Vaswani et al. 2017).
+    decay: "linear" or "cosine", to zero at the last step; "inverse_sqrt" (Vaswani et al. 2017); or
+        "constant".
     weight_decay: decay of matrices (biases and norms have none).
     beta1, beta2: decay of the first and second moment.
     eps: added to the root of the second moment.
@@ -110,13 +111,16 @@ class Optimisation:
                 repr(self.optimiser),
                 "choose one of these",
             )
-        if self.decay not in ("linear", "cosine", "inverse_sqrt"):
+        if self.decay not in ("linear", "cosine", "inverse_sqrt", "constant"):
             refuse(
                 "optimisation.decay",
-                "linear, cosine or inverse_sqrt",
+                "linear, cosine, inverse_sqrt or constant",
                 repr(self.decay),
                 "choose one of these",
             )
+        if self.decay == "inverse_sqrt" and self.warmup == 0:
+            remedy = "choose 1 or more, or another decay"
+            refuse("optimisation.warmup", "at least 1 where decay is inverse_sqrt", "0", remedy)
         if self.first_rate > self.peak_rate:
             refuse(
                 "optimisation.first_rate",

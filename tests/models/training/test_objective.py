@@ -3,6 +3,7 @@ on an encoder."""
 
 import dataclasses
 import json
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -56,6 +57,8 @@ class Classification:
     def __init__(self):
         self.model = Classifier()
         self.model.encoder.position.requires_grad_(False)
+
+    rate_factors: Mapping[str, float] = {}
 
     def draw(self, rng, n):
         ids = torch.from_numpy(rng.integers(20, size=(n, 7)))

@@ -1,0 +1,109 @@
+"""Labelled examples of each kind of task, as fine-tuning reads them."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosslens.corpus import Corpus
+from crosslens.errors import refuse
+from crosslens.files import fingerprint
+
+__all__ = ["Examples", "TextExamples", "WordExamples"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextExamples:
+    """Texts, or pairs of texts, with the number of their class.
+
+    Attributes
+    ----------
+    corpus: n texts; of pairs, the first ones.
+    labels: shape (n,), numbers of classes from 0; None where they are not known.
+    second: the second texts of pairs.
+
+    Raises
+    ------
+    InputError: counts differ.
+
+    >>> TextExamples(Corpus("eng", ["Good.", "Bad."], ["0", "1"], "reviews"), np.array([1, 0]))
+    TextExamples(2 texts of eng)
+    """
+
+    corpus: Corpus
+    labels: np.ndarray | None = None
+    second: Corpus | None = None
+
+    def __post_init__(self) -> None:
+        _same("labels", len(self), self.labels)
+        _same("second", len(self), self.second)
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def __repr__(self) -> str:
+        what = "texts" if self.second is None else "pairs of texts"
+        return f"TextExamples({len(self):,} {what} of {self.corpus.language})"
+
+    @property
+    def content(self) -> str:
+        """16 hexadecimal digits that follow from texts and labels."""
+        second = "" if self.second is None else self.second.fingerprint
+        labels = [] if self.labels is None else np.asarray(self.labels).tolist()
+        return fingerprint([self.corpus.fingerprint, second, labels])[:16]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordExamples:
+    """Sentences with the number of the class of each word.
+
+    Attributes
+    ----------
+    corpus: n sentences with their words.
+    labels: for each sentence the numbers of its words' classes, from 0; -1 for words that are
+        neither learnt from nor counted; None where they are not known.
+
+    Raises
+    ------
+    InputError: the corpus has no words, or counts differ.
+
+    >>> corpus = Corpus("eng", ["A dog"], ["0"], "a treebank", words=[[(0, 1), (2, 5)]])
+    >>> WordExamples(corpus, [np.array([0, 1])])
+    WordExamples(2 words in 1 sentence of eng)
+    """
+
+    corpus: Corpus
+    labels: Sequence[np.ndarray] | None = None
+
+    def __post_init__(self) -> None:
+        if self.corpus.words is None:
+            refuse("corpus", "sentences with their words", "none", "read it with words")
+        _same("labels", len(self), self.labels)
+        for number, (spans, row) in enumerate(
+            zip(self.corpus.words, self.labels or (), strict=self.labels is not None)
+        ):
+            if len(spans) != len(row):
+                got = f"{len(row)} in sentence {number}"
+                refuse("labels", f"{len(spans)} of them, one per word", got, "label every word")
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def __repr__(self) -> str:
+        n, words = len(self), sum(map(len, self.corpus.words or ()))
+        sentences = "sentence" if n == 1 else "sentences"
+        return f"WordExamples({words:,} words in {n:,} {sentences} of {self.corpus.language})"
+
+    @property
+    def content(self) -> str:
+        """16 hexadecimal digits that follow from texts, words and labels."""
+        labels = [np.asarray(row).tolist() for row in self.labels or ()]
+        return fingerprint([self.corpus.fingerprint, labels])[:16]
+
+
+Examples = TextExamples | WordExamples
+
+
+def _same(name: str, n: int, values: object) -> None:
+    if values is not None and len(values) != n:  # type: ignore[arg-type]
+        refuse(name, f"{n} of them, one per text", str(len(values)), "give as many")  # type: ignore[arg-type]

@@ -1,0 +1,291 @@
+"""Fine-tuning from examples to predictions.
+
+FOLDER/log.jsonl       a line per log interval and per epoch
+FOLDER/checkpoints/    the last whole checkpoint, while it is trained
+FOLDER/epochs.json     epoch -> what was measured after it
+FOLDER/epochs/         weights after the epochs that :meth:`FineTuned.use` may choose
+"""
+
+import contextlib
+import dataclasses
+import math
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from crosslens.errors import refuse
+from crosslens.files import lock_folder, read_json, write_json
+from crosslens.models.extraction.encoder import Encoder
+from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
+from crosslens.models.finetuning.examples import Examples
+from crosslens.models.finetuning.kind import Kind
+from crosslens.models.finetuning.model import FineTunedModel
+from crosslens.models.finetuning.settings import FineTuning
+from crosslens.models.machine.distributed import World, join_world
+from crosslens.models.saved.arrays import load_tensors, save_tensors
+from crosslens.models.training.loop import run_loop
+from crosslens.models.training.objective import Step, moved
+from crosslens.selection import choose
+
+__all__ = ["FineTuned", "Measures", "Predict", "fine_tune"]
+
+Predict = Callable[[Any], Any]
+"""Examples -> their predictions."""
+Measures = Mapping[str, Callable[[Predict], float]]
+"""Name -> what is measured after each epoch, with the weights of then; higher is better."""
+
+
+class _Objective:
+    """The mean loss of what is counted, as the loop minimises it."""
+
+    def __init__(
+        self, model: FineTunedModel, batches: EpochBatches, tuned: "FineTuned", world: World
+    ) -> None:
+        self.model, self.batches, self.tuned, self.world = model, batches, tuned, world
+        self._step = 0
+
+    @property
+    def rate_factors(self) -> Mapping[str, float]:
+        """See :class:`crosslens.models.training.objective.Objective`."""
+        return {"head.": self.tuned.settings.head_factor}
+
+    def batch(self, step: int) -> Step:
+        """The batch of an update."""
+        self._step = step + 1
+        return self.batches[step]
+
+    def loss(self, runner: nn.Module, inputs: Mapping[str, Any], batch: Step) -> Tensor:
+        """A part's share of the mean loss."""
+        loss: Tensor = runner(**inputs) / batch.predicted
+        return loss
+
+    def flops(self, batch: Step) -> float:
+        """Six for each parameter beside embeddings and token, attention left out."""
+        inside = sum(p.numel() for n, p in self.model.named_parameters() if "embedding" not in n)
+        return 6.0 * inside * batch.tokens
+
+    def validate(self, device: torch.device) -> dict[str, Any]:
+        """What is measured after an epoch; its weights are kept where they may be chosen."""
+        epoch = self._step // self.batches.per_epoch
+        found = {name: measure(self.tuned.predict) for name, measure in self.tuned.measures.items()}
+        if self.world.first:
+            self.tuned.keep(epoch, found)
+        self.model.train()
+        return {"epoch": epoch, **found}
+
+    def measure(self, found: Mapping[str, Any]) -> float:
+        """Not asked for: epochs are chosen when all are there."""
+        return math.nan
+
+
+class FineTuned:
+    """A fine-tuned encoder with its head.
+
+    Attributes
+    ----------
+    model: with the weights that were last asked for (:meth:`use`).
+    kind, settings, folder, measures: as given to :func:`fine_tune`.
+    """
+
+    def __init__(
+        self,
+        model: FineTunedModel,
+        kind: Kind[Any],
+        settings: FineTuning,
+        folder: Path,
+        measures: Measures,
+    ) -> None:
+        self.model, self.kind, self.settings = model, kind, settings
+        self.folder, self.measures = folder, measures
+
+    @property
+    def epochs(self) -> dict[int, dict[str, float]]:
+        """Epoch, counted from 1 -> what was measured after it."""
+        path = self.folder / "epochs.json"
+        told = read_json(path, dict[str, dict[str, float | None]]) if path.exists() else {}
+        return {
+            int(epoch): {name: math.nan if v is None else v for name, v in found.items()}
+            for epoch, found in told.items()
+        }
+
+    def best_epoch(self, name: str) -> int:
+        """The epoch after which a measure was highest, the first of equal ones; the last epoch where
+        it was never a number."""
+        epochs = self.epochs
+        found = choose(epochs, lambda epoch: epochs[epoch][name], layer=int)
+        return max(epochs) if found is None else found.item
+
+    def keep(self, epoch: int, found: Mapping[str, float]) -> None:
+        """Write the weights after an epoch, and drop those that cannot be chosen any more."""
+        path = _weights(self.folder, epoch)
+        path.parent.mkdir(exist_ok=True)
+        save_tensors(_plain(self.model.trained()), path.with_suffix(".partial"))
+        os.replace(path.with_suffix(".partial"), path)
+        told = {**self.epochs, epoch: dict(found)}
+        known = {e: v for e, v in told.items() if e <= epoch}  # of a run that was stopped later
+        write_json(
+            self.folder / "epochs.json",
+            {
+                str(e): {name: None if math.isnan(v) else v for name, v in values.items()}
+                for e, values in sorted(known.items())
+            },
+        )
+        wanted = {self.best_epoch(name) for name in found}
+        wanted |= set(range(epoch - self.settings.average + 1, epoch + 1))
+        for path in (self.folder / "epochs").glob("epoch-*.safetensors"):
+            if int(path.stem.partition("-")[2]) not in wanted:
+                path.unlink()
+
+    def use(self, epoch: int | str) -> "FineTuned":
+        """Take the weights after an epoch; returns itself.
+
+        Parameters
+        ----------
+        epoch: its number from 1; the name of a measure, for the epoch that it is best after; "last";
+            or "average", the mean of the last ``settings.average`` epochs' weights.
+        """
+        last = max(self.epochs)
+        if epoch == "average":
+            first = max(1, last - self.settings.average + 1)
+            numbers = list(range(first, last + 1))
+        else:
+            number = (
+                last
+                if epoch == "last"
+                else self.best_epoch(epoch)
+                if isinstance(epoch, str)
+                else epoch
+            )
+            numbers = [number]
+        with torch.no_grad():
+            mine = self.model.trained()
+            together = [load_tensors(_weights(self.folder, number)) for number in numbers]
+            for name, tensor in mine.items():
+                tensor.copy_(torch.stack([one[name] for one in together]).mean(0))
+        return self
+
+    @torch.no_grad()
+    def predict(self, examples: Any) -> Any:
+        """The predictions of the kind for some examples, of any language that the encoder reads."""
+        model, encoder = self.model.eval(), self.model.encoder
+        rows = self.kind.rows(encoder.for_text(*_languages(examples)), examples)
+        outputs: list[Any] = [None] * len(rows)
+        for part in by_length(rows, np.arange(len(rows)), encoder.device.type):
+            inputs = moved(
+                padded(self.kind, [rows[n] for n in part], encoder.pad_id), encoder.device
+            )
+            given = {name: inputs.pop(name) for name in _STATES}
+            states = model.states(**given)
+            found = self.kind.outputs(model.head, states, given["mask"], inputs)
+            for number, output in zip(part, found, strict=True):
+                outputs[number] = output
+        return self.kind.join(examples, rows, outputs)
+
+    def drop_weights(self) -> None:
+        """Remove the weights and checkpoints; what was measured stays."""
+        for name in ("epochs", "checkpoints"):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+
+_STATES = ("ids", "mask", "segments", "language", "second")
+
+
+def fine_tune(
+    encoder: Encoder,
+    kind: Kind[Any],
+    train: Sequence[Examples],
+    settings: FineTuning,
+    folder: str | Path,
+    measures: Measures,
+) -> FineTuned:
+    """Train a copy of an encoder and a new head on labelled examples; returns it with the weights
+    of the epoch that the first measure was best after.
+
+    A training that was stopped is resumed, to the same bits. Under ``torchrun`` the processes share
+    each batch.
+
+    Parameters
+    ----------
+    encoder: the one to start from; it stays as it is.
+    kind: of the task, with its number of classes.
+    train: examples of one or more languages.
+    folder: gets the log, the checkpoints and the epochs' weights.
+    measures: name -> what is measured after each epoch, on development data; the first one chooses.
+
+    Raises
+    ------
+    InputError: nothing to train on, or settings do not fit the encoder.
+    StoreError: a checkpoint is damaged, or belongs to another training.
+    TrainingError: the loss is not a number any more.
+
+    >>> from tempfile import mkdtemp
+    >>> import crosslens as cl
+    >>> from crosslens.corpus import Corpus
+    >>> from crosslens.models.finetuning.classify import Classify
+    >>> from crosslens.models.finetuning.examples import TextExamples
+    >>> from crosslens.recipes.quickstart import DATA
+    >>> texts = ["A dog sleeps.", "The dog eats.", "Rain falls.", "It rains again."] * 4
+    >>> train = TextExamples(Corpus("eng", texts, [str(i) for i in range(16)], "toy"), np.array([0, 0, 1, 1] * 4))
+    >>> def accuracy(predict): return float((predict(train).argmax(1) == train.labels).mean())
+    >>> tuned = fine_tune(cl.load_encoder(DATA / "tiny-encoder"), Classify(2), [train],
+    ...                   FineTuning(epochs=4, batch_size=8, peak_rate=1e-3), mkdtemp(), {"dev": accuracy})
+    >>> tuned.predict(train).argmax(1).tolist()[:4]
+    [0, 0, 1, 1]
+    """
+    folder = Path(folder)
+    if not measures:
+        refuse("measures", "at least one", "none", "give what the best epoch is chosen by")
+    folder.mkdir(parents=True, exist_ok=True)
+    with join_world(encoder.device.type) as world, contextlib.ExitStack() as held:
+        if world.first:
+            held.enter_context(lock_folder(folder))
+        model = FineTunedModel(encoder, kind, settings)
+        rows = [
+            row
+            for examples in train
+            for row in kind.rows(model.encoder.for_text(*_languages(examples)), examples)
+        ]
+        batches = EpochBatches(
+            kind,
+            rows,
+            settings.batch_size,
+            settings.seed,
+            encoder.pad_id,
+            world.rank,
+            world.size,
+            encoder.device.type,
+        )
+        tuned = FineTuned(model, kind, settings, folder, measures)
+        loop = settings.loop(batches.per_epoch)
+        depends = {
+            "encoder": encoder.fingerprint,
+            "kind": f"{type(kind).__name__} {dataclasses.asdict(kind)}",  # type: ignore[call-overload]
+            "train": [examples.content for examples in train],
+            "settings": {
+                name: value
+                for name, value in dataclasses.asdict(settings).items()
+                if name != "average"
+            },
+        }
+        if len(tuned.epochs) < settings.epochs or not (folder / "epochs").exists():
+            run_loop(_Objective(model, batches, tuned, world), loop, folder, depends, world)
+        return tuned.use(next(iter(measures)))
+
+
+def _languages(examples: Any) -> tuple[str, str | None]:
+    second = getattr(examples, "second", None)
+    return examples.corpus.language, None if second is None else second.language
+
+
+def _weights(folder: Path, epoch: int) -> Path:
+    return folder / "epochs" / f"epoch-{epoch:03d}.safetensors"
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}

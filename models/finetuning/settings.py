@@ -1,0 +1,99 @@
+"""How an encoder is fine-tuned."""
+
+import dataclasses
+
+from crosslens.errors import refuse
+from crosslens.models.training.limits import check_numbers
+from crosslens.models.training.settings import LoopSettings, Optimisation
+
+__all__ = ["FineTuning"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuning:
+    """How an encoder is fine-tuned, whatever the task.
+
+    Attributes
+    ----------
+    epochs: passes over the training examples.
+    batch_size: inputs of an update; a long sentence is read through several.
+    peak_rate: highest learning rate of the encoder, and of the head if ``head_rate`` is None.
+    head_rate: highest learning rate of the head.
+    warmup: share of the updates in which the rate rises linearly; from 1 on, their number.
+    decay: "linear" to 0 at the last update, or "constant".
+    weight_decay: decay of matrices; biases and norms have none.
+    beta2: decay of the second moment of AdamW.
+    clip: gradients are scaled down to this norm; 0 leaves them alone.
+    dropout: on what the head reads; the encoder has its own.
+    max_length: longest input in subwords, special tokens included. Longer texts are cut, longer
+        sentences with words read through windows that overlap by half.
+    pool: of tasks on texts, what the head reads: "first", the state at position 0; "pooled", that
+        through a layer of its own with tanh, as transformers' heads have it; "mean", the mean over
+        all subwords.
+    freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers
+        (Wu & Dredze 2019, § 5.2).
+    average: how many of the last epochs' weights :meth:`FineTuned.use` can average.
+    precision: "float32", or "bfloat16" for products under autocast.
+    seed: of the head's first weights, the order of the examples, and dropout.
+
+    Raises
+    ------
+    InputError: a number out of its range, or a name that is none.
+
+    >>> FineTuning(epochs=2, warmup=0.1).loop(per_epoch=50).optimisation.warmup
+    10
+    """
+
+    epochs: int = 3
+    batch_size: int = 32
+    peak_rate: float = 3e-5
+    head_rate: float | None = None
+    warmup: float = 0.1
+    decay: str = "linear"
+    weight_decay: float = 0.01
+    beta2: float = 0.999
+    clip: float = 1.0
+    dropout: float = 0.1
+    max_length: int = 128
+    pool: str = "first"
+    freeze: int = -1
+    average: int = 1
+    precision: str = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        for name, value, known in (
+            ("decay", self.decay, ("linear", "constant")),
+            ("pool", self.pool, ("first", "pooled", "mean")),
+            ("precision", self.precision, ("float32", "bfloat16")),
+        ):
+            if value not in known:
+                refuse(name, f"one of {', '.join(known)}", repr(value), "choose one of these")
+
+    @property
+    def head_factor(self) -> float:
+        """The head's learning rate over the encoder's."""
+        return 1.0 if self.head_rate is None else self.head_rate / self.peak_rate
+
+    def loop(self, per_epoch: int) -> LoopSettings:
+        """The settings of the loop, of ``per_epoch`` updates in an epoch; it validates after each."""
+        steps = self.epochs * per_epoch
+        warmup = round(self.warmup * steps) if self.warmup < 1 else round(self.warmup)
+        return LoopSettings(
+            name="fine-tuning",
+            steps=steps,
+            seed=self.seed,
+            precision=self.precision,
+            log_every=max(1, min(per_epoch, 50)),
+            validate_every=per_epoch,
+            save_every=max(1, min(per_epoch, 500)),
+            optimisation=Optimisation(
+                peak_rate=self.peak_rate,
+                warmup=min(warmup, steps),
+                decay=self.decay,
+                weight_decay=self.weight_decay,
+                beta2=self.beta2,
+                clip=self.clip,
+            ),
+        )

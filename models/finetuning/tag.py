@@ -1,0 +1,128 @@
+"""Classes of the words of a sentence."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from crosslens.models.extraction.encoder import Encoder
+from crosslens.models.extraction.units import Reading, locate
+from crosslens.models.finetuning.examples import WordExamples
+from crosslens.models.finetuning.kind import Row, no_longer
+from crosslens.models.network.heads import TaggingHead
+
+__all__ = ["Tag", "word_rows"]
+
+_BLOCK = 2_000  # sentences that are tokenised at once
+_NOT_COUNTED = -100
+
+
+def word_rows(
+    encoder: Encoder, examples: WordExamples, max_length: int
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Inputs of sentences and where the first subword of each word stands in them.
+
+    A sentence longer than ``max_length`` subwords is read through windows that overlap by half, and
+    each word is in the one where its first subword has the most context: every word that has a
+    subword is in one row, once, so that sentences come back whole from their windows.
+
+    Returns
+    -------
+    for each input its token ids and segments, the numbers of its words (counted through all
+    sentences of the examples), and the columns of their first subwords.
+    """
+    corpus, short = examples.corpus, no_longer(encoder, max_length)
+    reading, rows, before = Reading(unit="word", pool="first"), [], 0
+    for start in range(0, len(corpus), _BLOCK):
+        block = range(start, min(start + _BLOCK, len(corpus)))
+        found = locate(short, corpus, block, reading)
+        owner = found.owner[found.entry_token]
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(found.inputs) + 1))
+        for number, taken in enumerate(found.inputs):
+            mine = order[bounds[number] : bounds[number + 1]]
+            columns = found.column[found.entry_token[mine]]
+            words = found.entry_item[mine] + before
+            rows.append((found.ids[taken], found.segments[taken], words, columns))
+        before += found.items
+    return rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Tag:
+    """A class for each word, read off its first subword.
+
+    Attributes
+    ----------
+    classes: their number. max_length: see :func:`word_rows`.
+    dropout: of the head, see :class:`crosslens.models.finetuning.settings.FineTuning`.
+    """
+
+    classes: int
+    max_length: int = 128
+    dropout: float = 0.1
+
+    def head(self, d: int) -> nn.Module:
+        """See :class:`crosslens.models.network.heads.TaggingHead`."""
+        return TaggingHead(d, self.classes, self.dropout)
+
+    def rows(self, encoder: Encoder, examples: WordExamples) -> list[Row]:
+        """The windows of all sentences that have a word in them."""
+        labels = (
+            None if examples.labels is None else np.concatenate([*examples.labels, np.arange(0)])
+        )
+        rows = []
+        for ids, segments, words, columns in word_rows(encoder, examples, self.max_length):
+            if not len(words):
+                continue
+            targets = {"first": columns}
+            counted = len(words)
+            if labels is not None:
+                targets["labels"] = np.where(labels[words] < 0, _NOT_COUNTED, labels[words])
+                counted = int((labels[words] >= 0).sum())
+            rows.append(
+                Row(ids, segments, words, targets, counted, (examples.corpus.language, None))
+            )
+        return rows
+
+    def batch(self, rows: Sequence[Row]) -> dict[str, Tensor]:
+        """``first`` (batch, words), columns of first subwords, and ``labels``, where known."""
+        most = max(len(row.items) for row in rows)
+        fill = {"first": 0, "labels": _NOT_COUNTED}
+        found = {name: np.full((len(rows), most), fill[name], np.int64) for name in rows[0].targets}
+        for number, row in enumerate(rows):
+            for name, values in row.targets.items():
+                found[name][number, : len(values)] = values
+        return {name: torch.from_numpy(values) for name, values in found.items()}
+
+    def loss(
+        self, head: nn.Module, states: Tensor, mask: Tensor, targets: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Cross-entropy in nats, summed over the words that are counted."""
+        scores = head(states, targets["first"]).float()
+        return F.cross_entropy(
+            scores.flatten(0, 1),
+            targets["labels"].flatten(),
+            ignore_index=_NOT_COUNTED,
+            reduction="sum",
+        )
+
+    def outputs(
+        self, head: nn.Module, states: Tensor, mask: Tensor, targets: Mapping[str, Tensor]
+    ) -> list[Any]:
+        """The class of each word of each row, and of what fills rows up."""
+        return list(head(states, targets["first"]).argmax(-1).cpu().numpy())
+
+    def join(
+        self, examples: WordExamples, rows: Sequence[Row], outputs: Sequence[Any]
+    ) -> list[np.ndarray]:
+        """The class of each word of each sentence; -1 for a word without a subword."""
+        counts = [len(spans) for spans in examples.corpus.words or ()]
+        flat = np.full(sum(counts), -1)
+        for row, classes in zip(rows, outputs, strict=True):
+            flat[row.items] = classes[: len(row.items)]
+        return np.split(flat, np.cumsum(counts)[:-1]) if counts else []
