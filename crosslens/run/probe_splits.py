@@ -1,6 +1,7 @@
 """Which items of a task train, choose and test: what files say, what is sampled where they say
 nothing, and limits."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +14,10 @@ __all__ = [
     "PARTS",
     "SHARES",
     "choose",
+    "join_treebanks",
     "ranges",
     "some",
+    "some_sentences",
     "split_names",
     "treebank_parts",
 ]
@@ -131,3 +134,30 @@ def _shares(counts: np.ndarray, limit: int) -> np.ndarray:
     while wanted.sum() < limit:
         wanted[np.argmax(np.where(wanted < counts, exact - wanted, -np.inf))] += 1
     return wanted
+
+
+def join_treebanks(corpora: Sequence[Corpus]) -> Corpus:
+    """Several treebanks as one; the number of the file stands in front of each id."""
+    words = [spans for corpus in corpora for spans in corpus.words or ()]
+    columns = list(corpora[0].annotations or ())
+    annotations = {
+        column: [row for corpus in corpora for row in (corpus.annotations or {})[column]]
+        for column in columns
+    }
+    ids = [f"{number}:{name}" for number, corpus in enumerate(corpora) for name in corpus.ids]
+    sentences = [sentence for corpus in corpora for sentence in corpus.sentences]
+    return Corpus(corpora[0].language, sentences, ids, corpora[0].name, words, annotations)
+
+
+def some_sentences(corpus: Corpus, rows: np.ndarray) -> Corpus:
+    """Some sentences of a treebank."""
+    words, annotations = corpus.words or (), corpus.annotations or {}
+    return dataclasses.replace(
+        corpus,
+        sentences=[corpus.sentences[row] for row in rows],
+        ids=[corpus.ids[row] for row in rows],
+        words=[words[row] for row in rows],
+        annotations={
+            column: [values[row] for row in rows] for column, values in annotations.items()
+        },
+    )

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.corpus import Corpus
 from crosslens.errors import InputError
 from crosslens.languages import SEVERAL
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
@@ -37,8 +36,10 @@ from crosslens.run.probe_splits import (
     PARTS,
     SHARES,
     choose,
+    join_treebanks,
     ranges,
     some,
+    some_sentences,
     split_names,
     treebank_parts,
 )
@@ -189,7 +190,7 @@ def _treebank(items: Items, drawing: Drawing) -> tuple[WordsText, str]:
     with _refusals_of(items.name):
         parts = treebank_parts(dict(items.splits), drawing.seed)
     rows, chosen = drawing.choose(parts)
-    text = Text(_sentences_of(_on_end(list(items.splits.values())), rows), "word")
+    text = Text(some_sentences(join_treebanks(list(items.splits.values())), rows), "word")
     return WordsText(text, split_names(chosen, len(rows)), items.language), chosen.drawn
 
 
@@ -199,7 +200,7 @@ def _test_treebank(items: Items, drawing: Drawing) -> WordsText:
     corpus = items.splits["test"]
     rows = drawing.some(len(corpus))
     return WordsText(
-        Text(_sentences_of(_on_end([corpus]), rows), "word"),
+        Text(some_sentences(join_treebanks([corpus]), rows), "word"),
         np.full(len(rows), "test"),
         items.language,
     )
@@ -343,30 +344,3 @@ def _refusals_of(name: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-
-
-def _on_end(corpora: Sequence[Corpus]) -> Corpus:
-    """Several treebanks as one; the number of the file stands in front of each id."""
-    words = [spans for corpus in corpora for spans in corpus.words or ()]
-    columns = list(corpora[0].annotations or ())
-    annotations = {
-        column: [row for corpus in corpora for row in (corpus.annotations or {})[column]]
-        for column in columns
-    }
-    ids = [f"{number}:{name}" for number, corpus in enumerate(corpora) for name in corpus.ids]
-    sentences = [sentence for corpus in corpora for sentence in corpus.sentences]
-    return Corpus(corpora[0].language, sentences, ids, corpora[0].name, words, annotations)
-
-
-def _sentences_of(corpus: Corpus, rows: np.ndarray) -> Corpus:
-    """Some sentences of a treebank."""
-    words, annotations = corpus.words or (), corpus.annotations or {}
-    return dataclasses.replace(
-        corpus,
-        sentences=[corpus.sentences[row] for row in rows],
-        ids=[corpus.ids[row] for row in rows],
-        words=[words[row] for row in rows],
-        annotations={
-            column: [values[row] for row in rows] for column, values in annotations.items()
-        },
-    )
