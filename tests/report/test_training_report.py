@@ -22,7 +22,8 @@ from synthetic_training import make_training
 from crosslens.cli.main import main
 from crosslens.errors import InputError, StoreError
 from crosslens.report import render_report, run_kind, training_figure, write_report
-from crosslens.report.folders.training import load_training, smoothed
+from crosslens.report.folders.log import smoothed
+from crosslens.report.folders.training import load_training
 from crosslens.report.parts.drawing import Axis, series_style
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.files import read_json
+from crosslens.report.folders.log import Point, as_number, as_table, read_log
 from crosslens.report.folders.study import Curve, clear_of
-from crosslens.report.folders.training import Point, log_lines
 from crosslens.score import Score, read_scores
 from crosslens.stats import wilson_interval
 
@@ -231,38 +231,25 @@ def _condition(folder: Path, name: str, scores: list[Score]) -> Condition | None
     path = folder / name / "log.jsonl"
     if not path.is_file() and not scores:
         return None
-    rows, half_written = log_lines(path)
-    points: dict[int, Point] = {}
-    checks: dict[int, Check] = {}
-    seconds, unknown = 0.0, 0
-    for row in rows:
-        step, tokens = row.get("step"), _number(row.get("tokens"))
-        if (
-            not isinstance(step, int)
-            or not math.isfinite(tokens)
-            or not {"loss", "perplexity", "alignment"} & row.keys()
-        ):
-            unknown += 1
-            continue
+    log, checks, seconds = read_log(path, "perplexity", "alignment"), dict[int, Check](), 0.0
+    for step, tokens, row in log.rows:
         spent = _number(row.get("seconds"))
         seconds = max(seconds, spent) if math.isfinite(spent) else seconds
-        if "loss" in row:
-            points[step] = Point(
-                step, tokens, _number(row["loss"]), _number(row.get("tokens_per_second"))
-            )
         if "perplexity" in row or "alignment" in row:
             perplexity = {
-                str(code): _number(value) for code, value in _table(row.get("perplexity")).items()
+                str(code): _number(value) for code, value in as_table(row.get("perplexity")).items()
             }
             alignment = {
-                str(way): _aligned(str(way), _table(entry))
-                for way, entry in _table(row.get("alignment")).items()
+                str(way): _aligned(str(way), as_table(entry))
+                for way, entry in as_table(row.get("alignment")).items()
             }
             checks[step] = Check(step, tokens, spent, perplexity, alignment)
-    ordered = [points[step] for step in sorted(points)], [checks[step] for step in sorted(checks)]
+    ordered = [checks[step] for step in sorted(checks)]
     told = folder / name / "sharing.json"
     sharing = read_json(told, dict[str, dict[str, int]]) if told.is_file() else {}
-    return Condition(name, *ordered, seconds, half_written, unknown, scores, sharing)
+    return Condition(
+        name, log.points, ordered, seconds, log.half_written, log.unknown, scores, sharing
+    )
 
 
 def _aligned(direction: str, entry: Mapping[str, Any]) -> Score:
@@ -293,12 +280,7 @@ def _aligned(direction: str, entry: Mapping[str, Any]) -> Score:
     )
 
 
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _number(value: Any) -> float:
     """A number of the log; NaN for what is none, and for what is too large to draw."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return math.nan
-    return float(value) if abs(value) < 1e300 else math.nan
+    number = as_number(value)
+    return number if abs(number) < 1e300 else math.nan

@@ -6,12 +6,12 @@ that is only half written is passed over.
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import parse_json, read_json
+from crosslens.report.folders.log import Point, as_count, as_number, as_table, read_log
 from crosslens.report.folders.study import Curve
 from crosslens.report.parts.wording import language
 from crosslens.score import Score
@@ -19,27 +19,14 @@ from crosslens.selection import Best, best_layer
 from crosslens.stats import wilson_interval
 
 __all__ = [
-    "Point",
     "Training",
     "Validation",
     "load_training",
-    "log_lines",
-    "smoothed",
     "split_stream",
     "validation_scores",
 ]
 
 _LONGEST_HEADER = 1 << 24  # bytes; no model file of ours comes near it
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """A line of the log: the mean loss since the line before."""
-
-    step: int
-    tokens: float
-    loss: float
-    rate: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +71,7 @@ class Training:
     @property
     def settings(self) -> dict[str, Any]:
         """The recipe."""
-        return _table(self.config.get("settings"))
+        return as_table(self.config.get("settings"))
 
     @property
     def name(self) -> str:
@@ -99,7 +86,7 @@ class Training:
     @property
     def steps(self) -> int | None:
         """The number of steps of the recipe."""
-        return _count(self.settings.get("steps"))
+        return as_count(self.settings.get("steps"))
 
     @property
     def done(self) -> tuple[int, float]:
@@ -115,7 +102,7 @@ class Training:
         knows come last."""
         given = self.settings.get("sources")
         found = (
-            {str(entry.get("name")): entry for entry in map(_table, given) if entry}
+            {str(entry.get("name")): entry for entry in map(as_table, given) if entry}
             if isinstance(given, list)
             else {}
         )
@@ -127,7 +114,7 @@ class Training:
     def languages(self) -> list[str]:
         """Language codes in the order of the sources, then others that were validated."""
         named = [
-            str(code) for entry in self.sources().values() for code in _table(entry.get("texts"))
+            str(code) for entry in self.sources().values() for code in as_table(entry.get("texts"))
         ]
         return list(
             dict.fromkeys(
@@ -163,13 +150,13 @@ class Training:
 
     def held_out(self, stream: str) -> int | None:
         """How many held-out sentences or pairs a stream has."""
-        return _count(_table(self.data.get("held_out")).get(stream))
+        return as_count(as_table(self.data.get("held_out")).get(stream))
 
     def held_out_sentences(self, code: str) -> int | None:
         """How many held-out sentences a language has, over all sources."""
         counts = [
-            _count(n)
-            for stream, n in _table(self.data.get("held_out")).items()
+            as_count(n)
+            for stream, n in as_table(self.data.get("held_out")).items()
             if split_stream(stream)[1] == code
         ]
         return sum(n for n in counts if n is not None) if counts else None
@@ -205,7 +192,7 @@ class Training:
 def validation_scores(training: Training, found: Validation) -> list[Score]:
     """What one validation measured: the perplexity of each language, and retrieval by layer of each
     pair, both directions together; ``step`` and ``tokens`` are in the details."""
-    seed = _count(training.settings.get("seed"))
+    seed = as_count(training.settings.get("seed"))
     told: dict[str, Any] = {"encoder": training.name, "seed": seed}
     about = {"step": found.step, "tokens": found.tokens}
     scores = [
@@ -242,24 +229,6 @@ def split_stream(stream: str) -> tuple[str, str]:
     return source, what
 
 
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _number(value: Any) -> float:
-    """A number of the log; NaN for what is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
 def load_training(folder: str | Path) -> Training:
     """Read the folder of a training run, finished or not.
 
@@ -278,78 +247,40 @@ def load_training(folder: str | Path) -> Training:
             "name a folder that crosslens train has written",
         )
     data = read_json(folder / "data.json") if (folder / "data.json").is_file() else {}
-    points: dict[int, Point] = {}
+    log = read_log(folder / "log.jsonl", "perplexity", "retrieval")
     validations: dict[int, Validation] = {}
-    rows, half_written = log_lines(folder / "log.jsonl")
-    unknown = 0
-    for row in rows:
-        step, tokens = _count(row.get("step")), _number(row.get("tokens"))
-        if (
-            step is None
-            or not math.isfinite(tokens)
-            or not {"loss", "perplexity", "retrieval"} & row.keys()
-        ):
-            unknown += 1
-            continue
-        if "loss" in row:
-            points[step] = Point(
-                step, tokens, _number(row["loss"]), _number(row.get("tokens_per_second"))
-            )
+    for step, tokens, row in log.rows:
         if "perplexity" in row or "retrieval" in row:
             perplexity = {
-                code: _number(value) for code, value in _table(row.get("perplexity")).items()
+                code: as_number(value) for code, value in as_table(row.get("perplexity")).items()
             }
             retrieval = {
-                k: [_number(p) for p in v]
-                for k, v in _table(row.get("retrieval")).items()
+                k: [as_number(p) for p in v]
+                for k, v in as_table(row.get("retrieval")).items()
                 if isinstance(v, list)
             }
             validations[step] = Validation(step, tokens, perplexity, retrieval)
     return Training(
         folder=folder,
         config=config,
-        data=_table(data),
-        points=[points[step] for step in sorted(points)],
+        data=as_table(data),
+        points=log.points,
         validations=[validations[step] for step in sorted(validations)],
-        half_written=half_written,
-        unknown=unknown,
+        half_written=log.half_written,
+        unknown=log.unknown,
         parameters=_parameters(folder / "model" / "model.safetensors"),
         vocabulary=_vocabulary(folder),
     )
-
-
-def log_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """The lines of a log.jsonl (none where there is no file), and whether the last one is only half
-    written.
-
-    Raises
-    ------
-    StoreError: another line is no JSON object; the message names it.
-    """
-    content = path.read_bytes() if path.is_file() else b""
-    rows: list[dict[str, Any]] = []
-    *whole, last = content.split(b"\n")
-    for number, line in enumerate([*whole, last], 1):
-        if not line.strip():
-            continue
-        try:
-            rows.append(parse_json(line, f"{path}:{number}", dict, "delete the line"))
-        except StoreError:
-            # there is no line break after it: it is being written, or its writer was killed
-            if number > len(whole):
-                return rows, True
-            raise
-    return rows, False
 
 
 def _vocabulary(folder: Path) -> int | None:
     """The size of the vocabulary that was learnt, where a file tells it."""
     model = folder / "model" / "config.json"
     if model.is_file():
-        return _count(_table(read_json(model)).get("vocab_size"))
+        return as_count(as_table(read_json(model)).get("vocab_size"))
     tokenizer = folder / "tokenizer" / "tokenizer.json"
     pieces = (
-        _table(_table(read_json(tokenizer)).get("model")).get("vocab")
+        as_table(as_table(read_json(tokenizer)).get("model")).get("vocab")
         if tokenizer.is_file()
         else None
     )
@@ -376,27 +307,3 @@ def _parameters(path: Path) -> int | None:
         )
     except (OSError, KeyError, StoreError):
         return None
-
-
-def smoothed(values: Sequence[float]) -> list[float] | None:
-    """A running mean over about a twelfth of the values, or None where they are few, smooth or not
-    all numbers.
-
-    The window is centred, and narrow at first and towards the end, so that a steep beginning is not
-    flattened.
-
-    >>> smoothed([3.0, 2.0, 1.0]) is None
-    True
-    """
-    n = len(values)
-    changes = [b - a for a, b in zip(values, values[1:], strict=False)]
-    turns = sum(a * b < 0 for a, b in zip(changes, changes[1:], strict=False))
-    if n < 24 or turns < n / 5 or not all(map(math.isfinite, values)):
-        return None
-    half = max(1, round(n / 24))
-    windows = (
-        values[i - reach : i + reach + 1]
-        for i in range(n)
-        for reach in [min(half, i // 4, n - 1 - i)]
-    )
-    return [math.fsum(window) / len(window) for window in windows]

@@ -7,6 +7,7 @@ from crosslens.report.folders.probes import ProbeRuns, load_probe_runs
 from crosslens.report.parts.drawing import plain_style
 from crosslens.report.parts.layout import (
     Numbering,
+    definitions,
     document,
     files_table,
     headline,
@@ -218,14 +219,4 @@ def _made(runs: ProbeRuns) -> str:
                 f"earlier line; the earlier is shown."
             )
         )
-    definitions = [
-        tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}")
-        for name, meaning in _DEFINITIONS
-    ]
-    return section(
-        "made",
-        "How this was made",
-        *parts,
-        tag("h3", "Definitions"),
-        tag("ul", "".join(definitions)),
-    )
+    return section("made", "How this was made", *parts, definitions(_DEFINITIONS))

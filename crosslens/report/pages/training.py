@@ -1,5 +1,4 @@
-"""The page of a training run: its head, the loss, held-out perplexity, and how the run was made;
-and a picture for a model card."""
+"""The page of a training run: its head, and how the run was made; and a picture for a model card."""
 
 import math
 import statistics
@@ -8,24 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import refuse
-from crosslens.report.folders.training import Training, load_training, smoothed
-from crosslens.report.parts.drawing import (
-    Axis,
-    Line,
-    Style,
-    plain_style,
-    series_image,
-    series_panel,
-    series_style,
-)
+from crosslens.report.folders.training import Training, load_training
+from crosslens.report.parts.drawing import Axis, Line, Style, plain_style, series_image
 from crosslens.report.parts.layout import (
     Numbering,
+    definitions,
     document,
     figure,
     files_table,
     headline,
-    legend,
-    panel,
     section,
     settings_table,
     table,
@@ -40,19 +30,25 @@ from crosslens.report.parts.wording import (
     tag,
     text,
 )
+from crosslens.report.sections.training_learning import (
+    finite_of,
+    learning_section,
+    loss_lines,
+    loss_panel,
+    perplexity_panel,
+    shown,
+    validated,
+)
 from crosslens.report.sections.training_retrieval import (
     retrieval_findings,
     retrieval_overview,
     retrieval_section,
     retrieval_sentence,
 )
-from crosslens.report.sections.training_words import among, at, token_axis
-from crosslens.selection import choose
+from crosslens.report.sections.training_words import at, log_notes, token_axis
 
 __all__ = ["training_figure", "training_page"]
 
-_RAW, _SMOOTH = Style("#9aa0a6", width=0.9), Style("#0072b2", width=2.0)
-_CHANCE = Style("#000000", dash="dotted", width=1.1)
 _DEFINITIONS = (
     (
         "Masked language modelling (MLM)",
@@ -98,7 +94,7 @@ def training_page(folder: str | Path) -> str:
     with plain_style():
         parts = [
             _headline(run, numbering),
-            _learning(run),
+            learning_section(run),
             retrieval_section(run, numbering),
             _made(run),
         ]
@@ -107,9 +103,6 @@ def training_page(folder: str | Path) -> str:
 
 def _title(run: Training) -> str:
     return f"Training of {run.name}"
-
-
-# ---------------------------------------------------------------- the head
 
 
 def _headline(run: Training, numbering: Numbering) -> str:
@@ -133,8 +126,8 @@ def _overview(run: Training, numbering: Numbering) -> str:
     """Loss, held-out perplexity and held-out retrieval over tokens; empty where nothing is
     logged."""
     panels = [
-        _loss_panel(run, numbering),
-        _perplexity_panel(run, numbering),
+        loss_panel(run, numbering),
+        perplexity_panel(run, numbering),
         retrieval_overview(run, numbering),
     ]
     panels = [part for part in panels if part]
@@ -170,14 +163,14 @@ def _sentences(run: Training) -> list[str]:
         start, end = run.validations[0].mean_perplexity, run.validations[-1]
         over = f", the mean of {len(end.perplexity)} languages," if len(end.perplexity) > 1 else ""
         since = (
-            f", down from {_shown(start)}"
+            f", down from {shown(start)}"
             if start > end.mean_perplexity
             else ""
             if math.isnan(start)
-            else f", from {_shown(start)}"
+            else f", from {shown(start)}"
         )
         told.append(
-            f"Held-out perplexity{over} is {tag('strong', _shown(end.mean_perplexity))} "
+            f"Held-out perplexity{over} is {tag('strong', shown(end.mean_perplexity))} "
             f"{at(end)}{since}."
         )
     return told
@@ -228,14 +221,8 @@ def _notes(run: Training) -> list[str]:
         notes.append(
             f"This run is not finished: {so_far}. The page shows what was there when it was drawn."
         )
-    if run.half_written:
-        notes.append("The last line of log.jsonl is only half written and was passed over.")
-    if run.unknown:
-        notes.append(
-            f"{plural(run.unknown, 'line')} of log.jsonl could not be understood and "
-            f"{'is' if run.unknown == 1 else 'are'} not shown."
-        )
-    return notes
+    half = "log.jsonl" if run.half_written else ""
+    return notes + log_notes(half, run.unknown, "log.jsonl")
 
 
 def _findings(run: Training) -> list[str]:
@@ -269,204 +256,20 @@ def _findings(run: Training) -> list[str]:
             if len(ordered) > 1
             else f" for {text(language(ordered[0]))}"
         )
-        lead = tag("strong", f"Held-out perplexity is {_shown(last_one.mean_perplexity)}")
+        lead = tag("strong", f"Held-out perplexity is {shown(last_one.mean_perplexity)}")
         ends = [
-            f"{text(language(code))} {_shown(last_one.perplexity[code])}"
+            f"{text(language(code))} {shown(last_one.perplexity[code])}"
             for code in (ordered[0], ordered[-1])
         ]
         spread = f" Lowest: {ends[0]}; highest: {ends[1]}." if len(ordered) > 1 else ""
         before = first_one.mean_perplexity
         since = (
-            f"; it was {_shown(before)} {at(first_one)}"
+            f"; it was {shown(before)} {at(first_one)}"
             if first_one is not last_one and not math.isnan(before)
             else ""
         )
         found.append(f"{lead}{over} {at(last_one)}{since}.{spread}")
     return found
-
-
-# ---------------------------------------------------------------- loss and perplexity
-
-
-def _learning(run: Training) -> str:
-    if not run.points and not _validated(run):
-        return section("learning", "Loss and perplexity", paragraph("Nothing has been logged yet."))
-    intro = (
-        "Some subwords of each sentence are hidden, and the encoder guesses them from the rest. "
-        "The training loss is measured on the text "
-        "that the weights are fitted to; perplexity is measured on held-out sentences, with "
-        "the same subwords hidden every time."
-    )
-    return section("learning", "Loss and perplexity", paragraph(text(intro)), _table(run))
-
-
-def _loss_lines(run: Training, unit: float) -> list[Line]:
-    """The loss as it was logged and, where it is noisy, its running mean."""
-    places, losses = (
-        [point.tokens / unit for point in run.points],
-        [_finite(point.loss) for point in run.points],
-    )
-    smooth = smoothed(losses)
-    return (
-        [Line(places, losses, _SMOOTH)]
-        if smooth is None
-        else [Line(places, losses, _RAW), Line(places, smooth, _SMOOTH)]
-    )
-
-
-def _loss_panel(run: Training, numbering: Numbering) -> str:
-    if not run.points:
-        return ""
-    unit, x_label = token_axis(run)
-    lines, level = _loss_lines(run, unit), math.log(run.vocabulary) if run.vocabulary else None
-    finite = [point for point in run.points if math.isfinite(point.loss)]
-    label = f"Training loss over tokens seen, {plural(len(run.points), 'log line')}"
-    if finite:
-        label += (
-            f": {decimal(finite[0].loss)} at step {finite[0].step:,}, {decimal(finite[-1].loss)} "
-            f"at step {finite[-1].step:,}"
-        )
-    picture = series_panel(
-        numbering.panel(), label, lines, x_label, Axis("loss (nats per masked token)"), level
-    )
-    missing = _not_numbers(
-        "loss", [point.step for point in run.points if not math.isfinite(point.loss)]
-    )
-    entries = (
-        [(_RAW, "as logged"), (_SMOOTH, "running mean")]
-        if len(lines) > 1
-        else [(_SMOOTH, "as logged")]
-    )
-    entries += [(_CHANCE, "guessing evenly over the vocabulary")] if level is not None else []
-    return panel(
-        "Training loss",
-        plural(len(run.points), "log line"),
-        picture,
-        missing=missing,
-        key=legend(entries, sticky=False),
-    )
-
-
-def _perplexity_panel(run: Training, numbering: Numbering) -> str:
-    codes = _validated(run)
-    if not codes:
-        return ""
-    unit, x_label = token_axis(run)
-    places = [validation.tokens / unit for validation in run.validations]
-    values = {
-        code: [
-            _finite(validation.perplexity.get(code, math.nan), above=0.0)
-            for validation in run.validations
-        ]
-        for code in codes
-    }
-    lines = [Line(places, values[code], series_style(i)) for i, code in enumerate(codes)]
-    said, missing = [], []
-    for code in codes:
-        finite = [value for value in values[code] if not math.isnan(value)]
-        said.append(
-            f"{language(code)} "
-            f"{f'{decimal(finite[0], 1)} to {decimal(finite[-1], 1)}' if finite else 'no numbers'}"
-        )
-        bad = [
-            v.step
-            for v, value in zip(run.validations, values[code], strict=True)
-            if math.isnan(value)
-        ]
-        missing += _not_numbers(language(code), bad)
-    counts = [run.held_out_sentences(code) for code in codes]
-    label = (
-        f"Held-out perplexity over tokens seen, {plural(len(places), 'validation')}, first to "
-        f"last: {'; '.join(said)}"
-    )
-    picture = series_panel(
-        numbering.panel(), label, lines, x_label, Axis("perplexity (log scale)", log=True)
-    )
-    entries = [
-        (series_style(i), f"{language(code)}, {among([counts[i]])}") for i, code in enumerate(codes)
-    ]
-    return panel(
-        "Held-out perplexity",
-        among(counts),
-        picture,
-        missing=missing,
-        key=legend(entries, sticky=False),
-    )
-
-
-def _validated(run: Training) -> list[str]:
-    seen = {code for validation in run.validations for code in validation.perplexity}
-    return [code for code in run.languages() if code in seen]
-
-
-def _finite(value: float, above: float = -math.inf) -> float:
-    """The value, or NaN where nothing can be drawn."""
-    return value if math.isfinite(value) and value > above else math.nan
-
-
-def _not_numbers(what: str, steps: Sequence[int]) -> list[str]:
-    """A sentence on values that are no numbers, if there are any."""
-    named = join([f"{step:,}" for step in steps], most=6, rest="more")
-    return (
-        [
-            (
-                f"Not drawn: {what} at step{'s' if len(steps) > 1 else ''} {named}, where the log "
-                f"has no usable number."
-            )
-        ]
-        if steps
-        else []
-    )
-
-
-def _table(run: Training) -> str:
-    codes = _validated(run)
-    if not codes:
-        return ""
-    first, last = run.validations[0], run.validations[-1]
-    rows = []
-    for code in codes:
-        n = run.held_out_sentences(code)
-        usable = [
-            (v.perplexity[code], v)
-            for v in run.validations
-            if not math.isnan(_finite(v.perplexity.get(code, math.nan), above=0.0))
-        ]
-        lowest = choose(usable, lambda entry: -entry[0])
-        cells = [_shown(validation.perplexity.get(code, math.nan)) for validation in (first, last)]
-        where = (
-            "–"
-            if lowest is None
-            else f"{_shown(-lowest.value)} {tag('span', at(lowest.item[1]), class_='quiet')}"
-        )
-        rows.append([text(language(code)), "–" if n is None else f"{n:,}", *cells, where])
-    head = [
-        "Language",
-        "n, sentences",
-        *(f"{tag('span', at(v), class_='quiet')}" for v in (first, last)),
-        "Lowest",
-    ]
-    head[2], head[3] = f"First<br>{head[2]}", f"Last<br>{head[3]}"
-    return table(
-        "Held-out perplexity at the first and at the last validation, and where it was lowest.",
-        head,
-        rows,
-    )
-
-
-def _shown(value: float) -> str:
-    if math.isinf(value):
-        return "infinite"
-    return (
-        "not a number"
-        if math.isnan(value)
-        else f"{value:.2e}"
-        if abs(value) >= 1e7
-        else f"{value:,.1f}"
-    )
-
-
-# ---------------------------------------------------------------- how it was made
 
 
 def _made(run: Training) -> str:
@@ -493,14 +296,7 @@ def _made(run: Training) -> str:
             class_="wide",
         ),
         settings_table("Anything else in config.json and data.json.", rest) if rest else "",
-        tag("h3", "Definitions"),
-        tag(
-            "ul",
-            "".join(
-                tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}")
-                for name, meaning in _DEFINITIONS
-            ),
-        ),
+        definitions(_DEFINITIONS),
     ]
     return section("made", "How this was made", *parts)
 
@@ -587,9 +383,6 @@ def _count(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else "–"
 
 
-# ---------------------------------------------------------------- a picture of its own
-
-
 def training_figure(folder: str | Path) -> str:
     """Loss and mean held-out perplexity of a training run as the text of one SVG file, for a model
     card.
@@ -609,16 +402,16 @@ def training_figure(folder: str | Path) -> str:
         )
     unit, x_label = token_axis(run)
     parts: list[tuple[str, Sequence[Line], str, Axis]] = [
-        ("Training loss", _loss_lines(run, unit), x_label, Axis("nats per masked token"))
+        ("Training loss", loss_lines(run, unit), x_label, Axis("nats per masked token"))
     ]
     last = run.points[-1]
     label = (
         f"Training of {run.name}: loss {decimal(last.loss)} nats per masked token after "
         f"{last.tokens:,.0f} tokens"
     )
-    values = [_finite(validation.mean_perplexity) for validation in run.validations]
+    values = [finite_of(validation.mean_perplexity) for validation in run.validations]
     if any(not math.isnan(value) for value in values):
-        codes = len(_validated(run))
+        codes = len(validated(run))
         over = f" (mean of {codes} languages)" if codes > 1 else ""
         y_label = f"{'geometric mean' if codes > 1 else 'perplexity'} (log scale)"
         line = Line(

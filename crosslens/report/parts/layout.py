@@ -31,6 +31,7 @@ from crosslens.score import Score
 __all__ = [
     "GENERATOR",
     "Numbering",
+    "definitions",
     "document",
     "figure",
     "files_table",
@@ -313,6 +314,14 @@ def files_table(folder: Path) -> str:
             inside = f"{path.stat().st_size:,} bytes"
         rows.append([tag("code", text(path.name)), inside])
     return table("Files in the run folder, besides this page.", ["Name", "Size"], rows, plain=True)
+
+
+def definitions(entries: Iterable[tuple[str, str]]) -> str:
+    """Terms and what they mean, under a heading of their own."""
+    items = (
+        tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}") for name, meaning in entries
+    )
+    return tag("h3", "Definitions") + tag("ul", "".join(items))
 
 
 def not_computed(entries: Iterable[tuple[str, int, str]]) -> list[str]:

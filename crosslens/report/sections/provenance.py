@@ -2,7 +2,7 @@
 definitions."""
 
 from crosslens.report.folders.study import Study
-from crosslens.report.parts.layout import files_table, section, settings_table, table
+from crosslens.report.parts.layout import definitions, files_table, section, settings_table, table
 from crosslens.report.parts.wording import language, paragraph, plural, tag, text
 
 __all__ = ["encoders", "provenance_section"]
@@ -122,14 +122,7 @@ def provenance_section(study: Study) -> str:
             [[tag("code", text(key)), text(meaning)] for key, meaning in _KEYS],
             plain=True,
         ),
-        tag("h3", "Definitions"),
-        tag(
-            "ul",
-            "".join(
-                tag("li", f"<strong>{text(name)}.</strong> {text(meaning)}")
-                for name, meaning in _DEFINITIONS
-            ),
-        ),
+        definitions(_DEFINITIONS),
     ]
     return section("made", "How this was made", *parts)
 

@@ -1,14 +1,17 @@
-"""What the parts of a training run's page say in the same words: when something was measured, on
-how many, and over how many tokens."""
+"""What the sections on trainings say in the same words: when something was measured, on
+how many, over how many tokens, and what a log does not say."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from crosslens.report.folders.training import Validation
+from crosslens.report.parts.drawing import Style
+from crosslens.report.parts.wording import join, plural
 
-__all__ = ["among", "at", "token_axis"]
+__all__ = ["CHANCE", "among", "at", "log_notes", "not_drawn", "token_axis"]
 
 _UNITS = ((1e9, "billion"), (1e6, "million"), (1e3, "thousand"))
+CHANCE = Style("#000000", dash="dotted", width=1.1)
 
 
 def at(validation: Validation) -> str:
@@ -46,3 +49,32 @@ def token_axis(run: _Counted) -> tuple[float, str]:
     _, tokens = run.done
     unit, word = next((pair for pair in _UNITS if tokens >= 2 * pair[0]), (1.0, ""))
     return unit, f"tokens seen ({word})" if word else "tokens seen"
+
+
+def not_drawn(what: str, steps: Sequence[int]) -> list[str]:
+    """A sentence on values that are no numbers, if there are any."""
+    steps_named = join([f"{step:,}" for step in steps], most=6, rest="more")
+    return (
+        [
+            (
+                f"Not drawn: {what} at step{'s' if len(steps) > 1 else ''} {steps_named}, where the log "
+                f"has no usable number."
+            )
+        ]
+        if steps
+        else []
+    )
+
+
+def log_notes(half_written: str, unknown: int, where: str) -> list[str]:
+    """What the reader should know of logs: which (in words) end in the middle of a line, and how many
+    lines could not be understood."""
+    notes = []
+    if half_written:
+        notes.append(f"The last line of {half_written} is only half written and was passed over.")
+    if unknown:
+        notes.append(
+            f"{plural(unknown, 'line')} of {where} could not be understood and "
+            f"{'is' if unknown == 1 else 'are'} not shown."
+        )
+    return notes
