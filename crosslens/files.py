@@ -18,11 +18,12 @@ import typing
 import unicodedata
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from crosslens.errors import CrosslensError, InputError, OutputError, StoreError, cut, quote, refuse
 
 __all__ = [
+    "cannot_write",
     "check_folder",
     "check_name",
     "check_shape",
@@ -37,6 +38,7 @@ __all__ = [
     "remove_folder",
     "same_settings",
     "sha256_file",
+    "write_file",
     "write_json",
     "write_whole",
 ]
@@ -116,6 +118,25 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
+
+
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """:func:`write_whole` of a file that the user has named.
+
+    Raises
+    ------
+    OutputError: it cannot be written.
+    """
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        cannot_write(path, error.strerror or error)
+
+
+def cannot_write(path: str | Path, why: object) -> NoReturn:
+    """Refuse a file that the user has named and that cannot be written."""
+    got, remedy = f"{path} ({why})", "choose another place or make room"
+    refuse("path", "a file that can be written", got, remedy, OutputError)
 
 
 def write_json(path: str | Path, value: Any) -> None:

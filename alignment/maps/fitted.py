@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from crosslens.checks import check_matrix
-from crosslens.errors import InputError, OutputError, StoreError, cut, refuse
-from crosslens.files import parse_json, write_whole
+from crosslens.errors import InputError, StoreError, cut, refuse
+from crosslens.files import parse_json, write_file
 
 __all__ = [
     "FittedEstimator",
@@ -256,16 +256,7 @@ def write_tensors(
     """
     # a parameter may be a numpy number
     metadata = {"crosslens": json.dumps(facts, default=lambda number: number.item())}
-    try:
-        write_whole(path, to_safetensors(dict(tensors), metadata=metadata))
-    except OSError as error:
-        refuse(
-            "path",
-            "a file that can be written",
-            f"{path} ({error.strerror})",
-            "choose another place or make room",
-            OutputError,
-        )
+    write_file(path, to_safetensors(dict(tensors), metadata=metadata))
 
 
 def read_tensors(

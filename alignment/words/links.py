@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_positive_int, check_seed
 from crosslens.corpus import read_lines
-from crosslens.errors import InputError, OutputError, quote, refuse
-from crosslens.files import write_whole
+from crosslens.errors import InputError, quote, refuse
+from crosslens.files import write_file
 from crosslens.one_line import one_line
 
 __all__ = [
@@ -339,16 +339,7 @@ def write_pharaoh(
         lines[sentence].append(
             f"{i + first}{'-' if known is None or (sentence, i, j) in known else 'p'}{j + first}"
         )
-    try:
-        write_whole(path, "".join(" ".join(line) + "\n" for line in lines))
-    except OSError as error:
-        refuse(
-            "path",
-            "a file that can be written",
-            f"{path} ({error.strerror})",
-            "choose another place or make room",
-            OutputError,
-        )
+    write_file(path, "".join(" ".join(line) + "\n" for line in lines))
 
 
 def _check_sentences(links: Int[np.ndarray, "k 3"], sentences: int) -> None:

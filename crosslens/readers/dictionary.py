@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Int
 
 from crosslens.corpus import check_sentence, read_lines
-from crosslens.errors import OutputError, refuse
-from crosslens.files import write_whole
+from crosslens.errors import refuse
+from crosslens.files import write_file
 from crosslens.progress import say
 
 __all__ = ["Dictionary", "WordPairs", "pairs_in", "read_dictionary", "write_dictionary"]
@@ -199,16 +199,7 @@ def write_dictionary(path: str | Path, dictionary: Dictionary) -> None:
             + ("" if dictionary.scores is None else f"\t{float(dictionary.scores[row])!r}")
             + "\n"
         )
-    try:
-        write_whole(path, "".join(lines))
-    except OSError as error:
-        refuse(
-            "path",
-            "a file that can be written",
-            f"{path} ({error.strerror})",
-            "choose another place or make room",
-            OutputError,
-        )
+    write_file(path, "".join(lines))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ import numpy as np
 from crosslens.checks import check_positive_int
 from crosslens.corpus import check_sentence, file_name
 from crosslens.errors import InputError, OutputError, refuse
-from crosslens.files import need_space
+from crosslens.files import cannot_write, need_space
 from crosslens.progress import Progress, say
 from crosslens.readers.static_vectors import StaticVectors, write_vec
 
@@ -396,13 +396,7 @@ def _save(model: Any, path: Path) -> StaticVectors:
         try:
             vectors = read_fasttext_bin(aside)
         except InputError as error:  # a full disk, say
-            refuse(
-                "path",
-                "a file that can be written",
-                f"{path} ({error})",
-                "choose another place or make room",
-                OutputError,
-            )
+            cannot_write(path, error)
         if path.suffix == ".bin":
             os.replace(aside, path)
         else:

@@ -26,7 +26,8 @@ from pyarrow import compute, csv
 
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.corpus import check_sentence, file_name
-from crosslens.errors import OutputError, refuse
+from crosslens.errors import refuse
+from crosslens.files import cannot_write
 from crosslens.progress import Progress, say
 
 __all__ = ["StaticVectors", "read_vec", "write_vec"]
@@ -458,11 +459,5 @@ def _writing(path: str | Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             aside.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            refuse(
-                "path",
-                "a file that can be written",
-                f"{path} ({error.strerror})",
-                "choose another place or make room",
-                OutputError,
-            )
+            cannot_write(path, error.strerror)
         raise

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from tests_run_helpers import D, N, context_stores, store, word_store
+from typed import typed
 
 from crosslens.alignment.words.links import write_pharaoh
 from crosslens.cli.main import main
@@ -51,23 +52,7 @@ def lines_of(capsys):
 
 
 def test_types_are_aligned_by_a_dictionary(types, capsys):
-    assert (
-        main(
-            [
-                "align",
-                "x",
-                "y",
-                "--dictionary",
-                "train.txt",
-                "--test",
-                "test.txt",
-                "--quiet",
-                "--out",
-                "run",
-            ]
-        )
-        == 0
-    )
+    assert typed("align x y --dictionary train.txt --test test.txt --quiet --out run") == 0
     lines = lines_of(capsys)
     assert lines[0] == "layer direction P@1 after Procrustes 95 % interval P@5 P@10 n".split()
     assert [line[0:4] + line[5:6] for line in lines[1:3]] == [
@@ -95,18 +80,7 @@ def test_types_are_aligned_by_a_dictionary(types, capsys):
 
 @pytest.mark.parametrize("name", ["train", "test"])
 def test_a_dictionary_of_another_content_is_not_the_same_run(types, tmp_path, capsys, name):
-    command = [
-        "align",
-        "x",
-        "y",
-        "--dictionary",
-        "train.txt",
-        "--test",
-        "test.txt",
-        "--quiet",
-        "--out",
-        "run",
-    ]
+    command = "align x y --dictionary train.txt --test test.txt --quiet --out run".split()
     assert main(command) == 0 and main(command) == 0
     written = (tmp_path / "run" / "scores.jsonl").read_bytes()
     file = tmp_path / f"{name}.txt"
@@ -117,22 +91,7 @@ def test_a_dictionary_of_another_content_is_not_the_same_run(types, tmp_path, ca
 
 
 def test_without_a_test_dictionary_a_part_is_held_out(types, capsys):
-    assert (
-        main(
-            [
-                "align",
-                "x",
-                "y",
-                "--dictionary",
-                "train.txt",
-                "--train-fraction",
-                "0.8",
-                "--quiet",
-                "--json",
-            ]
-        )
-        == 0
-    )
+    assert typed("align x y --dictionary train.txt --train-fraction 0.8 --quiet --json") == 0
     scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {
         (s["n"], s["details"].get("fitted_on")) for s in scores if s["quantity"] == "precision_at_1"
@@ -143,10 +102,7 @@ def test_fewer_pairs_than_dimensions_are_told(types, tmp_path, capsys):
     lines = (tmp_path / "train.txt").read_text().splitlines(keepends=True)
     for pairs in (D - 1, D):
         (tmp_path / "few.txt").write_text("".join(lines[:pairs]))
-        assert (
-            main(["align", "x", "y", "--dictionary", "few.txt", "--test", "test.txt", "--quiet"])
-            == 0
-        )
+        assert typed("align x y --dictionary few.txt --test test.txt --quiet") == 0
         told = (
             f"{pairs} pairs were learnt from. With {pairs} pairs for {D} dimensions Procrustes is "
             f"fixed on a part of the space only."
@@ -155,7 +111,7 @@ def test_fewer_pairs_than_dimensions_are_told(types, tmp_path, capsys):
     rng = np.random.default_rng(0)
     for name in ("deu", "spa"):
         store(tmp_path / name, name, list(rng.normal(size=(2, 40, 21))))
-    assert main(["align", "deu", "spa", "--quiet"]) == 0
+    assert typed("align deu spa --quiet") == 0
     assert (
         "unaligned. With 20 pairs for 21 dimensions Procrustes is fixed on a part"
         in capsys.readouterr().out
@@ -169,7 +125,7 @@ def test_among_fewer_words_than_ten_there_is_no_p_at_10(tmp_path, capsys):
             tmp_path / name, language, list(x), {"word": [f"{name}{i}" for i in range(7)]}, "type"
         )
     (tmp_path / "pairs.txt").write_text("".join(f"x{i} y{i}\n" for i in range(7)))
-    assert main(["align", "x", "y", "--dictionary", "pairs.txt", "--quiet", "--out", "run"]) == 0
+    assert typed("align x y --dictionary pairs.txt --quiet --out run") == 0
     line = lines_of(capsys)[1]
     assert (line[4], *line[-3:]) == ("100.0", "100.0", "-", "3")
     assert "Words, English → French" in render_report("run")
@@ -178,7 +134,7 @@ def test_among_fewer_words_than_ten_there_is_no_p_at_10(tmp_path, capsys):
 def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
     _, _, links = context_stores(tmp_path)
     write_pharaoh("links.txt", links, 40)
-    assert main(["align", "cx", "cy", "--links", "links.txt", "--quiet", "--out", "run"]) == 0
+    assert typed("align cx cy --links links.txt --quiet --out run") == 0
     lines = lines_of(capsys)
     assert [(line[1], line[3], line[5]) for line in lines[1:3]] == [
         ("eng", "rus", "100.0"),
@@ -204,7 +160,7 @@ def test_words_in_context_are_aligned_by_links(tmp_path, capsys):
 
 
 def test_sentences_are_aligned_and_their_similarity_is_correlated(sentences, capsys):
-    assert main(["align", "eng", "fra", "--quiet", "--out", "run"]) == 0
+    assert typed("align eng fra --quiet --out run") == 0
     lines = [" ".join(line) for line in lines_of(capsys)]
     assert lines[0] == "layer direction all held out after Procrustes 95 % interval n"
     told = [line for line in lines if line.startswith("Pearson correlation of P@1")]
@@ -223,7 +179,7 @@ def test_a_folder_keeps_its_settings(sentences, capsys):
     assert capsys.readouterr().out == first
     assert main([*command, "--seed", "1"]) == 2
     assert "seed" in capsys.readouterr().err
-    assert main(["compare", "eng", "fra", "--quiet", "--out", "run"]) == 2
+    assert typed("compare eng fra --quiet --out run") == 2
     assert (
         "run: expected a run made by `crosslens compare`, got one of `crosslens align`; "
         in capsys.readouterr().err
@@ -234,7 +190,7 @@ def test_a_correlation_that_is_not_there_is_told_in_words(tmp_path, capsys):
     rng = np.random.default_rng(5)
     for name in ("deu", "spa"):
         store(tmp_path / name, name, list(rng.normal(size=(2, N, D))))
-    assert main(["align", "deu", "spa", "--quiet", "--out", "run"]) == 0
+    assert typed("align deu spa --quiet --out run") == 0
     told = [
         line
         for line in capsys.readouterr().out.splitlines()
@@ -252,7 +208,7 @@ def test_a_correlation_that_is_not_there_is_told_in_words(tmp_path, capsys):
 
 
 def test_many_stores_are_compared_in_pairs(sentences, capsys):
-    assert main(["compare", "eng", "fra", "rus", "--quiet", "--out", "run"]) == 0
+    assert typed("compare eng fra rus --quiet --out run") == 0
     lines = lines_of(capsys)
     assert [" ".join(line[:4]) for line in lines[1:13]] == [
         f"{a} – {b} {layer}"
@@ -268,14 +224,14 @@ def test_many_stores_are_compared_in_pairs(sentences, capsys):
 def test_two_encoders_of_one_language_are_compared_by_name(tmp_path, sentences, capsys):
     rng = np.random.default_rng(4)
     store(tmp_path / "other", "eng", list(rng.normal(size=(2, N, 3))))
-    assert main(["compare", "eng", "other", "--quiet"]) == 0
+    assert typed("compare eng other --quiet") == 0
     lines = lines_of(capsys)
     assert " ".join(lines[1][:4]) == "eng – other 0"
     assert [line[3] for line in lines[1:3]] == ["0", "1"]
 
 
 def test_other_measures_are_columns(sentences, capsys):
-    assert main(["compare", "eng", "fra", "--also", "svcca,mutual_knn", "--quiet", "--json"]) == 0
+    assert typed("compare eng fra --also svcca,mutual_knn --quiet --json") == 0
     scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {s["quantity"] for s in scores} == {
         "linear_cka",
@@ -283,7 +239,7 @@ def test_other_measures_are_columns(sentences, capsys):
         "svcca",
         "mutual_knn",
     }
-    assert main(["compare", "eng", "fra", "--also", "mutual_knn", "--quiet"]) == 0
+    assert typed("compare eng fra --also mutual_knn --quiet") == 0
     told = capsys.readouterr().out
     value = next(
         s["value"]
@@ -294,22 +250,7 @@ def test_other_measures_are_columns(sentences, capsys):
 
 
 def test_other_measures_are_drawn_over_layers(sentences, capsys):
-    assert (
-        main(
-            [
-                "compare",
-                "eng",
-                "fra",
-                "rus",
-                "--also",
-                "svcca,procrustes_distance",
-                "--quiet",
-                "--out",
-                "run",
-            ]
-        )
-        == 0
-    )
+    assert typed("compare eng fra rus --also svcca,procrustes_distance --quiet --out run") == 0
     page = render_report("run")
     for label, direction in (("SVCCA", "higher"), ("Procrustes distance", "lower")):
         assert page.count(f"{label} by layer.</strong>") == 1
@@ -337,7 +278,7 @@ def test_other_measures_are_drawn_over_layers(sentences, capsys):
 
 
 def test_a_measure_that_was_not_asked_for_is_not_drawn(sentences, capsys):
-    assert main(["compare", "eng", "fra", "--quiet", "--out", "run"]) == 0
+    assert typed("compare eng fra --quiet --out run") == 0
     assert "SVCCA" not in render_report("run")
 
 
@@ -402,13 +343,13 @@ def test_a_measure_refuses_before_cka_is_computed(refused, monkeypatch, capsys):
         "crosslens.run.similarities.compare_stores",
         lambda *_, **__: pytest.fail("CKA, which may take long, was computed"),
     )
-    assert main(["compare", "few-deu", "few-spa", "--also", "mean_cca", "--quiet"]) == 2
+    assert typed("compare few-deu few-spa --also mean_cca --quiet") == 2
 
 
 def test_sentences_are_looked_up_as_by_says(sentences, capsys):
     read = {}
     for by in ([], ["--by", "csls"], ["--by", "margin_distance"]):
-        assert main(["align", "eng", "fra", *by, "--json", "--quiet"]) == 0
+        assert typed("align eng fra", *by, "--json", "--quiet") == 0
         told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         read[tuple(by)] = [row for row in told if row["quantity"] == "precision_at_1"]
     plain, csls, margin = read.values()
@@ -417,13 +358,13 @@ def test_sentences_are_looked_up_as_by_says(sentences, capsys):
         row["details"]["by"] for row in margin
     } == {"margin_distance"}
     assert [row["value"] for row in csls] != [row["value"] for row in plain]
-    main(["align", "eng", "fra", "--by", "csls", "--quiet"])
+    typed("align eng fra --by csls --quiet")
     assert "nearest neighbour by csls" in capsys.readouterr().out
 
 
 def test_a_negative_seed_is_refused_and_leaves_no_folder(sentences, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["compare", "eng", "fra", "--seed", "-1", "--quiet", "--out", "run"])
+        typed("compare eng fra --seed -1 --quiet --out run")
     assert stopped.value.code == 2
     err = capsys.readouterr().err
     assert (
@@ -439,7 +380,7 @@ def test_nothing_is_written_before_the_scores_are_there(sentences, tmp_path, mon
         raise KeyboardInterrupt
 
     monkeypatch.setattr("crosslens.run.similarities.compare_stores", stopped)
-    assert main(["compare", "eng", "fra", "--quiet", "--out", "run"]) == 130
+    assert typed("compare eng fra --quiet --out run") == 130
     assert not (tmp_path / "run").exists()
 
 
@@ -452,7 +393,7 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_compute
     monkeypatch.setattr("crosslens.run.similarities.compare_stores", never)
     (tmp_path / "file").write_text("mine")
     for out in ("file", "file/run"):
-        assert main(["compare", "eng", "fra", "--quiet", "--out", out]) == 2
+        assert typed("compare eng fra --quiet", "--out", out) == 2
         assert f"{out}: expected a folder that can be written to, got " in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "mine"
 

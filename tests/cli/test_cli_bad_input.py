@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from ground_tools import GRAMMAR, snapshot
+from typed import typed
 
 from crosslens.cli.main import main
 
@@ -48,17 +49,15 @@ def made(tmp_path_factory):
     )
     texts = [f"{language}={top / f'{language}.txt'}" for language in ("eng", "fra")]
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                str(top / "encoder"),
-                "--text",
-                *texts,
-                "--out",
-                str(top / "stores"),
-                "--quiet",
-            ]
+        typed(
+            "extract",
+            "--encoder",
+            str(top / "encoder"),
+            "--text",
+            *texts,
+            "--out",
+            str(top / "stores"),
+            "--quiet",
         )
         == 0
     )
@@ -149,27 +148,8 @@ SPOILT_ENCODERS = {
         "encoder encoder: expected a model folder with config.json, got none in it; ",
     ),
 }
-STUDY = [
-    "study",
-    "--encoder",
-    "encoder",
-    "--text",
-    "eng=eng.txt",
-    "--text",
-    "fra=fra.txt",
-    "--out",
-    "out",
-]
-EXTRACT = [
-    "extract",
-    "--encoder",
-    "encoder",
-    "--text",
-    "eng=eng.txt",
-    "fra=fra.txt",
-    "--out",
-    "out",
-]
+STUDY = "study --encoder encoder --text eng=eng.txt --text fra=fra.txt --out out".split()
+EXTRACT = "extract --encoder encoder --text eng=eng.txt fra=fra.txt --out out".split()
 
 
 @pytest.mark.parametrize("command", [STUDY, EXTRACT], ids=["study", "extract"])
@@ -329,21 +309,7 @@ def test_mistakes_in_the_arguments(refused, arguments, told):
 
 def test_stores_of_other_sentences(refused, place):
     (place / "short.txt").write_text("".join(f"{line}\n" for line in lines(21)))
-    assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "deu=short.txt",
-                "--out",
-                "stores",
-                "--quiet",
-            ]
-        )
-        == 0
-    )
+    assert typed("extract --encoder encoder --text deu=short.txt --out stores --quiet") == 0
     assert refused("align", "stores/eng", "stores/deu").startswith(
         "stores/deu: expected the same items as stores/eng (24), got 21 others; "
     )

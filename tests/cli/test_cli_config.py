@@ -5,6 +5,7 @@ import json
 
 import pytest
 from ground_tools import GRAMMAR
+from typed import typed
 
 from crosslens.asked import asked_of
 from crosslens.cli.main import main
@@ -134,12 +135,12 @@ def test_activations_are_asked_for_again_and_compared_again(place, monkeypatch):
     assert main(["extract", *line, "--out", "act", *more]) == 0
     kept = asked_in("act")
     assert (kept["layers"], kept["special_tokens"], kept["text"]) == ("1,3,4", True, text)
-    for verb, typed in (("align", ["--by", "csls"]), ("compare", ["--also", "mutual_knn,rsa"])):
-        assert main([verb, "act/eng", "act/fra", *typed, "--out", verb, "--quiet"]) == 0
+    for verb, more in (("align", ["--by", "csls"]), ("compare", ["--also", "mutual_knn,rsa"])):
+        assert main([verb, "act/eng", "act/fra", *more, "--out", verb, "--quiet"]) == 0
         assert asked_in(verb)["stores"] == [str(place / "act" / name) for name in ("eng", "fra")]
     (place / "elsewhere").mkdir()
     monkeypatch.chdir(place / "elsewhere")
-    assert main(["extract", "--config", "../act", "--out", "act", "--quiet"]) == 0
+    assert typed("extract --config ../act --out act --quiet") == 0
     assert asked_in("act") == kept
     assert read_json(place / "act/eng/manifest.json") == read_json("act/eng/manifest.json")
     for verb in ("align", "compare"):
@@ -149,9 +150,9 @@ def test_activations_are_asked_for_again_and_compared_again(place, monkeypatch):
             assert (place / verb / file).read_bytes() == (
                 place / "elsewhere" / verb / file
             ).read_bytes()
-    typed = ["--by", "cosine", str(place / "act/fra"), str(place / "act/eng")]
-    assert main(["align", "--config", "../align", *typed, "--out", "other", "--quiet"]) == 0
-    assert asked_in("other") == asked_in("align") | {"by": "cosine", "stores": typed[2:]}
+    more = ["--by", "cosine", str(place / "act/fra"), str(place / "act/eng")]
+    assert typed("align --config ../align", *more, "--out", "other", "--quiet") == 0
+    assert asked_in("other") == asked_in("align") | {"by": "cosine", "stores": more[2:]}
 
 
 def asked_in(folder):
@@ -220,18 +221,16 @@ def test_files_that_do_not_fit_are_refused_in_one_line(place, capsys, case):
     if file[0] is not None:
         (place / file[0]).write_text(file[1])
     try:
-        status = main(
-            [
-                "study",
-                "--config",
-                file[0] or "none.json",
-                "--encoder",
-                "x",
-                "--text",
-                "eng=eng.txt",
-                "--out",
-                "new",
-            ]
+        status = typed(
+            "study",
+            "--config",
+            file[0] or "none.json",
+            "--encoder",
+            "x",
+            "--text",
+            "eng=eng.txt",
+            "--out",
+            "new",
         )
     except SystemExit as ended:
         status = ended.code
@@ -304,7 +303,7 @@ def test_an_emergence_is_asked_again_from_its_run(place, monkeypatch, capsys):
         "crosslens.run.emergence.run_emergence",
         lambda recipes, text, out, asked, **_: found.append((recipes, text, asked)) or 1 / 0,
     )
-    assert main(["train", "--config", "run", "seed=2", "--quiet"]) == 1
+    assert typed("train --config run seed=2 --quiet") == 1
     ((recipes, text, again),) = found
     assert again == {"steps": 300, "data": str(place / "eng.txt"), "seed": 2} and text == ["a", "b"]
     assert {(recipe.steps, recipe.seed) for recipe in recipes.values()} == {(300, 2)}
@@ -315,12 +314,12 @@ def test_runs_keep_what_they_were_asked(place):
     from crosslens.front.kept import Kept
     from crosslens.front.texts import _keep_asked
 
-    typed = {"stores": ["/a", "/b"], "seed": 0}
-    with Kept("run", "align", {"seed": 0}, typed, ()).long_work("x"):
+    asked = {"stores": ["/a", "/b"], "seed": 0}
+    with Kept("run", "align", {"seed": 0}, asked, ()).long_work("x"):
         assert json.loads((place / "run" / "config.json").read_text()) == {
             "kind": "align",
             "settings": {"seed": 0},
-            "asked": typed,
+            "asked": asked,
         }
     (place / "act").mkdir()
     for asked, kept in (

@@ -9,9 +9,9 @@ import types
 import numpy as np
 import pytest
 from ground_tools import GRAMMAR, snapshot
+from typed import typed
 
 from crosslens.activations import Activations
-from crosslens.cli.main import main
 
 TEXT = "The cat sat.\nA dog ran home, and the cat ran.\n"
 TREE = "# sent_id = a\n# text = du pain\n1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n" + "".join(
@@ -56,25 +56,13 @@ def place(encoder, tmp_path, monkeypatch):
     return tmp_path
 
 
-def extract(*arguments):
-    return main(
-        ["extract", "--encoder", "encoder", "--text", *arguments, "--out", "out", "--quiet"]
-    )
+def extract(line, *more):
+    return typed(f"extract --encoder encoder --text {line}", *more, *"--out out --quiet".split())
 
 
 def test_words_of_a_text_a_treebank_and_a_list(place, capsys):
-    assert (
-        extract(
-            "eng=eng.txt",
-            "fra=fra.conllu",
-            "deu=words.jsonl",
-            "--unit",
-            "word",
-            "--dtype",
-            "float16",
-        )
-        == 0
-    )
+    texts = "eng=eng.txt fra=fra.conllu deu=words.jsonl"
+    assert extract(f"{texts} --unit word --dtype float16") == 0
     assert Activations("out/eng").index()["word"] == TEXT.split()
     french = Activations("out/fra").index()
     assert (
@@ -89,20 +77,7 @@ def test_words_of_a_text_a_treebank_and_a_list(place, capsys):
 
 
 def test_layers_outputs_and_pooling(place, capsys):
-    assert (
-        extract(
-            "eng=eng.txt",
-            "--unit",
-            "word",
-            "--layers",
-            "0,1-2",
-            "--outputs",
-            "hidden,mlp",
-            "--pool",
-            "first",
-        )
-        == 0
-    )
+    assert extract("eng=eng.txt --unit word --layers 0,1-2 --outputs hidden,mlp --pool first") == 0
     store = Activations("out/eng")
     assert (
         store.arrays == ["layer_00", "layer_01", "layer_02", "mlp_01", "mlp_02"]
@@ -112,25 +87,12 @@ def test_layers_outputs_and_pooling(place, capsys):
 
 
 def test_pairs_types_and_embeddings(place, capsys):
-    assert extract("eng=pairs.txt", "--unit", "pair", "--pool", "first", "--special-tokens") == 0
+    assert extract("eng=pairs.txt --unit pair --pool first --special-tokens") == 0
     assert len(Activations("out/eng")) == 2
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "eng=eng.txt",
-                "--unit",
-                "type",
-                "--lowercase",
-                "--min-count",
-                "2",
-                "--out",
-                "types",
-                "--quiet",
-            ]
+        typed(
+            "extract --encoder encoder --text eng=eng.txt --unit type --lowercase "
+            "--min-count 2 --out types --quiet"
         )
         == 0
     )
@@ -139,20 +101,7 @@ def test_pairs_types_and_embeddings(place, capsys):
         or "rarer types" in capsys.readouterr().out
     )
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "eng=eng.txt",
-                "--unit",
-                "embedding",
-                "--out",
-                "rows",
-                "--quiet",
-            ]
-        )
+        typed("extract --encoder encoder --text eng=eng.txt --unit embedding --out rows --quiet")
         == 0
     )
     assert Activations("rows/eng").layers == 1
@@ -170,17 +119,9 @@ def test_a_data_set_is_read_as_training_reads_it(place, capsys, monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "datasets", library)
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "eng=hf:some/set",
-                "fra=hf:some/set?field=pair.fr&limit=1",
-                "--out",
-                "out",
-            ]
+        typed(
+            "extract --encoder encoder --text eng=hf:some/set "
+            "fra=hf:some/set?field=pair.fr&limit=1 --out out"
         )
         == 0
     )
@@ -190,58 +131,17 @@ def test_a_data_set_is_read_as_training_reads_it(place, capsys, monkeypatch):
         and Activations("out/eng").manifest["text"] == "some/set train"
     )
     (place / "two.txt").write_text("The cat sat.\nA dog ran home.\n")
-    assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "eng=two.txt",
-                "--out",
-                "plain",
-                "--quiet",
-            ]
-        )
-        == 0
-    )
+    assert typed("extract --encoder encoder --text eng=two.txt --out plain --quiet") == 0
     assert (
         np.array_equal(Activations("out/eng").layer(2), Activations("plain/eng").layer(2))
         and Activations("out/fra").n == 1
     )
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "eng=hf:some/set",
-                "--unit",
-                "pair",
-                "--out",
-                "pairs",
-                "--quiet",
-            ]
-        )
+        typed("extract --encoder encoder --text eng=hf:some/set --unit pair --out pairs --quiet")
         == 2
     )
     assert "unit: expected another unit than pair for a data set" in capsys.readouterr().err
-    assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "eng=hf:some/set?lines=3",
-                "--out",
-                "none",
-                "--quiet",
-            ]
-        )
-        == 2
-    )
+    assert typed("extract --encoder encoder --text eng=hf:some/set?lines=3 --out none --quiet") == 2
     assert (
         "expected hf:PATH?config=NAME" in capsys.readouterr().err and not (place / "none").exists()
     )
@@ -257,25 +157,12 @@ def test_a_revision_of_an_encoder_of_the_hub_is_asked_for_and_kept(
         lambda name, **given: asked.append(given["revision"]) or str(snapshot_of),
     )
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "some/bert",
-                "--text",
-                "eng=eng.txt",
-                "--revision",
-                "v1.0",
-                "--out",
-                "hub",
-                "--quiet",
-            ]
-        )
+        typed("extract --encoder some/bert --text eng=eng.txt --revision v1.0 --out hub --quiet")
         == 0
     )
     assert asked == ["v1.0"] and Activations("hub/eng").manifest["revision"] == "0123abcd" * 5
-    assert main(
-        ["extract", "--encoder", "some/bert", "--text", "eng=eng.txt", "--out", "main", "--quiet"]
+    assert typed(
+        "extract --encoder some/bert --text eng=eng.txt --out main --quiet"
     ) == 0 and asked == ["v1.0", None]
     assert extract("eng=eng.txt") == 0 and "revision" not in Activations("out/eng").manifest
     for name, revision, told in (
@@ -297,39 +184,24 @@ def test_a_revision_of_an_encoder_of_the_hub_is_asked_for_and_kept(
         ),
     ):
         assert (
-            main(
-                [
-                    "extract",
-                    "--encoder",
-                    name,
-                    "--text",
-                    "eng=eng.txt",
-                    "--revision",
-                    revision,
-                    "--out",
-                    "none",
-                    "--quiet",
-                ]
+            typed(
+                "extract",
+                "--encoder",
+                name,
+                "--text",
+                "eng=eng.txt",
+                "--revision",
+                revision,
+                "--out",
+                "none",
+                "--quiet",
             )
             == 2
         )
         assert told in capsys.readouterr().err and not (place / "none").exists()
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **given: 1 / 0)
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "some/bert",
-                "--text",
-                "eng=eng.txt",
-                "--revision",
-                "v2",
-                "--out",
-                "none",
-                "--quiet",
-            ]
-        )
+        typed("extract --encoder some/bert --text eng=eng.txt --revision v2 --out none --quiet")
         == 2
     )
     assert "got 'some/bert' at revision 'v2', which could not be had" in capsys.readouterr().err
@@ -347,20 +219,7 @@ def test_a_third_column_of_pairs_is_refused_with_its_line_and_not_dropped(place,
 def test_a_random_copy_differs(place):
     assert extract("eng=eng.txt") == 0
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                "encoder",
-                "--text",
-                "eng=eng.txt",
-                "--random-seed",
-                "0",
-                "--out",
-                "random",
-                "--quiet",
-            ]
-        )
+        typed("extract --encoder encoder --text eng=eng.txt --random-seed 0 --out random --quiet")
         == 0
     )
     assert not np.allclose(
@@ -549,20 +408,7 @@ def test_code_of_an_encoder_is_run_only_by_flag(place, capsys):
     (place / "fra.txt").write_text(TEXT * 10, encoding="utf-8")
     (place / "deu.txt").write_text(TEXT * 10, encoding="utf-8")
     assert (
-        main(
-            [
-                "study",
-                "--encoder",
-                "encoder",
-                "--text",
-                "deu=deu.txt",
-                "--text",
-                "fra=fra.txt",
-                "--out",
-                "study",
-                "--quiet",
-            ]
-        )
+        typed("study --encoder encoder --text deu=deu.txt --text fra=fra.txt --out study --quiet")
         == 2
     )
     assert (

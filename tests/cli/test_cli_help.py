@@ -8,6 +8,7 @@ import sys
 from importlib import metadata
 
 import pytest
+from typed import typed
 
 from crosslens.cli import listing
 from crosslens.cli.main import build_parser, main
@@ -69,7 +70,7 @@ def test_the_lists_fit_the_terminal_and_name_everything(capsys, monkeypatch, col
 def test_lists_as_json_say_where_data_is(capsys, tmp_path):
     (tmp_path / "multiblimp" / "abk").mkdir(parents=True)
     (tmp_path / "multiblimp" / "abk" / "data.tsv").write_text("sen\twrong_sen\n")
-    assert main(["list", "--json", "--data", str(tmp_path)]) == 0
+    assert typed("list --json", "--data", str(tmp_path)) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert list(found) == ["tasks", "recipes", "measures"]
     assert (
@@ -82,7 +83,7 @@ def test_lists_as_json_say_where_data_is(capsys, tmp_path):
 
 def test_the_list_says_of_every_task_in_which_languages_a_folder_has_it(capsys, tmp_path):
     def there_in():
-        assert main(["list", "tasks", "--json", "--data", str(tmp_path)]) == 0
+        assert typed("list tasks --json", "--data", str(tmp_path)) == 0
         cards = json.loads(capsys.readouterr().out)["tasks"]
         return {name: card["there_in"] for name, card in cards.items() if card["there_in"]}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ground_tools import GRAMMAR, snapshot
+from typed import typed
 
 from crosslens.cli.main import main
 from crosslens.recipes.quickstart import DATA
@@ -75,18 +76,16 @@ def test_a_task_of_one_s_own_is_told_in_a_table_and_again_at_once(place, capsys)
 
 def test_stores_are_probed_as_before(place, capsys):
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                MODEL,
-                "--text",
-                "eng=eng.txt",
-                "rus=rus.txt",
-                "--out",
-                "out",
-                "--quiet",
-            ]
+        typed(
+            "extract",
+            "--encoder",
+            MODEL,
+            "--text",
+            "eng=eng.txt",
+            "rus=rus.txt",
+            "--out",
+            "out",
+            "--quiet",
         )
         == 0
     )

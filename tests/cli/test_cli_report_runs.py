@@ -6,6 +6,7 @@ import re
 
 import pytest
 from ground_tools import GRAMMAR, snapshot
+from typed import typed
 
 from crosslens.cli.main import main
 from crosslens.score import Score, write_scores
@@ -53,7 +54,7 @@ def test_one_run_has_its_page_in_its_folder(place, capsys):
 
 def test_out_puts_the_page_elsewhere_and_leaves_the_folder_alone(place, capsys):
     before = snapshot(place / "a")
-    assert main(["report", "a", "--out", "page.html"]) == 0
+    assert typed("report a --out page.html") == 0
     assert capsys.readouterr().out == "Report: page.html\n"
     assert "Probes of first" in (place / "page.html").read_text(encoding="utf-8")
     assert snapshot(place / "a") == before
@@ -74,12 +75,12 @@ def test_out_is_written_over_where_it_is_a_report_and_nothing_else(place, capsys
 
 def test_several_runs_have_one_page_that_names_all_their_encoders(place, capsys):
     before = snapshot(place / "a")
-    assert main(["report", "a", "b", "--out", "both.htm"]) == 0
+    assert typed("report a b --out both.htm") == 0
     assert capsys.readouterr().out == "Report: both.htm\n"
     page = (place / "both.htm").read_text(encoding="utf-8")
     assert "Probes of 2 runs" in page and re.search(r"first.*second", page)
     # in the order in which they are named
-    assert main(["report", "b", "a", "--out", "other.html"]) == 0
+    assert typed("report b a --out other.html") == 0
     assert re.search(
         r"<dd><bdi>second</bdi> and <bdi>first</bdi></dd>",
         (place / "other.html").read_text(encoding="utf-8"),

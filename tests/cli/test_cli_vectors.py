@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from typed import typed
 
 from crosslens.alignment import IterativeNormalisation, Procrustes, SelfLearningResult
 from crosslens.alignment.maps import induction, learning_state
@@ -70,18 +71,8 @@ WAYS = {
 @pytest.mark.parametrize(("condition", "options"), WAYS.items(), ids=WAYS.keys())
 def test_every_method_finds_a_turned_space(folder, capsys, condition, options):
     assert (
-        main(
-            [
-                "align",
-                "eng=en.vec",
-                "fra=fr.vec",
-                *options,
-                "--test",
-                "test.txt",
-                "--quiet",
-                "--out",
-                "run",
-            ]
+        typed(
+            "align eng=en.vec fra=fr.vec", *options, "--test", "test.txt", "--quiet", "--out", "run"
         )
         == 0
     )
@@ -130,18 +121,14 @@ def by_kept_maps(condition, x, y):
 
 def test_files_are_named_by_their_languages_whatever_these_are_called(folder):
     assert (
-        main(
-            [
-                "align",
-                "en_yb=en.vec",
-                "fr_xd=fr.vec",
-                *WAYS["procrustes"],
-                "--test",
-                "test.txt",
-                "--quiet",
-                "--out",
-                "run",
-            ]
+        typed(
+            "align en_yb=en.vec fr_xd=fr.vec",
+            *WAYS["procrustes"],
+            "--test",
+            "test.txt",
+            "--quiet",
+            "--out",
+            "run",
         )
         == 0
     )
@@ -188,18 +175,9 @@ def test_own_dictionary_is_of_mutual_neighbours_the_surest_first():
 
 def test_json_lines_and_a_split_dictionary(folder, capsys):
     assert (
-        main(
-            [
-                "align",
-                "eng=en.vec",
-                "fra=fr.vec",
-                "--dictionary",
-                "train.txt",
-                "--train-fraction",
-                "0.75",
-                "--quiet",
-                "--json",
-            ]
+        typed(
+            "align eng=en.vec fra=fr.vec --dictionary train.txt --train-fraction 0.75 "
+            "--quiet --json"
         )
         == 0
     )
@@ -210,19 +188,10 @@ def test_json_lines_and_a_split_dictionary(folder, capsys):
 
 
 def test_only_the_frequent_words_are_read(folder, capsys):
-    arguments = [
-        "align",
-        "eng=en.vec",
-        "fra=fr.vec",
-        "--dictionary",
-        "train.txt",
-        "--test",
-        "test.txt",
-        "--most",
-        "250",
-        "--quiet",
-        "--json",
-    ]
+    arguments = (
+        "align eng=en.vec fra=fr.vec --dictionary train.txt --test test.txt --most 250 "
+        "--quiet --json"
+    ).split()
     assert main(arguments) == 0
     scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {(s["n"], s["details"]["candidates"], s["details"]["sources"]) for s in scores} == {
@@ -260,7 +229,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("options", "told"), MISTAKES.values(), ids=MISTAKES.keys())
 def test_mistakes_are_one_line_and_nothing_is_written(folder, capsys, options, told):
-    assert main(["align", "eng=en.vec", "fra=fr.vec", *options, "--quiet", "--out", "run"]) == 2
+    assert typed("align eng=en.vec fra=fr.vec", *options, "--quiet", "--out", "run") == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"crosslens: {told}") and err.count("\n") == 1, err
     assert not (folder / "run").exists()
@@ -272,18 +241,14 @@ def test_a_word_without_a_direction_is_named_with_its_file(folder, capsys, side)
     given.vectors[7] = 0
     write_vec(side, given)
     assert (
-        main(
-            [
-                "align",
-                "eng=en.vec",
-                "fra=fr.vec",
-                *WAYS["refine"],
-                "--test",
-                "test.txt",
-                "--quiet",
-                "--out",
-                "run",
-            ]
+        typed(
+            "align eng=en.vec fra=fr.vec",
+            *WAYS["refine"],
+            "--test",
+            "test.txt",
+            "--quiet",
+            "--out",
+            "run",
         )
         == 2
     )
@@ -303,21 +268,7 @@ def test_a_word_without_a_direction_is_named_with_its_file(folder, capsys, side)
 def test_fewer_pairs_than_dimensions_are_told(folder, capsys, pairs, told):
     lines = (folder / "train.txt").read_text().splitlines()
     (folder / "few.txt").write_text("\n".join(lines[:pairs]))
-    assert (
-        main(
-            [
-                "align",
-                "eng=en.vec",
-                "fra=fr.vec",
-                "--dictionary",
-                "few.txt",
-                "--test",
-                "test.txt",
-                "--quiet",
-            ]
-        )
-        == 0
-    )
+    assert typed("align eng=en.vec fra=fr.vec --dictionary few.txt --test test.txt --quiet") == 0
     out = capsys.readouterr().out
     assert told in out and (
         "dimensions Procrustes is fixed on a part of the space only." in out
@@ -340,7 +291,7 @@ REFUSED_LATE = {
 def test_what_is_refused_while_it_is_computed_leaves_no_folder(folder, capsys, options, told):
     (folder / "nothing.txt").write_text("nowhere nulle\n")
     (folder / "near.txt").write_text("x1 y1\n")
-    assert main(["align", "eng=en.vec", "fra=fr.vec", *options, "--quiet", "--out", "run"]) == 2
+    assert typed("align eng=en.vec fra=fr.vec", *options, "--quiet", "--out", "run") == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"crosslens: {told}") and err.count("\n") == 1, err
     assert not (folder / "run").exists()
@@ -360,17 +311,7 @@ def test_self_learning_that_is_killed_goes_on_by_the_same_command(folder, capsys
         return induce(*given)
 
     monkeypatch.setattr(induction, "_induce", counted)
-    command = [
-        "align",
-        "eng=en.vec",
-        "fra=fr.vec",
-        "--start",
-        "identical",
-        "--test",
-        "test.txt",
-        "--quiet",
-        "--out",
-    ]
+    command = "align eng=en.vec fra=fr.vec --start identical --test test.txt --quiet --out".split()
     stop = 0
     assert main([*command, "whole"]) == 0
     total, stop = len(iterations), 2 * len(iterations) - 9
@@ -417,20 +358,7 @@ def test_self_learning_that_is_refused_leaves_everything_as_it_was(
         (folder / "run").mkdir()
         (folder / "run" / ".mine").touch()
     assert (
-        main(
-            [
-                "align",
-                "eng=en.vec",
-                "fra=fr.vec",
-                "--start",
-                "identical",
-                "--test",
-                "test.txt",
-                "--quiet",
-                "--out",
-                "run",
-            ]
-        )
+        typed("align eng=en.vec fra=fr.vec --start identical --test test.txt --quiet --out run")
         == 2
     )
     assert (
@@ -442,18 +370,9 @@ def test_self_learning_that_is_refused_leaves_everything_as_it_was(
 
 
 def test_a_folder_in_which_another_process_learns_is_refused(folder, capsys):
-    command = [
-        "align",
-        "eng=en.vec",
-        "fra=fr.vec",
-        "--start",
-        "identical",
-        "--test",
-        "test.txt",
-        "--quiet",
-        "--out",
-        "run",
-    ]
+    command = (
+        "align eng=en.vec fra=fr.vec --start identical --test test.txt --quiet --out run".split()
+    )
     (folder / "run").mkdir()
     with lock_folder("run"):
         assert main(command) == 2
@@ -465,18 +384,14 @@ def test_a_folder_that_holds_other_things_is_refused_before_anything_is_read(fol
     (folder / "run" / "notes.txt").write_text("mine")
     (folder / "en.vec").write_text("no vectors")
     assert (
-        main(
-            [
-                "align",
-                "eng=en.vec",
-                "fra=fr.vec",
-                *WAYS["refine"],
-                "--test",
-                "test.txt",
-                "--quiet",
-                "--out",
-                "run",
-            ]
+        typed(
+            "align eng=en.vec fra=fr.vec",
+            *WAYS["refine"],
+            "--test",
+            "test.txt",
+            "--quiet",
+            "--out",
+            "run",
         )
         == 2
     )
@@ -494,7 +409,7 @@ def test_the_choices_of_the_command_line_are_those_of_the_functions():
 
 
 def test_stores_take_no_method(folder, capsys):
-    assert main(["align", "here", "there", "--method", "refine", "--quiet"]) == 2
+    assert typed("align here there --method refine --quiet") == 2
     assert (
         "arguments: expected --method with LANGUAGE=FILE of word vectors only, "
         in capsys.readouterr().err

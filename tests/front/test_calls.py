@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from typed import typed
 
-from crosslens.cli.main import main
 from crosslens.errors import InputError
 from crosslens.front.calls import probe, study, train
 from crosslens.recipes.quickstart import DATA
@@ -31,7 +31,7 @@ def test_a_study_is_that_of_the_command_line_and_opens_again(texts, tmp_path, ca
     run = study(ENCODER, texts, tmp_path / "run")
     told = [f"--text={language}={path}" for language, path in texts.items()]
     assert (
-        main(["study", "--encoder", str(ENCODER), *told, "--out", str(tmp_path / "run"), "--quiet"])
+        typed("study", "--encoder", str(ENCODER), *told, "--out", str(tmp_path / "run"), "--quiet")
         == 0
     )
     assert capsys.readouterr().out.endswith(f"Report: {tmp_path / 'run' / 'report.html'}\n")

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from battery_data import make_data, write
+from typed import typed
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError
@@ -23,17 +24,15 @@ def leaked(small_encoder, tmp_path_factory):
     parts = {"train": lines[:60], "dev": lines[60:80], "test": [*lines[:20], *lines[80:]]}
     files = ",".join(str(write(folder / f"{part}.tsv", some)) for part, some in parts.items())
     assert (
-        main(
-            [
-                "probe",
-                "--encoder",
-                str(small_encoder),
-                "--labels",
-                f"coin={files}",
-                "--out",
-                str(folder / "run"),
-                "--quiet",
-            ]
+        typed(
+            "probe",
+            "--encoder",
+            str(small_encoder),
+            "--labels",
+            f"coin={files}",
+            "--out",
+            str(folder / "run"),
+            "--quiet",
         )
         == 0
     )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from tests_run_helpers import context_stores, store, word_store
+from typed import typed
 
 from crosslens.activations import Activations
 from crosslens.cli.main import main
@@ -197,15 +198,13 @@ def collapsed(small_encoder, tmp_path):
 def test_a_study_goes_on_without_a_layer_that_has_collapsed(collapsed, texts, tmp_path, capsys):
     told = [f"--text={language}={texts[language]}" for language in ("eng", "fra")]
     assert (
-        main(
-            [
-                "study",
-                "--encoder",
-                collapsed("last", "encoder.layer.1.output"),
-                *told,
-                "--out",
-                str(tmp_path / "run"),
-            ]
+        typed(
+            "study",
+            "--encoder",
+            collapsed("last", "encoder.layer.1.output"),
+            *told,
+            "--out",
+            str(tmp_path / "run"),
         )
         == 0
     )
@@ -229,15 +228,13 @@ def test_a_study_of_which_no_layer_varies_is_refused_before_its_control_is_extra
 ):
     told = [f"--text={language}={texts[language]}" for language in ("eng", "fra")]
     assert (
-        main(
-            [
-                "study",
-                "--encoder",
-                collapsed("all", "embeddings"),
-                *told,
-                "--out",
-                str(tmp_path / "run"),
-            ]
+        typed(
+            "study",
+            "--encoder",
+            collapsed("all", "embeddings"),
+            *told,
+            "--out",
+            str(tmp_path / "run"),
         )
         == 2
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.torch import load_file
+from typed import typed
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
@@ -237,7 +238,7 @@ def test_the_command_prints_every_plan(capsys):
         "# separate",
     ]
     assert out.count("one language sees") == 4 and "MFLOP per token" in out
-    assert main(["train", "emergence", "sharing=sep=1", "--dry-run"]) == 2
+    assert typed("train emergence sharing=sep=1 --dry-run") == 2
     assert "sharing: expected the conditions of the recipe" in capsys.readouterr().err
 
 

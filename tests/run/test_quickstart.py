@@ -10,8 +10,8 @@ import unicodedata
 import numpy as np
 import pytest
 from safetensors import safe_open
+from typed import typed
 
-from crosslens.cli.main import main
 from crosslens.recipes.quickstart import DATA, LANGUAGES
 from crosslens.score import read_scores
 
@@ -33,7 +33,7 @@ def lines(request):
 def quickstart(tmp_path_factory):
     """The folder of a quickstart, run once for this module."""
     out = tmp_path_factory.mktemp("quickstart") / "first"
-    assert main(["quickstart", "--out", str(out), "--quiet"]) == 0
+    assert typed("quickstart", "--out", str(out), "--quiet") == 0
     return out
 
 
@@ -150,7 +150,7 @@ def test_identification_is_clearly_above_the_random_encoder_at_every_layer(quick
 
 
 def test_the_same_seed_gives_the_same_scores(quickstart, tmp_path, capsys):
-    assert main(["quickstart", "--out", str(tmp_path / "second"), "--quiet"]) == 0
+    assert typed("quickstart", "--out", str(tmp_path / "second"), "--quiet") == 0
     assert (tmp_path / "second" / "scores.jsonl").read_bytes() == (
         quickstart / "scores.jsonl"
     ).read_bytes()

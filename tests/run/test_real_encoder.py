@@ -2,8 +2,8 @@
 transformers and numpy."""
 
 import pytest
+from typed import typed
 
-from crosslens.cli.main import main
 from crosslens.score import read_scores
 
 # Mean over non-special tokens, layers 0-12: cosine nearest neighbour xx -> en in per cent, and
@@ -34,16 +34,14 @@ def test_tatoeba_retrieval_and_cka_are_the_reference(language, shared_data, real
     stem = shared_data / "tatoeba" / f"tatoeba.{language}-eng"
     texts = [f"--text={language}={stem}.{language}", f"--text=eng={stem}.eng"]
     assert (
-        main(
-            [
-                "study",
-                "--encoder",
-                str(real_encoder),
-                *texts,
-                "--out",
-                str(tmp_path / "run"),
-                "--quiet",
-            ]
+        typed(
+            "study",
+            "--encoder",
+            str(real_encoder),
+            *texts,
+            "--out",
+            str(tmp_path / "run"),
+            "--quiet",
         )
         == 0
     )

@@ -114,16 +114,14 @@ class SentenceTask(Task):
         """Accuracy and macro F1 of each layer, with every control."""
         languages = [one.labelled(given) for one in self.trained]
         languages += [one.labelled(given) for one in self.tested]
-        usual = self.settings is None
+        probe = None if self.settings is None else self.settings.probe(given.seed)
         return measure_labels(
             self.name,
             given,
             languages,
             self.parts.drawn,
             trained=len(self.trained),
-            probe=given.template() if self.settings is None else self.settings.probe(given.seed),
-            mdl=given.mdl and usual,  # a code length is that of the usual probe
-            mix=given.probe == "mix" and usual,
+            probe=probe,
         )
 
     def labelled(self, given: Given) -> Labelled:

@@ -61,8 +61,6 @@ def measure_labels(
     *,
     trained: int = 1,
     probe: Any = None,
-    mdl: bool = False,
-    mix: bool = False,
 ) -> Measured:
     """Accuracy and macro F1 of each layer in each language, with every control.
 
@@ -73,15 +71,18 @@ def measure_labels(
     ----------
     drawn: how the splits came about. trained: how many languages are trained on. Of several the
         test items are measured together, too.
-    probe: that is trained on each layer; None for the usual one.
-    mdl: measure description lengths, too.
-    mix: train one more probe on a learnt mix of all layers, called ``NAME:mix``, whose measurements
-        have no layer.
+    probe: what is trained on each layer in place of the run's probe. With the run's own,
+        description lengths are measured where ``given.mdl``, and where it is "mix" one more is
+        trained on a learnt mix of all layers, called ``NAME:mix``, whose measurements have no
+        layer.
     """
-    one = _Joined.of(languages, drawn, trained)
-    result = one.probe(given, seeds=given.seeds, probe=probe, mdl=mdl, mdl_seed=given.seed)
+    one, usual = _Joined.of(languages, drawn, trained), probe is None
+    template = given.template() if usual else probe
+    result = one.probe(
+        given, seeds=given.seeds, probe=template, mdl=given.mdl and usual, mdl_seed=given.seed
+    )
     found = one.measured(name, given, result, given.seeds)
-    if not mix:
+    if given.probe != "mix" or not usual:
         return found
     mixed = one.probe(given, seeds=given.mix_seeds, probe=MixProbe(PENALTIES))
     more = _without_layers(mixed, one.measured(f"{name}:mix", given, mixed, given.mix_seeds))

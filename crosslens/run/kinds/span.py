@@ -1,7 +1,6 @@
 """Tasks on two words of a sentence each: edge probing."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -55,13 +54,7 @@ class SpanTask(TreebankTask):
         """Accuracy and macro F1 of each layer, with every control; the control task gives each pair
         of forms a random label."""
         languages = [self._labelled(one, given) for one in self.treebanks]
-        settings: dict[str, Any] = {
-            "probe": given.template(),
-            "mdl": given.mdl,
-            "mix": given.probe == "mix",
-            "trained": len(self.trained),
-        }
-        return measure_labels(self.name, given, languages, self.drawn, **settings)
+        return measure_labels(self.name, given, languages, self.drawn, trained=len(self.trained))
 
     def _labelled(self, one: WordsText, given: Given) -> Labelled:
         store, pairs = given.stores[one.name], self._pairs(one)

@@ -153,13 +153,7 @@ class WordTask(TreebankTask):
         """Accuracy and macro F1 of each layer, with every control; the control task gives each word
         form a random label."""
         languages = [self._labelled(one, given) for one in self.treebanks]
-        settings: dict[str, Any] = {
-            "probe": given.template(),
-            "mdl": given.mdl,
-            "mix": given.probe == "mix",
-            "trained": len(self.trained),
-        }
-        return measure_labels(self.name, given, languages, self.drawn, **settings)
+        return measure_labels(self.name, given, languages, self.drawn, trained=len(self.trained))
 
     def _labelled(self, one: WordsText, given: Given) -> Labelled:
         store: Activations = given.stores[one.name]

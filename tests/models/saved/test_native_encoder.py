@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from toy_texts import deep, two_languages
+from typed import typed
 
 from crosslens.activations import Activations
 from crosslens.cli.main import main
@@ -144,16 +145,14 @@ def test_the_command_takes_each_text_s_modules_and_refuses_a_language_that_is_no
         for part in ("--text", f"{language}={tmp_path / f'{language}.txt'}")
     ]
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                str(run / "model"),
-                *texts,
-                "--out",
-                str(tmp_path / "stores"),
-                "--quiet",
-            ]
+        typed(
+            "extract",
+            "--encoder",
+            str(run / "model"),
+            *texts,
+            "--out",
+            str(tmp_path / "stores"),
+            "--quiet",
         )
         == 0
     )
@@ -168,7 +167,7 @@ def test_the_command_takes_each_text_s_modules_and_refuses_a_language_that_is_no
     with pytest.raises(OutputError, match="language_modules: 'eng' there, 'nld' here"):
         extract(load_encoder(run / "model", language="nld"), TEXTS["eng"], out, language="eng")
     other = ["--text", f"deu={tmp_path / 'eng.txt'}", "--out", str(tmp_path / "stores")]
-    assert main(["extract", "--encoder", str(run / "model"), *other]) == 2
+    assert typed("extract", "--encoder", str(run / "model"), *other) == 2
     assert (
         "language: expected one that encoder model has (eng, nld), got 'deu'; call the text by one"
         in capsys.readouterr().err

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from typed import typed
 from xlm_models import reference, save_xlm
 
 from crosslens.activations import Activations
@@ -59,17 +60,15 @@ def test_each_text_is_read_in_its_own_language(folder, texts, tmp_path, capsys):
     assert main([*told, "--language", "en"]) == 2
     assert "language_embedding" in capsys.readouterr().err
     assert (
-        main(
-            [
-                "extract",
-                "--encoder",
-                str(folder),
-                "--text",
-                f"deu={texts}/eng.txt",
-                "--out",
-                str(tmp_path / "deu"),
-                "--quiet",
-            ]
+        typed(
+            "extract",
+            "--encoder",
+            str(folder),
+            "--text",
+            f"deu={texts}/eng.txt",
+            "--out",
+            str(tmp_path / "deu"),
+            "--quiet",
         )
         == 2
     )
