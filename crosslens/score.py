@@ -69,6 +69,7 @@ QUANTITIES = {
     "accuracy": Quantity("Accuracy", "fraction of items", 0.0, 1.0, True),
     "macro_f1": Quantity("Macro F1", "mean F1 over classes", 0.0, 1.0, True),
     "macro_accuracy": Quantity("Macro-averaged accuracy", "mean over categories", 0.0, 1.0, True),
+    "span_f1": Quantity("F1 of spans", "micro-averaged F1", 0.0, 1.0, True),
     "selectivity": Quantity("Selectivity", "accuracy minus control accuracy", -1.0, 1.0, True),
     "codelength": Quantity("Codelength of the labels", "bits", 0.0, math.inf, False),
     "compression": Quantity(

@@ -27,7 +27,7 @@ __all__ = [
 
 _EMPTY = "_"  # how CoNLL-U writes that there is nothing
 _FEATURE = "feature:"
-_PLAIN = ("form", "lemma", "upos", "xpos", "deprel")
+_PLAIN = ("form", "lemma", "upos", "xpos", "deprel", "ner")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def word_labels(
     columns: of the store's index (:meth:`crosslens.activations.Activations.index`), those that are
         asked for; with "pieces", words without a vector are left out; with "text", "start" and
         "end", words that share one are counted.
-    what: "upos", "xpos", "lemma", "form" or "deprel", as the file writes them; "coarse_deprel", the
+    what: "upos", "xpos", "lemma", "form", "deprel" or "ner", as the file writes them; "coarse_deprel", the
         relation without its subtype (nsubj of nsubj:pass), which Wu & Dredze 2019 predict; or
         "feature:NAME", the value of one feature: "feature:Number".
     none: a label for words for which the file gives none ("_", or not this feature); without it

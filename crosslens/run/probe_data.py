@@ -12,7 +12,7 @@ from crosslens.languages import SEVERAL, code_of, same_language
 from crosslens.probes.tasks.catalogue import TASKS, choose_tasks, find_task, task_names
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Items, PairsOfSentences, Texts, WordPairs, Words
-from crosslens.probes.tasks.task import Card
+from crosslens.probes.tasks.task import TUNED, Card
 from crosslens.probes.tasks.task import Task as Declared
 from crosslens.probes.tasks.treebanks import read_files
 from crosslens.readers.labelled_text import LabelledText, read_labelled_text
@@ -148,6 +148,8 @@ class _Reader:
         """A task of the catalogue, in the languages that are wanted."""
         task = find_task(name)
         assert task is not None, name
+        if task.kind in TUNED:
+            raise Absent("nothing is probed for it, an encoder is fine-tuned: crosslens transfer")
         trained, tested = (
             [task.read(self.data, language) for language in languages]
             for languages in self._languages(task)

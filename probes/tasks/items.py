@@ -12,9 +12,19 @@ from crosslens.probes.methods.language_id import LanguageIdSettings
 from crosslens.readers.labelled_text import LabelledText
 from crosslens.readers.minimal_pairs import MinimalPair
 from crosslens.readers.scws import Scws
+from crosslens.readers.sentence_pairs import SentencePairs
 from crosslens.readers.wic import Wic
 
-__all__ = ["Items", "PairsOfSentences", "RatedWords", "Spans", "Texts", "WordPairs", "Words"]
+__all__ = [
+    "Items",
+    "PairsOfSentences",
+    "RatedWords",
+    "Spans",
+    "TextPairs",
+    "Texts",
+    "WordPairs",
+    "Words",
+]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,6 +91,20 @@ class WordPairs:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class TextPairs:
+    """A label for each pair of texts (kind pair).
+
+    Attributes
+    ----------
+    splits: "train", "dev", "test", those that there are -> labelled pairs.
+    language: ISO 639-3.
+    """
+
+    splits: Mapping[str, SentencePairs]
+    language: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class RatedWords:
     """Pairs of words in context, rated by people (kind rank)."""
 
@@ -107,6 +131,6 @@ class PairsOfSentences:
     language: str | None = None
 
 
-Items = Texts | Words | WordPairs | RatedWords | PairsOfSentences
+Items = Texts | TextPairs | Words | WordPairs | RatedWords | PairsOfSentences
 Pick = Callable[[Mapping[str, Sequence[Any]], int], Spans]
 """Columns of a treebank's words, and a seed -> pairs of words."""

@@ -8,11 +8,14 @@ from crosslens.errors import refuse
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.probes.tasks.items import Items, Pick
 
-__all__ = ["GROUPS", "KINDS", "Card", "Task"]
+__all__ = ["GROUPS", "KINDS", "TUNED", "Card", "Task"]
 
-KINDS = ("classify", "classify_pair", "tag", "span", "parse", "rank", "minimal_pairs")
-"""What is asked: a label of a text, of a pair of texts, of a word, of two words; a tree; an order;
-which of two sentences is right."""
+KINDS = ("classify", "classify_pair", "pair", "tag", "span", "parse", "rank", "minimal_pairs")
+"""What is asked: a label of a text, of a word in two texts, of a pair of texts, of a word, of two
+words; a tree; an order; which of two sentences is right."""
+
+TUNED = ("pair",)
+"""Kinds that nothing is probed for: an encoder is fine-tuned for them."""
 
 GROUPS = ("semantic", "syntactic", "language")
 """What tasks are about."""
@@ -53,6 +56,7 @@ class Task:
         which pairs of words.
     shape: kind parse: "distance" or "depth".
     usual: names that a group is measured with; () for tasks that have to be named.
+    spans: kind tag: labels are BIO tags, and spans are what counts.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Task:
     pick: Pick | None = None
     shape: str | None = None
     usual: tuple[str, ...] | None = None
+    spans: bool = False
 
     def __post_init__(self) -> None:
         for what, value, known in (("kind", self.kind, KINDS), ("group", self.group, GROUPS)):

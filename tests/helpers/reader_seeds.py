@@ -28,7 +28,9 @@ from crosslens.readers.fasttext import read_fasttext_bin, train_skipgram
 from crosslens.readers.labelled_text import read_labelled_text, read_table, read_wili
 from crosslens.readers.minimal_pairs import read_minimal_pairs
 from crosslens.readers.scws import read_scws
+from crosslens.readers.sentence_pairs import read_sentence_pairs
 from crosslens.readers.static_vectors import read_vec
+from crosslens.readers.tagged_words import read_tagged_words
 from crosslens.readers.treebank import trees, word_labels
 from crosslens.readers.wic import read_wic, read_wic_spans
 from crosslens.readers.words import read_conllu, read_words
@@ -376,6 +378,18 @@ READERS: dict[str, Reader] = {
         ("read_labelled_text",),
         _file("a.tsv", "eng\ta dog\nfra\tun chien\n"),
         lambda f: read_labelled_text(f / "a.tsv").corpus("eng"),
+    ),
+    "sentence pairs": Reader(
+        ("read_sentence_pairs",),
+        _file("a.tsv", "language\tlabel\tpremise\thypo\nen\tneutral\tIt rains.\tIt is wet.\n"),
+        lambda f: read_sentence_pairs(f / "a.tsv", "en").corpora("eng"),
+    ),
+    "tagged words": Reader(
+        ("read_tagged_words",),
+        _file(
+            "a.iob2", "# sent_id = a\n# text = Ada’s\n1\tAda\tB-PER\t-\n2\t’s\tO\t-\n\nen:I\tO\n"
+        ),
+        lambda f: read_tagged_words(f / "a.iob2", "eng"),
     ),
     "table": Reader(
         ("read_table",),

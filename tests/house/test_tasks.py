@@ -20,6 +20,14 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     },
     **{(name, "crosslens.run.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
     ("upos", "crosslens.run.kinds.parse"): COLUMN,
+    **{
+        ("ner", module): COLUMN
+        for module in (
+            "crosslens.readers.tagged_words",
+            "crosslens.readers.treebank",
+            "crosslens.run.kinds.tag",
+        )
+    },
     ("upos", "crosslens.cli.probes"): "the example of a treebank of one's own",
     ("wic", "crosslens.probes.methods.wic"): METHOD,
     ("scws", "crosslens.probes.methods.scws"): METHOD,

@@ -32,6 +32,7 @@ ELSEWHERE = {
     "read_numbers": "takes labels that read_labelled_text has read",
     "read_source": "calls read_text and read_tsv",
     "read_tasks": "calls the readers of each task's files",
+    "read_transfer_task": "calls the readers of each task's files",
     "read_treebank": "calls read_conllu",
     "read_weights": "called by load_model and import_model",
 }

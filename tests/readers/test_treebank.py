@@ -116,7 +116,7 @@ def test_columns_are_not_written_to(columns):
 
 def test_bad_labels_are_refused(columns):
     assert refusal(word_labels, columns, "pos").startswith(
-        "what: expected one of form, lemma, upos, xpos, deprel, coarse_deprel, or feature:NAME"
+        "what: expected one of form, lemma, upos, xpos, deprel, ner, coarse_deprel, or feature:NAME"
     )
     assert "got 'feature:'" in refusal(word_labels, columns, "feature:")
     told = refusal(word_labels, {"text": [0]}, "upos")

@@ -18,7 +18,9 @@ from crosslens.run.repeats import normal_texts, text_names
 
 __all__ = ["COLUMNS", "TreebankTask", "WordTask", "WordsText"]
 
-COLUMNS = ("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "head", "deprel")
+COLUMNS = (
+    *("text", "pieces", "start", "end", "form", "upos", "xpos", "feats", "head", "deprel", "ner"),
+)
 """Of the index of stored words, those that labels are made of."""
 
 

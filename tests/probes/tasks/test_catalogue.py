@@ -10,13 +10,20 @@ from battery_data import make_data, tree, write
 from crosslens.errors import InputError
 from crosslens.probes.tasks.catalogue import TASKS, cards, choose_tasks, find_task, task_names
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
-from crosslens.probes.tasks.items import PairsOfSentences, RatedWords, Texts, WordPairs, Words
+from crosslens.probes.tasks.items import (
+    PairsOfSentences,
+    RatedWords,
+    TextPairs,
+    Texts,
+    WordPairs,
+    Words,
+)
 from crosslens.probes.tasks.task import GROUPS, KINDS
 from crosslens.probes.tasks.treebanks import read_treebank, treebank_languages
 from crosslens.score import QUANTITIES
 
 ITEMS = {"classify": Texts, "classify_pair": WordPairs, "tag": Words, "span": Words, "parse": Words}
-ITEMS |= {"rank": RatedWords, "minimal_pairs": PairsOfSentences}
+ITEMS |= {"pair": TextPairs, "rank": RatedWords, "minimal_pairs": PairsOfSentences}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +47,14 @@ def data(tmp_path_factory):
     write(folder / "ud" / "fr_gsd-ud-test.conllu", [tree(f"fr-{i}", i) for i in range(5)])
     write(folder / "ud" / "fr_gsd-ud-dev.conllu", [tree(f"frd-{i}", i) for i in range(5)])
     write(folder / "ud" / "fr_pud-ud-test.conllu", [tree(f"pud-{i}", i) for i in range(5)])
+    for name, line in {
+        "mldoc/english.test": "CCAT\tShares rose.",
+        "xnli/xnli.dev.en.tsv": "It rains.\tIt is wet.\tentailment",
+        "pawsx/dev-en.tsv": "It rains.\tRain falls.\t1",
+        "ner/en_ewt-ud-test.iob2": "Ada\tB-PER",
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        write(folder / name, [line])
     return folder
 
 

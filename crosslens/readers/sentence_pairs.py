@@ -1,0 +1,117 @@
+"""Pairs of sentences with a label: inference (does the second follow from the first?), paraphrase.
+
+Columns are found by the names in the first line: those of XNLI (``sentence1``, ``sentence2``,
+``gold_label``, ``language``), of its machine-translated training data (``premise``, ``hypo``,
+``label``), of PAWS-X (``sentence1``, ``sentence2``, ``label``). A file without such a line has
+three columns, first, second and label, as XTREME's have.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from crosslens.corpus import Corpus, file_name, read_lines
+from crosslens.errors import quote, refuse
+
+__all__ = ["SentencePairs", "read_sentence_pairs"]
+
+_FIRST, _SECOND = ("premise", "sentence1"), ("hypothesis", "hypo", "sentence2")
+_LABEL, _LANGUAGE = ("gold_label", "label"), "language"
+_SAME = {"contradictory": "contradiction"}  # as the translated training data write it
+
+
+@dataclasses.dataclass(frozen=True)
+class SentencePairs:
+    """Pairs of sentences and the label of each.
+
+    Attributes
+    ----------
+    firsts, seconds, labels: one per pair. places: ``file:line`` of each, for messages.
+    name: where they are from.
+
+    >>> pairs = SentencePairs(["It rains."], ["It is wet."], ["entailment"], ["x:1"], "x")
+    >>> [corpus.sentences for corpus in pairs.corpora("eng")]
+    [['It rains.'], ['It is wet.']]
+    """
+
+    firsts: Sequence[str]
+    seconds: Sequence[str]
+    labels: Sequence[str]
+    places: Sequence[str]
+    name: str
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def corpora(self, language: str) -> tuple[Corpus, Corpus]:
+        """The first and the second sentences; the ids are the numbers of the pairs."""
+        ids = [str(number) for number in range(len(self))]
+        return (
+            Corpus(language, self.firsts, ids, self.name),
+            Corpus(language, self.seconds, ids, self.name),
+        )
+
+
+def read_sentence_pairs(path: str | Path, language: str | None = None) -> SentencePairs:
+    """Read a tab-separated file of labelled pairs (or one with ``.gz`` behind its name).
+
+    Parameters
+    ----------
+    language: of a file with a column ``language``, as it is written there, those pairs alone.
+
+    Raises
+    ------
+    InputError: no such file, not UTF-8, a line with more or fewer cells than the first, a blank
+        sentence or label, a file without labels (XTREME's test files have none), or no pair left.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "multinli.train.fr.tsv"
+    >>> _ = path.write_text("premise\\thypo\\tlabel\\nIl pleut.\\tIl fait beau.\\tcontradictory\\n")
+    >>> read_sentence_pairs(path).labels
+    ['contradiction']
+    """
+    lines = read_lines(path)
+    names = lines[0].split("\t")
+    columns, start = _columns(names, path)
+    wanted = columns.pop(_LANGUAGE, None)
+    found: dict[str, list[str]] = {"first": [], "second": [], "label": []}
+    places = []
+    for number, line in enumerate(lines[start:], start + 1):
+        cells, place = line.split("\t"), f"{path}:{number}"
+        if len(cells) != len(names):
+            expected = f"{len(names)} tab-separated columns, as line 1 has"
+            refuse(place, expected, str(len(cells)), "repair the line")
+        if language is not None and wanted is not None and cells[wanted] != language:
+            continue
+        for name, column in columns.items():
+            if not cells[column].strip():
+                refuse(place, f"a {name}", "a blank one", "repair the line")
+            found[name].append(cells[column])
+        places.append(place)
+    if not places:
+        got = "none" if language is None else f"none of {language}"
+        refuse(str(path), "labelled pairs", got, "check the file")
+    labels = [_SAME.get(label, label) for label in found["label"]]
+    return SentencePairs(found["first"], found["second"], labels, places, file_name(path))
+
+
+def _columns(names: Sequence[str], path: str | Path) -> tuple[dict[str, int], int]:
+    """Column of each field, and the line that the pairs begin at, from 0."""
+    there = {
+        field: next((names.index(name) for name in known if name in names), None)
+        for field, known in (("first", _FIRST), ("second", _SECOND), ("label", _LABEL))
+    }
+    if there["first"] is None and there["second"] is None:  # no names
+        if len(names) == 2:
+            remedy = "take the file that was published with labels"
+            refuse(str(path), "pairs with their labels", "2 columns, pairs alone", remedy)
+        if len(names) != 3:
+            got = f"{len(names)} columns ({quote(names[0])} …)"
+            expected = "a first line that names the columns, or 3 columns (first, second, label)"
+            refuse(f"{path}:1", expected, got, "check the file")
+        return {"first": 0, "second": 1, "label": 2}, 0
+    found = {field: column for field, column in there.items() if column is not None}
+    if missing := sorted(there.keys() - found.keys()):
+        expected = f"a column for the {missing[0]}"
+        refuse(f"{path}:1", expected, ", ".join(names)[:80], "take the file with labels")
+    return found | ({_LANGUAGE: names.index(_LANGUAGE)} if _LANGUAGE in names else {}), 1

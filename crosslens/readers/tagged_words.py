@@ -1,0 +1,94 @@
+"""Sentences whose words have BIO tags: named entities.
+
+One word a line, blank lines between sentences. The tag is the last column (CoNLL-2002 and 2003,
+WikiAnn, iob2) or, where the first column numbers the words, the third (Universal NER). A word
+that is written ``en:word``, as in WikiAnn, is taken without its language. ``# text = …`` says what
+the sentence is; without it the words stand between single spaces.
+
+Tags are kept as they are: an I- that follows no B- of its type is a matter of who counts spans.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from crosslens.corpus import Corpus, check_sentence, file_name, read_lines
+from crosslens.errors import quote, refuse
+from crosslens.readers.words import locate_words
+
+__all__ = ["read_tagged_words"]
+
+_TAG = re.compile(r"O|[BI]-\S+")
+_COMMENT = re.compile(r"# (text|sent_id) = ?(.*)")
+_PREFIX = re.compile(r"[a-z]{2,3}(-[a-z]+)*:(?=.)")
+_DOCUMENT = "-DOCSTART-"
+
+
+def read_tagged_words(path: str | Path, language: str, column: str = "ner") -> Corpus:
+    """Read the words of a file and their tags, as the annotation ``column`` of the corpus.
+
+    Raises
+    ------
+    InputError: no such file, not UTF-8, a line without a tag, a tag that is none (B-TYPE, I-TYPE or
+        O), words that are not those of the sentence's text, or no sentence at all.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "en.iob2"
+    >>> _ = path.write_text("Ada\\tB-PER\\nLovelace\\tI-PER\\nwrote\\tO\\n\\n")
+    >>> corpus = read_tagged_words(path, "eng")
+    >>> corpus.sentences, corpus.annotations["ner"]
+    (['Ada Lovelace wrote'], [['B-PER', 'I-PER', 'O']])
+    """
+    sentences, words, tags = [], [], []
+    ids = list[str]()
+    for comments, rows in _sentences(read_lines(path), path):
+        forms = [form for _, form, _ in rows]
+        text = comments.get("text", " ".join(forms))
+        check_sentence(text, f"{path}:{rows[0][0]}")
+        words.append(locate_words(text, forms, f"{path}:{rows[0][0]}"))
+        sentences.append(text)
+        ids.append(comments.get("sent_id", str(len(ids))))
+        tags.append([tag for _, _, tag in rows])
+    if not sentences:
+        refuse(str(path), "sentences with tagged words", "none", "check the file")
+    if len({*ids}) < len(ids):
+        ids = [str(number) for number in range(len(ids))]
+    return Corpus(language, sentences, ids, file_name(path), words, {column: tags})
+
+
+Row = tuple[int, str, str]
+
+
+def _sentences(
+    lines: Sequence[str], path: str | Path
+) -> Iterator[tuple[dict[str, str], list[Row]]]:
+    """Each sentence's comments and its words: line, form, tag."""
+    found: list[tuple[dict[str, str], list[Row]]] = []
+    comments: dict[str, str] = {}
+    rows: list[Row] = []
+    for number, line in enumerate([*lines, ""], 1):
+        if line.startswith("# ") and not rows and "\t" not in line:
+            if comment := _COMMENT.fullmatch(line):
+                comments[comment[1]] = comment[2]
+        elif not line.strip() or line.startswith(_DOCUMENT):
+            if rows:
+                found.append((comments, rows))
+            comments, rows = {}, []
+        else:
+            rows.append((number, *_word(line, len(rows) + 1, f"{path}:{number}")))
+    everywhere = all(_PREFIX.match(form) for _, some in found for _, form, _ in some)
+    for comments, some in found:
+        if everywhere:
+            some = [(number, _PREFIX.sub("", form, 1), tag) for number, form, tag in some]
+        yield comments, some
+
+
+def _word(line: str, following: int, place: str) -> tuple[str, str]:
+    cells = line.split("\t") if "\t" in line else line.split()
+    numbered = len(cells) >= 3 and cells[0] == str(following) and _TAG.fullmatch(cells[2])
+    form, tag = (cells[1], cells[2]) if numbered else (cells[0], cells[-1])
+    if len(cells) < 2:
+        refuse(place, "a word and its tag", quote(line), "repair the line")
+    if not _TAG.fullmatch(tag):
+        refuse(place, "a tag B-TYPE, I-TYPE or O", quote(tag), "repair the line")
+    return form, tag

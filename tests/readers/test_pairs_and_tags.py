@@ -1,0 +1,151 @@
+"""Files of labelled pairs and of tagged words, in the layouts they are published in."""
+
+import gzip
+
+import pytest
+
+from crosslens.errors import InputError
+from crosslens.probes.tasks.catalogue import find_task
+from crosslens.probes.tasks.data_folder import Absent, DataFolder
+from crosslens.readers.sentence_pairs import read_sentence_pairs
+from crosslens.readers.tagged_words import read_tagged_words
+
+UNER = (
+    "# newdoc id = d\n# sent_id = d-1\n# text = Don't ask Ada.\n1\tDo\tO\t-\t-\n2\tn't\tO\t-\t-\n"
+    "3\task\tO\t-\t-\n4\tAda\tB-PER\t-\tx\n5\t.\tO\t-\t-\n\n# sent_id = d-2\n# text = 1 B-LOC\n"
+    "1\t1\tO\t-\t-\n2\tB-LOC\tB-LOC\t-\t-\n"
+)
+
+
+def put(folder, name, text):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+def test_universal_ner_keeps_its_text_and_ids(tmp_path):
+    corpus = read_tagged_words(put(tmp_path, "en.iob2", UNER), "eng")
+    assert corpus.sentences == ["Don't ask Ada.", "1 B-LOC"] and corpus.ids == ["d-1", "d-2"]
+    assert corpus.words[0] == [(0, 2), (2, 5), (6, 9), (10, 13), (13, 14)]
+    assert corpus.annotations["ner"] == [["O", "O", "O", "B-PER", "O"], ["O", "B-LOC"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-DOCSTART- -X- O O\n\nAda NNP B-NP I-PER\nwrote VBD B-VP O\n\nParis NNP B-NP I-LOC\n\n",
+        "Ada I-PER\nwrote O\n\nParis I-LOC\n",
+        "en:Ada\tI-PER\nen:wrote\tO\n\n\nen:Paris\tI-LOC",
+    ],
+    ids=["CoNLL-2003", "two columns", "WikiAnn"],
+)
+def test_other_layouts(tmp_path, text):
+    corpus = read_tagged_words(put(tmp_path, "x.iob2", text), "eng")
+    assert corpus.sentences == ["Ada wrote", "Paris"] and corpus.ids == ["0", "1"]
+    assert corpus.annotations["ner"] == [["I-PER", "O"], ["I-LOC"]]
+
+
+def test_a_word_with_a_colon_is_no_prefix_where_others_have_none(tmp_path):
+    corpus = read_tagged_words(put(tmp_path, "x", "at:3 O\nAda B-PER\n"), "eng")
+    assert corpus.sentences == ["at:3 Ada"]
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("Ada\n", r"x:1: expected a word and its tag"),
+        ("Ada S-PER\n", r"x:1: expected a tag B-TYPE"),
+        ("Ada B-PER\nLove E-PER\n", r"x:2: expected a tag B-TYPE"),
+        ("# text = Bea\n1\tAda\tB-PER\n", r"x:2: expected word 1"),
+        ("\n\n", r"x: expected sentences|text"),
+    ],
+)
+def test_lines_that_are_no_tagged_words_are_named(tmp_path, text, match):
+    with pytest.raises(InputError, match=match):
+        read_tagged_words(put(tmp_path, "x", text), "eng")
+
+
+PAIRS = {
+    "shared": "label\tpremise\thypothesis\tgenre\nneutral\tA\tB\tx\ncontradiction\tC\tD\ty\n",
+    "translated": "premise\thypo\tlabel\nA\tB\tneutral\nC\tD\tcontradictory\n",
+    "no names": "A\tB\tneutral\nC\tD\tcontradiction\n",
+    "paws": "id\tsentence1\tsentence2\tlabel\n1\tA\tB\tneutral\n2\tC\tD\tcontradiction\n",
+}
+
+
+@pytest.mark.parametrize("layout", PAIRS)
+def test_pairs_by_the_names_of_their_columns(tmp_path, layout):
+    pairs = read_sentence_pairs(put(tmp_path, "x.tsv.gz", PAIRS[layout]))
+    assert (pairs.firsts, pairs.seconds) == (["A", "C"], ["B", "D"])
+    assert pairs.labels == ["neutral", "contradiction"]
+    first, second = pairs.corpora("eng")
+    assert first.sentences == ["A", "C"] and second.ids == ["0", "1"]
+
+
+OFFICIAL = (
+    "language\tgold_label\tsentence1_binary_parse\tsentence1\tsentence2\tpairID\n"
+    "en\tneutral\t\tA\tB\t1\nde\tentailment\t\tC\tD\t1\n"
+)
+
+
+def test_a_file_of_all_languages_is_read_by_one(tmp_path):
+    path = put(tmp_path, "xnli.dev.tsv", OFFICIAL)
+    assert read_sentence_pairs(path, "de").firsts == ["C"]
+    with pytest.raises(InputError, match="none of fr"):
+        read_sentence_pairs(path, "fr")
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("A\tB\nC\tD\n", "expected pairs with their labels, got 2 columns"),
+        ("A\tB\tC\tD\n", "expected a first line that names the columns"),
+        ("premise\tlabel\nA\tneutral\n", "expected a column for the second"),
+        ("premise\thypo\tlabel\nA\tB\n", ":2: expected 3 tab-separated columns"),
+        ("premise\thypo\tlabel\nA\t \tneutral\n", ":2: expected a second"),
+        ("premise\thypo\tlabel\n", "expected labelled pairs"),
+    ],
+)
+def test_what_is_no_labelled_pair_is_named(tmp_path, text, match):
+    with pytest.raises(InputError, match=match):
+        read_sentence_pairs(put(tmp_path, "x.tsv", text))
+
+
+def sizes(items):
+    return {split: len(some) for split, some in items.splits.items()}
+
+
+def test_tasks_find_the_folders_that_are_published(tmp_path):
+    put(tmp_path, "XNLI-1.0/xnli.dev.tsv", OFFICIAL)
+    put(tmp_path, "XNLI-MT-1.0/multinli/multinli.train.en.tsv", PAIRS["translated"])
+    put(tmp_path, "pawsx/train-en.tsv", "A\tB\t1\n")
+    put(tmp_path, "x-final/de/translated_train.tsv", PAIRS["paws"])
+    put(tmp_path, "x-final/de/dev_2k.tsv", PAIRS["paws"])
+    for split in ("train", "testa", "testb"):
+        put(tmp_path, f"conll2002/esp.{split}", "Ada B-PER\n")
+    put(tmp_path, "ner/de_pud-ud-test.iob2", UNER)
+    put(tmp_path, "ner/en_pud-ud-test.iob2", UNER)
+    put(tmp_path, "ner/en_ewt-ud-dev.iob2", UNER)
+    put(tmp_path, "ner/en_ewt-ud-test.iob2", UNER)
+    put(tmp_path, "mldoc/english.train.1000", "CCAT\tShares rose.\nGCAT\tA vote.\n")
+    put(tmp_path, "mldoc/english.test", "CCAT\tShares fell.\n")
+    data = DataFolder(tmp_path)
+    there = {
+        name: list(find_task(name).languages(data)) for name in ("xnli", "paws_x", "ner", "mldoc")
+    }
+    assert {"deu", "eng"} <= {*there["xnli"]} and len(there["xnli"]) == 15
+    assert there["paws_x"] == ["deu", "eng"] and there["ner"] == ["deu", "eng", "spa"]
+    assert there["mldoc"] == ["eng"]
+    assert sizes(find_task("xnli").read(data, "eng")) == {"train": 2, "dev": 1}
+    assert sizes(find_task("xnli").read(data, "deu")) == {"dev": 1}
+    assert sizes(find_task("paws_x").read(data, "de")) == {"train": 2, "dev": 2}
+    assert sizes(find_task("ner").read(data, "spa")) == {"train": 1, "dev": 1, "test": 1}
+    assert find_task("ner").read(data, "eng").name == "en_ewt"
+    assert sizes(find_task("ner").read(data, "en_pud")) == {"test": 2}
+    mldoc = find_task("mldoc").read(data, "eng")
+    assert mldoc.texts.parts == ["train", "train", "test"] and mldoc.language == "eng"
+    assert "ner/en_ewt-ud-dev.iob2" in data.files
+    with pytest.raises(Absent, match="of fra"):
+        find_task("ner").read(data, "fra")
