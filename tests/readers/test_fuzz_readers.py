@@ -29,10 +29,10 @@ ELSEWHERE = {
     "read_dataset": "the data set is read by the package datasets",
     "read_files": "calls read_conllu",
     "read_layer": "reads an open store",
+    "read_log": "called by load_training and load_emergence",
     "read_numbers": "takes labels that read_labelled_text has read",
     "read_source": "calls read_text and read_tsv",
     "read_tasks": "calls the readers of each task's files",
-    "read_transfer_task": "calls the readers of each task's files",
     "read_treebank": "calls read_conllu",
     "read_weights": "called by load_model and import_model",
 }
