@@ -382,7 +382,7 @@ def test_texts_that_train_and_test_share_are_told_first_with_the_value_without_t
         row["Without texts that are in train"] == "0.770 [0.700, 0.830]n = 460"
         and row["n"] == "500in 90 groups"
     )
-    assert "Control labels are drawn with 3 seeds, and their mean is shown." in Page(source).text
+    assert "Control labels are sampled with 3 seeds, and their mean is shown." in Page(source).text
 
 
 def test_classifiers_of_the_text_are_compared_with_but_are_no_controls(page: Page) -> None:

@@ -254,7 +254,7 @@ def test_the_layers_shown_are_chosen_on_the_training_sentences_and_few_pairs_are
             f"0: mean P@1 0.100"
         )
     assert (
-        "chosen by mean P@1 on the training sentences (unaligned 0.900 and after procrustes 0.900)"
+        "chosen by mean P@1 on the training sentences (unaligned 0.900 and after Procrustes 0.900)"
         in found[-1]
     )
     assert "(layer 0, " in retrieval_sentence(study) and "layer 2" not in retrieval_sentence(study)
@@ -351,7 +351,7 @@ def test_both_directions_are_drawn_and_told_apart(three: Path, source: str) -> N
     ]
     assert len(pictures) == 3
     for picture in pictures:
-        for colour in ("#0072b2", "#d55e00", "#9aa0a6", "#5f656c"):
+        for colour in ("#0072b2", "#d55e00", "#8a9097", "#5f656c"):
             lines = re.findall(
                 (
                     rf'<path d="[^"]*"[^>]*style="fill: none; stroke(?:-dasharray: '

@@ -32,7 +32,7 @@ _DEFINITIONS = (
     ("Layer", "0 is the output of the embedding layer."),
     (
         "Random encoder",
-        "The same architecture and tokeniser with weights drawn anew: what it reaches comes "
+        "The same architecture and tokeniser with new random weights: what it reaches comes "
         "from word identity, length and "
         "architecture, not from training (Zhang & Bowman 2018). Of a run of several seeds it "
         "is the mean of several such encoders, and the "

@@ -62,7 +62,7 @@ _DEFINITIONS = (
         "Loss",
         "The negative natural logarithm of the probability given to the hidden subword, "
         "averaged over hidden subwords (nats per masked "
-        "token). The training loss mixes MLM and TLM steps as the streams are drawn.",
+        "token). The training loss mixes MLM and TLM steps as the streams are sampled.",
     ),
     (
         "Perplexity",
@@ -162,13 +162,9 @@ def _sentences(run: Training) -> list[str]:
     if run.validations and not math.isnan(run.validations[-1].mean_perplexity):
         start, end = run.validations[0].mean_perplexity, run.validations[-1]
         over = f", the mean of {len(end.perplexity)} languages," if len(end.perplexity) > 1 else ""
-        since = (
-            f", down from {shown(start)}"
-            if start > end.mean_perplexity
-            else ""
-            if math.isnan(start)
-            else f", from {shown(start)}"
-        )
+        since = "" if len(run.validations) < 2 or math.isnan(start) else f", from {shown(start)}"
+        if since and start > end.mean_perplexity:
+            since = f", down from {shown(start)}"
         told.append(
             f"Held-out perplexity{over} is {tag('strong', shown(end.mean_perplexity))} "
             f"{at(end)}{since}."
@@ -180,7 +176,7 @@ def _facts(run: Training) -> dict[str, str]:
     step, tokens = run.done
     encoder = run.settings.get("encoder")
     shape = encoder if isinstance(encoder, dict) else {}
-    words = (("layers", "layers"), ("hidden_size", "dimensions"), ("heads", "heads"))
+    words = (("layers", "layer"), ("hidden_size", "dimension"), ("heads", "head"))
     rates = [point.rate for point in run.points if math.isfinite(point.rate)]
     asked = run.settings.get("vocabulary")
     size = f"{run.vocabulary:,} subwords" if run.vocabulary else "not known yet"
@@ -192,7 +188,7 @@ def _facts(run: Training) -> dict[str, str]:
         "Sources": join(list(map(named, run.sources()))) or "not recorded",
         "Steps": f"{step:,}{of}",
         "Tokens seen": f"{tokens:,.0f}, counting sentence marks and not padding",
-        "Encoder": join([text(f"{shape[key]} {word}") for key, word in words if key in shape])
+        "Encoder": join([_some(shape[key], word) for key, word in words if key in shape])
         or "not recorded",
         "Parameters": f"{run.parameters:,} in model/model.safetensors"
         if run.parameters
@@ -205,6 +201,11 @@ def _facts(run: Training) -> dict[str, str]:
         if rates
         else "not logged yet",
     }
+
+
+def _some(count: Any, what: str) -> str:
+    """So many of something, as HTML; a recipe may say anything."""
+    return plural(count, what) if isinstance(count, int) else text(f"{count} {what}s")
 
 
 def _notes(run: Training) -> list[str]:
@@ -337,7 +338,7 @@ def _sources(run: Training) -> str:
         table(
             (
                 "Sources: their texts, and their weights, that is, how much more often than their "
-                "size alone says they are drawn from."
+                "size alone says they are sampled from; and the beginning of the SHA-256 of each text."
             ),
             ["Source", "Texts"],
             rows,
@@ -373,7 +374,7 @@ def _streams(run: Training) -> str:
         )
     head = ["Stream", "Sentences or pairs", "Tokens", "Share of the steps", "Held out"]
     return table(
-        "What batches are drawn from (data.json): single sentences for MLM, pairs for TLM.",
+        "What batches are sampled from (data.json): single sentences for MLM, pairs for TLM.",
         head,
         rows,
     )

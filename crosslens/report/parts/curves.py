@@ -64,7 +64,12 @@ class Curves:
             numbering.panel(), self.label, self.lines, self.limits, self.y_label, self.level
         )
         lines = [*self.missing, *([self.note] if self.note else [])]
-        return panel(self.title, self.n, picture, missing=lines, key=legend(self.key, sticky=False))
+        banded = {line.style for line in self.lines if any(map(math.isfinite, line.low))}
+        key = [
+            (dataclasses.replace(look, band=look.band and look in banded), name)
+            for look, name in self.key
+        ]
+        return panel(self.title, self.n, picture, missing=lines, key=legend(key, sticky=False))
 
 
 def layer_curves(

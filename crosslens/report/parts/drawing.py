@@ -45,6 +45,7 @@ __all__ = [
 
 WIDTH = 360.0  # pixels, a panel of curves or of layers against layers
 NARROW = 284.0  # pixels, a small panel of many
+_SHORT = 0.7  # factors of ten on a logarithmic axis that has steps of one size
 _INK, _FAINT, _MISSING = "#3a3f45", "#e6e8eb", "#d9dce0"
 # told apart by colour-blind readers
 _COLOURS = ("#0072b2", "#d55e00", "#00795c", "#aa4499", "#9c7500", "#4aa8dc", "#3a3f45")
@@ -359,12 +360,12 @@ def _series(
         axes.set_yscale("log")
         span = math.log10(high) - math.log10(low)
         axes.yaxis.set_major_locator(
-            LogLocator(subs=(1.0, 2.0, 5.0) if span < 3 else (1.0,), numticks=9)
+            MaxNLocator(5, steps=[1, 2, 5, 10])
+            if span < _SHORT
+            else LogLocator(subs=(1.0, 2.0, 5.0) if span < 3 else (1.0,), numticks=9)
         )
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.yaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:,.0f}" if 1 <= value < 1e6 else f"{value:.0e}")
-        )
+        axes.yaxis.set_major_formatter(FuncFormatter(_round_about))
     axes.set_ylim(low, high)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axes.spines[["top", "right"]].set_visible(False)
@@ -374,6 +375,13 @@ def _series(
         axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
     for line in lines:
         draw_line(axes, line)
+
+
+def _round_about(value: float, _: object) -> str:
+    """A number beside a logarithmic axis."""
+    if not 1 <= value < 1e6:
+        return f"{value:.0e}"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
 
 def _places(count: int, layers: bool) -> Sequence[int]:
@@ -524,7 +532,7 @@ def colour_bar(key: str, label: str, ends: tuple[float, float] = (0.0, 1.0)) -> 
 
 
 def swatch(style: Style, label: str) -> str:
-    """A short subword of a line for the legend."""
+    """A short stretch of a line for the legend."""
     dashes = " ".join(f"{part * style.width:.1f}" for part in _DASHES[style.dash])
     fill = "white" if style.hollow else style.colour
     marks = {

@@ -26,6 +26,7 @@ __all__ = [
     "spread",
     "tag",
     "text",
+    "within",
 ]
 
 _SCRIPTS_DIFFER = {
@@ -122,6 +123,15 @@ def short(value: str, most: int = 9) -> str:
     """A name cut to at most ``most`` characters, for the axes of a figure."""
     line = " ".join(value.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def within(name: str) -> str:
+    """A name in the middle of a sentence; the names in it keep their capitals.
+
+    >>> within("After Procrustes")
+    'after Procrustes'
+    """
+    return name[:1].lower() + name[1:]
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

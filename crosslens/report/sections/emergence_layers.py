@@ -56,7 +56,7 @@ def _retrieval_figure(run: Emergence, numbering: Numbering) -> str:
         "higher is better; for each sentence the nearest copy is looked up by cosine among "
         "all held-out copies (n, sentences), and the "
         "dotted line is chance, 1/n. Bands are 95 % intervals. Layer 0 knows no context: what "
-        "it finds, it finds by single pieces."
+        "it finds, it finds by single subwords."
     )
     return figure(
         numbering, "Sentence retrieval by layer.", reading, key(run, ["chance, 1/n"]), panels

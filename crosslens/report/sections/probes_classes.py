@@ -150,7 +150,7 @@ def _f1_figure(called: str, found: list[_Classes], numbering: Numbering) -> str:
         f"F1{' of the first encoder' if len(found) > 1 else ''}, the worst first; {where}. F1 "
         f"is the "
         "harmonic mean of precision and recall of that class; classes without a dot are "
-        "neither in the test part nor answered. Single "
+        "neither in the test split nor answered. Single "
         "classes have few items: read small differences as noise."
     )
     entries = (

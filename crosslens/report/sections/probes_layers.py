@@ -148,7 +148,7 @@ def _trained(runs: ProbeRuns, task: str) -> str:
         if isinstance(value := (s.details or {}).get("seeds"), list)
     }
     told += (
-        f" Control labels are drawn with {plural(seeds.pop(), 'seed')}, and their mean is shown."
+        f" Control labels are sampled with {plural(seeds.pop(), 'seed')}, and their mean is shown."
         if len(seeds) == 1
         else ""
     )

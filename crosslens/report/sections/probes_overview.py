@@ -160,7 +160,7 @@ def _dots(runs: ProbeRuns) -> str:
     )
     key = legend([(styles[k], said[k]) for k in shown], sticky=False)
     return panel(
-        "Where it is reported",
+        "At the reported layer",
         count_of(score for row in rows for score in row[:1]),
         picture,
         key=key,
@@ -262,7 +262,7 @@ def _results(runs: ProbeRuns) -> str:
             ]
         )
     caption = (
-        "Each task at the layer that is best on the dev part; where there was none, at the "
+        "Each task at the layer that is best on the dev split; where there was none, at the "
         "layer that is best on the reported items "
         "themselves (marked “same items”), which is slightly optimistic. Values with 95 % "
         "intervals over items; controls at the same layer."
@@ -458,7 +458,7 @@ def paired_section(runs: ProbeRuns) -> str:
     )
     if any("chosen_from" in test for _, _, test in runs.paired_tests):
         intro += (
-            " Where a task has no dev part, the best layer was chosen on the items tested: p is "
+            " Where a task has no dev split, the best layer was chosen on the items tested: p is "
             "multiplied by the number of choices."
         )
     if len(runs.folders) > 1:

@@ -31,10 +31,10 @@ _KEYS = (
         ),
     ),
     ("task", "sentence_retrieval, similarity, language_id, …"),
-    ("encoder, seed", "whose vectors, and the seed of whatever was drawn at random"),
+    ("encoder, seed", "whose vectors, and the seed of whatever was sampled at random"),
     (
         "details",
-        "anything else that is needed to understand the number, such as the part of the sentences",
+        "anything else that is needed to understand the number, such as the split that the sentences are of",
     ),
 )
 _DEFINITIONS = (
@@ -49,10 +49,10 @@ _DEFINITIONS = (
     ("Unaligned", "Cosine similarity of the vectors as they are."),
     (
         "Procrustes",
-        "Vectors are brought to unit length and centred by the means of the training part, "
+        "Vectors are brought to unit length and centred by the means of the training sentences, "
         "then rotated by the orthogonal map "
         "with the smallest squared error there (Schönemann 1966); judged on the held-out "
-        "part. What it gains over “unaligned” is the work "
+        "sentences. What it gains over “unaligned” is the work "
         "of centring and of the rotation together.",
     ),
     (
@@ -65,7 +65,7 @@ _DEFINITIONS = (
     ),
     (
         "Random encoder",
-        "The same architecture and tokeniser with weights drawn anew. What it reaches comes "
+        "The same architecture and tokeniser with new random weights. What it reaches comes "
         "from shared tokens, sentence "
         "length and architecture, not from training.",
     ),

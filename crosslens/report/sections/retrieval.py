@@ -33,6 +33,7 @@ from crosslens.report.parts.wording import (
     spread,
     tag,
     text,
+    within,
 )
 from crosslens.score import Score, few_pairs
 from crosslens.selection import Best, at_layer, best_layer, chosen_layer
@@ -47,8 +48,8 @@ _NAMES = {
     "random_encoder_procrustes": "Random + Procrustes",
 }
 _STYLES = {
-    "random_encoder": Style("#9aa0a6", width=1.3),
-    "random_encoder_procrustes": Style("#5f656c", marker="x", width=1.3),
+    "random_encoder": Style("#8a9097", marker="x", width=1.3),
+    "random_encoder_procrustes": Style("#5f656c", marker="+", width=1.3),
     "unaligned": Style("#0072b2", marker="o", band=True),
     "procrustes": Style("#d55e00", marker="s", band=True),
 }
@@ -212,7 +213,7 @@ def _choice_note(study: Study) -> list[str]:
         if (best := _best(study, condition)) is not None and best.layers > 1
     }
     on_train = [
-        f"{_NAMES[condition].lower()} {decimal(best.on_train)}"
+        f"{within(_NAMES[condition])} {decimal(best.on_train)}"
         for condition, best in bests.items()
         if best.on_train is not None
     ]

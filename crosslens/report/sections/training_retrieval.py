@@ -351,7 +351,7 @@ def _per_layer(run: Training, numbering: Numbering, bests: dict[str, Best]) -> s
     reading = (
         "a row is a pair of languages, a column a layer; darker means that more translations "
         "are found. Layer 0 knows no context: "
-        f"what it finds, it finds by single pieces. A dash on grey marks a value that was not "
+        f"what it finds, it finds by single subwords. A dash on grey marks a value that was not "
         f"measured.{_more(run)}"
     )
     bar = tag(

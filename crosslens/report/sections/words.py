@@ -18,6 +18,7 @@ from crosslens.report.parts.wording import (
     plural,
     tag,
     text,
+    within,
 )
 from crosslens.score import few_pairs
 from crosslens.selection import best_layer
@@ -74,8 +75,7 @@ def words_findings(study: Study) -> list[str]:
             if best is None:
                 continue
             what = (
-                f"{_NAMES[condition][0].lower()}{_NAMES[condition][1:]} best at layer "
-                f"{best.layer}, P@1 {decimal(best.mean)}"
+                f"{within(_NAMES[condition])} best at layer {best.layer}, P@1 {decimal(best.mean)}"
             )
             details = best.scores[0].details or {}
             told = (
@@ -136,7 +136,7 @@ def words_sentence(study: Study) -> str:
             if (best := best_layer([curve])) is not None
         }
         parts = [
-            f"{_NAMES[c].lower()} {tag('strong', decimal(best.mean))} (layer {best.layer})"
+            f"{within(_NAMES[c])} {tag('strong', decimal(best.mean))} (layer {best.layer})"
             for c, best in bests.items()
         ]
         told += [f"{text(_called(way))}: {join(parts)}"] if parts else []
