@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
 from crosslens.errors import InputError, StoreError, quote, refuse
+from crosslens.evidence import Evidence, SharedTexts
 from crosslens.files import parse_json, write_whole
 
 __all__ = [
     "QUANTITIES",
     "Quantity",
     "Score",
-    "SharedTexts",
     "by_language",
     "few_pairs",
     "first_seed",
@@ -121,7 +121,8 @@ class Score:
     task: sentence_retrieval, similarity, language_id, masked_lm, ...
     encoder: name of the encoder (two encoders are joined by " / ").
     seed: seed of whatever was sampled at random.
-    details: anything else that is needed to understand the number.
+    details: anything else that is needed to understand the number; what the report reads of it is
+        declared in :mod:`crosslens.evidence` and read by ``evidence``.
 
     >>> Score(quantity="accuracy", value=0.5, n=40, low=0.35, high=0.65, layer=3, task="language_id", condition="random_encoder")
     Score(accuracy 0.500 [0.350, 0.650], n 40, layer 3, random_encoder, language_id)
@@ -164,6 +165,11 @@ class Score:
         where = [f"layer {' and '.join(layers)}"] * bool(layers) + [" → ".join(ways)] * bool(ways)
         about = [part for part in (*where, self.condition, self.task, self.encoder) if part]
         return f"Score({', '.join([f'{self.quantity} {self.value:.3f}{within}', f'n {self.n:,}', *about])})"
+
+    @property
+    def evidence(self) -> Evidence:
+        """What ``details`` say of what is declared."""
+        return Evidence.read(self.details)
 
     def as_dict(self) -> dict[str, Any]:
         """The measurement as a flat dictionary, keys in their fixed order."""
@@ -214,24 +220,6 @@ class _Row(TypedDict):
     details: NotRequired[dict[str, Any] | None]
 
 
-@dataclasses.dataclass(frozen=True)
-class SharedTexts:
-    """Items of one part whose text is in another one, too, as a score's details tell them under
-    ``shared_texts``.
-
-    Attributes
-    ----------
-    train: test items whose text is in train. same_label: those of them that have the same label
-        there.
-    dev: test items whose text is in dev. dev_train: dev items whose text is in train.
-    """
-
-    train: int
-    same_label: int
-    dev: int
-    dev_train: int
-
-
 def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
     """What a score's parts have in common, and the score without these items; None where they share
     no text.
@@ -244,17 +232,13 @@ def shared_texts(score: Score) -> tuple[SharedTexts, Score | None] | None:
     >>> shared.train, without.value, without.n
     (2, 0.5, 8)
     """
-    details = score.details or {}
-    told, without = details.get("shared_texts"), details.get("without_shared")
-    if not isinstance(told, dict):
+    told = score.evidence
+    shared, without = told.shared_texts, told.without_shared
+    if shared is None:
         return None
-    shared = SharedTexts(
-        **{field.name: int(told.get(field.name, 0)) for field in dataclasses.fields(SharedTexts)}
-    )
-    if not isinstance(without, dict) or without.get("value") is None:
+    if without is None or without.value is None:
         return shared, None
-    ends: dict[str, Any] = {name: without.get(name) for name in ("value", "low", "high", "n")}
-    return shared, dataclasses.replace(score, **ends, details=None)
+    return shared, dataclasses.replace(score, **without.as_dict(), details=None)
 
 
 def over_seeds(score: Score) -> tuple[Score, int] | None:
@@ -268,14 +252,11 @@ def over_seeds(score: Score) -> tuple[Score, int] | None:
     >>> mean.value, mean.high, seeds
     (0.6, 1.0, 2)
     """
-    told = (score.details or {}).get("over_seeds")
-    if not isinstance(told, dict) or not all(
-        isinstance(told.get(name), float) for name in ("mean", "low", "high")
-    ):
+    told = score.evidence.over_seeds
+    if told is None or told.mean is None or told.low is None or told.high is None:
         return None
-    return dataclasses.replace(score, value=told["mean"], low=told["low"], high=told["high"]), len(
-        told.get("values") or ()
-    )
+    mean = dataclasses.replace(score, value=told.mean, low=told.low, high=told.high)
+    return mean, len(told.values)
 
 
 def first_seed(scores: Iterable[Score], settings: Mapping[str, Any]) -> list[Score]:
@@ -354,34 +335,28 @@ def set_aside(score: Score) -> dict[str, int]:
     >>> set_aside(Score(quantity="accuracy", value=0.5, n=4, details=details))
     {'left out: no such label': 2, 'in test with a label that training lacks (fr), counted as wrong': 1}
     """
-    details = score.details or {}
-    both = shared_texts(score)
-    dropped, unseen = details.get("dropped"), details.get("unseen_in_training")
-    found = (
-        {f"left out: {reason}": count for reason, count in dropped.items()}
-        if isinstance(dropped, dict)
-        else {}
-    )
-    found["cut to fit the encoder"] = details.get("truncated")
-    if both is not None and details.get("part") != "dev":
+    told, both = score.evidence, shared_texts(score)
+    found = {f"left out: {reason}": count for reason, count in (told.dropped or {}).items()}
+    found["cut to fit the encoder"] = told.truncated or 0
+    if both is not None and told.part != "dev":
         found[
             "in test whose text is in train, too (with the same label: "
             + f"{both[0].same_label:,})"
         ] = both[0].train
         found["in test whose text is in dev, too"] = both[0].dev
         found["in dev whose text is in train, too"] = both[0].dev_train
-    for part, labels in unseen.items() if isinstance(unseen, dict) else ():
-        if isinstance(labels, dict) and labels:
+    for part, labels in (told.unseen_in_training or {}).items():
+        if labels:
             names = list(labels)
-            told = ", ".join(
+            listed = ", ".join(
                 names
                 if len(names) <= _LABELS_TOLD + 1
                 else [*names[:_LABELS_TOLD], f"{len(names) - _LABELS_TOLD} more"]
             )
-            found[f"in {part} with a label that training lacks ({told}), counted as wrong"] = sum(
+            found[f"in {part} with a label that training lacks ({listed}), counted as wrong"] = sum(
                 labels.values()
             )
-    return {what: count for what, count in found.items() if isinstance(count, int) and count > 0}
+    return {what: count for what, count in found.items() if count > 0}
 
 
 def not_measured(scores: Iterable[Score]) -> list[str]:
@@ -397,7 +372,7 @@ def not_measured(scores: Iterable[Score]) -> list[str]:
         layers = {layer for layer in (score.layer, score.other_layer) if layer is not None}
         if math.isnan(score.value) and len(layers) == 1 and score.task != "mean_sentence_retrieval":
             who = "random encoder, " if (score.condition or "").startswith("random_encoder") else ""
-            for reason in str((score.details or {}).get("reason")).split("; "):
+            for reason in str(score.evidence.reason).split("; "):
                 found.setdefault((who, reason), set()).update(layers)
     together: dict[str, list[str]] = {}
     for (who, reason), layers in found.items():
@@ -429,12 +404,10 @@ def few_pairs(scores: Iterable[Score], d: object = None) -> str:
     ('With 200 pairs for 384 dimensions Procr', '', '')
     """
     # self-learning finds pairs of its own
-    fits = [(s.details or {}) for s in scores if s.condition != "self_learning"]
-    most = max(
-        (fit["fitted_on"] for fit in fits if isinstance(fit.get("fitted_on"), int)), default=None
-    )
+    fits = [s.evidence for s in scores if s.condition != "self_learning"]
+    most = max((fit.fitted_on for fit in fits if fit.fitted_on is not None), default=None)
     if d is None:
-        d = next((fit["dimensions"] for fit in fits if "dimensions" in fit), None)
+        d = next((fit.dimensions for fit in fits if fit.dimensions is not None), None)
     if most is None or not isinstance(d, int) or most >= d:
         return ""
     told = f"With {most:,} pair{'s' if most > 1 else ''} for {d:,} dimensions"

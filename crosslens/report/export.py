@@ -212,7 +212,7 @@ def _tables(scores: Sequence[Score]) -> Iterator[_Table]:
 
 
 def _part(score: Score) -> Any:
-    return (score.details or {}).get("part")
+    return score.evidence.part
 
 
 def _counted(scores: Iterable[Score]) -> str:

@@ -121,7 +121,7 @@ def _by_condition(scores: Sequence[Score]) -> list[Curves]:
 
 def _is_paired(score: Score) -> bool:
     """Whether it compares languages, and is no probe with parts of its own."""
-    return score.task in _PAIRED and (score.details or {}).get("part") not in ("dev", "test")
+    return score.task in _PAIRED and score.evidence.part not in ("dev", "test")
 
 
 def _probes(scores: list[Score], config: dict[str, Any]) -> list[Curves]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslens.evidence import Difference
 from crosslens.score import Score
 from crosslens.stats import difference_interval, paired_interval, share_interval
 
@@ -74,13 +75,8 @@ def _without_hits(score: Score, hits: dict[tuple[Any, ...], np.ndarray]) -> Scor
     details = {name: value for name, value in (score.details or {}).items() if name != "hits"}
     control = _control(score, hits)
     if control is not None and len(control) == score.n:
-        details["above_control"] = dict(
-            zip(
-                ("difference", "low", "high"),
-                paired_interval(hits[_key(score)], control),
-                strict=True,
-            )
-        )
+        above = Difference.of(paired_interval(hits[_key(score)], control))
+        details["above_control"] = above.as_dict()
     return dataclasses.replace(score, details=details)
 
 
@@ -102,7 +98,6 @@ def _mean(scores: list[Score], hits: dict[tuple[Any, ...], np.ndarray]) -> Score
     if len(controls) == len(scores):
         control = np.sum(controls, axis=0)
         details["control"] = float(control.sum() / of.sum())
-        details["above_control"] = dict(
-            zip(("difference", "low", "high"), difference_interval(mine - control, of), strict=True)
-        )
+        above = Difference.of(difference_interval(mine - control, of))
+        details["above_control"] = above.as_dict()
     return dataclasses.replace(first, value=value, low=low, high=high, details=details)

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crosslens.evidence import SharedTexts
 from crosslens.outcomes import Outcomes, item_ids
 from crosslens.probes.methods.evaluation import Answers, ProbeResult
 from crosslens.probes.methods.splits import Parts
-from crosslens.score import Score, SharedTexts
+from crosslens.score import Score
 
 __all__ = [
     "Measured",
@@ -130,7 +131,7 @@ class Shared:
     def details(self) -> dict[str, Any]:
         """What is reported beside a score; nothing where no text is shared."""
         return (
-            {"shared_texts": dataclasses.asdict(self.counts)}
+            {"shared_texts": self.counts.as_dict()}
             if self.counts.train or self.counts.dev or self.counts.dev_train
             else {}
         )

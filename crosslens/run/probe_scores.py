@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslens.evidence import Confusion, Difference, Ends
 from crosslens.probes.methods.control_tasks import selectivity
 from crosslens.probes.methods.controls import Accuracy
 from crosslens.probes.methods.evaluation import Answers, ProbeResult
@@ -114,14 +115,8 @@ def _layer_scores(
         else dict(details)
     )
     if random is not None:
-        ends = ("difference", "low", "high")
-        mine["above_control"] = dict(
-            zip(
-                ends,
-                paired_interval(answers.correct[layer], random.correct[layer], answers.groups),
-                strict=True,
-            )
-        )
+        above = paired_interval(answers.correct[layer], random.correct[layer], answers.groups)
+        mine["above_control"] = Difference.of(above).as_dict()
     scores = _answer_scores(answers, {**fields, "layer": layer}, layer, mine, shared, whole)
     if random is not None:
         scores += _answer_scores(
@@ -167,7 +162,8 @@ def _answer_scores(
             "f1": {label: _rounded(f1) for label, f1 in zip(labels, answers.f1[layer], strict=True)}
         }
         if whole:
-            details["confusion"] = {"labels": labels, "counts": answers.confusion(layer).tolist()}
+            confusion = Confusion(labels, answers.confusion(layer).tolist())
+            details["confusion"] = confusion.as_dict()
     ends = answers.macro_f1_interval(layer) or (None, None)
     details = details | without_shared(answers.correct[layer], answers.groups, shared)
     return [
@@ -205,32 +201,23 @@ def _control_scores(
     outcome, accuracy = control.correct[:, layer].mean(axis=0), control.accuracy[:, layer]
     groups, left = result.answers.groups, ~shared.rows
     ends = _mean_ends(outcome, groups)
-    above = dict(
-        zip(("difference", "low", "high"), control.above_chance[layer].tolist(), strict=True)
-    )
     told = {
         **details,
         **seed_spread(accuracy, details["seeds"], "accuracy"),
         "chance": control.chance,
-        "above_chance": above,
+        "above_chance": Difference.of(control.above_chance[layer].tolist()).as_dict(),
     }
     without: dict[str, Any] = {}
     if shared.rows.any() and left.any():
         some = None if groups is None else groups[left]
         low, high = _mean_ends(outcome[left], some)
-        told["without_shared"] = {
-            "value": float(outcome[left].mean()),
-            "low": low,
-            "high": high,
-            "n": int(left.sum()),
-        }
+        told["without_shared"] = Ends(
+            float(outcome[left].mean()), low, high, int(left.sum())
+        ).as_dict()
         found = selectivity(
             result.answers.correct[layer][left], control.correct[:, layer][:, left], some
         )
-        without["without_shared"] = {
-            **dict(zip(("value", "low", "high"), found, strict=True)),
-            "n": int(left.sum()),
-        }
+        without["without_shared"] = Ends(*found, int(left.sum())).as_dict()
     without |= seed_spread(
         result.answers.accuracy[layer].value - accuracy, details["seeds"], "selectivity"
     )
@@ -266,16 +253,10 @@ def without_shared(
         return {}
     left = ~shared.rows
     if not left.any():
-        return {"without_shared": {"value": None, "low": None, "high": None, "n": 0}}
+        return {"without_shared": Ends(None, None, None, 0).as_dict()}
     reached = Accuracy.of(correct[left], None if groups is None else groups[left])
-    return {
-        "without_shared": {
-            "value": reached.value,
-            "low": reached.low,
-            "high": reached.high,
-            "n": reached.n,
-        }
-    }
+    ends = Ends(reached.value, reached.low, reached.high, reached.n)
+    return {"without_shared": ends.as_dict()}
 
 
 def _mean_ends(outcome: np.ndarray, groups: np.ndarray | None) -> tuple[float | None, float | None]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslens.evidence import OverSeeds
 from crosslens.run.probe_items import Measured
 from crosslens.score import QUANTITIES, Score
 from crosslens.stats import mean_interval
@@ -42,15 +43,13 @@ def seed_spread(values: Iterable[float], seeds: Iterable[int], quantity: str) ->
     found = [float(value) for value in values]
     if len(found) < 2:
         return {}
-    told: dict[str, Any] = {
-        "seeds": list(seeds),
-        "values": [None if math.isnan(value) else value for value in found],
-    }
-    if any(map(math.isnan, found)):
-        return {"over_seeds": {**told, "mean": None, "low": None, "high": None}}
+    told: list[float | None] = [None if math.isnan(value) else value for value in found]
+    if None in told:
+        return {"over_seeds": OverSeeds([*seeds], told, None, None, None).as_dict()}
     mean, low, high = mean_interval(np.array(found))
     least, most = QUANTITIES[quantity].low, QUANTITIES[quantity].high
-    return {"over_seeds": {**told, "mean": mean, "low": max(low, least), "high": min(high, most)}}
+    ends = max(low, least), min(high, most)
+    return {"over_seeds": OverSeeds([*seeds], told, mean, *ends).as_dict()}
 
 
 def of_copy(found: Measured) -> Measured:

@@ -198,11 +198,10 @@ def _task_page(name: str, card: Mapping[str, Any]) -> str:
     for key, value in {"name": name, **card}.items():
         if value and key not in ("title", "says", "citation"):
             told = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-            shown = (
-                f"``{told}``"
-                if key in ("name", "data", "kind") and "`" not in told
-                else _text(told)
-            )
+            if key == "data":
+                shown = re.sub(r"\S*/\S*[^\s,;:)]", lambda path: f"``{path[0]}``", told)
+            else:
+                shown = f"``{told}``" if key in ("name", "kind") else _text(told)
             lines += [f"   * - {key}", f"     - {shown}"]
     if citation := str(card.get("citation") or ""):
         lines += [

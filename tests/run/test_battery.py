@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from battery_data import LANGUAGES, NOUNS, PARTS, make_data, write
+from declared import misdeclared
 from safetensors.numpy import load_file, save_file
 from scipy.stats import spearmanr
 from tests_run_helpers import other_encoder
@@ -69,6 +70,10 @@ def finished(small_encoder, data, tmp_path_factory):
 @pytest.fixture(scope="module")
 def scores(finished):
     return list(read_scores(finished[0] / "scores.jsonl"))
+
+
+def test_what_stands_beside_scores_is_what_is_declared(scores):
+    assert misdeclared(scores) == []
 
 
 @pytest.fixture(scope="module")

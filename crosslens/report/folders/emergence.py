@@ -146,8 +146,7 @@ def above_chance(score: Score) -> bool:
 def by_frequency(score: Score) -> float | None:
     """The P@1 of neighbours that tell how frequent a subword is and nothing else; None where the run
     has not measured it."""
-    level = _number((score.details or {}).get("by_frequency"))
-    return None if math.isnan(level) else level
+    return score.evidence.by_frequency
 
 
 @dataclasses.dataclass

@@ -1,23 +1,10 @@
 """Folders of probe runs as the report sees them: who was probed, on what, and where the numbers
 are.
 
-Besides the keys that every score has, the page reads these of ``details`` (all of them may be
-missing):
-
-* ``part``: "dev" or "test". Layers are chosen on dev where there is one; the other part is what is
-  reported.
-* ``representation``: what was classified (WiC); ``category``, ``method``, ``covered``, ``pairs``:
-  minimal pairs.
-* ``f1``: label -> F1; ``confusion``: ``{"labels": […], "counts": [[…]]}``, counts of true label by
-  answer.
-* ``corrected_p``: the row is a paired test, with the fields of
-  ``crosslens.probes.methods.paired_tests.PairedTest``; rows may also carry such tests as a list
-  under ``paired_tests``.
-* ``penalty``, ``resampled`` (lowest and highest value after training on bootstrap samples),
-  ``n_train``, ``classes``, ``dropped`` (reason -> count), ``truncated``.
-* ``over_seeds``: the mean over several seeds and its interval. The page shows the mean of several
-  random encoders, and of other controls whose value is that of the first seed; rows of further
-  seeds, which the settings tell apart, are left out.
+What stands beside a value is declared in :mod:`crosslens.evidence`; all of it may be missing. Layers
+are chosen on dev where there is one; the other split is what is reported. The page shows the mean
+over seeds of random encoders, and of other controls whose value is that of the first seed; rows of
+further seeds, which the settings tell apart, are left out.
 
 ``config.json`` says under ``not_measured`` what the battery lacks: task -> reason.
 """
@@ -327,21 +314,17 @@ def against(score: Score, control: Score | None) -> str | None:
     """
     if control is None or math.isnan(score.value) or math.isnan(control.value):
         return None
-    paired = (
-        (score.details or {}).get("above_control")
-        if control.condition == "random_encoder"
-        else None
-    )
-    if isinstance(paired, dict) and "low" in paired and "high" in paired:
-        low, high = paired["low"], paired["high"]
+    paired = score.evidence.above_control if control.condition == "random_encoder" else None
+    if paired is not None:
+        low, high = paired.low, paired.high
         if over_seeds(control) is not None and control.low is not None and control.high is not None:
             low, high = min(low, score.value - control.high), max(high, score.value - control.low)
         return "above" if low > 0 else "below" if high < 0 else "unclear"
     exact = control.value if control.condition == "majority" else None
-    low, high = (exact if end is None else end for end in (control.low, control.high))
-    if score.low is None or score.high is None or low is None or high is None:
+    least, most = (exact if end is None else end for end in (control.low, control.high))
+    if score.low is None or score.high is None or least is None or most is None:
         return None
-    return "above" if score.low > high else "below" if score.high < low else "unclear"
+    return "above" if score.low > most else "below" if score.high < least else "unclear"
 
 
 def of_seeds(control: Score) -> str:
@@ -455,15 +438,9 @@ def _subjects(paths: Sequence[Path], scores: Sequence[Iterable[Score]]) -> list[
 def _file(runs: ProbeRuns, run: int, score: Score) -> None:
     """Put a measurement where the page looks for it; one of no encoder belongs to all of its
     run."""
-    details = score.details or {}
-    task = score.task or ""
-    tests = details.get("paired_tests")
-    runs.paired_tests += (
-        [(run, task, test) for test in tests if isinstance(test, dict)]
-        if isinstance(tests, list)
-        else []
-    )
-    if "corrected_p" in details:
+    kept, task = score.evidence, score.task or ""
+    runs.paired_tests += [(run, task, test) for test in kept.paired_tests or ()]
+    if "corrected_p" in (score.details or {}):
         ends = {
             "difference": score.value,
             "low": score.low,
@@ -471,7 +448,7 @@ def _file(runs: ProbeRuns, run: int, score: Score) -> None:
             "n": score.n,
             "encoder": score.encoder,
         }
-        runs.paired_tests.append((run, task, {**ends, **details}))
+        runs.paired_tests.append((run, task, {**ends, **(score.details or {})}))
         return
     if score.condition not in CONDITIONS or score.other_layer is not None or not task:
         runs.undrawn[
@@ -481,15 +458,15 @@ def _file(runs: ProbeRuns, run: int, score: Score) -> None:
     for subject in runs.subjects:
         if subject.run != run or score.encoder not in (None, subject.encoder):
             continue
-        if "category" in details or "average" in details:
+        if kept.category is not None or kept.average is not None:
             runs.pair_rows[subject].append(score)
             continue
         key = (
             task,
             score.quantity,
             score.condition,
-            str(details.get("representation") or ""),
-            str(details.get("part") or ""),
+            kept.representation or "",
+            kept.part or "",
         )
         cells = runs.cells[subject].setdefault(key, {})
         runs.repeated += score.layer in cells

@@ -103,11 +103,7 @@ class Study:
 
 
 def _key(score: Score) -> _Key:
-    part = (
-        str((score.details or {}).get("part") or "held_out")
-        if score.task == "sentence_retrieval"
-        else ""
-    )
+    part = score.evidence.part or "held_out" if score.task == "sentence_retrieval" else ""
     return score.task, score.quantity, score.condition, part, score.source, score.target
 
 
@@ -210,13 +206,9 @@ def clear_of(score: Score | None, control: Score | None) -> bool | None:
     Where the two were compared sentence by sentence, the interval of the difference must lie above
     0; else the score's interval must lie wholly above its control's.
     """
-    paired = ((score.details if score is not None else None) or {}).get("above_control")
-    if (
-        control is not None
-        and isinstance(paired, dict)
-        and isinstance(paired.get("low"), (int, float))
-    ):
-        return bool(paired["low"] > 0)
+    paired = score.evidence.above_control if score is not None else None
+    if control is not None and paired is not None:
+        return paired.low > 0
     if score is None or control is None or score.low is None or control.high is None:
         return None
     if math.isnan(score.value) or math.isnan(control.value):

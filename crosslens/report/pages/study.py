@@ -159,8 +159,7 @@ def _facts(study: Study) -> dict[str, str]:
     held = [
         s
         for s in study.scores
-        if s.task == "sentence_retrieval"
-        and (s.details or {}).get("part", "held_out") == "held_out"
+        if s.task == "sentence_retrieval" and s.evidence.part in (None, "held_out")
     ]
     sentences = f"n = {n:,} in every language" if isinstance(n, int) else "number not recorded"
     sentences += f"; retrieval is judged on held-out ones ({count_of(held)})" if held else ""

@@ -162,11 +162,7 @@ def decimal(value: float, places: int = 3) -> str:
 
 def missing_reason(score: Score) -> str:
     """Why a value is NaN, as the run recorded it."""
-    details = score.details or {}
-    for key in ("reason", "why", "not_computed", "error", "note"):
-        if details.get(key):
-            return str(details[key])
-    return "the run recorded no reason"
+    return score.evidence.reason or "the run recorded no reason"
 
 
 def number(score: Score | None, places: int = 3) -> str:

@@ -114,18 +114,13 @@ def language_id_section(study: Study, numbering: Numbering) -> str:
     some = next(
         score for quantity in _QUANTITIES for score in study.curve(_TASK, quantity, None).values()
     )
-    details = some.details or {}
-    codes = details.get("languages")
+    codes, many = some.evidence.languages, some.evidence.n_train
     among = (
         f" The languages are {join([language(str(code)) for code in codes])}."
-        if isinstance(codes, list)
+        if codes is not None
         else ""
     )
-    trained = (
-        f" It was trained on {plural(details['n_train'], 'sentence')}."
-        if isinstance(details.get("n_train"), int)
-        else ""
-    )
+    trained = f" It was trained on {plural(many, 'sentence')}." if many is not None else ""
     intro = (
         "A linear classifier is trained on the vectors of one layer to say which language a "
         "sentence is in, and tested on other sentences."

@@ -4,11 +4,11 @@ taken for what."""
 import dataclasses
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from crosslens.errors import StoreError, refuse
+from crosslens.evidence import Confusion
 from crosslens.report.folders.probes import ProbeRuns, Subject
 from crosslens.report.parts.drawing import colour_bar, heat_panel, scale_ends
 from crosslens.report.parts.layout import Numbering, figure, legend, panel, table, words_cell
@@ -63,14 +63,8 @@ def _classes(runs: ProbeRuns, task: str, subject: Subject) -> _Classes | None:
     chosen = runs.chosen(subject, task)
     if chosen is None or chosen.layer is None:
         return None
-    details = chosen.score.details or {}
-    given, confusion = details.get("f1"), details.get("confusion")
-    f1 = (
-        {str(label): _number(value) for label, value in given.items()}
-        if isinstance(given, dict)
-        else {}
-    )
-    labels, counts = _counts(runs.folders[subject.run], confusion)
+    told = chosen.score.evidence
+    f1, (labels, counts) = told.f1 or {}, _counts(runs.folders[subject.run], told.confusion)
     if not f1 and not labels:
         return None
     if _are_languages(runs, task, labels or list(f1)):
@@ -88,18 +82,14 @@ def _are_languages(runs: ProbeRuns, task: str, labels: list[str]) -> bool:
     return group == "language" if group else all(language(label) != label for label in labels)
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
-
-
-def _counts(folder: Path, given: Any) -> tuple[list[str], np.ndarray]:
+def _counts(folder: Path, given: Confusion | None) -> tuple[list[str], np.ndarray]:
     """Labels and counts, as the score tells them."""
     nothing: tuple[list[str], np.ndarray] = ([], np.zeros((0, 0)))
-    if not isinstance(given, dict) or not isinstance(given.get("labels"), list):
+    if given is None:
         return nothing
-    labels = [str(label) for label in given["labels"]]
+    labels = given.labels
     try:
-        counts = np.asarray(given.get("counts"), np.float64)
+        counts = np.asarray(given.counts, np.float64)
     except (ValueError, TypeError):
         counts = np.zeros((0, 0))
     if counts.shape != (len(labels), len(labels)):

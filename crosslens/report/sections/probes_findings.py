@@ -3,6 +3,7 @@ controls."""
 
 import math
 
+from crosslens.evidence import Evidence
 from crosslens.report.folders.probes import (
     SURFACE,
     Chosen,
@@ -284,12 +285,10 @@ def _verdict(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> st
 def _difference(chosen: Chosen, condition: str, several: bool) -> str:
     """How far the encoder is above its random copy (the first of several) on the same items, where
     that was measured."""
-    paired = (
-        (chosen.score.details or {}).get("above_control") if condition == "random_encoder" else None
-    )
-    if not isinstance(paired, dict) or not {"difference", "low", "high"} <= paired.keys():
+    paired = chosen.score.evidence.above_control if condition == "random_encoder" else None
+    if paired is None:
         return ""
-    difference, low, high = (decimal(paired[name]) for name in ("difference", "low", "high"))
+    difference, low, high = map(decimal, (paired.difference, paired.low, paired.high))
     of = " from the first of them" if several else ""
     return f"; on the same items the difference{of} is {difference} [{low}, {high}]"
 
@@ -346,11 +345,11 @@ def _weak(runs: ProbeRuns, task: str, subject: Subject, chosen: Chosen) -> str:
         for name in LABEL_CONTROLS
         if (control := control_at(runs, subject, task, name, chosen)) is not None
     ]
-    details = (controls[0].details or {}) if controls else {}
-    above, chance = details.get("above_chance"), details.get("chance")
-    if not isinstance(above, dict) or not isinstance(chance, float):
+    told = controls[0].evidence if controls else Evidence()
+    above, chance = told.above_chance, told.chance
+    if above is None or chance is None:
         return "the score is not clearly above that on labels without meaning"
-    if above["low"] > 0:
+    if above.low > 0:
         return "the probe learns labels without meaning as well"
     at = f"{decimal(controls[0].value)}, where always the same answer gives {decimal(chance)}"
     return (

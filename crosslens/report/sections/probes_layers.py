@@ -84,9 +84,7 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
 def _weights(runs: ProbeRuns, task: str) -> list[str]:
     """How much a mix uses each layer, of every encoder."""
     found = {
-        s.label: told
-        for s, score in _details(runs, task)
-        if (told := (score.details or {}).get("layer_weights"))
+        s.label: told for s, score in _details(runs, task) if (told := score.evidence.layer_weights)
     }
     many = len(runs.subjects) > 1
     return [
@@ -137,16 +135,12 @@ def _trained(runs: ProbeRuns, task: str) -> str:
         counts = {
             value
             for _, s in _details(runs, task)
-            if isinstance(value := (s.details or {}).get(field), int)
+            if (value := getattr(s.evidence, field)) is not None
         }
         if len(counts) == 1:
             many = plural(counts.pop(), words, "classes" if words == "class" else None)
             told += f" It was trained on {many}." if field == "n_train" else f" There are {many}."
-    seeds = {
-        len(value)
-        for _, s in _details(runs, task)
-        if isinstance(value := (s.details or {}).get("seeds"), list)
-    }
+    seeds = {len(value) for _, s in _details(runs, task) if (value := s.evidence.seeds) is not None}
     told += (
         f" Control labels are sampled with {plural(seeds.pop(), 'seed')}, and their mean is shown."
         if len(seeds) == 1
@@ -173,8 +167,8 @@ def _left_out(runs: ProbeRuns, task: str) -> list[str]:
     counts: dict[tuple[str, str], set[int]] = {}
     warned: dict[str, None] = {}
     for subject, score in _details(runs, task):
-        details, who = score.details or {}, f"{subject.label}: " if len(runs.subjects) > 1 else ""
-        warned.update({f"{who}{message}": None for message in details.get("warnings") or ()})
+        who = f"{subject.label}: " if len(runs.subjects) > 1 else ""
+        warned.update({f"{who}{message}": None for message in score.evidence.warnings or ()})
         for what, count in set_aside(score).items():
             counts.setdefault((who, what), set()).add(count)
     lines = [f"{who}{_span(found)} {what}." for (who, what), found in counts.items()]
@@ -426,9 +420,9 @@ def _table(runs: ProbeRuns, task: str, subject: Subject) -> str:
     )
     told = {
         field: {
-            k: s.details[field]
+            k: value
             for k, s in found[main, None].items()
-            if s.details and field in s.details
+            if (value := getattr(s.evidence, field)) is not None
         }
         for field in _TOLD
     }

@@ -323,7 +323,7 @@ def _result(runs: ProbeRuns, task: str, subject: Subject) -> list[str]:
 
 def _groups(score: Score) -> str:
     """How many groups of items that stand and fall together there are, where it is told."""
-    many = (score.details or {}).get("groups")
+    many = score.evidence.groups
     return (
         tag("small", f"in {many:,} groups", class_="within")
         if isinstance(many, int) and many < score.n

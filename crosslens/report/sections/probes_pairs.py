@@ -110,7 +110,7 @@ def pair_averages(runs: ProbeRuns) -> list[tuple[str, Subject, str, str, Score, 
 
 
 def _detail(score: Score, name: str) -> str:
-    return str((score.details or {}).get(name) or "")
+    return getattr(score.evidence, name) or ""
 
 
 def _average(score: Score) -> str:
@@ -233,13 +233,9 @@ def _beside_random(result: _Result, computed: dict[str, Score]) -> str:
 
 def _counts(score: Score) -> tuple[int, int] | None:
     """Pairs, and how many of them were scored."""
-    details = score.details or {}
-    pairs, covered = details.get("pairs"), details.get("covered", score.n)
-    return (
-        (pairs, covered)
-        if isinstance(pairs, int) and isinstance(covered, int) and pairs > 0
-        else None
-    )
+    told = score.evidence
+    covered = score.n if told.covered is None else told.covered
+    return (told.pairs, covered) if told.pairs is not None and told.pairs > 0 else None
 
 
 def _coverage(scores: Iterable[Score]) -> str:
@@ -392,20 +388,15 @@ def _gaps(results: list[_Result], names: list[str]) -> list[str]:
 
 def _mean_of(score: Score) -> str:
     """Of how many categories an average is the mean; empty for anything else."""
-    many = (score.details or {}).get("categories")
-    return f"(mean of {plural(many, 'category', 'categories')})" if isinstance(many, int) else ""
+    many = score.evidence.categories
+    return f"(mean of {plural(many, 'category', 'categories')})" if many is not None else ""
 
 
 def _left_out(result: _Result) -> str:
     """Why pairs could not be scored, as a paragraph."""
     reasons: dict[str, int] = {}
     for score in result.averages.values():
-        given = (score.details or {}).get("dropped")
-        reasons |= (
-            {str(reason): count for reason, count in given.items() if isinstance(count, int)}
-            if isinstance(given, dict)
-            else {}
-        )
+        reasons |= score.evidence.dropped or {}
     told = [f"{count:,} ({reason})" for reason, count in reasons.items() if count]
     return (
         paragraph(

@@ -92,9 +92,7 @@ def _ways(directions: Sequence[_Pair]) -> list[str]:
 def _verdict(study: Study, condition: str, layer: int) -> str:
     """In how many directions the encoder is clearly above its random control; HTML."""
     main, answers = _curves(study, condition), _answers(study, condition, layer)
-    paired = any(
-        "above_control" in (curve[layer].details or {}) for curve in main.values() if layer in curve
-    )
+    paired = any(curve[layer].evidence.above_control for curve in main.values() if layer in curve)
     told = [way for way, answer in answers.items() if answer is not None]
     unclear = [way for way in told if not answers[way]]
     if not told:
@@ -147,13 +145,13 @@ def _mean_sentence(study: Study, condition: str, layer: int) -> str:
     """How far the mean over directions lies above the control's; empty where that was not
     measured."""
     mean = study.curve("mean_sentence_retrieval", _QUANTITY, condition).get(layer)
-    above = (mean.details or {}).get("above_control") if mean is not None else None
-    if not isinstance(above, dict):
+    above = mean.evidence.above_control if mean is not None else None
+    if above is None:
         return ""
-    low, high = decimal(above["low"]), decimal(above["high"])
-    verdict = "" if above["low"] > 0 else ", <strong>which reaches 0</strong>"
+    low, high = decimal(above.low), decimal(above.high)
+    verdict = "" if above.low > 0 else ", <strong>which reaches 0</strong>"
     return (
-        f"On the same sentences the mean lies {decimal(above['difference'])} above the random "
+        f"On the same sentences the mean lies {decimal(above.difference)} above the random "
         f"encoder’s "
         f"(95 % interval {low} to {high}{verdict}). "
     )

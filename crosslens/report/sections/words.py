@@ -77,15 +77,15 @@ def words_findings(study: Study) -> list[str]:
             what = (
                 f"{within(_NAMES[condition])} best at layer {best.layer}, P@1 {decimal(best.mean)}"
             )
-            details = best.scores[0].details or {}
+            kept = best.scores[0].evidence
             told = (
                 f"{estimate(best.scores[0])}; {count_of(best.scores)} words, "
-                f"{details.get('fitted_on', '?')} pairs learnt from"
+                f"{'?' if kept.fitted_on is None else kept.fitted_on} pairs learnt from"
             )
-            if "coverage" in details:
+            if kept.coverage is not None and kept.sources is not None:
                 told += (
-                    f"; {100 * details['coverage']:.1f} % of the test dictionary’s "
-                    f"{details['sources']:,} words are covered"
+                    f"; {100 * kept.coverage:.1f} % of the test dictionary’s "
+                    f"{kept.sources:,} words are covered"
                 )
             rest = (
                 ""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.errors import quote, refuse
+from crosslens.evidence import Difference, Ends
 from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.number_probes import NumberAnswers, NumberResult, probe_numbers
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
@@ -272,7 +273,7 @@ def _above(answers: NumberAnswers, random: NumberAnswers | None, layer: int) -> 
     difference = spearman_difference(
         answers.given[layer], random.given[layer], answers.true, answers.groups
     )
-    return {"above_control": dict(zip(("difference", "low", "high"), difference[:3], strict=True))}
+    return {"above_control": Difference.of(difference[:3]).as_dict()}
 
 
 def _without_shared(answers: NumberAnswers, layer: int, shared: Shared) -> dict[str, Any]:
@@ -282,17 +283,12 @@ def _without_shared(answers: NumberAnswers, layer: int, shared: Shared) -> dict[
         return {}
     left = answers.rows(~shared.rows)
     assert left.groups is not None
-    value: dict[str, Any] = {"value": None, "low": None, "high": None, "n": 0}
+    found = Ends(None, None, None, 0)
     if (
         len(np.unique(left.groups)) >= _FEWEST
         and np.ptp(left.true) > 0
         and not math.isnan(left.spearman[layer])
     ):
         low, high = left.interval[layer]
-        value = {
-            "value": float(left.spearman[layer]),
-            "low": low,
-            "high": high,
-            "n": len(left.true),
-        }
-    return {"without_shared": value}
+        found = Ends(float(left.spearman[layer]), low, high, len(left.true))
+    return {"without_shared": found.as_dict()}
