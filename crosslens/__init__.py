@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from crosslens.corpus import Corpus, open_text, read_dataset, read_text, read_tsv
     from crosslens.errors import CrosslensError
-    from crosslens.front.calls import probe, study, train
+    from crosslens.front.calls import probe, study, train, transfer
     from crosslens.front.results import Run, Scores
     from crosslens.front.spaces import align, compare, identify_languages
     from crosslens.front.texts import extract_files
@@ -67,7 +67,7 @@ _FROM = {
     ),
     "corpus": ("Corpus", "open_text", "read_dataset", "read_text", "read_tsv"),
     "errors": ("CrosslensError",),
-    "front.calls": ("probe", "study", "train"),
+    "front.calls": ("probe", "study", "train", "transfer"),
     "front.results": ("Run", "Scores"),
     "front.spaces": ("align", "compare", "identify_languages"),
     "front.texts": ("extract_files",),
@@ -136,6 +136,7 @@ __all__ = [
     "stratified_parts",
     "study",
     "train",
+    "transfer",
 ]
 
 

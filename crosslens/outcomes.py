@@ -64,13 +64,14 @@ _ITEM = {
     "outcome": pa.float64(),
     "gold": _TEXT,
     "predicted": _TEXT,
+    "of": pa.float64(),
 }
 COLUMNS = (*_KEY, *_ITEM)
 """The columns of the file: which measurement (null where a field does not apply), then which item
 and what came of it."""
 
 _SCHEMA = pa.schema({**_KEY, **_ITEM})
-_NEW = ("source", "target")  # files of earlier runs lack them
+_NEW = ("source", "target", "of")  # files of earlier runs lack the last of them, or all
 _ALWAYS = ("task", "quantity", "item", "item_id", "group", "outcome")  # never null
 # Above the usual limit of 1 MB names would be written out row by row.
 _OPTIONS: dict[str, Any] = {
@@ -99,6 +100,8 @@ class Outcomes:
         cosine or a number; NaN where not measured.
     gold, predicted: shape (n,), the label (of similarities the rating, of numbers the number, as
         text) and the answer; None where there are none.
+    of: shape (n,), what the outcome is a share of, where items count differently: the words of a
+        sentence, its predicted and gold spans; None where each counts 1.
 
     Raises
     ------
@@ -117,6 +120,7 @@ class Outcomes:
     outcome: np.ndarray
     gold: np.ndarray | None = None
     predicted: np.ndarray | None = None
+    of: np.ndarray | None = None
     suite: str | None = None
     part: str | None = None
     method: str | None = None
@@ -154,8 +158,11 @@ class Outcomes:
 
     @property
     def mean(self) -> float:
-        """Mean outcome of the measured items; NaN if there are none."""
+        """Mean outcome of the measured items, or their share of ``of``; NaN if there are none."""
         there = self.outcome[self.measured]
+        if self.of is not None:
+            of = self.of[self.measured].sum()
+            return float(there.sum() / of) if of else float("nan")
         return float(there.mean()) if len(there) else float("nan")
 
     def __repr__(self) -> str:
@@ -290,7 +297,8 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
     try:
         with pq.ParquetFile(pa.OSFile(os.fsencode(path)), page_checksum_verification=True) as file:
             names = file.schema_arrow.names
-            if names not in (list(COLUMNS), [name for name in COLUMNS if name not in _NEW]):
+            earlier = ([name for name in COLUMNS if name not in new] for new in (_NEW, _NEW[-1:]))
+            if names not in (list(COLUMNS), *earlier):
                 refuse(
                     str(path),
                     f"the columns {', '.join(COLUMNS)}",
@@ -320,7 +328,7 @@ def _measurements(table: pa.Table, wanted: dict[str, Any], path: Path) -> Iterat
     """The measurements of a block of rows: those of one stand on end."""
     for name in _NEW:
         if name not in table.column_names:
-            table = table.append_column(name, pa.nulls(len(table), _KEY[name]))
+            table = table.append_column(name, pa.nulls(len(table), (_KEY | _ITEM)[name]))
     table = table.select(COLUMNS).unify_dictionaries().combine_chunks().cast(_SCHEMA)
     for name in _ALWAYS:
         if table.column(name).null_count:
@@ -373,13 +381,7 @@ def _value(column: _Column, row: int) -> Any:
 
 def _values(column: _Column, rows: slice) -> np.ndarray | None:
     codes, names, null = column
-    return (
-        None
-        if null[rows].all() and names is not None
-        else codes[rows]
-        if names is None
-        else names[codes[rows]]
-    )
+    return None if null[rows].all() else codes[rows] if names is None else names[codes[rows]]
 
 
 def pair_outcomes(

@@ -25,6 +25,7 @@ __all__ = [
     "few_pairs",
     "first_seed",
     "format_value",
+    "headline_quantities",
     "not_measured",
     "over_seeds",
     "read_scores",
@@ -88,6 +89,7 @@ QUANTITIES = {
     "accuracy_difference": Quantity(
         "Difference of accuracies", "fraction of items", -1.0, 1.0, None
     ),
+    "span_f1_difference": Quantity("Difference of F1 of spans", "F1", -1.0, 1.0, None),
     "spearman_difference": Quantity(
         "Difference of Spearman correlations", "correlation", -2.0, 2.0, None
     ),
@@ -321,6 +323,22 @@ def by_language(rows: Iterable[_OfLanguages]) -> list[_OfLanguages]:
                         details=told,
                     )
                 )
+    return found
+
+
+def headline_quantities(scores: Iterable[Score]) -> dict[str, tuple[str, str]]:
+    """Task -> the quantity that it is judged by after fine-tuning, and by whose definition ("" where
+    there is but one): what was counted first on test items.
+
+    >>> told = {"part": "test", "counted_as": "strict"}
+    >>> headline_quantities([Score(quantity="span_f1", value=0.5, n=9, task="names", details=told)])
+    {'names': ('span_f1', 'strict')}
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for score in scores:
+        details = score.details or {}
+        if score.task and details.get("part") == "test":
+            found.setdefault(score.task, (score.quantity, str(details.get("counted_as", ""))))
     return found
 
 

@@ -24,7 +24,16 @@ from types import FrameType
 from typing import NoReturn
 
 from crosslens import __version__
-from crosslens.cli import alignment, export, extraction, listing, probes, study, training
+from crosslens.cli import (
+    alignment,
+    export,
+    extraction,
+    listing,
+    probes,
+    study,
+    training,
+    transfer,
+)
 from crosslens.cli.arguments import add_common, check_spelling, with_config
 from crosslens.errors import CrosslensError, cut, panics_as_errors
 from crosslens.progress import be_quiet
@@ -91,6 +100,13 @@ _VERBS = {
         "word-l2r --out runs/nonce\n"
         "  crosslens probe --encoder bert-base-cased --numbers depth=depth.tsv --out runs/depth",
     ),
+    "transfer": (
+        transfer.transfer,
+        transfer.transfer_arguments,
+        "fine-tune on one language, test on others: beside controls, over seeds, with intervals",
+        "crosslens transfer --encoder xlm-roberta-base --tasks ner,upos --train eng --test "
+        "eng,deu,hin --data data --out runs/transfer",
+    ),
     "report": (
         export.report,
         export.report_arguments,
@@ -126,10 +142,10 @@ _VERBS = {
     ),
 }
 # verbs whose work is kept when they are stopped
-_RESUMED = ("quickstart", "study", "train", "extract", "probe")
+_RESUMED = ("quickstart", "study", "train", "extract", "probe", "transfer")
 
 
-_FROM_FILES = ("study", "train", "extract", "align", "compare", "probe")
+_FROM_FILES = ("study", "train", "extract", "align", "compare", "probe", "transfer")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -10,7 +10,7 @@ from crosslens.errors import refuse
 from crosslens.front.results import Run
 from crosslens.progress import say
 
-__all__ = ["probe", "study", "train", "training_recipes"]
+__all__ = ["probe", "study", "train", "training_recipes", "transfer"]
 
 _Files = str | Path | Sequence[str | Path]
 
@@ -165,6 +165,103 @@ def probe(
     several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
     encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]
     return Run(run_battery(Battery(encoders=encoders, **settings), out))
+
+
+def transfer(
+    encoder: str | Path | Sequence[str | Path],
+    tasks: str | Sequence[str],
+    train: str | Sequence[str],
+    test: str | Sequence[str],
+    data: str | Path,
+    out: str | Path,
+    *,
+    preset: str = "default",
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    peak_rate: float | None = None,
+    max_length: int | None = None,
+    pool: str | None = None,
+    warmup: float | None = None,
+    freeze: int | Sequence[int] = -1,
+    seeds: int = 3,
+    seed: int = 0,
+    in_language: bool = False,
+    random_control: bool = True,
+    checkpoints: bool = True,
+    average: int = 3,
+    limit: int | None = None,
+    keep: bool = False,
+    device: str = "cpu",
+    trust_remote_code: bool = False,
+) -> Run:
+    """Fine-tune an encoder on one language, or several, and test it on others.
+
+    Each number is a mean over seeds with a 95 % interval over seeds and test items, and stands
+    beside the most frequent label and a fine-tuned encoder of random weights.
+
+    Parameters
+    ----------
+    encoder: a folder or hub name; several are compared on the same items.
+    tasks: names of tasks of the catalogue: "ner", "upos", "xnli", "topic", …
+    train: languages that are trained on together. test: languages that are tested on. Codes, or
+        names of treebanks.
+    data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
+        run that was stopped, and opens one that is finished.
+    preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
+        "deshpande", "xtreme". Those that follow stand in the place of its own.
+    freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
+    seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
+        encoders of the first seed in ``out/encoders``. All are told in full by
+        :class:`crosslens.run.transfer.Transfer`, which has the same names.
+
+    Returns
+    -------
+    The run: ``.scores``, ``.outcomes(task=…)``, ``.report()``.
+
+    Raises
+    ------
+    InputError: data, settings or encoders are not what is needed. OutputError: the folder holds
+        something else. TrainingError: a loss is not a number.
+
+    >>> import tempfile
+    >>> import crosslens as cl
+    >>> from crosslens.recipes.quickstart import DATA  # the encoder that the package carries
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "xnli").mkdir()
+    >>> def pair(i, word): return f"The {word} sleeps in house {i}.\\t{word}\\t{'yes' if word == 'dog' else 'no'}"
+    >>> for split, n in (("train", 16), ("dev", 4), ("test", 8)):
+    ...     lines = "\\n".join(pair(i, "dog" if i % 2 else "cat") for i in range(n))
+    ...     _ = (folder / "xnli" / f"{split}-en.tsv").write_text(lines)
+    >>> run = cl.transfer(DATA / "tiny-encoder", "xnli", "eng", "eng", folder, folder / "run", seeds=2, peak_rate=1e-3,
+    ...                   epochs=4, batch_size=4, random_control=False, checkpoints=False)
+    >>> [(score.condition, score.value) for score in run.scores.where(part="test")]
+    [(None, 1.0), ('majority', 0.5)]
+    """
+    settings = {
+        name: value
+        for name, value in locals().items()
+        if name not in ("encoder", "tasks", "train", "test", "data", "out", "freeze")
+    }
+    from crosslens.run.transfer import Transfer, run_transfer
+
+    several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
+    encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]
+    layers = [freeze] if isinstance(freeze, int) else list(freeze)
+    told = Transfer(
+        encoders=encoders,
+        tasks=_names(tasks),
+        train=_names(train),
+        test=_names(test),
+        data=str(data),
+        freeze=layers,
+        **settings,
+    )
+    return Run(run_transfer(told, out))
+
+
+def _names(given: str | Sequence[str]) -> list[str]:
+    listed = given.split(",") if isinstance(given, str) else given
+    return [name.strip() for name in listed if name.strip()]
 
 
 def _files(files: str | Path | Sequence[str | Path]) -> list[str]:

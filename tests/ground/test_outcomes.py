@@ -24,7 +24,7 @@ from crosslens.outcomes import (
 FIELDS = [
     name
     for name in COLUMNS
-    if name not in ("item", "item_id", "group", "outcome", "gold", "predicted")
+    if name not in ("item", "item_id", "group", "outcome", "gold", "predicted", "of")
 ]
 
 
@@ -47,7 +47,7 @@ def made(n=5, seed=0, **fields):
 
 def same(one, other):
     assert all(getattr(one, name) == getattr(other, name) for name in FIELDS)
-    for name in ("item", "item_id", "group", "outcome", "gold", "predicted"):
+    for name in ("item", "item_id", "group", "outcome", "gold", "predicted", "of"):
         mine, theirs = getattr(one, name), getattr(other, name)
         assert (mine is None and theirs is None) or np.array_equal(
             mine, theirs.astype(mine.dtype), equal_nan=name == "outcome"
@@ -241,3 +241,23 @@ def test_ratings_of_shared_items_are_in_the_order_of_their_outcomes():
     assert pair_outcomes(first, second)[2].tolist() == ["c", "d"]
     with pytest.raises(InputError, match="first: expected outcomes with"):
         shared_ratings(dataclasses.replace(first, gold=None), second)
+
+
+def test_a_share_of_what_items_hold_is_kept(tmp_path):
+    shares = outcomes_of_three(of=np.array([2.0, 4.0, 1.0]), outcome=np.array([1.0, 3.0, 0.0]))
+    assert shares.mean == pytest.approx(4 / 7)
+    write_outcomes([shares], tmp_path / "o.parquet")
+    (found,) = read_outcomes(tmp_path / "o.parquet")
+    assert found.of.tolist() == [2.0, 4.0, 1.0] and found.mean == shares.mean
+
+
+def outcomes_of_three(**changes):
+    ids = np.array(["a", "b", "c"])
+    values = {
+        "task": "t",
+        "quantity": "span_f1",
+        "item": np.arange(3),
+        "item_id": ids,
+        "group": ids,
+    }
+    return Outcomes(**{**values, **changes})

@@ -38,6 +38,7 @@ from crosslens.report.folders.emergence import load_emergence
 from crosslens.report.folders.probes import load_probe_runs
 from crosslens.report.folders.study import load_study
 from crosslens.report.folders.training import load_training
+from crosslens.report.folders.transfer import load_transfer
 from crosslens.report.pages.page import render_report
 from crosslens.score import Score, read_scores, write_scores
 
@@ -240,6 +241,41 @@ def _study(folder: Path) -> None:
         data={"n": 50, "texts": {"eng": {"file": "e.txt", "sentences": 50, "sha256": "0" * 64}}},
         notes=["x"],
     )
+
+
+def _transfer(folder: Path) -> None:
+    write_json(
+        folder / "config.json",
+        {
+            "kind": "transfer",
+            "settings": {
+                "encoders": {"e": "0"},
+                "train": ["eng"],
+                "preset": "default",
+                "values": {"t": {"epochs": 2}},
+            },
+            "sources": {"t": {"epochs": "chosen here"}},
+            "cards": {"t": {"title": "T", "kind": "tag"}},
+            "data": {
+                "tasks": {"t": {"splits": {"eng": "sampled"}, "left_out_of_test": {"fra": 2}}}
+            },
+        },
+    )
+    told: dict[str, Any] = {
+        "task": "t",
+        "encoder": "e",
+        "source": "eng",
+        "quantity": "accuracy",
+        "n": 9,
+    }
+    seeds = {"part": "test", "over_seeds": {"seeds": [0], "values": [0.5]}}
+    epochs = {"part": "dev", "setting": 0, "epochs": {"1": {"dev": 0.1}, "2": {"dev": 0.2}}}
+    scores = [
+        Score(**told, value=0.5, low=0.4, high=0.6, target=t, details=seeds) for t in ("eng", "fra")
+    ]
+    scores += [Score(**told, value=0.3, target="fra", condition="majority", details=seeds)]
+    scores += [Score(**told, value=0.2, target="eng", seed=0, details=epochs)]
+    write_scores(scores, folder / "scores.jsonl")
 
 
 def _training(folder: Path) -> None:
@@ -457,6 +493,8 @@ READERS: dict[str, Reader] = {
         lambda f: _scores(f, "probe", data={"tasks": {"upos": {}}}),
         lambda f: load_probe_runs([f]),
     ),
+    "transfer": Reader(("load_transfer",), _transfer, load_transfer),
+    "page of a transfer": Reader((), _transfer, render_report, 0.02),
     "page of a study": Reader((), _study, render_report, 0.02),
     "page of a training": Reader((), _training, render_report, 0.02),
     "page of probes": Reader(

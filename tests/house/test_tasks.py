@@ -20,6 +20,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     },
     **{(name, "crosslens.run.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
     ("upos", "crosslens.run.kinds.parse"): COLUMN,
+    **{(name, "crosslens.cli.main"): "the example of a command" for name in ("ner", "upos")},
     **{
         ("ner", module): COLUMN
         for module in (

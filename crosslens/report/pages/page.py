@@ -10,6 +10,7 @@ from crosslens.report.pages.emergence import emergence_page
 from crosslens.report.pages.probes import probe_page, probe_runs_page
 from crosslens.report.pages.study import study_page
 from crosslens.report.pages.training import training_page
+from crosslens.report.pages.transfer import transfer_page
 from crosslens.report.parts.layout import GENERATOR
 
 __all__ = ["render_report", "run_kind", "write_comparison", "write_report"]
@@ -21,6 +22,7 @@ _PAGES = {
     "train": training_page,
     "emergence": emergence_page,
     "probe": probe_page,
+    "transfer": transfer_page,
 }
 _MADE_BY = (
     "crosslens study",
@@ -28,6 +30,7 @@ _MADE_BY = (
     "crosslens compare",
     "crosslens train",
     "crosslens probe",
+    "crosslens transfer",
 )  # training makes emergence, too
 
 

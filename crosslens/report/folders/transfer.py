@@ -1,0 +1,123 @@
+"""A run of transfer, read and indexed for the report."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import refuse
+from crosslens.files import read_json
+from crosslens.score import Score, headline_quantities, read_scores
+
+__all__ = ["System", "Transfer", "load_transfer"]
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """An encoder, and how many of its layers were frozen (-1: none)."""
+
+    encoder: str
+    freeze: int = -1
+
+
+@dataclasses.dataclass
+class Transfer:
+    """What a run folder says.
+
+    Attributes
+    ----------
+    folder, config, scores: of the run.
+    main: task -> the quantity that it is judged by, and by whose definition.
+    """
+
+    folder: Path
+    config: dict[str, Any]
+    scores: list[Score]
+    main: dict[str, tuple[str, str]]
+
+    def section(self, *names: str) -> dict[str, Any]:
+        """A part of the configuration, or a part of a part; empty where it is missing."""
+        part: Any = self.config
+        for name in names:
+            part = part.get(name) if isinstance(part, dict) else None
+        return part if isinstance(part, dict) else {}
+
+    def title(self, task: str) -> str:
+        """What a task is called."""
+        return str(self.section("cards", task).get("title") or task)
+
+    def systems(self) -> list[System]:
+        """What was fine-tuned, in order."""
+        found = [
+            System(str(s.encoder), _freeze(s))
+            for s in self.scores
+            if s.encoder and s.condition is None
+        ]
+        return list(dict.fromkeys(found))
+
+    def targets(self, task: str) -> list[str]:
+        """The languages that a task was tested in, in order."""
+        found = (s.target for s in self.scores if s.task == task and _part(s) == "test")
+        return list(dict.fromkeys(str(one) for one in found))
+
+    def of(self, task: str) -> list[Score]:
+        """Measurements of a task's main quantity on test items."""
+        quantity, preset = self.main[task]
+        return [
+            s
+            for s in self.scores
+            if s.task == task
+            and s.quantity in (quantity, f"{quantity}_difference")
+            and _part(s) != "dev"
+            and (s.details or {}).get("counted_as", "") == preset
+        ]
+
+    def find(
+        self, task: str, target: str, condition: str | None, system: System | None = None
+    ) -> Score | None:
+        """One of them; of a control without an encoder ``system`` is None."""
+        for score in self.of(task):
+            same = score.target == target and score.condition == condition
+            if not same or score.quantity.endswith("_difference"):
+                continue
+            if system is None or (
+                score.encoder == system.encoder and _freeze(score) == system.freeze
+            ):
+                return score
+        return None
+
+    def dev(self, task: str, system: System) -> list[Score]:
+        """What was measured on dev of the training language, a score for each seed and setting."""
+        return [
+            s
+            for s in self.scores
+            if s.task == task
+            and _part(s) == "dev"
+            and s.condition is None
+            and s.encoder == system.encoder
+            and _freeze(s) == system.freeze
+        ]
+
+
+def _part(score: Score) -> str:
+    return str((score.details or {}).get("part", ""))
+
+
+def _freeze(score: Score) -> int:
+    value = (score.details or {}).get("freeze", -1)
+    return value if isinstance(value, int) else -1
+
+
+def load_transfer(folder: str | Path) -> Transfer:
+    """Read a run of transfer.
+
+    Raises
+    ------
+    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    """
+    folder = Path(folder)
+    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
+    if config.get("kind") != "transfer" or not path.is_file():
+        got = "one that is not finished" if config.get("kind") == "transfer" else "another folder"
+        refuse(str(folder), "a finished run of crosslens transfer", got, "run it to its end")
+    scores = list(read_scores(path))
+    return Transfer(folder, config, scores, headline_quantities(scores))

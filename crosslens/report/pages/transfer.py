@@ -1,0 +1,194 @@
+"""The page of a run of transfer: a heat map of languages and tasks, three sentences, a section for
+each task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from crosslens.report.folders.transfer import System, Transfer, load_transfer
+from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    files_table,
+    headline,
+    panel,
+    section,
+    settings_table,
+)
+from crosslens.report.parts.wording import estimate, join, language, named, plural, tag, text
+from crosslens.report.sections.transfer_task import called, transfer_section
+from crosslens.score import QUANTITIES, Score
+
+__all__ = ["transfer_page"]
+
+
+def transfer_page(folder: str | Path) -> str:
+    """The report of a run of transfer.
+
+    Raises
+    ------
+    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    """
+    run, numbering = load_transfer(folder), Numbering()
+    with plain_style():
+        parts = [
+            _headline(run, numbering),
+            *(
+                transfer_section(run, task, numbering, f"task-{place}")
+                for place, task in enumerate(run.main)
+            ),
+            _provenance(run),
+        ]
+    return document(_title(run), parts)
+
+
+def _title(run: Transfer) -> str:
+    trained = " + ".join(map(language, _list(run, "train")))
+    tested = list(dict.fromkeys(t for task in run.main for t in run.targets(task)))
+    return f"Transfer from {trained}, tested in {plural(len(tested), 'language')}"
+
+
+def _list(run: Transfer, name: str) -> list[str]:
+    given = run.section("settings").get(name)
+    return [str(one) for one in given] if isinstance(given, list) else []
+
+
+def _headline(run: Transfer, numbering: Numbering) -> str:
+    findings = [sentence for task in run.main for sentence in _finding(run, task)]
+    return headline(
+        _title(run),
+        _overview(run, numbering),
+        findings[:3],
+        _facts(run),
+        _notes(run),
+        findings if len(findings) > 3 else [],
+        "Nothing was measured in this run.",
+    )
+
+
+def _overview(run: Transfer, numbering: Numbering) -> str:
+    """A heat map of tasks and languages for each encoder."""
+    systems = run.systems()
+    tasks = list(run.main)
+    targets = list(dict.fromkeys(t for task in tasks for t in run.targets(task)))
+    grids = {system: _grid(run, system, tasks, targets) for system in systems}
+    if not targets:
+        return ""
+    ends = scale_ends(v for grid in grids.values() for v in grid[np.isfinite(grid)].tolist())
+    panels = []
+    for system, grid in grids.items():
+        names = ([language(one) for one in targets], [run.title(task) for task in tasks])
+        label = f"languages and tasks, {called(system, systems)}"
+        high = 26.0 if len(targets) <= 20 else 15.0
+        picture = heat_panel(
+            numbering.panel(), label, grid, names, ("tested in", "task"), rows_high=high, ends=ends
+        )
+        panels.append(panel(called(system, systems), "", picture))
+    measured = join(list(dict.fromkeys(QUANTITIES[run.main[task][0]].label for task in tasks)))
+    reading = (
+        "each cell is a mean over seeds on the test items of a language, at the epoch that is best "
+        f"on dev of the training language ({measured}); the sections below have intervals and controls"
+    )
+    bar = colour_bar(numbering.panel(), measured, ends)
+    return figure(numbering, "What is transferred.", reading, bar, panels)
+
+
+def _grid(
+    run: Transfer, system: System, tasks: Sequence[str], targets: Sequence[str]
+) -> np.ndarray:
+    found = [[run.find(task, target, None, system) for task in tasks] for target in targets]
+    return np.array([[np.nan if s is None else s.value for s in row] for row in found])
+
+
+def _finding(run: Transfer, task: str) -> list[str]:
+    """What came out of a task, as HTML."""
+    found = []
+    for system in run.systems()[:3]:
+        scores = {t: run.find(task, t, None, system) for t in run.targets(task)}
+        there = {t: s for t, s in scores.items() if s is not None and s.value == s.value}
+        own = {t: s for t, s in there.items() if t in str(s.source).split("+")}
+        others = {t: s for t, s in there.items() if t not in own}
+        told = f"{run.title(task)}" + (
+            f" ({called(system, run.systems())})" if len(run.systems()) > 1 else ""
+        )
+        parts = [f"{estimate(s)} in {text(language(t))}" for t, s in own.items()]
+        if len(others) > 3:
+            mean = sum(s.value for s in others.values()) / len(others)
+            low, high = (pick(others, key=lambda t: others[t].value) for pick in (min, max))
+            parts.append(
+                f"{mean:.3f} on average of {len(others)} other languages (from "
+                f"{others[low].value:.3f} in {text(language(low))} to {others[high].value:.3f} in "
+                f"{text(language(high))})"
+            )
+        else:
+            parts += [f"{estimate(s)} in {text(language(t))}" for t, s in others.items()]
+        if parts:
+            sentence = f"{tag('strong', text(told))}: {', '.join(parts)}."
+            found.append(sentence + _beside(run, task, system, there))
+    return found
+
+
+def _beside(run: Transfer, task: str, system: System, scores: dict[str, Score]) -> str:
+    """Where nothing was learnt: languages in which the encoder is not clearly above its controls."""
+    unclear = []
+    for target, score in scores.items():
+        controls = [
+            run.find(task, target, "majority"),
+            run.find(task, target, "random_encoder", system),
+        ]
+        tops = [c.high if c.high is not None else c.value for c in controls if c is not None]
+        if tops and score.low is not None and score.low <= max(tops):
+            unclear.append(language(target))
+    if not unclear:
+        return ""
+    return f" Not clearly above the controls in {text(join(unclear, most=8, rest='more'))}."
+
+
+def _facts(run: Transfer) -> dict[str, str]:
+    settings = run.section("settings")
+    return {
+        "Trained on": text(join([language(one) for one in _list(run, "train")])),
+        "Encoders": join([named(name) for name in run.section("settings", "encoders")]),
+        "Preset": text(settings.get("preset", "not recorded")),
+        "Seeds": text(settings.get("seeds", "not recorded")),
+        "Selection": "the epoch, and of several settings the one, that is best on dev of the "
+        "training language",
+    }
+
+
+def _notes(run: Transfer) -> list[str]:
+    """What the reader should know of the data: where splits were sampled, what was left out."""
+    notes = []
+    for task in run.section("data", "tasks"):
+        for code, how in run.section("data", "tasks", task, "splits").items():
+            if how != "as published":
+                notes.append(f"{run.title(task)}, {language(code)}: {how}.")
+        for key, words in (
+            ("left_out_of_test", "left out of test, since they are trained on"),
+            ("also_in_training", "tested on although their texts are trained on"),
+        ):
+            told = run.section("data", "tasks", task, key)
+            for code, count in ((c, n) for c, n in told.items() if isinstance(n, int)):
+                notes.append(
+                    f"{run.title(task)}, {language(code)}: {plural(count, 'item')} {words}."
+                )
+    return notes
+
+
+def _provenance(run: Transfer) -> str:
+    data = {
+        f"{task}, {name}": value
+        for task in run.section("data", "tasks")
+        for name, value in run.section("data", "tasks", task).items()
+    }
+    return section(
+        "provenance",
+        "How it was made",
+        settings_table("Settings.", run.section("settings")),
+        settings_table("Data.", data),
+        settings_table("Versions.", run.section("versions")),
+        files_table(run.folder),
+    )

@@ -1,0 +1,249 @@
+"""One task of a run of transfer: its table, learning curves, layers that were frozen, and what was
+confused."""
+
+import collections
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosslens.outcomes import FILE, read_outcomes
+from crosslens.report.folders.transfer import System, Transfer
+from crosslens.report.parts.drawing import (
+    Axis,
+    Line,
+    Style,
+    colour_bar,
+    heat_panel,
+    scale_ends,
+    series_panel,
+    series_style,
+)
+from crosslens.report.parts.layout import (
+    Numbering,
+    figure,
+    flow,
+    folded,
+    legend,
+    panel,
+    section,
+    settings_table,
+    table,
+    value_cell,
+)
+from crosslens.report.parts.wording import language, paragraph, plural, text
+from crosslens.score import QUANTITIES, Score
+
+__all__ = ["called", "transfer_section"]
+
+_WAYS = {
+    "last_epoch": "last epoch",
+    "averaged_epochs": "last epochs averaged",
+    "target_dev_oracle": "oracle: best on the target’s dev",
+}
+_ABOUT = {
+    "classify": "The encoder and a head are trained to say the class of a text.",
+    "pair": "The encoder and a head are trained to say how two texts are related.",
+    "tag": "The encoder and a head are trained to say the tag of each word.",
+}
+_MOST = 20  # classes of a matrix of confusions
+_EXAMPLES = 12
+
+
+def called(system: System, systems: Sequence[System]) -> str:
+    """What a system is called beside others."""
+    told = [system.encoder] if len({one.encoder for one in systems}) > 1 else []
+    if len({one.freeze for one in systems}) > 1:
+        told.append("nothing frozen" if system.freeze < 0 else f"frozen to layer {system.freeze}")
+    return ", ".join(told) or system.encoder
+
+
+def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -> str:
+    """The whole section of a task."""
+    quantity, preset = run.main[task]
+    told = QUANTITIES[quantity].label + (f", as {preset} counts" if preset else "")
+    figures = [
+        _learning(run, task, numbering),
+        _frozen(run, task, numbering),
+        _confusions(run, task, numbering),
+    ]
+    about = _ABOUT.get(str(run.section("cards", task).get("kind")), "")
+    values, sources = run.section("settings", "values", task), run.section("sources", task)
+    settings = {
+        name: f"{value if not isinstance(value, list) else ', '.join(map(str, value))} "
+        f"({sources.get(name, 'not recorded')})"
+        for name, value in values.items()
+    }
+    return section(
+        key,
+        run.title(task),
+        paragraph(text(about)),
+        _table(run, task),
+        flow(*figures),
+        folded("Epochs and other ways to choose them", _ways(run, task)),
+        folded("Settings, and where they come from", settings_table("Settings.", settings)),
+        told=told,
+    )
+
+
+def _table(run: Transfer, task: str) -> str:
+    """Each language and system beside its controls."""
+    systems, rows = run.systems(), []
+    for target in run.targets(task):
+        for system in systems:
+            score = run.find(task, target, None, system)
+            if score is None:
+                continue
+            name = language(target) + (f", {called(system, systems)}" if len(systems) > 1 else "")
+            beside = [
+                run.find(task, target, "majority"),
+                run.find(task, target, "random_encoder", system),
+                run.find(task, target, "in_language", system),
+            ]
+            gained = next(
+                (
+                    s
+                    for s in run.of(task)
+                    if s.condition == "zero_shot_less_in_language"
+                    and s.target == target
+                    and s.encoder == system.encoder
+                ),
+                None,
+            )
+            cells = [value_cell(one) for one in (*beside, gained)]
+            rows.append([text(name), value_cell(score), _seeds(score), *cells, f"{score.n:,}"])
+    head = [
+        "Tested in", "Zero-shot", "Seeds", "Most frequent label", "Random encoder", "In language",
+        "Difference", "n",
+    ]  # fmt: skip
+    kept = [0, 1, 2, *(k for k in range(3, 7) if any(row[k] != "–" for row in rows)), 7]
+    caption = "Means over seeds with 95 % intervals over seeds and items."
+    return table(caption, [head[k] for k in kept], [[row[k] for k in kept] for row in rows])
+
+
+def _seeds(score: Score) -> str:
+    told = (score.details or {}).get("over_seeds")
+    given = told.get("values") if isinstance(told, dict) else None
+    values = [v for v in given if isinstance(v, float)] if isinstance(given, list) else []
+    return ", ".join(f"{value:.3f}" for value in values[:5]) + (" …" if len(values) > 5 else "")
+
+
+def _ways(run: Transfer, task: str) -> str:
+    systems, rows = run.systems(), []
+    for target in run.targets(task):
+        for system in systems:
+            found = [run.find(task, target, way, system) for way in (None, *_WAYS)]
+            if any(one is not None for one in found[1:]):
+                name = language(target) + (
+                    f", {called(system, systems)}" if len(systems) > 1 else ""
+                )
+                rows.append([text(name), *(value_cell(one) for one in found)])
+    if not rows:
+        return ""
+    head = ["Tested in", "best on dev of the training language", *_WAYS.values()]
+    return table("The same trainings, their epochs chosen otherwise.", head, rows)
+
+
+def _learning(run: Transfer, task: str, numbering: Numbering) -> str:
+    """Dev of the training language after each epoch, a curve for each seed."""
+    panels, systems = [], run.systems()
+    for system in systems:
+        lines, names = list[Line](), list[tuple[Style, str]]()
+        for score in run.dev(task, system):
+            told = (score.details or {}).get("epochs")
+            if not isinstance(told, dict) or len(told) < 2:
+                continue
+            values = {
+                int(e): found.get("dev")
+                for e, found in told.items()
+                if isinstance(found, dict) and e.isdecimal()
+            }
+            line = [v if isinstance(v, float) else math.nan for _, v in sorted(values.items())]
+            style = series_style(len(lines))
+            lines.append(Line([float(e) for e in sorted(values)], line, style))
+            names.append((style, f"seed {score.seed}"))
+        if lines and len(lines) <= 12:
+            axis = Axis(QUANTITIES[run.main[task][0]].label)
+            label = f"dev after each epoch, {called(system, systems)}"
+            picture = series_panel(numbering.panel(), label, lines, "epoch", axis, narrow=True)
+            panels.append(
+                panel(called(system, systems), "", picture, key=legend(names, sticky=False))
+            )
+    reading = "each curve is one seed; the epoch that is best on this split is the one tested"
+    title = "Dev of the training language, epoch by epoch."
+    return figure(numbering, title, reading, "", panels, size="narrow") if panels else ""
+
+
+def _frozen(run: Transfer, task: str, numbering: Numbering) -> str:
+    """The main quantity by the number of frozen layers, a curve for each language."""
+    systems = run.systems()
+    layers = sorted({system.freeze for system in systems})
+    if len(layers) < 2:
+        return ""
+    panels = []
+    for encoder in dict.fromkeys(system.encoder for system in systems):
+        lines, names = list[Line](), list[tuple[Style, str]]()
+        for target in run.targets(task):
+            found = [run.find(task, target, None, System(encoder, n)) for n in layers]
+            values = [math.nan if s is None else s.value for s in found]
+            ends = [
+                [math.nan if s is None or e(s) is None else float(e(s)) for s in found]
+                for e in (lambda s: s.low, lambda s: s.high)
+            ]
+            style = series_style(len(lines))
+            lines.append(Line([float(n + 1) for n in layers], values, style, *ends))
+            names.append((style, language(target)))
+        axis = Axis(QUANTITIES[run.main[task][0]].label)
+        key = legend(names, sticky=False)
+        label = f"by frozen layer, {encoder}"
+        x_label = "frozen: 0 nothing, 1 embeddings, n + 1 to layer n"
+        picture = series_panel(numbering.panel(), label, lines, x_label, axis)
+        panels.append(panel(encoder, "", picture, key=key))
+    reading = "layers up to this one, and the embeddings, are as before fine-tuning"
+    return figure(numbering, "How much is frozen.", reading, "", panels)
+
+
+def _confusions(run: Transfer, task: str, numbering: Numbering) -> str:
+    """What was taken for what, of the first seed, in each language."""
+    if not (run.folder / FILE).is_file():
+        return ""
+    system, panels = run.systems()[0], []
+    quantity, preset = run.main[task]
+    wanted = {"task": task, "suite": "dev", "condition": None, "encoder": system.encoder}
+    every = read_outcomes(run.folder, **wanted, quantity="accuracy")
+    first: dict[str, collections.Counter[tuple[str, str]]] = {}
+    for one in every:
+        if one.target in first or one.gold is None or one.predicted is None or one.target is None:
+            continue
+        pairs = zip(one.gold.tolist(), one.predicted.tolist(), strict=True)
+        counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        for gold, predicted in pairs:
+            single = run.section("cards", task).get("kind") != "tag"
+            both = (
+                [(gold, predicted)] if single else zip(gold.split(), predicted.split(), strict=True)
+            )
+            counts.update(both)
+        first[one.target] = counts
+    for target, counts in list(first.items())[:_EXAMPLES]:
+        classes = sorted({name for pair in counts for name in pair} - {"_"})
+        if not 1 < len(classes) <= _MOST:
+            continue
+        rows = np.array([[counts[a, b] for b in classes] for a in classes], float)
+        shares = rows / np.where(rows.sum(1, keepdims=True) > 0, rows.sum(1, keepdims=True), np.nan)
+        label = f"confusions in {language(target)}"
+        names = ([*classes], [*classes])
+        picture = heat_panel(
+            numbering.panel(),
+            label,
+            shares,
+            names,
+            ("gold", "predicted"),
+            ends=scale_ends([0.0, 1.0]),
+        )
+        n = plural(int(rows.sum()), "item" if "tag" not in task else "word")
+        panels.append(panel(language(target), n, picture))
+    if not panels:
+        return ""
+    reading = "each row is a gold label and adds up to 1; of the first seed"
+    bar = colour_bar(numbering.panel(), "share of the gold label", (0.0, 1.0))
+    return figure(numbering, "What was taken for what.", reading, bar, panels)

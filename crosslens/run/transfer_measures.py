@@ -1,0 +1,176 @@
+"""From predictions to what is counted, and from several seeds to means with intervals."""
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.outcomes import Outcomes, item_ids
+from crosslens.probes.methods.counted import Counted
+from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
+from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
+from crosslens.probes.tasks.task import Task
+from crosslens.run.transfer_data import Split
+from crosslens.score import Score
+from crosslens.seed_intervals import seeds_difference, seeds_share
+
+__all__ = [
+    "Answers",
+    "answers_of",
+    "counted",
+    "difference",
+    "items_counted",
+    "majority",
+    "most_frequent",
+    "outcomes",
+    "over_seeds",
+]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answers:
+    """What was answered to the items of a split.
+
+    Attributes
+    ----------
+    labels: for each item a label, or for each sentence its words' labels.
+    without_subword: words that the encoder has no subword for, which get the most frequent label of
+        training.
+    """
+
+    labels: Sequence[Any]
+    without_subword: int = 0
+
+
+def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers:
+    """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), or numbers of
+    classes word by word, -1 where there is no subword.
+
+    >>> answers_of([np.array([1, -1])], ["DET", "NOUN"], "NOUN")
+    Answers(labels=[['NOUN', 'NOUN']], without_subword=1)
+    """
+    if isinstance(predictions, np.ndarray):
+        return Answers([classes[best] for best in predictions.argmax(1).tolist()])
+    rows = [[classes[n] if n >= 0 else common for n in row.tolist()] for row in predictions]
+    return Answers(rows, sum(int((row < 0).sum()) for row in predictions))
+
+
+def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
+    """The most frequent label of training, whatever the item: the control without an encoder."""
+    common = most_frequent(train)
+    if split.corpus is None:
+        return Answers([common] * len(split))
+    return Answers([[common] * len(row) for row in split.labels])
+
+
+def most_frequent(train: Sequence[Split]) -> str:
+    """The most frequent label of training items; of equal ones the first in their order."""
+    counts = collections.Counter(
+        label
+        for one in train
+        for row in one.labels
+        for label in ([row] if isinstance(row, str) else row)
+        if label
+    )
+    return counts.most_common(1)[0][0]
+
+
+def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[Counted]:
+    """Everything that is counted of the answers, the headline first.
+
+    Parameters
+    ----------
+    spans_by: of tasks of spans, the reading that is the headline.
+    """
+    if split.corpus is None:
+        right = np.array([float(a == b) for a, b in zip(split.labels, answers.labels, strict=True)])
+        return [Counted("accuracy", right, np.ones(len(right)))]
+    accuracy = count_tags(split.labels, answers.labels)
+    if not task.spans:
+        return [accuracy, count_tags_xtreme(split.labels, answers.labels)]
+    gold = [[label or "O" for label in row] for row in split.labels]
+    presets = [spans_by, *(preset for preset in SPAN_PRESETS if preset != spans_by)]
+    return [*(count_spans(gold, answers.labels, preset) for preset in presets), accuracy]
+
+
+def items_counted(task: Task, split: Split, one: Counted) -> int:
+    """What a measurement's n is: texts, words with a label, or gold spans."""
+    if one.quantity == "span_f1" and task.spans:
+        tags = ([label or "O" for label in row] for row in split.labels)
+        return sum(len(spans(row, one.preset)) for row in tags)
+    return (
+        int(one.of.sum()) if split.corpus is not None and one.quantity == "accuracy" else len(split)
+    )
+
+
+def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Outcomes:
+    """A quantity of a test set, item by item."""
+
+    def text(label: Any) -> str:
+        return label if isinstance(label, str) else " ".join(tag or "_" for tag in label)
+
+    gold = np.array([text(label) for label in split.labels], object)
+    seconds = split.seconds or [""] * len(split)
+    named = zip(split.texts, seconds, gold.tolist(), strict=True)
+    return Outcomes(
+        quantity=one.quantity,
+        method=one.preset or None,
+        item=np.arange(len(split)),
+        item_id=item_ids(named),
+        group=split.groups,
+        outcome=one.found,
+        of=one.of,
+        gold=gold,
+        predicted=np.array([text(label) for label in answers.labels], object),
+        **fields,
+    )
+
+
+def _crossed(seeds: Sequence[Outcomes]) -> tuple[np.ndarray, np.ndarray]:
+    """(seeds, groups) what was found and of how much, the groups in one order."""
+    codes = np.unique(seeds[0].group, return_inverse=True)[1]
+    sides = [(one.outcome, np.ones(len(one)) if one.of is None else one.of) for one in seeds]
+    found, of = (np.array([np.bincount(codes, side[k]) for side in sides]) for k in (0, 1))
+    return found, of
+
+
+def over_seeds(seeds: Mapping[int, Outcomes], fields: Mapping[str, Any]) -> Score:
+    """The mean over seeds with its 95 % interval over seeds and groups of items.
+
+    Parameters
+    ----------
+    seeds: seed -> the same quantity of the same items. fields: of the score, details among them.
+    """
+    order = sorted(seeds)
+    first = seeds[order[0]]
+    found, of = _crossed([seeds[seed] for seed in order])
+    details: dict[str, Any] = {**fields.get("details", {}), "groups": found.shape[1]}
+    if first.method:
+        details["counted_as"] = first.method
+    details["over_seeds"] = {"seeds": order, "values": [seeds[seed].mean for seed in order]}
+    told = {**fields, "quantity": first.quantity, "details": details}
+    if not (of.sum(axis=1) > 0).all():
+        details["reason"] = "nothing to count: no gold and no predicted span"
+        return Score(**told, value=float("nan"))
+    mean, low, high = seeds_share(found, of)
+    bounds = (None, None) if np.isnan(low) else (low, high)
+    return Score(**told, value=mean, low=bounds[0], high=bounds[1])
+
+
+def difference(
+    first: Mapping[int, Outcomes], second: Mapping[int, Outcomes], fields: Mapping[str, Any]
+) -> Score | None:
+    """The difference of two systems' means over seeds on the same items, first - second; None where
+    the items differ or nothing was counted."""
+    one, other = ([side[seed] for seed in sorted(side)] for side in (first, second))
+    if one[0].item_id.tolist() != other[0].item_id.tolist():
+        return None
+    sides = _crossed(one), _crossed(other)
+    if not all((of.sum(axis=1) > 0).all() for _, of in sides):
+        return None
+    value, low, high = seeds_difference(*sides)
+    bounds = (None, None) if np.isnan(low) else (low, high)
+    quantity = f"{one[0].quantity}_difference"
+    return Score(**{**fields, "quantity": quantity}, value=value, low=bounds[0], high=bounds[1])

@@ -1,0 +1,153 @@
+"""Tables of a finished transfer for a terminal: each task and language beside its controls, what
+epochs were worth, differences, and where the settings come from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.files import read_json
+from crosslens.score import QUANTITIES, Score, format_value, headline_quantities
+
+__all__ = ["tables"]
+
+_Rows = list[tuple[str, ...]]
+_WAYS = ("last_epoch", "averaged_epochs", "target_dev_oracle")
+
+
+def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, str]]:
+    """(title, rows, how to read them) of every table that has rows."""
+    config = read_json(folder / "config.json", dict)
+    main = headline_quantities(scores)
+    for task, (quantity, preset) in main.items():
+        mine = [
+            s
+            for s in scores
+            if s.task == task
+            and s.quantity in (quantity, f"{quantity}_difference")
+            and (s.details or {}).get("counted_as", "") == preset
+        ]
+        title = f"{task}: {QUANTITIES[quantity].label} in per cent"
+        yield title + (f", as {preset}" if preset else ""), _main_rows(mine), ""
+        yield "", _epoch_rows(mine), "The oracle is chosen on the target's own dev split."
+        yield "", _difference_rows(mine), ""
+    for task in main:
+        yield f"Settings, {task}", _setting_rows(config, task), ""
+
+
+def _main_rows(scores: Sequence[Score]) -> _Rows:
+    rows: _Rows = [
+        (
+            "target",
+            "zero-shot",
+            "95 % interval",
+            "seeds",
+            "majority",
+            "random encoder",
+            "in language",
+            "n",
+        )
+    ]
+    for key, score in _of_systems(scores, None).items():
+        encoder, _freeze, target, source = key
+        beside = [
+            _one(scores, target, "majority"),
+            _one(scores, target, "random_encoder", encoder=encoder, freeze=_freeze),
+            _one(scores, target, "in_language", encoder=encoder, freeze=_freeze),
+        ]
+        seeds = (score.details or {}).get("over_seeds", {}).get("values", [])
+        rows.append(
+            (
+                _where(scores, encoder, _freeze, source, target),
+                _percent(score.value),
+                _within(score),
+                f"{len(seeds)}: {_percent(min(seeds))}-{_percent(max(seeds))}" if seeds else "-",
+                *(_percent(one.value) if one is not None else "-" for one in beside),
+                f"{score.n:,}",
+            )
+        )
+    return rows
+
+
+def _epoch_rows(scores: Sequence[Score]) -> _Rows:
+    rows: _Rows = [("target", "best on dev", "last epoch", "averaged", "oracle")]
+    for (encoder, freeze, target, source), score in _of_systems(scores, None).items():
+        ways = [_one(scores, target, way, encoder=encoder, freeze=freeze) for way in _WAYS]
+        if any(way is not None for way in ways):
+            told = [_percent(way.value) if way is not None else "-" for way in ways]
+            where = _where(scores, encoder, freeze, source, target)
+            rows.append((where, _percent(score.value), *told))
+    return rows
+
+
+def _difference_rows(scores: Sequence[Score]) -> _Rows:
+    rows: _Rows = [("difference", "target", "points", "95 % interval")]
+    for score in scores:
+        if score.quantity.endswith("_difference"):
+            what = (
+                str(score.encoder)
+                if score.condition == "encoders"
+                else "zero-shot less in-language"
+            )
+            points = f"{100 * score.value:+.1f}"
+            rows.append((what, str(score.target), points, _within(score)))
+    return rows
+
+
+def _setting_rows(config: Mapping[str, Any], task: str) -> _Rows:
+    values = ((config.get("settings") or {}).get("values") or {}).get(task) or {}
+    sources = (config.get("sources") or {}).get(task) or {}
+    rows: _Rows = [("setting", "value", "from")]
+    for name, value in values.items():
+        told = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        rows.append((name, told, str(sources.get(name, ""))))
+    return rows
+
+
+# -- helpers
+
+
+def _of_systems(
+    scores: Sequence[Score], condition: str | None
+) -> dict[tuple[str, Any, str, str], Score]:
+    return {
+        (str(s.encoder), (s.details or {}).get("freeze"), str(s.target), str(s.source)): s
+        for s in scores
+        if s.condition == condition
+        and (s.details or {}).get("part") == "test"
+        and not s.quantity.endswith("_difference")
+    }
+
+
+def _one(scores: Sequence[Score], target: str, condition: str, **wanted: Any) -> Score | None:
+    for score in scores:
+        details = score.details or {}
+        fits = (
+            score.target == target
+            and score.condition == condition
+            and details.get("part") == "test"
+        )
+        fits = fits and ("encoder" not in wanted or score.encoder == wanted["encoder"])
+        if fits and ("freeze" not in wanted or details.get("freeze") == wanted["freeze"]):
+            return score
+    return None
+
+
+def _where(scores: Sequence[Score], encoder: str, freeze: Any, source: str, target: str) -> str:
+    """What a row is of: the languages, and encoder and frozen layers where there are several."""
+    systems = _of_systems(scores, None)
+    told = [encoder] * (len({key[0] for key in systems}) > 1)
+    if len({key[1] for key in systems}) > 1:
+        told.append("nothing frozen" if freeze is None else f"frozen to layer {freeze}")
+    return " ".join([f"{source} → {target}", *(f"({', '.join(told)})" for _ in told[:1])])
+
+
+def _percent(value: float) -> str:
+    return format_value(100 * value, 1)
+
+
+def _within(score: Score) -> str:
+    if score.low is None or score.high is None:
+        return "-"
+    if score.quantity.endswith("_difference"):
+        return f"{100 * score.low:+.1f} to {100 * score.high:+.1f}"
+    return f"{100 * score.low:.1f}-{100 * score.high:.1f}"

@@ -1,0 +1,101 @@
+"""Means over seeds: the interval is a plain one where there is one seed or one item a group, and
+covers what it says where both vary."""
+
+import math
+
+import numpy as np
+import pytest
+
+from crosslens.errors import InputError
+from crosslens.seed_intervals import seeds_difference, seeds_share
+
+
+def sampled(rng, seeds, groups, mean, seed_spread, group_spread, size=4):
+    """Right answers of a model trained with each seed, on groups of some items each."""
+    level = math.log(mean / (1 - mean))
+    of_seed = rng.normal(0, seed_spread, (seeds, 1, 1))
+    of_group = rng.normal(0, group_spread, (1, groups, 1))
+    p = 1 / (1 + np.exp(-(level + of_seed + of_group + np.zeros((1, 1, size)))))
+    return (rng.random(p.shape) < p).sum(-1).astype(float), np.full((seeds, groups), float(size))
+
+
+def truth(mean, seed_spread, group_spread):
+    rng = np.random.default_rng(1)
+    level = math.log(mean / (1 - mean)) + rng.normal(
+        0, math.hypot(seed_spread, group_spread), 200_000
+    )
+    return float((1 / (1 + np.exp(-level))).mean())
+
+
+@pytest.mark.parametrize(
+    ("seeds", "groups", "mean", "seed_spread", "group_spread"),
+    [
+        (3, 100, 0.7, 0.0, 1.0),
+        (5, 200, 0.9, 0.2, 1.0),
+        (3, 200, 0.5, 0.3, 0.5),
+        (1, 200, 0.6, 0.0, 1.0),
+    ],
+)
+def test_the_interval_covers_other_seeds_and_other_items(
+    seeds, groups, mean, seed_spread, group_spread
+):
+    rng, hits, runs = np.random.default_rng(0), 0, 400
+    true = truth(mean, seed_spread, group_spread)
+    for _ in range(runs):
+        _, low, high = seeds_share(*sampled(rng, seeds, groups, mean, seed_spread, group_spread))
+        hits += low <= true <= high
+    assert 0.91 <= hits / runs <= 0.995  # two standard errors of 400 runs are 2 points
+
+
+def test_differences_cover_nothing_where_there_is_none():
+    rng, hits = np.random.default_rng(0), 0
+    for _ in range(300):
+        first, of = sampled(rng, 6, 100, 0.7, 0.2, 1.0)
+        _, low, high = seeds_difference((first[:3], of[:3]), (first[3:], of[3:]))
+        hits += low <= 0 <= high
+    assert 0.90 <= hits / 300 <= 1.0
+
+
+def test_the_mean_is_that_of_the_seeds():
+    found, of = np.array([[1.0, 2.0], [0.0, 2.0]]), np.array([[2.0, 2.0], [2.0, 2.0]])
+    assert seeds_share(found, of)[0] == pytest.approx((0.75 + 0.5) / 2)
+    assert seeds_difference((found, of), (found, of))[0] == 0.0
+
+
+def test_ends_stay_between_0_and_1_and_are_closed_there():
+    of = np.ones((3, 40))
+    assert seeds_share(np.zeros((3, 40)), of)[:2] == (0.0, 0.0)
+    assert seeds_share(of, of)[2] == 1.0
+    assert 0 < seeds_share(np.zeros((3, 40)), of)[2] < 0.2
+
+
+def test_several_seeds_of_one_model_are_no_new_items():
+    rng = np.random.default_rng(0)
+    one = (rng.random((1, 100)) < 0.5).astype(float)
+    of = np.ones((1, 100))
+    _, low, high = seeds_share(one, of)
+    _, low3, high3 = seeds_share(np.repeat(one, 3, 0), np.repeat(of, 3, 0))
+    assert high3 - low3 == pytest.approx(high - low, rel=0.1)
+
+
+def test_one_group_has_no_interval():
+    mean, low, high = seeds_share(np.array([[1.0]]), np.array([[2.0]]))
+    assert mean == 0.5 and math.isnan(low) and math.isnan(high)
+
+
+@pytest.mark.parametrize(
+    ("found", "of", "match"),
+    [
+        (np.full((1, 2), 2.0), np.ones((1, 2)), "found: expected from 0"),
+        (np.full((1, 2), np.nan), np.ones((1, 2)), "found: expected finite"),
+        (np.zeros((1, 2)), np.zeros((1, 2)), "of: expected something"),
+    ],
+)
+def test_what_is_no_count_is_refused(found, of, match):
+    with pytest.raises(InputError, match=match):
+        seeds_share(found, of)
+
+
+def test_other_clusters_are_refused():
+    with pytest.raises(InputError, match="second: expected the clusters of first"):
+        seeds_difference((np.ones((2, 3)), np.ones((2, 3))), (np.ones((2, 4)), np.ones((2, 4))))

@@ -1,0 +1,357 @@
+"""Runs of transfer: what is trained, chosen and tested, means over seeds, controls, and resuming."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from battery_data import make_data, write
+
+from crosslens.errors import InputError, OutputError
+from crosslens.models.saved.loading import load_encoder
+from crosslens.outcomes import read_outcomes
+from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.recipes.quickstart import DATA
+from crosslens.run import transfer as module
+from crosslens.run import transfer_presets
+from crosslens.run.transfer import Transfer, run_transfer
+from crosslens.run.transfer_data import transfer_data
+from crosslens.run.transfer_presets import PRESETS, find_preset
+from crosslens.run.transfer_summary import tables
+from crosslens.score import read_scores
+
+ENCODER = str(DATA / "tiny-encoder")
+NAMES = ("Ada", "Grace", "Emmy", "Sofja")
+TOWNS = ("Paris", "Rome", "Oslo", "Kyiv")
+
+
+def ner_lines(n, start=0):
+    for i in range(start, start + n):
+        name, town = NAMES[i % 4], TOWNS[(i // 2) % 4]
+        yield from (
+            f"{name}\tB-PER",
+            f"Person{i}\tI-PER",
+            "lives\tO",
+            "in\tO",
+            f"{town}\tB-LOC",
+            "",
+        )
+
+
+def pair_lines(n, start=0):
+    for i in range(start, start + n):
+        animal = "dog" if i % 2 else "cat"
+        yield f"The {animal} sleeps in house {i}.\tA {animal}.\t{'yes' if i % 2 else 'no'}"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = make_data(tmp_path_factory.mktemp("data"))
+    for name in ("ner", "xnli"):
+        (folder / name).mkdir()
+    for split, n, start in (("train", 24, 0), ("dev", 8, 24), ("test", 12, 32)):
+        write(folder / "ner" / f"en_ewt-ud-{split}.iob2", list(ner_lines(n, start)))
+        write(folder / "xnli" / f"{split}-en.tsv", list(pair_lines(n, start)))
+    for name in ("en_pud", "de_pud"):
+        write(folder / "ner" / f"{name}-ud-test.iob2", list(ner_lines(9, 50)))
+    for split, n, start in (("dev", 20, 60), ("test", 10, 80)):
+        write(folder / "xnli" / f"{split}-de.tsv", list(pair_lines(n, start)))
+    return folder
+
+
+def settings(data, **changes):
+    told = {
+        "encoders": [ENCODER],
+        "tasks": ["xnli"],
+        "data": str(data),
+        "train": ["eng"],
+        "test": ["eng", "deu"],
+        "epochs": 2,
+        "batch_size": 8,
+        "peak_rate": 1e-3,
+        "seeds": 2,
+    }
+    return Transfer(**{**told, **changes})
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    told = settings(data, tasks=["xnli", "ner"], in_language=True, keep=True)
+    return run_transfer(told, folder), told
+
+
+def found(folder, **wanted):
+    rows = []
+    for score in read_scores(folder / "scores.jsonl"):
+        values = {**(score.details or {}), **score.as_dict()}
+        if all(values.get(name) == value for name, value in wanted.items()):
+            rows.append(score)
+    return rows
+
+
+# -- runs
+
+
+def test_every_language_stands_beside_its_controls(finished):
+    folder, _ = finished
+    for target in ("eng", "deu"):
+        for condition in (None, "majority", "random_encoder"):
+            for task, quantity in (("xnli", "accuracy"), ("ner", "span_f1")):
+                (score, *_) = found(
+                    folder,
+                    task=task,
+                    quantity=quantity,
+                    condition=condition,
+                    target=target,
+                    part="test",
+                )
+                assert score.source == "eng" and 0 <= score.low <= score.value <= score.high <= 1
+                seeds = score.details["over_seeds"]
+                many = 2 if condition is None else 1
+                assert len(seeds["seeds"]) == many
+                assert score.value == pytest.approx(np.mean(seeds["values"]))
+    (majority,) = found(folder, task="xnli", condition="majority", target="deu", part="test")
+    assert (majority.value, majority.n) == (0.5, 10)
+
+
+def test_what_is_learnt_is_transferred(finished):
+    folder, _ = finished
+    for condition, least in ((None, 0.9), ("averaged_epochs", 0.4), ("last_epoch", 0.9)):
+        (score,) = found(folder, task="xnli", condition=condition, target="deu", part="test")
+        assert score.value >= least
+    (oracle,) = found(folder, task="xnli", condition="target_dev_oracle", part="test")
+    assert oracle.target == "deu"  # nobody needs one for the language of training
+
+
+def test_all_readings_of_spans_are_there_and_the_strict_one_is_first(finished):
+    folder, _ = finished
+    rows = found(folder, task="ner", condition=None, target="deu", quantity="span_f1", part="test")
+    assert [row.details["counted_as"] for row in rows] == ["strict", "wu_dredze", "conneau"]
+    assert {row.n for row in rows} == {18}
+    (words,) = found(
+        folder, task="ner", condition=None, target="deu", quantity="accuracy", part="test"
+    )
+    assert words.n == 45
+
+
+def test_means_follow_from_the_outcomes_that_are_kept(finished):
+    folder, _ = finished
+    every = read_outcomes(
+        folder, task="ner", suite="dev", target="deu", quantity="span_f1", method="strict"
+    )
+    mine = [one for one in every if one.condition is None]
+    (score, *_) = found(
+        folder,
+        task="ner",
+        quantity="span_f1",
+        condition=None,
+        target="deu",
+        counted_as="strict",
+        part="test",
+    )
+    assert len(mine) == 2 and score.value == pytest.approx(np.mean([one.mean for one in mine]))
+    assert mine[0].gold[0] == "B-PER I-PER O O B-LOC" and len(mine[0]) == 9
+
+
+def test_in_language_is_a_training_of_its_own_with_a_difference(finished):
+    folder, _ = finished
+    (own,) = found(folder, task="xnli", condition="in_language", target="deu", part="test")
+    assert own.source == "deu"
+    (gap,) = found(folder, task="xnli", condition="zero_shot_less_in_language")
+    (zero,) = found(folder, task="xnli", condition=None, target="deu", part="test")
+    assert gap.value == pytest.approx(zero.value - own.value) and gap.low <= gap.value <= gap.high
+    # German names have a test split alone
+    assert not found(folder, task="ner", condition="in_language")
+
+
+def test_dev_of_each_seed_is_kept_with_its_epochs(finished):
+    folder, _ = finished
+    rows = found(folder, task="xnli", condition=None, part="dev", source="eng")
+    assert [row.seed for row in rows] == [0, 1]
+    for row in rows:
+        epochs = row.details["epochs"]
+        assert sorted(epochs) == ["1", "2"] and {"dev", "dev of deu"} == epochs["1"].keys()
+        assert (
+            row.value
+            == epochs[str(row.details["epoch"])]["dev"]
+            == max(e["dev"] for e in epochs.values())
+        )
+
+
+def test_weights_go_but_for_those_that_are_kept(finished):
+    folder, _ = finished
+    assert not list((folder / "models").rglob("*.safetensors"))
+    kept = sorted(path.name for path in (folder / "encoders").iterdir())
+    assert any(name.startswith("xnli-eng-tiny-encoder-encoder") for name in kept)
+    assert all(name.endswith("-0") for name in kept)
+    assert load_encoder(folder / "encoders" / kept[0]).layers == 5
+
+
+def test_tables_say_what_was_measured(finished):
+    folder, _ = finished
+    told = {
+        title: rows for title, rows, _ in tables(folder, list(read_scores(folder / "scores.jsonl")))
+    }
+    head, *rows = told["xnli: Accuracy in per cent"]
+    assert head[:2] == ("target", "zero-shot") and [row[0] for row in rows] == [
+        "eng → eng",
+        "eng → deu",
+    ]
+    assert told["Settings, xnli"][1] == ("peak_rate", "0.001", "asked for")
+
+
+def test_a_finished_run_is_opened_and_another_refused(finished, data):
+    folder, told = finished
+    before = (folder / "scores.jsonl").read_bytes()
+    assert run_transfer(told, folder) == folder
+    assert (folder / "scores.jsonl").read_bytes() == before
+    with pytest.raises(OutputError, match="seeds"):
+        run_transfer(dataclasses.replace(told, seeds=3), folder)
+
+
+@pytest.mark.parametrize("stop_at", [0, 2])
+def test_a_run_that_was_stopped_ends_in_the_same_scores(data, tmp_path, monkeypatch, stop_at):
+    told = settings(data, random_control=False, checkpoints=False)
+    whole = run_transfer(told, tmp_path / "whole")
+    compute, calls = module._compute, []
+
+    def stopping(*arguments):
+        calls.append(1)
+        if len(calls) > stop_at:
+            raise KeyboardInterrupt
+        return compute(*arguments)
+
+    if stop_at < 2:
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "_compute", stopping)
+            with pytest.raises(KeyboardInterrupt):
+                run_transfer(told, tmp_path / "run")
+    again = run_transfer(told, tmp_path / "run")
+    for name in ("scores.jsonl", "outcomes.parquet"):
+        assert (again / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_grid_is_chosen_on_dev_with_the_first_seed(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        transfer_presets._TABLE,
+        "default",
+        [
+            (
+                ("pair",),
+                {
+                    "peak_rate": ((1e-7, 1e-3), "a test"),
+                    "epochs": (2, "a test"),
+                    "batch_size": (8, ""),
+                },
+            )
+        ],
+    )
+    told = settings(
+        data, peak_rate=None, epochs=None, batch_size=None, test=["deu"], random_control=False
+    )
+    folder = run_transfer(dataclasses.replace(told, checkpoints=False), tmp_path / "run")
+    dev = found(folder, part="dev")
+    tried = {(row.details["setting"], row.seed): row.value for row in dev}
+    assert tried.keys() == {(0, 0), (1, 0), (1, 1)} and tried[1, 0] > tried[0, 0]
+    (score,) = found(folder, part="test", condition=None)
+    assert score.details["setting"] == 1 and score.value > 0.8
+
+
+def test_frozen_layers_are_measured_one_after_the_other(data, tmp_path):
+    told = settings(
+        data, freeze=(-1, 2), seeds=1, epochs=1, checkpoints=False, random_control=False
+    )
+    folder = run_transfer(told, tmp_path / "run")
+    rows = found(folder, part="test", condition=None, target="deu")
+    assert [row.details.get("freeze") for row in rows] == [None, 2]
+
+
+def test_encoders_are_compared_on_the_same_items(data, small_encoder, tmp_path):
+    told = settings(
+        data,
+        encoders=[ENCODER, str(small_encoder)],
+        seeds=2,
+        epochs=1,
+        checkpoints=False,
+        random_control=False,
+    )
+    folder = run_transfer(told, tmp_path / "run")
+    rows = found(folder, condition="encoders")
+    assert {row.target for row in rows} == {"eng", "deu"}
+    values = {
+        row.encoder: row.value for row in found(folder, condition=None, part="test", target="deu")
+    }
+    (gap,) = (row for row in rows if row.target == "deu")
+    assert gap.value == pytest.approx(values["tiny-encoder"] - values["small-encoder"])
+
+
+# -- data
+
+
+def test_a_dev_split_is_held_out_where_there_is_none(data):
+    both = transfer_data("xnli", DataFolder(data), ["deu"], ["eng", "deu"])
+    assert both.facts["splits"] == {
+        "deu": "trained on the dev split; dev is a random 10 % of the training items, seed 0"
+    }
+    assert len(both.train[0]) + len(both.dev[0]) == 20 and not both.target_devs.keys() - {"eng"}
+
+
+def test_treebanks_of_one_language_are_told_apart(data):
+    one = transfer_data("ner", DataFolder(data), ["en_ewt"], ["en_ewt", "en_pud", "de_pud"])
+    assert list(one.tests) == ["en_ewt", "en_pud", "deu"]
+
+
+def test_a_limit_holds_for_each_split(data):
+    one = transfer_data("xnli", DataFolder(data), ["eng"], ["eng"], limit=6)
+    assert (len(one.train[0]), len(one.dev[0]), len(one.tests["eng"])) == (6, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"tasks": ["scws"]}, "--tasks: expected tasks that can be fine-tuned"),
+        ({"tasks": ["nothing"]}, "--tasks: expected tasks"),
+        ({"test": ["fra"]}, "task xnli: expected a language of the data"),
+        (
+            {"tasks": ["ner"], "train": ["de_pud"]},
+            "--train: expected a language with a train or dev",
+        ),
+        ({"preset": "best"}, "--preset: expected one of"),
+        ({"train": []}, "--train: expected a language"),
+        ({"seeds": 0}, "--seeds: expected 1 or more"),
+        ({"limit": 0}, "--limit: expected 1 or more"),
+        ({"peak_rate": -1.0}, "peak_rate: expected"),
+        ({"freeze": [9]}, "freeze|n: expected"),
+        ({"encoders": ["/no/such/folder"]}, "encoder"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path, changes, match):
+    with pytest.raises(InputError, match=match):
+        run_transfer(settings(data, **changes), tmp_path / "run")
+    left = (
+        [path.name for path in (tmp_path / "run").rglob("*")] if (tmp_path / "run").exists() else []
+    )
+    assert "scores.jsonl" not in left and (left == [] or "freeze" in changes)
+
+
+# -- presets
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("kind", ["classify", "pair", "tag"])
+def test_each_preset_says_where_each_value_is_from(name, kind):
+    preset = find_preset(name, kind)
+    assert preset.values.keys() == preset.sources.keys() and all(preset.sources.values())
+    for point in preset.grid():
+        module._settings_of(point, kind, -1, 0, settings("data"))
+
+
+def test_the_grids_of_the_papers():
+    assert len(find_preset("wu_dredze", "tag").grid()) == 12
+    assert len(find_preset("conneau", "pair").grid()) == 18
+    first = find_preset("conneau", "pair").grid()[0]
+    assert (first["decay"], first["warmup"]) == ("constant", 0.0)
+    assert find_preset("wu_dredze", "tag").values["weight_decay"] == 0.01
+    assert find_preset("wu_dredze_code", "tag").values["weight_decay"] == 0.0
+    assert json.loads(json.dumps(find_preset("xtreme", "pair").values))["epochs"] == 5
