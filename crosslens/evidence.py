@@ -59,6 +59,10 @@ def _counts(value: Any) -> dict[str, int] | None:
     return {str(name): n for name, n in value.items() if _whole(n) is not None}
 
 
+def _numbers(value: Any) -> dict[str, float | None] | None:
+    return _table_of(_number)(value)
+
+
 def _table_of(read: Callable[[Any], _Read]) -> Callable[[Any], dict[str, _Read] | None]:
     def table(value: Any) -> dict[str, _Read] | None:
         return {str(k): read(v) for k, v in value.items()} if isinstance(value, dict) else None
@@ -205,6 +209,8 @@ class Evidence:
     layer_weights: how much a mix uses each layer. penalty, ridge_penalty: chosen on dev. resampled:
         lowest and highest value after training on bootstrap samples.
     warnings: sentences. by_frequency: the P@1 that frequency alone would give.
+    counted_as: whose definition of the quantity. setting, freeze: of a fine-tuning, the point of its grid
+        and the layers that were frozen. epochs: epoch -> split -> its value after that epoch.
     corrected_p: the measurement is a paired test, with the fields of
         :class:`crosslens.probes.methods.paired_tests.PairedTest`. paired_tests: such tests.
 
@@ -247,6 +253,10 @@ class Evidence:
     resampled: list[float] | None = _kept(_list_of(_number))
     warnings: list[str] | None = _kept(_list_of(_text))
     by_frequency: float | None = _kept(_number)
+    counted_as: str | None = _kept(_text)
+    setting: int | None = _kept(_whole)
+    freeze: int | None = _kept(_whole)
+    epochs: dict[str, dict[str, float | None] | None] | None = _kept(_table_of(_numbers))
     corrected_p: float | None = _kept(_number)
     paired_tests: list[dict[str, Any]] | None = _kept(_list_of(_named))
 

@@ -68,7 +68,7 @@ class Transfer:
             if s.task == task
             and s.quantity in (quantity, f"{quantity}_difference")
             and _part(s) != "dev"
-            and (s.details or {}).get("counted_as", "") == preset
+            and (s.evidence.counted_as or "") == preset
         ]
 
     def find(
@@ -98,13 +98,12 @@ class Transfer:
         ]
 
 
-def _part(score: Score) -> str:
-    return str((score.details or {}).get("part", ""))
+def _part(score: Score) -> str | None:
+    return score.evidence.part
 
 
 def _freeze(score: Score) -> int:
-    value = (score.details or {}).get("freeze", -1)
-    return value if isinstance(value, int) else -1
+    return -1 if score.evidence.freeze is None else score.evidence.freeze
 
 
 def load_transfer(folder: str | Path) -> Transfer:

@@ -122,9 +122,8 @@ def _table(run: Transfer, task: str) -> str:
 
 
 def _seeds(score: Score) -> str:
-    told = (score.details or {}).get("over_seeds")
-    given = told.get("values") if isinstance(told, dict) else None
-    values = [v for v in given if isinstance(v, float)] if isinstance(given, list) else []
+    told = score.evidence.over_seeds
+    values = [v for v in told.values if v is not None] if told is not None else []
     return ", ".join(f"{value:.3f}" for value in values[:5]) + (" …" if len(values) > 5 else "")
 
 
@@ -150,15 +149,15 @@ def _learning(run: Transfer, task: str, numbering: Numbering) -> str:
     for system in systems:
         lines, names = list[Line](), list[tuple[Style, str]]()
         for score in run.dev(task, system):
-            told = (score.details or {}).get("epochs")
-            if not isinstance(told, dict) or len(told) < 2:
+            told = score.evidence.epochs or {}
+            if len(told) < 2:
                 continue
             values = {
                 int(e): found.get("dev")
                 for e, found in told.items()
-                if isinstance(found, dict) and e.isdecimal()
+                if found is not None and e.isdecimal()
             }
-            line = [v if isinstance(v, float) else math.nan for _, v in sorted(values.items())]
+            line = [math.nan if v is None else v for _, v in sorted(values.items())]
             style = series_style(len(lines))
             lines.append(Line([float(e) for e in sorted(values)], line, style))
             names.append((style, f"seed {score.seed}"))

@@ -150,11 +150,11 @@ def test_missing_settings_are_named():
         ),
         (
             {"optimisation": {"decay": "steps"}},
-            "optimisation.decay: expected linear, cosine or inverse_sqrt, got 'steps'; choose one",
+            "optimisation.decay: expected linear, cosine, inverse_sqrt or constant, got 'steps'; choose one",
         ),
         (
-            {"optimisation": {"warmup": 0}},
-            "optimisation.warmup: expected a whole number from 1 to 100,000,000, got 0",
+            {"optimisation": {"warmup": -1}},
+            "optimisation.warmup: expected a whole number from 0 to 100,000,000, got -1",
         ),
         (
             {"optimisation": {"clip": -1}},
