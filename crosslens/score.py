@@ -78,6 +78,8 @@ QUANTITIES = {
     ),
     "spearman": Quantity("Spearman correlation", "correlation", -1.0, 1.0, True),
     "r2": Quantity("R²", "1 - squared errors / those of the mean", -math.inf, 1.0, True),
+    "las": Quantity("LAS", "fraction of words", 0.0, 1.0, True),
+    "uas": Quantity("UAS", "fraction of words", 0.0, 1.0, True),
     "uuas": Quantity("UUAS", "fraction of edges", 0.0, 1.0, True),
     "distance_spearman": Quantity(
         "Spearman correlation of tree distances", "correlation", -1.0, 1.0, True
@@ -90,6 +92,8 @@ QUANTITIES = {
         "Difference of accuracies", "fraction of items", -1.0, 1.0, None
     ),
     "span_f1_difference": Quantity("Difference of F1 of spans", "F1", -1.0, 1.0, None),
+    "las_difference": Quantity("Difference of LAS", "fraction of words", -1.0, 1.0, None),
+    "uas_difference": Quantity("Difference of UAS", "fraction of words", -1.0, 1.0, None),
     "spearman_difference": Quantity(
         "Difference of Spearman correlations", "correlation", -2.0, 2.0, None
     ),

@@ -15,7 +15,7 @@ _LISTS = ("tasks", "train", "test")
 _HANDED_ON = (
     *("preset", "epochs", "batch_size", "peak_rate", "max_length", "pool", "warmup", "seeds"),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed"),
+    *("trust_remote_code", "seed", "parser", "gold_pos"),
 )
 
 
@@ -49,6 +49,17 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="-1 trains everything, 0 all but the embeddings, n all but these and the first n "
         "layers; several, such as --freeze=-1,0,3, are measured one after the other (default: -1)",
+    )
+    add(
+        "--parser",
+        choices=("wu_dredze", "allennlp", "supar"),
+        help="of tasks on trees, the parser's sizes (default: wu_dredze)",
+    )
+    add(
+        "--gold-pos",
+        action="store_true",
+        default=None,
+        help="give a parser the parts of speech of the treebank",
     )
     add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
     add(

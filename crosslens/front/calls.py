@@ -182,6 +182,8 @@ def transfer(
     max_length: int | None = None,
     pool: str | None = None,
     warmup: float | None = None,
+    parser: str = "wu_dredze",
+    gold_pos: bool = False,
     freeze: int | Sequence[int] = -1,
     seeds: int = 3,
     seed: int = 0,
@@ -209,6 +211,8 @@ def transfer(
         run that was stopped, and opens one that is finished.
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
         "deshpande", "xtreme". Those that follow stand in the place of its own.
+    parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
+        parts of speech.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
         encoders of the first seed in ``out/encoders``. All are told in full by

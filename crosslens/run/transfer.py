@@ -19,6 +19,7 @@ import numpy as np
 from crosslens.asked import asked_of
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, refuse
+from crosslens.models.network.parser_sizes import PARSERS
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
@@ -59,6 +60,8 @@ class Transfer:
     preset: settings of fine-tuning by name (:data:`crosslens.run.transfer_presets.PRESETS`); where it
         is a grid, the setting that is best on dev is taken.
     epochs, batch_size, peak_rate, max_length, pool, warmup: in the place of the preset's.
+    parser: of tasks on trees, sizes by name (:data:`crosslens.models.network.parser_sizes.PARSERS`).
+    gold_pos: a parser is given the words' parts of speech as the treebank has them.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
         several are measured one after the other.
     seeds: how many seeds, ``seed`` and those behind it: heads, order of examples, dropout.
@@ -89,6 +92,8 @@ class Transfer:
     max_length: int | None = None
     pool: str | None = None
     warmup: float | None = None
+    parser: str = "wu_dredze"
+    gold_pos: bool = False
     freeze: Sequence[int] = (-1,)
     seeds: int = 3
     seed: int = 0
@@ -114,6 +119,8 @@ class Transfer:
         if self.preset not in PRESETS:
             expected = f"one of {', '.join(PRESETS)}"
             refuse("--preset", expected, repr(self.preset), "choose one of them")
+        if self.parser not in PARSERS:
+            refuse("--parser", f"one of {', '.join(PARSERS)}", repr(self.parser), "choose one")
         if self.seeds < 1:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:
@@ -236,7 +243,15 @@ def _settings(
         "values": {name: _plain(preset.values) for name, preset in presets.items()},
         **{
             name: getattr(transfer, name)
-            for name in ("seeds", "seed", "in_language", "random_control", "checkpoints")
+            for name in (
+                "seeds",
+                "seed",
+                "in_language",
+                "random_control",
+                "checkpoints",
+                "parser",
+                "gold_pos",
+            )  # fmt: skip
         },
         "average": transfer.average,
         "limit": transfer.limit,
@@ -378,14 +393,17 @@ def _compute(
 
     data, task = fit.data, fit.data.task
     settings = _settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
-    kind = _kind(data, settings)
+    kind = _kind(data, settings, transfer)
     common, spans_by = most_frequent(data.train), SPANS_BY.get(transfer.preset, "strict")
     folder = run.path / "models" / fit.name
 
     def value(splits: Sequence[Split], predict: Callable[[Any], Any]) -> float:
         found = [
             counted(
-                task, one, answers_of(predict(_examples(one, data)), data.classes, common), spans_by
+                task,
+                one,
+                answers_of(predict(_examples(one, data)), data.classes, common),
+                spans_by,
             )[0]
             for one in splits
         ]
@@ -397,7 +415,7 @@ def _compute(
         for language, split in data.target_devs.items():
             measures[f"dev of {language}"] = functools.partial(value, [split])
     say(f"fine-tuning {fit.name}")
-    train = [_examples(one, data) for one in data.train]
+    train = [_examples(one, data, settings.max_length) for one in data.train]
     tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures)
     made = list[Outcomes]()
     for way, epoch, languages in _checkpoints(transfer, tuned, data):
@@ -474,25 +492,40 @@ def _outcomes(
     return [outcomes(split, answers, one, **fields) for one in every]
 
 
-def _kind(data: TaskData, settings: Any) -> Any:
+def _kind(data: TaskData, settings: Any, transfer: Transfer) -> Any:
     """What fine-tuning must know of the task."""
     from crosslens.models.finetuning.classify import Classify
+    from crosslens.models.finetuning.parse import Parse
     from crosslens.models.finetuning.tag import Tag
 
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
         return Tag(n, max_length=longest, dropout=rate)
+    if data.task.kind == "tree":
+        tags = len(_UPOS) + 1 if transfer.gold_pos else 0
+        return Parse(n, sizes=transfer.parser, tags=tags)
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)
 
 
-def _examples(split: Split, data: TaskData) -> Any:
-    """A split as fine-tuning reads it; a label that training lacks is not learnt from."""
-    from crosslens.models.finetuning.examples import TextExamples, WordExamples
+_UPOS = ("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X").split()
+
+
+def _examples(split: Split, data: TaskData, longest: int | None = None) -> Any:
+    """A split as fine-tuning reads it; a label that training lacks is not learnt from.
+
+    ``longest`` is that of sentences whose trees are learnt from, in subwords.
+    """
+    from crosslens.models.finetuning.examples import TextExamples, TreeExamples, WordExamples
 
     number = {name: n for n, name in enumerate(data.classes)}
     if split.corpus is not None:
         rows = [np.array([number.get(label, -1) for label in row], int) for row in split.labels]
-        return WordExamples(split.corpus, rows)
+        if split.heads is None:
+            return WordExamples(split.corpus, rows)
+        tag = {name: n for n, name in enumerate(_UPOS)}
+        upos = (split.corpus.annotations or {})["upos"]
+        tags = [np.array([tag.get(name, len(_UPOS)) for name in row], int) for row in upos]
+        return TreeExamples(split.corpus, split.heads, rows, tags, longest)
     ids = [str(n) for n in range(len(split))]
     first = Corpus(split.language, list(split.texts), ids, data.task.name)
     labels = np.array([number.get(label, -1) for label in split.labels], int)

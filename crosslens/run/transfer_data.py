@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from crosslens.corpus import Corpus
-from crosslens.errors import refuse
+from crosslens.errors import InputError, refuse
 from crosslens.languages import same_language
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Items, TextPairs, Texts, Words
 from crosslens.probes.tasks.task import Task
-from crosslens.readers.treebank import word_labels
+from crosslens.readers.treebank import trees, word_labels
 from crosslens.run.probe_splits import (
     PARTS,
     SHARES,
@@ -45,6 +45,8 @@ class Split:
     groups: shape (n,), which items stand and fall together: equal texts, translations of one
         sentence.
     corpus: of tasks on words, the sentences with their words; None for others.
+    heads: of tasks on trees, for each sentence the numbers of its words' heads, from 1; 0 for the
+        root. ``labels`` are the relations, and ``corpus`` has the words apart from each other.
     """
 
     language: str
@@ -53,6 +55,7 @@ class Split:
     groups: np.ndarray
     seconds: Sequence[str] | None = None
     corpus: Corpus | None = None
+    heads: Sequence[np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -67,6 +70,7 @@ class Split:
             self.groups[rows],
             None if self.seconds is None else [self.seconds[row] for row in chosen],
             None if self.corpus is None else some_sentences(self.corpus, rows),
+            None if self.heads is None else [self.heads[row] for row in chosen],
         )
 
 
@@ -239,6 +243,42 @@ def _of_words(corpus: Corpus, language: str, label: str) -> Split:
     return Split(language, sentences, labels, text_names(normal_texts(sentences)), corpus=corpus)
 
 
+def _read_trees(task: Task, items: Items) -> _Splits:
+    found = _read_words(task, items)
+    assert isinstance(items, Words)
+    made = {}
+    for part, split in found.splits.items():
+        corpus = _words_apart(items.splits[part])
+        made[part] = dataclasses.replace(split, corpus=corpus, heads=_heads(corpus))
+    return _Splits(found.language, made)
+
+
+def _heads(corpus: Corpus) -> list[np.ndarray]:
+    """The heads of each sentence of a treebank, checked to be trees."""
+    columns: dict[str, list[Any]] = {
+        name: [value for row in (corpus.annotations or {})[name] for value in row]
+        for name in ("head", "upos")
+    }
+    lengths = [len(spans) for spans in corpus.words or ()]
+    columns["text"] = np.repeat(np.arange(len(lengths)), lengths).tolist()
+    try:
+        return np.split(trees(columns).heads, np.cumsum(lengths)[:-1])
+    except InputError as error:
+        raise InputError(f"{corpus.name}: {error}") from None
+
+
+def _words_apart(corpus: Corpus) -> Corpus:
+    """The same words with a space between any two, as parsers read them: the parts of a multiword
+    token ("du" = de + le) have places of their own."""
+    forms = (corpus.annotations or {})["form"]
+    words = []
+    for row in forms:
+        ends = np.cumsum([len(form) + 1 for form in row]).tolist()
+        words.append([(end - 1 - len(form), end - 1) for form, end in zip(row, ends, strict=True)])
+    sentences = [" ".join(row) for row in forms]
+    return dataclasses.replace(corpus, sentences=sentences, words=words)
+
+
 def _read_pairs(task: Task, items: Items) -> _Splits:
     if not isinstance(items, TextPairs):
         expected = "a label for each pair of texts"
@@ -255,6 +295,7 @@ _READ: Mapping[str, Callable[[Task, Items], _Splits]] = {
     "classify": _read_texts,
     "pair": _read_pairs,
     "tag": _read_words,
+    "tree": _read_trees,
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from crosslens.outcomes import Outcomes, item_ids
 from crosslens.probes.methods.counted import Counted
+from crosslens.probes.methods.parse_scores import PARSE_PRESETS, Tree, count_attachments
 from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
 from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
 from crosslens.probes.tasks.task import Task
@@ -36,25 +37,30 @@ class Answers:
     Attributes
     ----------
     labels: for each item a label, or for each sentence its words' labels.
+    heads: of trees, for each sentence its words' heads.
     without_subword: words that the encoder has no subword for, which get the most frequent label of
         training.
     """
 
     labels: Sequence[Any]
     without_subword: int = 0
+    heads: Sequence[np.ndarray] | None = None
 
 
 def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers:
-    """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), or numbers of
-    classes word by word, -1 where there is no subword.
+    """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), numbers of classes
+    word by word, -1 where there is no subword, or trees.
 
     >>> answers_of([np.array([1, -1])], ["DET", "NOUN"], "NOUN")
     Answers(labels=[['NOUN', 'NOUN']], without_subword=1)
     """
     if isinstance(predictions, np.ndarray):
         return Answers([classes[best] for best in predictions.argmax(1).tolist()])
+    heads = None
+    if predictions and hasattr(predictions[0], "heads"):
+        heads, predictions = [p.heads for p in predictions], [p.relations for p in predictions]
     rows = [[classes[n] if n >= 0 else common for n in row.tolist()] for row in predictions]
-    return Answers(rows, sum(int((row < 0).sum()) for row in predictions))
+    return Answers(rows, sum(int((row < 0).sum()) for row in predictions), heads)
 
 
 def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
@@ -62,7 +68,21 @@ def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
     common = most_frequent(train)
     if split.corpus is None:
         return Answers([common] * len(split))
-    return Answers([[common] * len(row) for row in split.labels])
+    heads = None if split.heads is None else _to_neighbours(train, split)
+    return Answers([[common] * len(row) for row in split.labels], heads=heads)
+
+
+def _to_neighbours(train: Sequence[Split], split: Split) -> list[np.ndarray]:
+    """Each word below its neighbour on that side which is more often right in training."""
+    before = after = 0
+    for row in (row for one in train for row in one.heads or ()):
+        places = np.arange(1, len(row) + 1)
+        before, after = before + (row == places - 1).sum(), after + (row == places + 1).sum()
+    made = []
+    for row in split.heads or ():
+        places = np.arange(1, len(row) + 1)
+        made.append(places - 1 if before >= after else np.where(places < len(row), places + 1, 0))
+    return made
 
 
 def most_frequent(train: Sequence[Split]) -> str:
@@ -82,11 +102,17 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
 
     Parameters
     ----------
-    spans_by: of tasks of spans, the reading that is the headline.
+    spans_by: of tasks of spans, the reading that is the headline. Of trees that is Wu & Dredze's.
     """
     if split.corpus is None:
         right = np.array([float(a == b) for a, b in zip(split.labels, answers.labels, strict=True)])
         return [Counted("accuracy", right, np.ones(len(right)))]
+    if split.heads is not None:
+        found = (
+            _trees(split, split.heads, split.labels),
+            _trees(split, answers.heads, answers.labels),
+        )
+        return [one for preset in PARSE_PRESETS for one in count_attachments(*found, preset)]
     accuracy = count_tags(split.labels, answers.labels)
     if not task.spans:
         return [accuracy, count_tags_xtreme(split.labels, answers.labels)]
@@ -95,23 +121,35 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
     return [*(count_spans(gold, answers.labels, preset) for preset in presets), accuracy]
 
 
+def _trees(
+    split: Split, heads: Sequence[np.ndarray] | None, relations: Sequence[Sequence[str]]
+) -> list[Tree]:
+    assert split.corpus is not None and heads is not None
+    columns = split.corpus.annotations or {}
+    rows = zip(heads, relations, columns["form"], columns["upos"], strict=True)
+    return [Tree(some.tolist(), names, forms, tags) for some, names, forms, tags in rows]
+
+
 def items_counted(task: Task, split: Split, one: Counted) -> int:
     """What a measurement's n is: texts, words with a label, or gold spans."""
     if one.quantity == "span_f1" and task.spans:
         tags = ([label or "O" for label in row] for row in split.labels)
         return sum(len(spans(row, one.preset)) for row in tags)
-    return (
-        int(one.of.sum()) if split.corpus is not None and one.quantity == "accuracy" else len(split)
-    )
+    words = split.corpus is not None and one.quantity in ("accuracy", "las", "uas")
+    return int(one.of.sum()) if words else len(split)
 
 
 def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Outcomes:
     """A quantity of a test set, item by item."""
 
-    def text(label: Any) -> str:
-        return label if isinstance(label, str) else " ".join(tag or "_" for tag in label)
+    def text(labels: Sequence[Any], heads: Sequence[np.ndarray] | None) -> np.ndarray:
+        if heads is not None:
+            pairs = [zip(*row, strict=True) for row in zip(heads, labels, strict=True)]
+            labels = [[f"{head}:{name}" for head, name in row] for row in pairs]
+        plain = [one if isinstance(one, str) else " ".join(t or "_" for t in one) for one in labels]
+        return np.array(plain, object)
 
-    gold = np.array([text(label) for label in split.labels], object)
+    gold = text(split.labels, split.heads)
     seconds = split.seconds or [""] * len(split)
     named = zip(split.texts, seconds, gold.tolist(), strict=True)
     return Outcomes(
@@ -123,7 +161,7 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
         outcome=one.found,
         of=one.of,
         gold=gold,
-        predicted=np.array([text(label) for label in answers.labels], object),
+        predicted=text(answers.labels, answers.heads),
         **fields,
     )
 

@@ -25,7 +25,7 @@ _XTREME = "scripts of XTREME, and the defaults of what they call"
 _OURS = "chosen here"
 
 _SPANS = ("answer",)
-_WORDS = ("tag", "parse")
+_WORDS = ("tag", "tree")
 _TEXTS = ("classify", "pair")
 
 
@@ -207,7 +207,7 @@ def find_preset(name: str, kind: str) -> Preset:
 
     Parameters
     ----------
-    kind: "classify", "pair", "tag", "parse" or "answer".
+    kind: "classify", "pair", "tag", "tree" or "answer".
 
     Raises
     ------

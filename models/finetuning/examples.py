@@ -8,8 +8,9 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.errors import refuse
 from crosslens.files import fingerprint
+from crosslens.readers.treebank import check_heads
 
-__all__ = ["Examples", "TextExamples", "WordExamples"]
+__all__ = ["Examples", "TextExamples", "TreeExamples", "WordExamples"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,7 +102,61 @@ class WordExamples:
         return fingerprint([self.corpus.fingerprint, labels])[:16]
 
 
-Examples = TextExamples | WordExamples
+@dataclasses.dataclass(frozen=True, eq=False)
+class TreeExamples:
+    """Sentences with a dependency tree over their words.
+
+    Attributes
+    ----------
+    corpus: n sentences with their words.
+    heads: for each sentence the numbers of its words' heads, from 1; 0 for the root; None where
+        they are not known.
+    relations: for each sentence the numbers of its words' relations, from 0; -1 for those that are
+        not learnt from.
+    tags: for each sentence the numbers of its words' parts of speech, where a parser is given them.
+    longest: most subwords of a sentence, the rest is cut; None for what the encoder can read.
+
+    Raises
+    ------
+    InputError: the corpus has no words, counts differ, or heads are no tree.
+
+    >>> corpus = Corpus("eng", ["A dog"], ["0"], "a treebank", words=[[(0, 1), (2, 5)]])
+    >>> TreeExamples(corpus, [np.array([2, 0])], [np.array([1, 0])])
+    TreeExamples(2 words in 1 sentence of eng)
+    """
+
+    corpus: Corpus
+    heads: Sequence[np.ndarray] | None = None
+    relations: Sequence[np.ndarray] | None = None
+    tags: Sequence[np.ndarray] | None = None
+    longest: int | None = None
+
+    def __post_init__(self) -> None:
+        for rows in (self.heads, self.relations, self.tags):
+            WordExamples(self.corpus, rows)
+        if (self.heads is None) != (self.relations is None):
+            refuse("relations", "heads and relations, or neither", "one of them", "give both")
+        if self.heads:
+            lengths = np.array([len(row) for row in self.heads])
+            check_heads(np.concatenate([*self.heads]), lengths, self.corpus.ids)
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def __repr__(self) -> str:
+        return repr(WordExamples(self.corpus)).replace("WordExamples", "TreeExamples")
+
+    @property
+    def content(self) -> str:
+        """16 hexadecimal digits that follow from texts, words and trees."""
+        told = [
+            None if rows is None else [np.asarray(row).tolist() for row in rows]
+            for rows in (self.heads, self.relations, self.tags)
+        ]
+        return fingerprint([self.corpus.fingerprint, self.longest, *told])[:16]
+
+
+Examples = TextExamples | WordExamples | TreeExamples
 
 
 def _same(name: str, n: int, values: object) -> None:

@@ -24,6 +24,7 @@ _LISTED = (  # module, and the task's name in it
     "xpos.TASK",
     "deprel.TASK",
     "ner.TASK",
+    "parsing.TASK",
     "feature.TASK",
     "structural.DISTANCE",
     "structural.DEPTH",

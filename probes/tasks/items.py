@@ -47,7 +47,7 @@ class Texts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Words:
-    """A treebank (kinds tag, parse and span); a sentence is a group.
+    """A treebank (kinds tag, parse, tree and span); a sentence is a group.
 
     Attributes
     ----------

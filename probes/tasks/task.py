@@ -10,11 +10,13 @@ from crosslens.probes.tasks.items import Items, Pick
 
 __all__ = ["GROUPS", "KINDS", "TUNED", "Card", "Task"]
 
-KINDS = ("classify", "classify_pair", "pair", "tag", "span", "parse", "rank", "minimal_pairs")
+KINDS = (
+    "classify", "classify_pair", "pair", "tag", "span", "parse", "tree", "rank", "minimal_pairs"
+)  # fmt: skip
 """What is asked: a label of a text, of a word in two texts, of a pair of texts, of a word, of two
-words; a tree; an order; which of two sentences is right."""
+words; a tree's shape; a tree with relations; an order; which of two sentences is right."""
 
-TUNED = ("pair",)
+TUNED = ("pair", "tree")
 """Kinds that nothing is probed for: an encoder is fine-tuned for them."""
 
 GROUPS = ("semantic", "syntactic", "language")
@@ -52,7 +54,7 @@ class Task:
     metrics: quantities of :data:`crosslens.score.QUANTITIES`, the main one first.
     read: the items of a language; ``None`` where a task has no language of its own.
     languages: those that the folder has items in, (ISO 639-3); ("mul",) where labels are languages.
-    label: kind tag: what :func:`crosslens.readers.treebank.word_labels` predicts. pick: kind span:
+    label: kinds tag and tree: what :func:`crosslens.readers.treebank.word_labels` predicts. pick: kind span:
         which pairs of words.
     shape: kind parse: "distance" or "depth".
     usual: names that a group is measured with; () for tasks that have to be named.

@@ -355,3 +355,82 @@ def test_the_grids_of_the_papers():
     assert find_preset("wu_dredze", "tag").values["weight_decay"] == 0.01
     assert find_preset("wu_dredze_code", "tag").values["weight_decay"] == 0.0
     assert json.loads(json.dumps(find_preset("xtreme", "pair").values))["epochs"] == 5
+
+
+# -- trees
+
+
+def tree_lines(n, start=0):
+    for i in range(start, start + n):
+        animal = ("dog", "cat", "fox")[i % 3]
+        yield f"# sent_id = s{i}"
+        rows = (
+            ("1", "The", "DET", "2", "det"),
+            ("2", animal, "NOUN", "3", "nsubj:pass" if i % 2 else "nsubj"),
+            ("3-4", "sleepsin", "_", "_", "_"),
+            ("3", "sleeps", "VERB", "0", "root"),
+            ("4", "in", "ADP", "5", "case"),
+            ("5", f"house{i}", "NOUN", "3", "obl"),
+            ("6", ".", "PUNCT", "3", "punct"),
+        )
+        for number, form, tag, head, relation in rows:
+            yield f"{number}\t{form}\t_\t{tag}\t_\t_\t{head}\t{relation}\t_\t_"
+        yield ""
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trees")
+    (folder / "ud").mkdir()
+    for split, n, start in (("train", 24, 0), ("dev", 8, 24), ("test", 12, 32)):
+        write(folder / "ud" / f"en_toy-ud-{split}.conllu", list(tree_lines(n, start)))
+    write(folder / "ud" / "de_toy-ud-test.conllu", list(tree_lines(9, 50)))
+    return folder
+
+
+def test_trees_are_parsed_and_counted_in_three_ways(trees, tmp_path):
+    told = settings(trees, tasks=["parsing"], epochs=12, seeds=2, gold_pos=True, parser="supar")
+    folder = run_transfer(told, tmp_path / "run")
+    scores = list(read_scores(folder / "scores.jsonl"))
+    main = [s for s in scores if s.condition is None and s.details["part"] == "test"]
+    assert [(s.quantity, s.details["counted_as"]) for s in main if s.target == "deu"] == [
+        (quantity, preset)
+        for preset in ("wu_dredze", "conll18", "supar")
+        for quantity in ("las", "uas")
+    ]
+    by = {(s.target, s.quantity, s.details["counted_as"]): s for s in main}
+    assert by["eng", "las", "wu_dredze"].n == 5 * 12 and by["eng", "las", "conll18"].n == 6 * 12
+    assert by["eng", "uas", "conll18"].value > 0.7
+    (majority,) = [
+        s for s in scores
+        if s.condition == "majority" and s.target == "eng" and s.quantity == "uas"
+        and s.details["counted_as"] == "conll18"
+    ]  # fmt: skip
+    assert majority.value == pytest.approx(3 / 6)  # The -> dog, dog -> sleeps, in -> house
+    titles = [title for title, rows, _ in tables(folder, scores) if title and len(rows) > 1]
+    assert titles[0].startswith("parsing: LAS")
+    gold = read_outcomes(folder, task="parsing", quantity="las", target="deu")[0].gold
+    assert gold[0] == "2:det 3:nsubj 0:root 5:case 3:obl 3:punct"
+
+
+def test_words_of_a_token_are_read_apart(trees):
+    (train,) = transfer_data("parsing", DataFolder(str(trees)), ["eng"], ["deu"]).train
+    assert train.texts[0] != train.corpus.sentences[0]
+    assert train.corpus.sentences[0] == "The dog sleeps in house0 ."
+    assert [train.corpus.sentences[0][a:b] for a, b in train.corpus.words[0]][2:4] == [
+        "sleeps",
+        "in",
+    ]
+    assert set(train.labels[1]) == {"det", "nsubj", "root", "case", "obl", "punct"}
+
+
+def test_a_treebank_with_a_circle_is_refused_before_anything_is_written(trees, tmp_path):
+    folder = tmp_path / "data"
+    (folder / "ud").mkdir(parents=True)
+    for path in (trees / "ud").glob("en_*"):
+        (folder / "ud" / path.name).write_bytes(path.read_bytes())
+    lines = [line.replace("\t0\troot", "\t2\troot") for line in tree_lines(3)]
+    write(folder / "ud" / "de_toy-ud-test.conllu", lines)
+    with pytest.raises(InputError, match=r"de_toy-ud-test.conllu: heads: expected one root"):
+        run_transfer(settings(folder, tasks=["parsing"]), tmp_path / "run")
+    assert not (tmp_path / "run" / "scores.jsonl").exists()

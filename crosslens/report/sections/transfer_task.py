@@ -45,6 +45,8 @@ _ABOUT = {
     "classify": "The encoder and a head are trained to say the class of a text.",
     "pair": "The encoder and a head are trained to say how two texts are related.",
     "tag": "The encoder and a head are trained to say the tag of each word.",
+    "tree": "The encoder and a biaffine parser are trained to say the head of each word and the "
+    "relation to it.",
 }
 _MOST = 20  # classes of a matrix of confusions
 _EXAMPLES = 12

@@ -23,7 +23,7 @@ from crosslens.probes.tasks.treebanks import read_treebank, treebank_languages
 from crosslens.score import QUANTITIES
 
 ITEMS = {"classify": Texts, "classify_pair": WordPairs, "tag": Words, "span": Words, "parse": Words}
-ITEMS |= {"pair": TextPairs, "rank": RatedWords, "minimal_pairs": PairsOfSentences}
+ITEMS |= {"pair": TextPairs, "tree": Words, "rank": RatedWords, "minimal_pairs": PairsOfSentences}
 
 
 @pytest.fixture(scope="module")
