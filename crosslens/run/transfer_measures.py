@@ -51,8 +51,9 @@ def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers
     """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), numbers of classes
     word by word, -1 where there is no subword, or trees.
 
-    >>> answers_of([np.array([1, -1])], ["DET", "NOUN"], "NOUN")
-    Answers(labels=[['NOUN', 'NOUN']], without_subword=1)
+    >>> found = answers_of([np.array([1, -1])], ["DET", "NOUN"], "NOUN")
+    >>> found.labels, found.without_subword
+    ([['NOUN', 'NOUN']], 1)
     """
     if isinstance(predictions, np.ndarray):
         return Answers([classes[best] for best in predictions.argmax(1).tolist()])

@@ -19,7 +19,15 @@ EXCEPTIONS = {  # (name, module) -> what it means there
         for file in ("hub_treebank", "treebank", "words")
     },
     **{(name, "crosslens.run.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
-    ("upos", "crosslens.run.kinds.parse"): COLUMN,
+    **{
+        ("upos", module): COLUMN
+        for module in (
+            "crosslens.run.kinds.parse",
+            "crosslens.run.transfer",
+            "crosslens.run.transfer_data",
+            "crosslens.run.transfer_measures",
+        )
+    },
     **{(name, "crosslens.cli.main"): "the example of a command" for name in ("ner", "upos")},
     **{
         ("ner", module): COLUMN

@@ -68,7 +68,9 @@ def test_a_task_declares_all_that_is_asked_of_it(task, data):
     )
     assert task.card.says.count(". ") <= 3 and re.search(r"^@\w+\{\w+,", task.card.citation)
     assert task.card.citation.count("{") == task.card.citation.count("}")
-    assert bool(task.label) == (task.kind == "tag") and bool(task.pick) == (task.kind == "span")
+    assert bool(task.label) == (task.kind in ("tag", "tree")) and bool(task.pick) == (
+        task.kind == "span"
+    )
     assert bool(task.shape) == (task.kind == "parse")
     languages = list(task.languages(DataFolder(data)))
     assert languages and all(re.fullmatch(r"[a-z]{3}", code) for code in languages)
