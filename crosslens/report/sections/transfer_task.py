@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslens.outcomes import FILE, read_outcomes
+from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.transfer import System, Transfer
 from crosslens.report.parts.drawing import (
     Axis,
@@ -83,6 +84,7 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
         _table(run, task),
         flow(*figures),
         folded("Epochs and other ways to choose them", _ways(run, task)),
+        folded("Printed in the papers", _printed(run, task)),
         folded("Settings, and where they come from", settings_table("Settings.", settings)),
         told=told,
     )
@@ -121,6 +123,25 @@ def _table(run: Transfer, task: str) -> str:
     kept = [0, 1, 2, *(k for k in range(3, 7) if any(row[k] != "–" for row in rows)), 7]
     caption = "Means over seeds with 95 % intervals over seeds and items."
     return table(caption, [head[k] for k in kept], [[row[k] for k in kept] for row in rows])
+
+
+def _printed(run: Transfer, task: str) -> str:
+    """What the papers print for the same task, quantity and languages."""
+    targets = [code for code in run.targets(task) if len(code) == 3]
+    rows: dict[tuple[str, str, str], dict[str, float]] = {}
+    for one in published(task=task, metric=run.main[task][0]):
+        if one.language in targets:
+            key = (PAPERS[one.paper], one.table, one.system)
+            rows.setdefault(key, {})[one.language] = one.value
+    if not rows:
+        return ""
+    there = [code for code in targets if any(code in found for found in rows.values())]
+    cells = [
+        [*map(text, key), *(f"{found[code] / 100:.3f}" if code in found else "–" for code in there)]
+        for key, found in rows.items()
+    ]
+    caption = "Other encoders, trained and tested on other data: what to expect, and no measure of this run."
+    return table(caption, ["Paper", "Place", "System", *map(language, there)], cells)
 
 
 def _seeds(score: Score) -> str:

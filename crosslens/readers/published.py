@@ -1,0 +1,83 @@
+"""The numbers that the four papers print, to stand beside one's own.
+
+``crosslens/data/published/PAPER.tsv`` has them as printed, in per cent where the paper has per cent.
+"""
+
+import csv
+import dataclasses
+import functools
+from pathlib import Path
+
+from crosslens.errors import refuse
+
+__all__ = ["PAPERS", "Published", "published"]
+
+_FOLDER = Path(__file__).parent.parent / "data" / "published"
+PAPERS = {
+    "wu_dredze": "Wu & Dredze 2019",
+    "conneau": "Conneau et al. 2020",
+    "artetxe": "Artetxe et al. 2020",
+    "deshpande": "Deshpande et al. 2022",
+}
+"""Key -> what the paper is called in a text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """One number of a paper.
+
+    Attributes
+    ----------
+    paper: key of :data:`PAPERS`. table: the paper's own, "Table 4" say.
+    system: what was measured, as the paper names it.
+    task: of the catalogue, where it has the paper's.
+    language: ISO 639-3; "mean" for the mean that is printed, "mean of …" for one over fewer.
+    metric: quantity of :data:`crosslens.score.QUANTITIES`, where it has the paper's. Deshpande et
+        al.'s parts of speech are F1 as XTREME counts it.
+    value: as printed.
+    """
+
+    paper: str
+    table: str
+    system: str
+    task: str
+    language: str
+    metric: str
+    value: float
+
+
+def published(
+    *,
+    paper: str | None = None,
+    task: str | None = None,
+    language: str | None = None,
+    metric: str | None = None,
+) -> list[Published]:
+    """The numbers of a paper, a task, a language or a metric, in the papers' order; None for any.
+
+    Raises
+    ------
+    InputError: no such paper.
+
+    >>> [found] = published(paper="conneau", task="parsing", language="cmn", metric="las")[:1]
+    >>> found.system, found.value
+    ('Default', 28.8)
+    """
+    if paper is not None and paper not in PAPERS:
+        refuse("paper", f"one of {', '.join(PAPERS)}", repr(paper), "choose one of them")
+    wanted = {"paper": paper, "task": task, "language": language, "metric": metric}
+    return [
+        one
+        for one in _all()
+        if all(value is None or getattr(one, name) == value for name, value in wanted.items())
+    ]
+
+
+@functools.cache
+def _all() -> tuple[Published, ...]:
+    found = []
+    for paper in PAPERS:
+        with (_FOLDER / f"{paper}.tsv").open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                found.append(Published(paper, **{**row, "value": float(row["value"])}))  # type: ignore[arg-type]
+    return tuple(found)
