@@ -153,7 +153,7 @@ class ActivationsWriter:
             elif not self._has_plan():
                 refuse(
                     str(folder),
-                    "a store that rank 0 has planned",
+                    "activations that rank 0 has planned",
                     "none",
                     "construct the other ranks after rank 0 has planned",
                     StoreError,
@@ -353,7 +353,7 @@ class ActivationsWriter:
         OutputError: the disk is full, or another error of it.
         """
         if self.blocks[block.number : block.number + 1] != [block]:
-            refuse("block", "a block of this store", str(block), "take blocks from `left`")
+            refuse("block", "a block of these activations", str(block), "take blocks from `left`")
         if set(states) != set(self.arrays):
             refuse(
                 "states",

@@ -80,7 +80,9 @@ class LabelledText:
                 )
         for part, place in zip(self.parts or (), self.places, strict=False):
             if part not in ("train", "dev", "test"):
-                refuse(place, "one of the parts train, dev, test", repr(part), "call the parts so")
+                refuse(
+                    place, "one of the splits train, dev, test", repr(part), "call the splits so"
+                )
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -303,9 +305,9 @@ def _part(value: str, place: str) -> str:
     if value not in _PARTS:
         refuse(
             place,
-            "one of the parts train, dev (or validation), test",
+            "one of the splits train, dev (or validation), test",
             repr(value),
-            "call the parts so",
+            "call the splits so",
         )
     return _PARTS[value]
 

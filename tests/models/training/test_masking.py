@@ -663,14 +663,14 @@ NOTHING = np.zeros(VOCABULARY, int)
                 Masking(scope="language"), [some_pieces(), some_pieces(counts=NOTHING)], MASK
             ),
             (
-                r"pieces\[1\]: expected at least one ordinary subword to draw at random, got none "
+                r"pieces\[1\]: expected at least one ordinary subword to sample, got none "
                 r"that occurs; leave the language out"
             ),
         ),
         (
             lambda: Masker(Masking(), [some_pieces(special=np.ones(VOCABULARY, bool))], MASK),
             (
-                r"pieces\[0\]: expected at least one ordinary subword to draw at random, got none; "
+                r"pieces\[0\]: expected at least one ordinary subword to sample, got none; "
                 r"leave the language out or give it text"
             ),
         ),
