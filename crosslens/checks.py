@@ -6,6 +6,7 @@ same value (as an array where needed) when it is fit for use.
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from crosslens.errors import InputError, refuse
 
 __all__ = [
     "as_array",
+    "check_columns",
     "check_finite_rows",
     "check_fraction",
     "check_labels",
@@ -151,6 +153,19 @@ def check_paired(
             "row i of one must belong to row i of the other",
         )
     return x, y
+
+
+def check_columns(place: str, cells: Sequence[str], n: int, what: str = "") -> None:
+    """Refuse a line of a file that has not n columns between tabs.
+
+    Parameters
+    ----------
+    place: file and line. what: what is said of the columns behind their number.
+
+    >>> check_columns("a.tsv:1", ["en", "house"], 2, " (label and text)")
+    """
+    if len(cells) != n:
+        refuse(place, f"{n} tab-separated columns{what}", str(len(cells)), "repair the line")
 
 
 def check_labels(value: Any, name: str, n: int) -> np.ndarray:
