@@ -688,7 +688,7 @@ NOTHING = np.zeros(VOCABULARY, int)
         ),
         (
             lambda: draw_weighted(np.ones(3), 4, np.random.default_rng()),
-            "k: expected a whole number from 1 to 3, got 4; draw no more",
+            "k: expected a whole number from 1 to 3, got 4; sample no more",
         ),
         (
             lambda: draw_weighted(np.arange(3.0), 1, np.random.default_rng()),
