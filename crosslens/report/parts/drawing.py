@@ -214,7 +214,7 @@ def layer_ticks(count: int, most: int = 8) -> list[int]:
     """The layers that have their number below an axis: at even steps, about so many.
 
     >>> layer_ticks(5), layer_ticks(25)
-    ([0, 1, 2, 3, 4], [0, 4, 8, 12, 16, 20, 24])
+    ([0, 1, 2, 3, 4], [0, 3, 6, 9, 12, 15, 18, 21, 24])
     """
     step = next(
         step for step in (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100, 10**9) if (count - 1) / step <= most

@@ -604,7 +604,7 @@ def test_xlm_needs_a_token_after_the_first(rng):
             {"count": "bernoulli", "exponent": 0.5},
             (
                 "masking.exponent: expected 0 with count bernoulli, got 0.5; weights need a "
-                "number to draw: choose exact or xlm"
+                "number to sample: choose exact or xlm"
             ),
         ),
         (
