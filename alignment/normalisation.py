@@ -15,6 +15,7 @@ from crosslens.errors import refuse
 __all__ = [
     "CentredMap",
     "IterativeNormalisation",
+    "centred_to_one",
     "check_varies",
     "mean_row",
     "normalise",
@@ -43,6 +44,31 @@ def check_varies(x: Float[np.ndarray, "n d"], name: str) -> None:
         f"{len(x)} equal row(s)",
         "give at least two different items; with one vector for all, nothing varies",
     )
+
+
+def centred_to_one(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n d"]:
+    """The rows less their mean, all divided by the largest number among them, so that no product
+    overflows.
+
+    Raises
+    ------
+    InputError: all rows are equal, or a difference does not fit in the type of the numbers.
+
+    >>> centred_to_one(np.array([[0.0, 2.0], [4.0, 2.0]]), "x").tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    check_varies(x, name)
+    centred = x - x.mean(axis=0, dtype=np.float64)
+    peak = float(np.abs(centred).max())
+    if not np.isfinite(peak):
+        refuse(
+            name,
+            f"values whose differences fit in {centred.dtype}",
+            "an overflow",
+            "scale them down",
+        )
+    centred /= peak
+    return centred
 
 
 def row_lengths(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " n"]:

@@ -84,9 +84,9 @@ def check_place(
     ):
         refuse(
             str(folder),
-            "a store",
+            "a folder of activations",
             "one without manifest.json",
-            "restore it, or delete the store and extract it again",
+            "restore it, or delete the folder and extract again",
             StoreError,
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -100,7 +100,7 @@ def check_place(
     if aside.is_symlink() or aside.exists() and not aside.is_dir():
         refuse(
             str(aside),
-            "a half-written store or nothing",
+            "half-written activations or nothing",
             "something else",
             "move it away, or choose another folder",
             OutputError,
@@ -114,7 +114,7 @@ def check_place(
         got = f"a folder with {min(foreign)[:80]!r} in it"
         refuse(
             str(aside),
-            "a half-written store or nothing",
+            "half-written activations or nothing",
             got,
             "move it away, or choose another folder",
             OutputError,
@@ -172,7 +172,11 @@ def refuse_damaged(aside: Path, name: str) -> NoReturn:
     StoreError: always.
     """
     refuse(
-        str(aside), "a half-written store", f"a damaged one (no whole {name})", _REMEDY, StoreError
+        str(aside),
+        "half-written activations",
+        f"damaged ones (no whole {name})",
+        _REMEDY,
+        StoreError,
     )
 
 

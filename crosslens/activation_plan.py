@@ -185,7 +185,7 @@ def on_disk(where: str | Path) -> Iterator[None]:
         remedy = "free some space and run it again" if full else "see to it and run it again"
         refuse(
             str(where),
-            "a disk that takes the store",
+            "a disk with room for the activations",
             got,
             f"finished blocks are kept; {remedy}",
             OutputError,

@@ -63,7 +63,7 @@ OUTPUTS = {
     "residual": "residual",
 }  # what a layer gives -> how its file's name begins
 _ARRAY = re.compile(rf"({'|'.join(OUTPUTS.values())})_(\d{{2,}})")
-_AGAIN = "delete the store and extract it again"
+_AGAIN = "delete the folder and extract again"
 
 
 def array_header(name: str, n: int, d: int, dtype: str) -> bytes:
@@ -510,7 +510,7 @@ def join(stores: Sequence[Activations], on: str = "id") -> Joined:
     ([[0, 2], [1, 0]], [1, 0])
     """
     if not stores:
-        refuse("stores", "at least one store", "none", "give the stores to join")
+        refuse("stores", "activations of at least one text", "none", "give the activations to join")
     keys = [_keys(store, on) for store in stores]
     rows = [np.arange(len(keys[0]))]
     for store, key in zip(stores[1:], keys[1:], strict=True):
@@ -524,7 +524,7 @@ def join(stores: Sequence[Activations], on: str = "id") -> Joined:
                 on,
                 f"values of type {keys[0].type} as in {stores[0].name}",
                 got,
-                "join stores whose items are named alike",
+                "join activations whose items are named alike",
             )
         found = (
             compute.index_in(keys[0], value_set=key)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from crosslens.activation_plan import Block, Plan
-from crosslens.activations import DTYPES, FORMAT, Activations, checksum_records
+from crosslens.activations import DTYPES, Activations, checksum_records
 from crosslens.activations_writer import ActivationsWriter
 from crosslens.checks import as_array, need_memory
 from crosslens.errors import quote, refuse
@@ -172,14 +172,7 @@ class MemoryWriter(ActivationsWriter):
                 f"{len(self.left)} of {len(self.blocks)} missing",
                 "write them first",
             )
-        sizes: dict[str, Any] = {
-            "format": FORMAT,
-            "n": self.n,
-            "d": self.d,
-            "dtype": self.dtype,
-            "arrays": self.arrays,
-        }
-        manifest = {**sizes, **more, "settings": self.settings}
+        manifest = {**self.sizes(), **more, "settings": self.settings}
         return _Held(
             manifest, self._index.getvalue(), self._states, [block.stop for block in self.blocks]
         )

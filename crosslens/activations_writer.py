@@ -153,7 +153,7 @@ class ActivationsWriter:
             elif not self._has_plan():
                 refuse(
                     str(folder),
-                    "a store that rank 0 has planned",
+                    "activations that rank 0 has planned",
                     "none",
                     "construct the other ranks after rank 0 has planned",
                     StoreError,
@@ -353,7 +353,7 @@ class ActivationsWriter:
         OutputError: the disk is full, or another error of it.
         """
         if self.blocks[block.number : block.number + 1] != [block]:
-            refuse("block", "a block of this store", str(block), "take blocks from `left`")
+            refuse("block", "a block of these activations", str(block), "take blocks from `left`")
         if set(states) != set(self.arrays):
             refuse(
                 "states",
@@ -445,13 +445,6 @@ class ActivationsWriter:
         if missing or not self.planned:
             got = f"{missing} of {len(self.blocks)} missing" if self.planned else "no plan"
             refuse(str(self.folder), "all blocks written", got, "write them first", StoreError)
-        sizes: dict[str, Any] = {
-            "format": FORMAT,
-            "n": self.n,
-            "d": self.d,
-            "dtype": self.dtype,
-            "arrays": self.arrays,
-        }
         rows = [
             (block.stop, *(bytes.fromhex(written[block.number][name]) for name in self.arrays))
             for block in self.blocks
@@ -461,7 +454,7 @@ class ActivationsWriter:
             "index_sha256": self._index_sha256,
             "checksums_sha256": hashlib.sha256(sums).hexdigest(),
         }
-        rest = {"settings": self.settings, **marks}
+        sizes, rest = self.sizes(), {"settings": self.settings, **marks}
         if taken := sorted(more.keys() & {*sizes, *rest}):
             refuse(
                 "more",
@@ -478,6 +471,16 @@ class ActivationsWriter:
             tidy(self.folder)
         self.close()
         return Activations(self.folder)
+
+    def sizes(self) -> dict[str, Any]:
+        """What the manifest says of the arrays."""
+        return {
+            "format": FORMAT,
+            "n": self.n,
+            "d": self.d,
+            "dtype": self.dtype,
+            "arrays": self.arrays,
+        }
 
     def _flush_arrays(self) -> None:
         with on_disk(self.folder):

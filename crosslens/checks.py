@@ -6,6 +6,7 @@ same value (as an array where needed) when it is fit for use.
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from crosslens.errors import InputError, refuse
 
 __all__ = [
     "as_array",
+    "check_columns",
+    "check_finite_rows",
     "check_fraction",
     "check_labels",
     "check_matrix",
     "check_paired",
     "check_positive_int",
+    "check_same_width",
     "check_seed",
     "need_memory",
 ]
@@ -92,15 +96,40 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
         total = array.sum()
     # one pass; which rows, if it has not merely overflowed, only when it is needed
     if not np.isfinite(total):
-        bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
-        if len(bad):
-            refuse(
-                name,
-                "finite numbers",
-                f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}",
-                "remove or repair these rows",
-            )
+        check_finite_rows(array, name)
     return array
+
+
+def check_finite_rows(array: np.ndarray, name: str) -> None:
+    """Refuse NaN and infinity, and say in which rows of a matrix they stand.
+
+    >>> check_finite_rows(np.ones((2, 3)), "x")
+    """
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if len(bad):
+        refuse(
+            name,
+            "finite numbers",
+            f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}",
+            "remove or repair these rows",
+        )
+
+
+def check_same_width(
+    x: np.ndarray,
+    y: np.ndarray,
+    names: tuple[str, str] = ("x", "y"),
+    remedy: str = "compare vectors of one space",
+) -> None:
+    """Refuse two matrices of different numbers of columns.
+
+    >>> check_same_width(np.zeros((1, 2)), np.zeros((1, 3)))
+    Traceback (most recent call last):
+    crosslens.errors.InputError: y: expected as many columns as x (2), got 3 columns; compare vectors of one space
+    """
+    if x.shape[1] != y.shape[1]:
+        expected = f"as many columns as {names[0]} ({x.shape[1]})"
+        refuse(names[1], expected, f"{y.shape[1]} columns", remedy)
 
 
 def check_paired(
@@ -124,6 +153,19 @@ def check_paired(
             "row i of one must belong to row i of the other",
         )
     return x, y
+
+
+def check_columns(place: str, cells: Sequence[str], n: int, what: str = "") -> None:
+    """Refuse a line of a file that has not n columns between tabs.
+
+    Parameters
+    ----------
+    place: file and line. what: what is said of the columns behind their number.
+
+    >>> check_columns("a.tsv:1", ["en", "house"], 2, " (label and text)")
+    """
+    if len(cells) != n:
+        refuse(place, f"{n} tab-separated columns{what}", str(len(cells)), "repair the line")
 
 
 def check_labels(value: Any, name: str, n: int) -> np.ndarray:

@@ -35,6 +35,7 @@ __all__ = [
     "need_space",
     "parse_json",
     "read_json",
+    "refuse_begun",
     "remove_folder",
     "same_settings",
     "sha256_file",
@@ -469,6 +470,17 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     if isinstance(value, list) and any(isinstance(item, (dict, list)) for item in value):
         return _flat({str(i): item for i, item in enumerate(value)}, prefix)
     return {prefix: value}
+
+
+def refuse_begun(folder: str | Path) -> NoReturn:
+    """Refuse the folder of a run that is begun, as nobody has asked to resume it."""
+    refuse(
+        str(folder),
+        "a new folder",
+        "a run of this recipe",
+        "add --resume to continue it",
+        OutputError,
+    )
 
 
 def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:

@@ -23,9 +23,9 @@ from crosslens.alignment.maps.procrustes import Procrustes, orthogonal_procruste
 from crosslens.alignment.maps.seeds import check_pairs
 from crosslens.alignment.maps.vecmap_maps import multi_step_maps
 from crosslens.alignment.neighbours.group_maxima import GroupMaxima
-from crosslens.alignment.neighbours.products import best_both, check_same_width, neighbourhood_means
+from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
 from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
-from crosslens.checks import check_matrix, check_positive_int, check_seed
+from crosslens.checks import check_matrix, check_positive_int, check_same_width, check_seed
 from crosslens.errors import StoreError, cut, refuse
 from crosslens.one_line import one_line
 from crosslens.progress import Progress
@@ -208,7 +208,7 @@ def self_learning(
     True
     """
     raw_x, raw_y = check_matrix(x, "x"), check_matrix(y, "y")
-    check_same_width(raw_x, raw_y, ("x", "y"))
+    check_same_width(raw_x, raw_y)
     pairs = check_pairs(pairs, len(raw_x), len(raw_y))
     size, k = _check_vocabulary(vocabulary, k, len(raw_x), len(raw_y))
     patience, seed = check_positive_int(patience, "patience"), check_seed(seed)

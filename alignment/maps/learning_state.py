@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 import numpy as np
 
@@ -81,6 +81,15 @@ class StateFile:
             )
         self._written = time.monotonic()
 
+    def _refuse_damage(self, error: Exception, remedy: str) -> NoReturn:
+        refuse(
+            "state",
+            f"a file written by {_WRITER}",
+            f"{self.path} ({cut(str(error), 200)})",
+            remedy,
+            StoreError,
+        )
+
     def read(self, fresh: LearningState) -> LearningState:
         """The state in the file; ``fresh`` where there is none.
 
@@ -98,13 +107,7 @@ class StateFile:
                 raise KeyError(facts["class"])
             check_axes(arrays, _AXES)
         except (KeyError, ValueError) as error:
-            refuse(
-                "state",
-                f"a file written by {_WRITER}",
-                f"{self.path} ({cut(str(error), 200)})",
-                remedy,
-                StoreError,
-            )
+            self._refuse_damage(error, remedy)
         told: _Facts = check_shape(facts, f"state {self.path}", _Facts, remedy)
         again = "choose another file, or repeat the data and settings of this one"
         same_settings(f"state {self.path}", told["settings"], self.settings, again)
@@ -113,13 +116,7 @@ class StateFile:
                 raise ValueError("words that are not those of the data")
             fresh.random.bit_generator.state = told["random"]
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            refuse(
-                "state",
-                f"a file written by {_WRITER}",
-                f"{self.path} ({cut(str(error), 200)})",
-                remedy,
-                StoreError,
-            )
+            self._refuse_damage(error, remedy)
         fresh.pairs, fresh.order_x, fresh.order_y = (
             arrays[name] for name in ("pairs", "order_x", "order_y")
         )

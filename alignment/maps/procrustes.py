@@ -13,10 +13,10 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import CentredMap, check_varies
-from crosslens.checks import check_paired
+from crosslens.checks import check_paired, check_same_width
 from crosslens.errors import quote, refuse
 
-__all__ = ["Procrustes", "check_same_width", "orthogonal_procrustes"]
+__all__ = ["Procrustes", "check_same_shape", "orthogonal_procrustes"]
 
 _BLOCK = 4096  # rows multiplied at a time
 # tried by cross-validation; 100 is nearly no rotation
@@ -72,13 +72,13 @@ def orthogonal_procrustes(
     >>> np.abs(orthogonal_procrustes(x, x @ quarter_turn) - quarter_turn).max() < 1e-12
     np.True_
     """
-    x, y = check_same_width(x, y, ("x", "y"))
+    x, y = check_same_shape(x, y, ("x", "y"))
     return _solve(_cross(x, y, ("x", "y"), False), ("x", "y"), rotation_only).rotation.astype(
         np.result_type(x, y)
     )
 
 
-def check_same_width(
+def check_same_shape(
     x: ArrayLike, y: ArrayLike, names: tuple[str, str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return both as matrices of pairs if they have equally many rows, and equally many columns.
@@ -87,18 +87,13 @@ def check_same_width(
     ------
     InputError: they are not finite, or differ in shape.
 
-    >>> x, y = check_same_width([[1, 2]], [[3, 4]], ("x", "y"))
+    >>> x, y = check_same_shape([[1, 2]], [[3, 4]], ("x", "y"))
     >>> x.shape == y.shape
     True
     """
     x, y = check_paired(x, y, names)
-    if x.shape[1] != y.shape[1]:
-        refuse(
-            names[1],
-            f"as many columns as {names[0]} ({x.shape[1]})",
-            f"{y.shape[1]} columns",
-            "bring both sides to the same number of dimensions first, for example by PCA",
-        )
+    remedy = "bring both sides to the same number of dimensions first, for example by PCA"
+    check_same_width(x, y, names, remedy)
     return x, y
 
 
@@ -298,7 +293,7 @@ class Procrustes(CentredMap):
             to learn from (equal rows, say), no convergence of the decomposition, a shrinkage
             below 0, or fewer than six pairs to choose one by.
         """
-        X, Y = check_same_width(X, Y, ("X", "Y"))
+        X, Y = check_same_shape(X, Y, ("X", "Y"))
         self._check_shrinkage(len(X))
         X, Y = self._scaled(X, "X"), self._scaled(Y, "Y")
         if self.centre:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.fitted import FittedEstimator
 from crosslens.alignment.maps.linear_maps import above_rounding, pseudo_inverse, triangular_factor
-from crosslens.alignment.maps.procrustes import check_same_width
+from crosslens.alignment.maps.procrustes import check_same_shape
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
 
@@ -75,7 +75,7 @@ def multi_step_maps(
     True
     """
     settings = MultiStepMap(whiten, reweight_x, reweight_y, dewhiten_x, dewhiten_y, dimensions)
-    maps = _solve(*check_same_width(x, y, ("x", "y")), ("x", "y"), settings)
+    maps = _solve(*check_same_shape(x, y, ("x", "y")), ("x", "y"), settings)
     return maps.x, maps.y
 
 
@@ -165,7 +165,7 @@ class MultiStepMap(FittedEstimator):
             without whitening, sides that do not vary together, or no convergence of a
             decomposition.
         """
-        X, Y = check_same_width(X, Y, ("X", "Y"))
+        X, Y = check_same_shape(X, Y, ("X", "Y"))
         maps = _solve(X, Y, ("X", "Y"), self)
         self.map_x_, self.map_y_ = maps.x, maps.y
         self.singular_values_ = maps.singular_values

@@ -37,9 +37,9 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.neighbours.copies import Copies
-from crosslens.alignment.neighbours.products import Cosine, check_same_width
+from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, in_threads
-from crosslens.checks import as_array, check_matrix, check_positive_int
+from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width
 from crosslens.errors import refuse
 
 __all__ = [
@@ -305,7 +305,7 @@ def _check(
     x: ArrayLike, y: ArrayLike, rows: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
-    check_same_width(x, y, ("x", "y"))
+    check_same_width(x, y)
     return x, y, check_rows(rows, len(x))
 
 

@@ -16,10 +16,10 @@ from crosslens.alignment.neighbours.exact_products import ExactRows, exact_pairs
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, rounding
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.blas import for_each
-from crosslens.checks import as_array, check_matrix, check_positive_int
+from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width
 from crosslens.errors import refuse
 
-__all__ = ["Cosine", "best_both", "check_same_width", "nearest_both", "neighbourhood_means"]
+__all__ = ["Cosine", "best_both", "nearest_both", "neighbourhood_means"]
 
 _PART = 2048  # rows scaled at a time
 
@@ -156,17 +156,6 @@ class Cosine:
         )
 
 
-def check_same_width(x: np.ndarray, y: np.ndarray, names: tuple[str, str]) -> None:
-    """Refuse two matrices of different numbers of columns."""
-    if x.shape[1] != y.shape[1]:
-        refuse(
-            names[1],
-            f"as many columns as {names[0]} ({x.shape[1]})",
-            f"{y.shape[1]} columns",
-            "compare vectors of one space",
-        )
-
-
 def neighbourhood_means(
     x: ArrayLike, y: ArrayLike, k: int = 10
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
@@ -282,7 +271,7 @@ def best_both(
 
 def _check_units(x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
-    check_same_width(x, y, ("x", "y"))
+    check_same_width(x, y)
     for side, name in ((x, "x"), (y, "y")):
         lengths = row_lengths(side, name)
         far = np.flatnonzero(np.abs(lengths - 1) > 1e-3)

@@ -25,7 +25,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.linear_maps import above_rounding
-from crosslens.alignment.normalisation import check_varies
+from crosslens.alignment.normalisation import centred_to_one
 from crosslens.checks import check_paired
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
@@ -218,17 +218,7 @@ class _Side:
 
 
 def _side(x: Float[np.ndarray, "n d"], name: str, variance: float | int) -> _Side:
-    check_varies(x, name)
-    centred = x - x.mean(axis=0, dtype=np.float64)
-    peak = float(np.abs(centred).max())
-    if not np.isfinite(peak):
-        refuse(
-            name,
-            f"values whose differences fit in {centred.dtype}",
-            "an overflow",
-            "scale them down",
-        )
-    centred /= peak
+    centred = centred_to_one(x, name)
     basis = _directions(x, name) if variance == 1 else _leading(centred, name, variance)
     kept = basis.shape[1]
     if kept >= len(x) - 1:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
-from crosslens.alignment.normalisation import check_varies, row_lengths
+from crosslens.alignment.normalisation import centred_to_one, row_lengths
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import refuse
 
@@ -226,15 +226,5 @@ def _dissimilarities(
 
 
 def _unit_cloud(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n d"]:
-    check_varies(x, name)
-    centred = x - x.mean(axis=0, dtype=np.float64)
-    peak = float(np.abs(centred).max())
-    if not np.isfinite(peak):
-        refuse(
-            name,
-            f"values whose differences fit in {centred.dtype}",
-            "an overflow",
-            "scale them down",
-        )
-    centred /= peak
+    centred = centred_to_one(x, name)
     return centred / np.linalg.norm(centred)

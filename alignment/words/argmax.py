@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import row_lengths
 from crosslens.alignment.words.links import check_offsets
-from crosslens.checks import check_fraction, check_matrix, check_positive_int
+from crosslens.checks import check_fraction, check_matrix, check_positive_int, check_same_width
 from crosslens.errors import refuse
 
 __all__ = ["align_argmax", "align_itermax", "align_softmax"]
@@ -169,13 +169,7 @@ def _align(
     """Links of all sentence pairs, by a function of the products (or cosines) of one pair's
     vectors."""
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
-    if x.shape[1] != y.shape[1]:
-        refuse(
-            "y",
-            f"as many columns as x ({x.shape[1]})",
-            f"{y.shape[1]} columns",
-            "compare vectors of one encoder and layer",
-        )
+    check_same_width(x, y, remedy="compare vectors of one encoder and layer")
     begin_x, begin_y = check_offsets(offsets_x, offsets_y)
     for name, rows, begin in (("offsets_x", x, begin_x), ("offsets_y", y, begin_y)):
         if begin[-1] != len(rows):

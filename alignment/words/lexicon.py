@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.seeds import check_pairs
 from crosslens.alignment.neighbours.csls import By, neighbours_both, scores_of
-from crosslens.alignment.neighbours.products import check_same_width
 from crosslens.alignment.neighbours.tiles import ranks
-from crosslens.checks import check_matrix, check_positive_int
+from crosslens.checks import check_matrix, check_positive_int, check_same_width
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
 from crosslens.stats import wilson_interval
@@ -162,7 +161,7 @@ def evaluate_lexicon(
     ([1, 1, 3], 0.6666666666666666, 0.5, 0.75)
     """
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
-    check_same_width(x, y, ("x", "y"))
+    check_same_width(x, y)
     if convention not in get_args(Convention):
         refuse("convention", "muse or vecmap", repr(convention), "choose one of these")
     preset = _PRESETS[convention]

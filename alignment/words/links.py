@@ -166,7 +166,7 @@ def alignment_error_interval(
     if len(sentences) < 2:
         refuse(
             "predicted",
-            "links of at least 2 sentences, to draw from",
+            "links of at least 2 sentences, to sample from",
             "1 sentence",
             "give more sentences",
         )

@@ -17,7 +17,14 @@ from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.retrieval import RetrievalResult, retrieval_precision
 from crosslens.alignment.neighbours.tiles import find_both
 from crosslens.alignment.normalisation import row_lengths
-from crosslens.checks import as_array, check_fraction, check_matrix, check_paired, check_seed
+from crosslens.checks import (
+    as_array,
+    check_fraction,
+    check_matrix,
+    check_paired,
+    check_same_width,
+    check_seed,
+)
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
 
@@ -126,13 +133,7 @@ def token_embedding_alignment(
     (True, 1.0, 80)
     """
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
-    if x.shape[1] != y.shape[1]:
-        refuse(
-            "y",
-            f"as many columns as x ({x.shape[1]})",
-            f"{y.shape[1]} columns",
-            "compare vocabularies of one model",
-        )
+    check_same_width(x, y, remedy="compare vocabularies of one model")
     for side, name in ((x, "x"), (y, "y")):
         # a row of zeros is refused here by its own number, not by that in a part
         row_lengths(side, name)

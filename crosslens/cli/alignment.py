@@ -26,10 +26,10 @@ def align_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens align`` takes."""
     add = parser.add_argument
     stores = (
-        "two stores of activations: of sentences (row i of both is the same one), types or words; "
+        "activations of two texts: of sentences (row i of both is the same one), types or words; "
         "or LANGUAGE=FILE of word vectors"
     )
-    add("stores", nargs=2, metavar="STORE", help=stores)
+    add("stores", nargs=2, metavar="ACTIVATIONS", help=stores)
     add(
         "--dictionary",
         metavar="FILE",
@@ -78,8 +78,8 @@ def compare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "stores",
         nargs="+",
-        metavar="STORE",
-        help="two or more stores of the same items: of languages, or of encoders",
+        metavar="ACTIVATIONS",
+        help="activations of the same items, two folders or more: of languages, or of encoders",
     )
     parser.add_argument(
         "--also",
@@ -98,14 +98,14 @@ def align(arguments: argparse.Namespace) -> None:
     expected = "with LANGUAGE=FILE of word vectors only"
     for name in ("links",) if vectors else ("start", "method"):
         if getattr(arguments, name) is not None:
-            told = f"--{name} {'with stores of words only' if vectors else expected}"
-            got = f"{'files of vectors' if vectors else 'stores'} and --{name}"
+            told = f"--{name} {'with activations of words only' if vectors else expected}"
+            got = f"{'files of vectors' if vectors else 'activations'} and --{name}"
             refuse("arguments", told, got, "see crosslens align --help")
     shared = {name: getattr(arguments, name) for name in _TO_ALIGN}
     if vectors:
         begun = {name: getattr(arguments, name) for name in ("start", "method", "most")}
         by = arguments.by or "csls"
-        files = by_language(arguments.stores, "STORE")
+        files = by_language(arguments.stores, "ACTIVATIONS")
         scores = cl.align_vectors(files, by=by, **begun, **shared)
         show(arguments, scores, _vectors(scores, arguments.start or "dictionary"))
         return
@@ -173,8 +173,8 @@ def _words(scores: Sequence[Any]) -> Iterator[Part]:
     yield from _error_rates([s for s in scores if s.quantity == "alignment_error_rate"])
     if "coverage" in known:
         yield (
-            f"{100 * known['coverage']:.1f} % of {known['sources']} test words are in the stores "
-            f"with a translation; the others are left out."
+            f"{100 * known['coverage']:.1f} % of {known['sources']} test words have vectors, and a "
+            f"translation that has; the others are left out."
         )
     yield from not_measured(scores)
 

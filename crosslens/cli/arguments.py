@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 LANGUAGE = re.compile(r"([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)=(.+)")
-_PATHS = {"DIR", "FILE", "STORE", "ENCODER", "LANGUAGE=FILE", "NAME=FILE"}  # metavars
+_PATHS = {"DIR", "FILE", "ACTIVATIONS", "ENCODER", "LANGUAGE=FILE", "NAME=FILE"}  # metavars
 # what Study and Battery call them
 _CALLED = {"encoders": "encoder", "texts": "text", "only": "tasks"}
 # of one command, and of no run
@@ -102,7 +102,7 @@ _COMMON: dict[str, dict[str, Any]] = {
     },
     "out": {
         "metavar": "DIR",
-        "help": "folder of the run; the same command goes on with a stopped run",
+        "help": "folder of the run; the same command resumes a stopped run",
     },
     "train-fraction": {
         "type": fraction,
@@ -131,7 +131,7 @@ _COMMON: dict[str, dict[str, Any]] = {
     "seed": {
         "type": whole_number,
         "default": 0,
-        "help": "seed of everything that is drawn (default: %(default)s)",
+        "help": "seed of everything that is sampled (default: %(default)s)",
     },
     "config": {
         "metavar": "FILE",

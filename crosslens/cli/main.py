@@ -76,7 +76,7 @@ _VERBS = {
         alignment.align,
         alignment.align_arguments,
         (
-            "retrieval of sentences or words between two stores of activations, before and after "
+            "retrieval of sentences or words between the activations of two texts, before and after "
             "orthogonal Procrustes"
         ),
         "crosslens align activations/fra activations/eng --out runs/fra-eng",
@@ -84,7 +84,7 @@ _VERBS = {
     "compare": (
         alignment.compare,
         alignment.compare_arguments,
-        "linear CKA of every layer of two or more stores of activations",
+        "linear CKA of every layer between the activations of two or more texts",
         "crosslens compare activations/fra activations/eng",
     ),
     "probe": (
@@ -92,7 +92,7 @@ _VERBS = {
         probes.probe_arguments,
         (
             "what the layers know: a battery of probes with controls; or language identification "
-            "on stores of activations"
+            "on activations"
         ),
         "crosslens probe --encoder xlm-roberta-base --battery semantic --data data --out "
         "runs/semantic\n"
@@ -308,9 +308,9 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 def _stopped(parsed: argparse.Namespace) -> int:
     again = (
-        "the same command with --resume goes on"
+        "the same command with --resume continues"
         if parsed.verb == "train"
-        else "the same command goes on"
+        else "the same command resumes it"
     )
     resumed = parsed.verb in _RESUMED and not (parsed.verb == "probe" and parsed.out is None)
     kept = f"; what is finished is kept, {again}" if resumed else ""

@@ -46,8 +46,8 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "stores",
         nargs="*",
-        metavar="STORE",
-        help="stores of activations, one per language: language identification on them",
+        metavar="ACTIVATIONS",
+        help="folders of activations, one per language: language identification on them",
     )
     add_common(parser, "encoder", help="model folder or hub name; several are compared")
     add(
@@ -129,14 +129,14 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit",
         type=int,
         metavar="N",
-        help="most items of each part of a task (sentences of a treebank, pairs of a category)",
+        help="most items of each split of a task (sentences of a treebank, pairs of a category)",
     )
     add_common(parser, "device", "language", "trust-remote-code", default=None)
     add_common(
         parser,
         "train-fraction",
         default=None,
-        help="for stores: share of the sentences to fit on (default: 0.5)",
+        help="for activations: share of the sentences to fit on (default: 0.5)",
     )
     add_common(parser, "seed")
     add(
@@ -159,7 +159,7 @@ def probe(arguments: argparse.Namespace) -> None:
             got = f"also {arguments.stores[0]}" if arguments.stores else "also --train-fraction"
             refuse(
                 "arguments",
-                "encoders with a battery, or stores",
+                "encoders with a battery, or activations",
                 got,
                 "give one of the two kinds; see crosslens probe --help",
             )
@@ -226,8 +226,10 @@ def _languages(arguments: argparse.Namespace) -> None:
     from crosslens.score import not_measured
 
     if len(arguments.stores) < 2:
-        expected, got = "stores of two or more languages", str(len(arguments.stores))
-        refuse("STORE", expected, got, "name another language's, or give --encoder and --battery")
+        expected, got = "activations of two or more languages", str(len(arguments.stores))
+        refuse(
+            "ACTIVATIONS", expected, got, "name another language's, or give --encoder and --battery"
+        )
     fraction = 0.5 if arguments.train_fraction is None else arguments.train_fraction
     scores = cl.identify_languages(*arguments.stores, train_fraction=fraction, seed=arguments.seed)
     rows: list[tuple[str, ...]] = [

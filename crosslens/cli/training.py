@@ -28,7 +28,7 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings to change, such as steps=2000 or masking.rate=0.3",
     )
     add("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
-    add("--resume", action="store_true", help="go on with a run that was stopped")
+    add("--resume", action="store_true", help="resume a run that was stopped")
     add(
         "--dry-run",
         action="store_true",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from crosslens.checks import check_columns
 from crosslens.corpus import Corpus, file_name, read_lines
 from crosslens.errors import refuse
 
@@ -80,7 +81,9 @@ class LabelledText:
                 )
         for part, place in zip(self.parts or (), self.places, strict=False):
             if part not in ("train", "dev", "test"):
-                refuse(place, "one of the parts train, dev, test", repr(part), "call the parts so")
+                refuse(
+                    place, "one of the splits train, dev, test", repr(part), "call the splits so"
+                )
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -137,13 +140,7 @@ def read_labelled_text(path: str | Path) -> LabelledText:
         return _read_senteval(path, lines)
     for number, line in enumerate(lines, 1):
         cells = line.split("\t")
-        if len(cells) != 2:
-            refuse(
-                f"{path}:{number}",
-                "2 tab-separated columns (label and text)",
-                str(len(cells)),
-                "repair the line",
-            )
+        check_columns(f"{path}:{number}", cells, 2, " (label and text)")
         labels.append(cells[0])
         texts.append(cells[1])
         places.append(f"{path}:{number}")
@@ -254,13 +251,7 @@ def read_table(
     labels, texts, places, parts, groups = [], [], [], [], []
     for number, line in enumerate(lines[1:], 2):
         cells, place = line.split("\t"), f"{path}:{number}"
-        if len(cells) != len(names):
-            refuse(
-                place,
-                f"{len(names)} tab-separated columns, as line 1 names",
-                str(len(cells)),
-                "repair the line",
-            )
+        check_columns(place, cells, len(names), ", as line 1 names")
         if any(cells[wanted[name]] != value for name, value in (only or {}).items()):
             continue
         labels.append(cells[wanted[label]])
@@ -303,9 +294,9 @@ def _part(value: str, place: str) -> str:
     if value not in _PARTS:
         refuse(
             place,
-            "one of the parts train, dev (or validation), test",
+            "one of the splits train, dev (or validation), test",
             repr(value),
-            "call the parts so",
+            "call the splits so",
         )
     return _PARTS[value]
 

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from crosslens.checks import check_columns
 from crosslens.corpus import file_name, read_lines
 from crosslens.errors import InputError, cut, quote, refuse
 from crosslens.files import parse_json
@@ -140,13 +141,7 @@ def _marvin_linzen(lines: list[str], path: Path, npi: bool) -> list[MinimalPair]
     pairs = []
     for number, line in enumerate(lines[1:], 2):
         where, cells = f"{path}:{number}", line.split("\t")
-        if len(cells) != len(_HEADER):
-            refuse(
-                where,
-                f"{len(_HEADER)} tab-separated columns ({', '.join(_HEADER)})",
-                str(len(cells)),
-                "repair the line",
-            )
+        check_columns(where, cells, len(_HEADER), f" ({', '.join(_HEADER)})")
         template, case, good, bad, _ = cells
         if template in _NPI_CATEGORIES and not npi:
             continue

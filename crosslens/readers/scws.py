@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from crosslens.checks import check_columns
 from crosslens.corpus import Corpus, file_name, read_lines
 from crosslens.errors import refuse
 from crosslens.progress import say
@@ -128,8 +129,7 @@ def read_scws(path: str | Path, language: str = "eng") -> Scws:
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         where = f"{path}:{number}"
-        if len(cells) != _COLUMNS:
-            refuse(where, f"{_COLUMNS} tab-separated columns", str(len(cells)), "repair the line")
+        check_columns(where, cells, _COLUMNS)
         if seen.setdefault(cells[0], number) != number:
             refuse(
                 where,

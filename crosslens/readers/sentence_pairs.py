@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+from crosslens.checks import check_columns
 from crosslens.corpus import Corpus, file_name, read_lines
 from crosslens.errors import quote, refuse
 
@@ -78,9 +79,7 @@ def read_sentence_pairs(path: str | Path, language: str | None = None) -> Senten
     places = []
     for number, line in enumerate(lines[start:], start + 1):
         cells, place = line.split("\t"), f"{path}:{number}"
-        if len(cells) != len(names):
-            expected = f"{len(names)} tab-separated columns, as line 1 has"
-            refuse(place, expected, str(len(cells)), "repair the line")
+        check_columns(place, cells, len(names), ", as line 1 has")
         if language is not None and wanted is not None and cells[wanted] != language:
             continue
         for name, column in columns.items():

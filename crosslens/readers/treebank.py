@@ -148,7 +148,7 @@ def _check_length(columns: Mapping[str, Sequence[Any]], name: str, n: int) -> No
             f"columns[{name!r}]",
             f"{n} values, one per word",
             str(len(columns[name])),
-            "take all columns from one store",
+            "take all columns from the same activations",
         )
 
 
@@ -211,7 +211,7 @@ def trees(columns: Mapping[str, Sequence[Any]]) -> Trees:
             "columns['text']",
             "sentences in their order",
             "others",
-            "give the words as the store has them",
+            "give the words as the activations have them",
         )
     bounds = np.flatnonzero(np.diff(text, prepend=-1, append=-1)) if n else np.zeros(1, np.int64)
     has_vector = _has_vector(columns, n)

@@ -148,7 +148,7 @@ def _answered(items: list[WicItem], data: str | Path, gold: str | Path | None) -
             str(gold),
             f"{len(items)} lines, one for each of {data}",
             str(len(answers)),
-            "give the two files of one part",
+            "give the two files of one split",
         )
     return [dataclasses.replace(item, same=same) for item, same in zip(items, answers, strict=True)]
 

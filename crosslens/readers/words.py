@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crosslens.checks import check_columns
 from crosslens.corpus import Corpus, Lazy, check_sentence, check_spans, file_name, read_lines
 from crosslens.errors import InputError, cut, quote, refuse
 from crosslens.files import parse_json
@@ -230,13 +231,7 @@ def _conllu_sentences(lines: Sequence[str], path: str | Path) -> Iterator[tuple[
                     sentence.comments[key.strip()] = value.removeprefix(" ")
                 continue
             cells = line.split("\t")
-            if len(cells) != 10:
-                refuse(
-                    f"{path}:{number}",
-                    "10 tab-separated columns",
-                    str(len(cells)),
-                    "repair the line",
-                )
+            check_columns(f"{path}:{number}", cells, 10)
             sentence.add(cells, path, number)
         elif begun:
             if not sentence.rows:

@@ -24,8 +24,16 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from crosslens.asked import asked_of
-from crosslens.errors import InputError, OutputError, StoreError, refuse
-from crosslens.files import check_name, fingerprint, make_folder, parse_json, read_json, write_whole
+from crosslens.errors import InputError, StoreError, refuse
+from crosslens.files import (
+    check_name,
+    fingerprint,
+    make_folder,
+    parse_json,
+    read_json,
+    refuse_begun,
+    write_whole,
+)
 from crosslens.models.training.settings import TrainRecipe
 from crosslens.progress import say
 from crosslens.run.engine import Run
@@ -87,13 +95,7 @@ def run_emergence(
     given = {"recipe": "emergence", "settings": asked_of(asked or {}, ["data"])}
     run = Run(folder, "emergence", settings, given)
     if run.begun and not resume:
-        refuse(
-            str(folder),
-            "a new folder",
-            "a run of this recipe",
-            "add --resume to go on with it",
-            OutputError,
-        )
+        refuse_begun(folder)
     with run.open():
         text = make_folder(folder / "text", str(folder))
         for name, lines in (("training.txt", rest), ("kept.txt", kept)):

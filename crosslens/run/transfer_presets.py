@@ -66,6 +66,14 @@ def _from_bert(source: str = _DEVLIN) -> dict[str, tuple[Any, str]]:
 _FLAT = dict(warmup=0.0, decay="linear", weight_decay=0.0, clip=1.0)
 _SQUAD = dict(max_length=384, stride=128)
 _RATES = (2e-5, 3e-5, 5e-5)
+_WU_DREDZE_GRID: dict[str, Any] = dict(
+    peak_rate=_RATES,
+    batch_size=(16, 32),
+    epochs=(3, 4),
+    max_length=128,
+    warmup=0.1,
+    decay="linear",
+)
 
 # preset -> kinds it is for -> setting -> (value, source)
 _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
@@ -84,12 +92,7 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
             (*_TEXTS, *_WORDS),
             _made(
                 _WU_DREDZE,
-                peak_rate=_RATES,
-                batch_size=(16, 32),
-                epochs=(3, 4),
-                max_length=128,
-                warmup=0.1,
-                decay="linear",
+                **_WU_DREDZE_GRID,
                 weight_decay=0.01,
                 beta2=0.999,
             )
@@ -101,12 +104,7 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
             (*_TEXTS, *_WORDS),
             _made(
                 _WU_DREDZE_CODE,
-                peak_rate=_RATES,
-                batch_size=(16, 32),
-                epochs=(3, 4),
-                max_length=128,
-                warmup=0.1,
-                decay="linear",
+                **_WU_DREDZE_GRID,
                 weight_decay=0.0,
                 beta2=0.99,
                 clip=0.0,

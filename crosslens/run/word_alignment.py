@@ -141,8 +141,8 @@ def gold_of_dictionaries(
         if store.unit not in ("type", "embedding"):
             refuse(
                 store.name,
-                "a store of word types, for a dictionary",
-                f"one of {store.unit}s",
+                "activations of word types, for a dictionary",
+                f"those of {store.unit}s",
                 "extract --unit type",
             )
     both = {source for source, _ in train} & {source for source, _ in test}
@@ -190,8 +190,8 @@ def gold_of_links(
         if store.unit != "word":
             refuse(
                 store.name,
-                "a store of words, for links",
-                f"one of {store.unit}s",
+                "activations of words, for links",
+                f"those of {store.unit}s",
                 "extract --unit word",
             )
     sentences = len(split.train) + len(split.held_out)
@@ -248,7 +248,7 @@ def word_scores(
         if not len(pairs):
             refuse(
                 name,
-                "at least one pair of words that both stores have vectors for",
+                "at least one pair of words that both sides have vectors for",
                 "none",
                 "check languages, case and units",
             )

@@ -318,6 +318,11 @@ def _overlapping(
     ]
 
 
+def _counted(tokens: _Tokens, reading: Reading) -> np.ndarray:
+    """Indices of the tokens that count: all, or those that are not special."""
+    return np.arange(len(tokens.ids)) if reading.special_tokens else np.flatnonzero(~tokens.special)
+
+
 def _sentences(
     encoder: Encoder,
     corpus: Corpus,
@@ -326,7 +331,7 @@ def _sentences(
     rows_of: np.ndarray,
     reading: Reading,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    kept = np.arange(len(tokens.ids)) if reading.special_tokens else np.flatnonzero(~tokens.special)
+    kept = _counted(tokens, reading)
     return (
         kept,
         rows_of[kept],
@@ -342,7 +347,7 @@ def _tokens(
     rows_of: np.ndarray,
     reading: Reading,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    kept = np.arange(len(tokens.ids)) if reading.special_tokens else np.flatnonzero(~tokens.special)
+    kept = _counted(tokens, reading)
     row = rows_of[kept]
     ids = corpus.ids[rows.start : rows.stop]
     return (

@@ -30,7 +30,7 @@ def save_tensors(tensors: Mapping[str, Tensor], path: str | Path) -> None:
         save_file(dict(tensors), path)
     # of another library, which would be shown as a fault of this one
     except SafetensorError as error:
-        remedy = "free some space and go on with the same run; what is finished is kept"
+        remedy = "free some space and resume the run; what is finished is kept"
         refuse(str(path), "a file that can be written", f"an error ({error})", remedy, OutputError)
 
 

@@ -18,7 +18,7 @@ from crosslens.models.saved.native_encoder import NativeEncoder
 from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.models.saved.xlm_tokeniser import with_offsets
 
-__all__ = ["call_by_folder", "check_parameters", "find_tokenizer", "load_encoder", "opened"]
+__all__ = ["call_by_folder", "find_tokenizer", "load_encoder", "make_model", "opened"]
 
 # parameters for each byte of weights (of 4 bits, or shared), and whatever the weights
 _PER_BYTE, _PARAMETERS = 4, 1 << 24
@@ -191,25 +191,8 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
         maker = AutoModelForTextEncoding  # the decoder's weights are left in the file
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = find_tokenizer(name, folder, trusted)
-    if not trusted:
-        check_parameters(name, folder, maker, config)
-    if random_seed is None:
-        model, info = maker.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=trusted,
-            output_loading_info=True,
-        )
-        missing = sorted(key for key in info["missing_keys"] if "pooler" not in key)
-    else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(random_seed)
-            model, missing = (
-                maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted),
-                [],
-            )
+    model, absent = make_model(name, folder, maker, config, random_seed, trusted)
+    missing = [key for key in absent if "pooler" not in key]
     if missing:
         refuse(
             f"encoder {name}",
@@ -244,7 +227,39 @@ def find_tokenizer(name: str, folder: Path, trusted: bool) -> Any:
     return with_offsets(name, tokenizer)
 
 
-def check_parameters(name: str, folder: Path, maker: Any, config: Any) -> None:
+def make_model(
+    name: str, folder: Path, maker: Any, config: Any, random_seed: int | None, trusted: bool
+) -> tuple[Any, list[str]]:
+    """The model of a configuration in float32, and the names of the weights that the folder lacks.
+
+    Parameters
+    ----------
+    name, folder, trusted: as for :func:`find_tokenizer`.
+    maker: the class of transformers that makes the model.
+    random_seed: initialise it at random from this seed, and read no weights.
+
+    Raises
+    ------
+    InputError: it would have many more parameters than the folder has weights.
+    """
+    if not trusted:
+        _check_parameters(name, folder, maker, config)
+    if random_seed is None:
+        model, info = maker.from_pretrained(
+            folder,
+            config=config,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=trusted,
+            output_loading_info=True,
+        )
+        return model, sorted(info["missing_keys"])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(random_seed)
+        return maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted), []
+
+
+def _check_parameters(name: str, folder: Path, maker: Any, config: Any) -> None:
     """Refuse a configuration of many more parameters than the folder has weights, before memory is
     taken for them.
 

@@ -22,9 +22,9 @@ from crosslens.errors import refuse
 from crosslens.models.machine.threads import same_weights
 from crosslens.models.saved.loading import (
     call_by_folder,
-    check_parameters,
     find_tokenizer,
     load_encoder,
+    make_model,
     opened,
 )
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
@@ -260,22 +260,8 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = find_tokenizer(name, folder, trusted)
     maker: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
-    if not trusted:
-        check_parameters(name, folder, maker, config)
-    if random_seed is None:
-        model, info = maker.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=trusted,
-            output_loading_info=True,
-        )
-        _refuse_missing(name, sorted(info["missing_keys"]), causal)
-    else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(random_seed)
-            model = maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted)
+    model, missing = make_model(name, folder, maker, config, random_seed, trusted)
+    _refuse_missing(name, missing, causal)
     if not causal and tokenizer.mask_token_id is None:
         refuse(
             f"encoder {name}",

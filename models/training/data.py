@@ -628,8 +628,8 @@ def _probabilities(train: list[tuple[AnyStream, float]], recipe: TrainRecipe) ->
         if language not in drawn:
             refuse(
                 f"text of {language}",
-                "to be drawn in some steps",
+                "to be sampled in some steps",
                 "never",
-                "lower tlm_share, or draw more evenly",
+                "lower tlm_share, or sample more evenly",
             )
     return probabilities

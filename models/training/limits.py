@@ -66,7 +66,10 @@ _MANY = 10**9
 _COUNT, _STEPS = Limits(1, _MANY, whole=True), Limits(1, 10**8, whole=True)
 _SHARE, _NONE_UP = Limits(0, 1), Limits(0, _MANY, whole=True)
 _EXPONENT = Limits(
-    0, 5, also=-1, remedy="0.7 lifts what is rare, 1 keeps the text as it is, 0 or -1 draws evenly"
+    0,
+    5,
+    also=-1,
+    remedy="0.7 lifts what is rare, 1 keeps the text as it is, 0 or -1 samples evenly",
 )
 _MOMENT = Limits(0, 1, below=True)
 
@@ -113,7 +116,7 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
     "Source": {
         "id_column": Limits(-1, 10**6, whole=True, remedy="-1 says that there is none"),
         "columns": Limits(0, 10**6, whole=True, remedy="the first column is 0"),
-        "weight": Limits(1e-6, 1e6, remedy="leave the source out to draw nothing from it"),
+        "weight": Limits(1e-6, 1e6, remedy="leave the source out to sample nothing from it"),
     },
     "Optimisation": {
         "peak_rate": Limits(1e-12, 1e10, remedy="1e-3 suits small models, 1e-4 large ones"),

@@ -29,8 +29,15 @@ from torch import Tensor, nn
 
 from crosslens.asked import absolute
 from crosslens.corpus import Corpus, read_text
-from crosslens.errors import InputError, OutputError, refuse
-from crosslens.files import check_folder, claim_folder, lock_folder, make_folder, write_json
+from crosslens.errors import InputError, refuse
+from crosslens.files import (
+    check_folder,
+    claim_folder,
+    lock_folder,
+    make_folder,
+    refuse_begun,
+    write_json,
+)
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.sharing import SharingPlan
@@ -142,13 +149,7 @@ def train(
         with world.together():
             if world.first:  # it prepares the files that all read
                 if check_folder(folder, "train", settings) and not resume:
-                    refuse(
-                        str(folder),
-                        "a new folder",
-                        "a run of this recipe",
-                        "add --resume to go on with it",
-                        OutputError,
-                    )
+                    refuse_begun(folder)
                 held.enter_context(_given_back(folder, new=not folder.exists()))
                 make_folder(folder, str(folder))
                 held.enter_context(lock_folder(folder))

@@ -86,7 +86,7 @@ class Masking:
                 "masking.exponent",
                 "0 with count bernoulli",
                 repr(self.exponent),
-                "weights need a number to draw: choose exact or xlm",
+                "weights need a number to sample: choose exact or xlm",
             )
         if self.whole_words and (self.exponent or self.count == "xlm"):
             got = "count xlm" if self.count == "xlm" else f"exponent {self.exponent}"
@@ -192,11 +192,11 @@ def draw_weighted(weights: np.ndarray, k: int, rng: np.random.Generator) -> np.n
     """
     if not 1 <= k <= len(weights):
         refuse(
-            "k", f"a whole number from 1 to {len(weights)}", str(k), "draw no more than there are"
+            "k", f"a whole number from 1 to {len(weights)}", str(k), "sample no more than there are"
         )
     if not weights.min() > 0:
         refuse(
-            "weights", "numbers above 0", str(weights.min()), "leave out what must never be drawn"
+            "weights", "numbers above 0", str(weights.min()), "leave out what must never be sampled"
         )
     waits = rng.standard_exponential(len(weights)) / weights
     first = np.argpartition(waits, k - 1)[:k] if k < len(waits) else np.arange(k)
@@ -258,7 +258,7 @@ class Masker:
                 got = "none" + (" that occurs" if own else "")
                 refuse(
                     f"pieces[{i}]",
-                    "at least one ordinary subword to draw at random",
+                    "at least one ordinary subword to sample",
                     got,
                     "leave the language out or give it text",
                 )

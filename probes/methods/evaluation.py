@@ -588,7 +588,7 @@ def _template(probe: Any | None, penalties: Sequence[float] | None, dev: int) ->
         remedy = "hold a share of train out (hold_out_dev), or give a single penalty"
         refuse(
             "parts",
-            f"a development part to choose among {len(chosen)} penalties by",
+            f"a dev split to choose among {len(chosen)} penalties by",
             "no items of trained labels in it",
             remedy,
         )

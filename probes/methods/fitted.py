@@ -135,7 +135,7 @@ def development_layers(
         if needed:
             refuse(
                 "dev_layers",
-                "a development part to choose among several penalties by",
+                "a dev split to choose among several penalties by",
                 "None",
                 "give one, or a single penalty",
             )

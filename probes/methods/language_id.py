@@ -210,7 +210,7 @@ def language_id(
             "test",
             f"{x_train.shape[1]} columns, as in train",
             f"{x_test.shape[1]} columns",
-            "take both parts from the same layer",
+            "take both splits from the same layer",
         )
     predicted = LinearProbe().fit(x_train, y_train).predict(x_test)
     control = LinearProbe().fit(x_train, shuffled_labels(y_train, seed)).predict(x_test)
@@ -246,7 +246,7 @@ def _check_languages(
             "test",
             "the languages of train",
             f"{alone} in only one of the two",
-            "give both parts of every language",
+            "give both splits of every language",
         )
     return tuple(sorted(train))
 

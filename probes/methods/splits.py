@@ -60,7 +60,7 @@ class Parts:
                 "parts",
                 "every item once",
                 f"item {rows[counts > 1][0]} {counts.max()} times",
-                "give parts that share no item",
+                "give splits that share no item",
             )
 
     @classmethod
@@ -77,7 +77,7 @@ class Parts:
                 "names",
                 "train, dev or test for every item",
                 repr(other[0]) if other else f"shape {said.shape}",
-                "call the parts so",
+                "call the splits so",
             )
         train, test, dev = (np.flatnonzero(said == part) for part in ("train", "test", "dev"))
         return cls(train, test, dev)
@@ -97,7 +97,7 @@ class Parts:
                 "parts",
                 f"rows of {n} items, 0 to {n - 1}",
                 f"row {last}",
-                "give parts of these items",
+                "give splits of these items",
             )
 
 
@@ -218,7 +218,7 @@ def hold_out_dev(
     """
     if len(parts.dev):
         refuse(
-            "parts", "parts without dev", f"{len(parts.dev)} items in dev", "use them as they are"
+            "parts", "splits without dev", f"{len(parts.dev)} items in dev", "use them as they are"
         )
     labels, fraction = check_classes(y, "y"), check_fraction(fraction, "fraction")
     parts.check(len(labels))

@@ -188,9 +188,9 @@ def wic(
         if random_encoder.keys() != parts.keys():
             refuse(
                 "random_encoder",
-                f"the parts {', '.join(parts)}",
+                f"the splits {', '.join(parts)}",
                 ", ".join(random_encoder),
-                "encode the same parts",
+                "encode the same splits",
             )
         random_parts = _check_parts(random_encoder, representation, "random_encoder")
         random_answers, _ = _answers(random_parts, random_parts["train"].same, settings)
@@ -264,9 +264,9 @@ def _check_parts(
     if "train" not in parts or len(parts) < 2:
         refuse(
             name,
-            'a part "train" and another to score',
+            'a split "train" and another to score',
             ", ".join(parts) or "none",
-            "give the parts by their names",
+            "give the splits by their names",
         )
     return {
         key: _part(vectors, representation, f"{name}['{key}']") for key, vectors in parts.items()
@@ -363,7 +363,7 @@ def _answers(
                 name,
                 f"{len(train)} layers of {np.shape(train[0])[1:]} columns, as train",
                 got,
-                "encode all parts alike",
+                "encode all splits alike",
             )
     if representation == "cosine_threshold":
         chosen = np.array([best_threshold(values, same) for values in train])

@@ -62,7 +62,7 @@ def test_types_are_aligned_by_a_dictionary(types, capsys):
         " ".join(lines[3]) == "P@k in per cent, by csls among 60 words; 30 pairs were learnt from."
     )
     assert " ".join(lines[4]).startswith(
-        "88.2 % of 34 test words are in the stores with a translation; "
+        "88.2 % of 34 test words have vectors, and a translation that has; "
     )
     assert lines[-1] == ["Report:", "run/report.html"]
     scores = list(read_scores("run/scores.jsonl"))

@@ -276,7 +276,7 @@ MISTAKES = {
     ),
     "one store": (
         ["probe", "stores/eng"],
-        "STORE: expected stores of two or more languages, got 1; ",
+        "ACTIVATIONS: expected activations of two or more languages, got 1; ",
     ),
     "no study": (["report", "stores"], "folder: expected a run of "),
     "no recipe": (

@@ -477,7 +477,7 @@ DAMAGE = {
     "no manifest": (
         "",
         lambda path: (path / "manifest.json").unlink(),
-        "expected a store, got one without manifest.json; restore it",
+        "expected a folder of activations, got one without manifest.json; restore it",
     ),
 }
 

@@ -100,7 +100,7 @@ def test_stores_are_probed_as_before(place, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "STORE: expected stores of two or more languages, got 0"),
+        ([], "ACTIVATIONS: expected activations of two or more languages, got 0"),
         (["--battery", "all"], "--encoder: expected an encoder for --battery, got none"),
         (["--out", "run"], "--encoder: expected an encoder for --out, got none"),
         (
@@ -121,7 +121,7 @@ def test_stores_are_probed_as_before(place, capsys):
         ),
         (
             ["eng", "--encoder", MODEL, "--out", "run"],
-            "arguments: expected encoders with a battery, or stores, got also eng",
+            "arguments: expected encoders with a battery, or activations, got also eng",
         ),
         (
             ["--encoder", MODEL, "--labels", "languages.tsv", "--out", "run"],

@@ -222,7 +222,7 @@ MISTAKES = {
     ),
     "links": (
         ["--dictionary", "train.txt", "--links", "train.txt"],
-        "arguments: expected --links with stores of words only, ",
+        "arguments: expected --links with activations of words only, ",
     ),
 }
 

@@ -330,7 +330,7 @@ def test_other_ranks_wait_for_the_plan(tmp_path):
     with pytest.raises(
         StoreError,
         match=(
-            r"expected a store that rank 0 has planned, got none; construct the other ranks "
+            r"expected activations that rank 0 has planned, got none; construct the other ranks "
             r"after"
         ),
     ):
@@ -413,7 +413,7 @@ def test_an_index_that_has_changed_is_refused_when_it_goes_on(tmp_path):
     with pytest.raises(
         StoreError,
         match=(
-            r"expected a half-written store, got a damaged one \(no whole index\.parquet\); begin "
+            r"expected half-written activations, got damaged ones \(no whole index\.parquet\); begin "
             r"anew"
         ),
     ):
@@ -724,7 +724,7 @@ def test_a_folder_that_only_is_called_like_a_half_written_store_is_not_touched(t
         with pytest.raises(
             OutputError,
             match=(
-                r"expected a half-written store or nothing, got a folder with '.*' in it; move it "
+                r"expected half-written activations or nothing, got a folder with '.*' in it; move it "
                 r"away"
             ),
         ):
@@ -733,7 +733,7 @@ def test_a_folder_that_only_is_called_like_a_half_written_store_is_not_touched(t
     (tmp_path / "file.partial").write_text("mine")
     with pytest.raises(
         OutputError,
-        match="expected a half-written store or nothing, got something else; move it away",
+        match="expected half-written activations or nothing, got something else; move it away",
     ):
         writer(tmp_path / "file", restart=restart)
 
@@ -901,7 +901,7 @@ def test_a_folder_with_files_is_refused_before_any_work_and_an_empty_one_is_used
 # ---------------------------------------------------------------- disks that are full
 
 FULL = (
-    r"expected a disk that takes the store, got No space left on device; finished blocks are "
+    r"expected a disk with room for the activations, got No space left on device; finished blocks are "
     r"kept; free some space and run it again$"
 )
 
@@ -964,7 +964,7 @@ def test_other_errors_of_the_disk_are_told_too(tmp_path):
     with pytest.raises(
         OutputError,
         match=(
-            r"expected a disk that takes the store, got (Not a directory|File exists); .*see to "
+            r"expected a disk with room for the activations, got (Not a directory|File exists); .*see to "
             r"it and run"
         ),
     ):
@@ -1030,7 +1030,7 @@ def test_other_errors_of_taking_space_are_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", broken)
     with pytest.raises(
-        OutputError, match="expected a disk that takes the store, got Input/output error"
+        OutputError, match="expected a disk with room for the activations, got Input/output error"
     ):
         plan(writer(tmp_path / "store"))
 

@@ -164,7 +164,7 @@ def test_a_table_that_is_not_as_it_says_is_refused(tmp_path):
     )
     refused(
         TABLE.replace("validation", "held"),
-        r"t\.tsv:3: expected one of the parts train, dev \(or validation\), test, got 'held'",
+        r"t\.tsv:3: expected one of the splits train, dev \(or validation\), test, got 'held'",
     )
     refused(TABLE.replace("A court.", ""), r"t\.tsv:4: expected a text, got a blank one")
     refused(

@@ -121,7 +121,7 @@ def test_answers_that_are_not_those_of_the_data_are_refused(write):
     told = refusal(read_wic, data, write("gold.txt", "F\nT\n"))
     assert (
         "gold.txt: expected 3 lines, one for each of " in told
-        and ", got 2; give the two files of one part" in told
+        and ", got 2; give the two files of one split" in told
     )
     assert "no such file" in refusal(read_wic, data, data.parent / "gone.txt")
     assert "got an empty file" in refusal(read_wic, write("empty.txt", "\n"))

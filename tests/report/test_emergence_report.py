@@ -47,12 +47,6 @@ def source(done: Path) -> str:
     return render_report(done)
 
 
-@pytest.fixture(scope="module")
-def page(source: str) -> Page:
-    """Its report, taken apart."""
-    return Page(source)
-
-
 # ---------------------------------------------------------------- a finished run
 
 
@@ -422,7 +416,7 @@ def test_the_command_line_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_another_kind_of_run_is_refused(tmp_path: Path) -> None:
     message = (
         r"folder: expected a run of crosslens train emergence, got .* without one; name a folder "
-        r"that it has written"
+        r"that crosslens train emergence has written"
     )
     with pytest.raises(InputError, match=message):
         emergence_page(make_training(tmp_path / "run", 100))

@@ -58,12 +58,6 @@ def source(small: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def page(source: str) -> Page:
-    """The same, taken apart."""
-    return Page(source)
-
-
-@pytest.fixture(scope="module")
 def both(two: list[Path]) -> str:
     """The page of both runs."""
     return probe_runs_page(two)

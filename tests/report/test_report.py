@@ -58,12 +58,6 @@ def source(three: Path) -> str:
     return render_report(three)
 
 
-@pytest.fixture(scope="module")
-def page(source: str) -> Page:
-    """Its report, taken apart."""
-    return Page(source)
-
-
 # ---------------------------------------------------------------- the page as a whole
 
 

@@ -48,12 +48,6 @@ def source(done: Path) -> str:
     return render_report(done)
 
 
-@pytest.fixture(scope="module")
-def page(source: str) -> Page:
-    """Its report, taken apart."""
-    return Page(source)
-
-
 # ---------------------------------------------------------------- a finished run
 
 

@@ -759,7 +759,7 @@ def test_a_stopped_run_goes_on_with_what_is_missing(calm, tmp_path, monkeypatch,
             lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         assert main([*calm[1], "--out", str(out)]) == 130
-    assert "what is finished is kept, the same command goes on" in capsys.readouterr().err
+    assert "what is finished is kept, the same command resumes it" in capsys.readouterr().err
     kept = ["scws.small-encoder.jsonl", "scws.small-encoder.parquet"]
     assert (
         sorted(path.name for path in (out / "parts").iterdir()) == kept

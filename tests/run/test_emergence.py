@@ -139,7 +139,7 @@ def test_a_stopped_run_goes_on_to_the_same_scores(recipes, finished, tmp_path, m
     assert not (folder / "scores.jsonl").exists() and (folder / "none" / "model").exists()
     with pytest.raises(
         OutputError,
-        match="expected a new folder, got a run of this recipe; add --resume to go on with it",
+        match="expected a new folder, got a run of this recipe; add --resume to continue it",
     ):
         run_emergence(recipes, sentences(), folder)
     run_emergence(recipes, sentences(), folder, resume=True)

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import refuse
 from crosslens.files import read_json
-from crosslens.report.folders.log import Point, as_number, as_table, read_log
+from crosslens.report.folders.log import Point, as_number, as_table, begun_run, read_log
 from crosslens.report.folders.study import Curve, clear_of
 from crosslens.score import Score, read_scores
 from crosslens.stats import wilson_interval
@@ -206,14 +205,7 @@ def load_emergence(folder: str | Path) -> Emergence:
     StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
-    if not isinstance(config, dict) or config.get("kind") != "emergence":
-        refuse(
-            "folder",
-            "a run of crosslens train emergence",
-            f"{folder} without one",
-            "name a folder that it has written",
-        )
+    config = begun_run(folder, "emergence", "crosslens train emergence")
     path = folder / "scores.jsonl"
     scores = list(read_scores(path)) if path.is_file() else []
     known = {"token_alignment", "precision_at_1", "linear_cka", "debiased_linear_cka"}

@@ -9,10 +9,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import StoreError
-from crosslens.files import parse_json
+from crosslens.errors import StoreError, refuse
+from crosslens.files import parse_json, read_json
 
-__all__ = ["Log", "Point", "as_count", "as_number", "as_table", "log_lines", "read_log", "smoothed"]
+__all__ = [
+    "Log",
+    "Point",
+    "as_count",
+    "as_number",
+    "as_table",
+    "begun_run",
+    "log_lines",
+    "read_log",
+    "smoothed",
+]
+
+
+def begun_run(folder: Path, kind: str, made_by: str) -> dict[str, Any]:
+    """The config of a run that writes a log, finished or not.
+
+    Raises
+    ------
+    InputError: the folder holds no run of this kind.
+    StoreError: its config.json is damaged.
+    """
+    config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
+    if not isinstance(config, dict) or config.get("kind") != kind:
+        refuse(
+            "folder",
+            f"a run of {made_by}",
+            f"{folder} without one",
+            f"name a folder that {made_by} has written",
+        )
+    return config
 
 
 @dataclasses.dataclass(frozen=True)

@@ -399,7 +399,7 @@ def _config(path: Path) -> dict[str, Any]:
                 "folder",
                 f"a finished probe run with {name}",
                 f"{path} without it",
-                "finish the run: the same command goes on",
+                "finish the run: the same command resumes it",
             )
     config: dict[str, Any] = read_json(path / "config.json", dict, "run the probes again")
     if config.get("kind") != "probe":

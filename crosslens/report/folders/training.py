@@ -9,9 +9,16 @@ import math
 from pathlib import Path
 from typing import Any, TypedDict
 
-from crosslens.errors import StoreError, refuse
+from crosslens.errors import StoreError
 from crosslens.files import parse_json, read_json
-from crosslens.report.folders.log import Point, as_count, as_number, as_table, read_log
+from crosslens.report.folders.log import (
+    Point,
+    as_count,
+    as_number,
+    as_table,
+    begun_run,
+    read_log,
+)
 from crosslens.report.folders.study import Curve
 from crosslens.report.parts.wording import language
 from crosslens.score import Score
@@ -238,14 +245,7 @@ def load_training(folder: str | Path) -> Training:
     StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
-    if not isinstance(config, dict) or config.get("kind") != "train":
-        refuse(
-            "folder",
-            "a run of crosslens train",
-            f"{folder} without one",
-            "name a folder that crosslens train has written",
-        )
+    config = begun_run(folder, "train", "crosslens train")
     data = read_json(folder / "data.json") if (folder / "data.json").is_file() else {}
     log = read_log(folder / "log.jsonl", "perplexity", "retrieval")
     validations: dict[int, Validation] = {}

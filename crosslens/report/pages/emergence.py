@@ -147,7 +147,7 @@ def _headline(run: Emergence, numbering: Numbering) -> str:
         "Languages": join([named(language(code)) for code in run.languages() or ["eng", "eng-x"]])
         + ": real English and its transliteration",
         "Conditions": "; ".join(f"{name}: {meaning}" for name, meaning in CONDITIONS.items()),
-        "Pieces": join(
+        "Subwords": join(
             [
                 text(f"{count_of([s])} ({way_of(way)})")
                 for way in run.directions()

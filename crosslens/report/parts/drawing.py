@@ -33,6 +33,7 @@ __all__ = [
     "draw_line",
     "heat_panel",
     "layer_axes",
+    "layer_ticks",
     "line_of",
     "plain_style",
     "scale_ends",
@@ -209,9 +210,14 @@ def _svg(figure: Figure, key: str, label: str) -> str:
     return tag("svg", body, **size, class_="plot", role="img", aria_label=label)
 
 
-def _layer_ticks(count: int) -> list[int]:
+def layer_ticks(count: int, most: int = 8) -> list[int]:
+    """The layers that have their number below an axis: at even steps, about so many.
+
+    >>> layer_ticks(5), layer_ticks(25)
+    ([0, 1, 2, 3, 4], [0, 3, 6, 9, 12, 15, 18, 21, 24])
+    """
     step = next(
-        step for step in (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100, 10**9) if (count - 1) / step <= 8
+        step for step in (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100, 10**9) if (count - 1) / step <= most
     )
     return list(range(0, count, step))
 
@@ -255,7 +261,7 @@ def layer_axes(
         xlabel="layer (0 = embeddings)",
         ylabel=y_label,
     )
-    axes.set_xticks(_layer_ticks(last + 1))
+    axes.set_xticks(layer_ticks(last + 1))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=_FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -386,7 +392,7 @@ def _round_about(value: float, _: object) -> str:
 
 def _places(count: int, layers: bool) -> Sequence[int]:
     """Which rows or columns are named: some layers, but every language."""
-    return _layer_ticks(count) if layers else range(count)
+    return layer_ticks(count) if layers else range(count)
 
 
 def _colours() -> Colormap:

@@ -9,7 +9,7 @@ from unicodedata import east_asian_width
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from crosslens.report.parts.drawing import Style
+from crosslens.report.parts.drawing import Style, layer_ticks
 from crosslens.report.parts.wording import decimal, tag, text
 from crosslens.score import Score
 
@@ -129,26 +129,12 @@ def heat_rows(
                 words = {"font-size": f"{size:.1f}", "font-weight": weight, "text-anchor": "middle"}
                 parts.append(tag("text", told, x=middle, y=f"{y + 28:g}", fill=ink, **words))
         y += 38
-    step = next(
-        step
-        for step in (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100, 10**9)
-        if (len(columns) - 1) / step <= 13
-    )
     parts += [
         _words(2 + cell * (k + 0.5), y + 11, columns[k], "middle")
-        for k in range(0, len(columns), step)
+        for k in layer_ticks(len(columns), 13)
     ]
     parts.append(_words(_WIDTH / 2, y + 28, axis, "middle"))
-    return tag(
-        "svg",
-        "".join(parts),
-        viewBox=f"0 0 {_WIDTH:g} {y + 36:g}",
-        width=f"{_WIDTH:g}",
-        height=f"{y + 36:g}",
-        class_="plot",
-        role="img",
-        aria_label=label,
-    )
+    return _plot(parts, y + 36, label)
 
 
 def dot_panel(
@@ -200,7 +186,11 @@ def dot_panel(
                     _dot(place, score, middle + 8.0 * (order - (len(series) - 1) / 2), dots.style)
                 )
     parts.append(_words((left + right) / 2, bottom + 34, axis, "middle"))
-    height = bottom + 42
+    return _plot(parts, bottom + 42, label)
+
+
+def _plot(parts: Sequence[str], height: float, label: str) -> str:
+    """The parts as one picture."""
     return tag(
         "svg",
         "".join(parts),

@@ -227,7 +227,7 @@ def check_classes(labels: np.ndarray, tested: np.ndarray, name: str) -> None:
         got, there = (", ".join(map(str, some[:6])) for some in (np.unique(tested), trained))
         refuse(
             name,
-            f"a test part with labels of training ({there})",
+            f"a test split with labels of training ({there})",
             got,
             "check the files: no answer could be right",
         )

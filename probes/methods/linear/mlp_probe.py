@@ -102,7 +102,7 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
                 "dev_X",
                 f"{X.shape[1]} columns, as in X",
                 f"{dev_X.shape[1]} columns",
-                "take both parts from the same layer",
+                "take both splits from the same layer",
             )
         labels = check_classes(dev_y, "dev_y", len(dev_X))
         check_seen(labels, classes, "dev_y")

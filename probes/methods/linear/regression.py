@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from crosslens.blas import for_each
-from crosslens.checks import as_array
+from crosslens.checks import as_array, check_finite_rows
 from crosslens.errors import InputError, refuse
 from crosslens.probes.methods.fitted import development_layers, fitted_layers
 from crosslens.probes.methods.linear.solver import check_strengths
@@ -235,14 +235,7 @@ def _check_targets(
             name, f"numbers of shape ({n},) or ({n}, t)", got, "give one number, or t, for each row"
         )
     columns = numbers.reshape(n, -1).astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(columns).all(axis=1))
-    if len(bad):
-        refuse(
-            name,
-            "finite numbers",
-            f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}",
-            "remove or repair these rows",
-        )
+    check_finite_rows(columns, name)
     if t is not None and columns.shape[1] != t:
         refuse(
             name,

@@ -340,7 +340,7 @@ def test_a_checkpoint_of_two_processes_is_continued_by_one(launched, texts, alon
                 "OutputError",
                 (
                     "shared, ddp: expected a new folder, got a run of this recipe; add --resume "
-                    "to go on with it"
+                    "to continue it"
                 ),
             ),
             None,

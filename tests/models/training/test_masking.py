@@ -604,7 +604,7 @@ def test_xlm_needs_a_token_after_the_first(rng):
             {"count": "bernoulli", "exponent": 0.5},
             (
                 "masking.exponent: expected 0 with count bernoulli, got 0.5; weights need a "
-                "number to draw: choose exact or xlm"
+                "number to sample: choose exact or xlm"
             ),
         ),
         (
@@ -663,14 +663,14 @@ NOTHING = np.zeros(VOCABULARY, int)
                 Masking(scope="language"), [some_pieces(), some_pieces(counts=NOTHING)], MASK
             ),
             (
-                r"pieces\[1\]: expected at least one ordinary subword to draw at random, got none "
+                r"pieces\[1\]: expected at least one ordinary subword to sample, got none "
                 r"that occurs; leave the language out"
             ),
         ),
         (
             lambda: Masker(Masking(), [some_pieces(special=np.ones(VOCABULARY, bool))], MASK),
             (
-                r"pieces\[0\]: expected at least one ordinary subword to draw at random, got none; "
+                r"pieces\[0\]: expected at least one ordinary subword to sample, got none; "
                 r"leave the language out or give it text"
             ),
         ),
@@ -688,7 +688,7 @@ NOTHING = np.zeros(VOCABULARY, int)
         ),
         (
             lambda: draw_weighted(np.ones(3), 4, np.random.default_rng()),
-            "k: expected a whole number from 1 to 3, got 4; draw no more",
+            "k: expected a whole number from 1 to 3, got 4; sample no more",
         ),
         (
             lambda: draw_weighted(np.arange(3.0), 1, np.random.default_rng()),

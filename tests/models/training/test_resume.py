@@ -148,7 +148,7 @@ def test_a_finished_run_is_left_as_it_is(undisturbed, toy, tmp_path):
 def test_a_run_is_not_continued_unasked(undisturbed, toy):
     with pytest.raises(
         OutputError,
-        match="expected a new folder, got a run of this recipe; add --resume to go on with it",
+        match="expected a new folder, got a run of this recipe; add --resume to continue it",
     ):
         train(toy, undisturbed)
 

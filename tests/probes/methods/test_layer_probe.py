@@ -301,7 +301,7 @@ def test_refusals(rng):
         (
             lambda: LayerProbe((0.1, 1)).fit(layers, y),
             (
-                r"dev_layers: expected a development part to choose among several penalties by, "
+                r"dev_layers: expected a dev split to choose among several penalties by, "
                 r"got None"
             ),
         ),

@@ -150,7 +150,7 @@ def test_refusals(rng):
         ),
         (
             lambda: LayerRidge((0, 1)).fit(layers, y),
-            r"dev_layers: expected a development part to choose among several penalties by",
+            r"dev_layers: expected a dev split to choose among several penalties by",
         ),
         (
             lambda: LayerRidge().fit(layers, y, layers),
