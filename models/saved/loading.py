@@ -244,18 +244,18 @@ def make_model(
     """
     if not trusted:
         _check_parameters(name, folder, maker, config)
-    if random_seed is None:
-        model, info = maker.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=trusted,
-            output_loading_info=True,
-        )
-        return model, sorted(info["missing_keys"])
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(random_seed)
+    with torch.random.fork_rng(devices=[]):  # a pooler that the file lacks is sampled: always equal
+        torch.manual_seed(random_seed or 0)
+        if random_seed is None:
+            model, info = maker.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                trust_remote_code=trusted,
+                output_loading_info=True,
+            )
+            return model, sorted(info["missing_keys"])
         return maker.from_config(config, dtype=torch.float32, trust_remote_code=trusted), []
 
 

@@ -66,7 +66,12 @@ def jobs(folder: Path) -> dict[str, list[str]]:
         ]
         for unit in ("sentence", "word", "type")
     }
-    return {**units, "study": study, "probe": probe}
+    transfer = [
+        *("transfer", "--encoder", encoder, "--tasks", "xnli", "--data", str(folder / "data")),
+        *("--train", "eng", "--test", "eng,deu", "--epochs", "2", "--batch-size", "8"),
+        *("--seeds", "2", "--keep"),
+    ]
+    return {**units, "study": study, "probe": probe, "transfer": transfer}
 
 
 def make(folder: Path) -> None:
@@ -80,6 +85,10 @@ def make(folder: Path) -> None:
             "".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8"
         )
     make_data(folder / "data")
+    (folder / "data" / "xnli").mkdir()
+    for name, n in (("train-en", 48), ("dev-en", 8), ("test-en", 12), ("test-de", 12)):
+        pairs = (f"{('A', 'The')[i % 2]} dog {i}.\tIt is {i}.\t{i % 2}\n" for i in range(n))
+        (folder / "data" / "xnli" / f"{name}.tsv").write_text("".join(pairs))
 
 
 def shrink() -> None:
@@ -123,11 +132,11 @@ def run(
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All files but the locks of folders."""
+    """All files but the locks of folders, and logs, which tell how long steps took."""
     return {
         str(p.relative_to(folder)): p.read_bytes()
         for p in sorted(folder.rglob("*"))
-        if p.is_file() and p.name != ".lock"
+        if p.is_file() and p.name not in (".lock", "log.jsonl")
     }
 
 

@@ -809,3 +809,21 @@ def test_the_encoder_of_t5_is_the_one_that_reads_for_the_decoder(family, name):
         whole = AutoModel.from_pretrained(folder).eval()(input_ids=ids, decoder_input_ids=ids)
         assert torch.equal(encoder.hidden_states(ids, None)[-1], whole.encoder_last_hidden_state)
     assert not any("decoder" in key for key, _ in encoder.model.named_parameters())
+
+
+def test_a_pooler_that_the_file_lacks_is_the_same_each_time(copy_of):
+    folder = copy_of("bert")
+
+    def without_pooler(weights):
+        for name in [name for name in weights if "pooler" in name]:
+            del weights[name]
+
+    change_weights(folder, without_pooler)
+    torch.manual_seed(1)
+    state = torch.random.get_rng_state()
+    first = load_encoder(str(folder)).model.state_dict()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.manual_seed(2)
+    second = load_encoder(str(folder)).model.state_dict()
+    assert "pooler.dense.weight" in first
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
