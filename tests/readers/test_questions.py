@@ -89,7 +89,10 @@ SPOILT = {
         r"question 'a': expected the answer '\.' at character -1",
     ),
     "blank answer": (lambda w: asked(w)["answers"][0].update(text=" "), "expected an answer, got"),
-    "blank question": (lambda w: asked(w).update(question="\n"), "question 'a': expected a question"),
+    "blank question": (
+        lambda w: asked(w).update(question="\n"),
+        "question 'a': expected a question",
+    ),
     "blank context": (
         lambda w: first(w).update(context=" ", qas=[]),
         "document 0, paragraph 0: expected a context",
