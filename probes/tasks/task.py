@@ -10,11 +10,14 @@ from crosslens.probes.tasks.items import Items, Pick
 
 __all__ = ["GROUPS", "KINDS", "TUNED", "Card", "Task"]
 
-KINDS = ("classify", "classify_pair", "pair", "tag", "span", "parse", "rank", "minimal_pairs")
+KINDS = (
+    *("classify", "classify_pair", "pair", "tag", "span", "parse", "rank", "minimal_pairs"),
+    "answer",
+)
 """What is asked: a label of a text, of a word in two texts, of a pair of texts, of a word, of two
-words; a tree; an order; which of two sentences is right."""
+words; a tree; an order; which of two sentences is right; what in a paragraph answers a question."""
 
-TUNED = ("pair",)
+TUNED = ("pair", "answer")
 """Kinds that nothing is probed for: an encoder is fine-tuned for them."""
 
 GROUPS = ("semantic", "syntactic", "language")
@@ -57,6 +60,8 @@ class Task:
     shape: kind parse: "distance" or "depth".
     usual: names that a group is measured with; () for tasks that have to be named.
     spans: kind tag: labels are BIO tags, and spans are what counts.
+    answers: kind answer: by which of :data:`crosslens.probes.methods.answer_scores.ANSWER_PRESETS`
+        answers are counted.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Task:
     shape: str | None = None
     usual: tuple[str, ...] | None = None
     spans: bool = False
+    answers: str | None = None
 
     def __post_init__(self) -> None:
         for what, value, known in (("kind", self.kind, KINDS), ("group", self.group, GROUPS)):

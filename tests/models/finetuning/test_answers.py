@@ -169,12 +169,13 @@ def test_spans_that_several_windows_have_count_once_with_their_best_score(encode
     examples = examples_of(1, filler=3)
     rows = TINY.rows(encoders["bert"], examples)
     answer, outputs = examples.answers[0][0], []
-    for score, row in enumerate(rows):
+    for number, row in enumerate(rows):
+        score = (1.0, 3.0, 2.0)[number % 3]
         window = row.targets["window"]
         here = np.flatnonzero(window.starts == answer.start)
-        outputs.append(np.array([[column, column, float(score)] for column in here]).reshape(-1, 3))
-    held = [score for score, spans in enumerate(outputs) if len(spans)]
-    assert len(held) > 1
+        outputs.append(np.array([[column, column, score] for column in here]).reshape(-1, 3))
+    held = [spans[0, 2] for spans in outputs if len(spans)]
+    assert len(held) > 1 and max(held) > held[-1]
     assert TINY.candidates(examples, rows, outputs) == [
         [Candidate(answer.text, answer.start, float(max(held)))]
     ]
