@@ -13,18 +13,15 @@ from crosslens.readers.questions import Question, read_questions
 __all__ = ["TASK", "trained_on"]
 
 _PATTERNS = ("squad/{split}-v1.1.json",)
-_SPLITS, _CALLED = {"train": "train", "dev": "dev"}, {"": "eng"}
+# the test split is not published: dev is what systems are compared on
+_SPLITS, _CALLED = {"train": "train", "dev": "test"}, {"": "eng"}
 
 
 def _read(data: DataFolder, language: str) -> Questions:
     there = find_files(data, _PATTERNS, _SPLITS, _CALLED)
     _, paths = name_splits(there, language, _PATTERNS)
     data.note(paths.values())
-    # its test split is not published: dev is what systems are compared on
-    named = (
-        {"train": "train", "dev": "test"} if len(paths) > 1 else {"train": "train", "dev": "dev"}
-    )
-    splits = {named[split]: read_questions(path) for split, path in paths.items()}
+    splits = {split: read_questions(path) for split, path in paths.items()}
     return Questions(splits, code_of(language))
 
 
