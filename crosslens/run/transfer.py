@@ -378,7 +378,7 @@ def _compute(
 
     data, task = fit.data, fit.data.task
     settings = _settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
-    kind = _kind(data, settings)
+    kind = _kind(data, settings, fit.point)
     common, spans_by = most_frequent(data.train), SPANS_BY.get(transfer.preset, "strict")
     folder = run.path / "models" / fit.name
 
@@ -474,20 +474,23 @@ def _outcomes(
     return [outcomes(split, answers, one, **fields) for one in every]
 
 
-def _kind(data: TaskData, settings: Any) -> Any:
+def _kind(data: TaskData, settings: Any, point: Mapping[str, Any]) -> Any:
     """What fine-tuning must know of the task."""
+    from crosslens.models.finetuning.answer import Answer
     from crosslens.models.finetuning.classify import Classify
     from crosslens.models.finetuning.tag import Tag
 
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
         return Tag(n, max_length=longest, dropout=rate)
+    if data.task.kind == "answer":
+        return Answer(longest, int(point["stride"]))
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)
 
 
 def _examples(split: Split, data: TaskData) -> Any:
     """A split as fine-tuning reads it; a label that training lacks is not learnt from."""
-    from crosslens.models.finetuning.examples import TextExamples, WordExamples
+    from crosslens.models.finetuning.examples import QuestionExamples, TextExamples, WordExamples
 
     number = {name: n for n, name in enumerate(data.classes)}
     if split.corpus is not None:
@@ -495,6 +498,9 @@ def _examples(split: Split, data: TaskData) -> Any:
         return WordExamples(split.corpus, rows)
     ids = [str(n) for n in range(len(split))]
     first = Corpus(split.language, list(split.texts), ids, data.task.name)
+    if data.task.kind == "answer":
+        contexts = Corpus(split.language, list(split.seconds or ()), ids, data.task.name)
+        return QuestionExamples(first, contexts, split.labels)
     labels = np.array([number.get(label, -1) for label in split.labels], int)
     if split.seconds is None:
         return TextExamples(first, labels)
@@ -550,6 +556,8 @@ def _means(
         }
         scores.append(over_seeds(seeds, fields))
     for name, data in tasks.items():
+        if data.task.kind == "answer":  # there is no most frequent answer
+            continue
         scores += _majority_scores(name, data, spans_by)
     return [*scores, *_differences(kept, tasks)]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.outcomes import Outcomes, item_ids
+from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, count_answers, mlqa_knows
 from crosslens.probes.methods.counted import Counted
 from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
 from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
@@ -35,7 +36,7 @@ class Answers:
 
     Attributes
     ----------
-    labels: for each item a label, or for each sentence its words' labels.
+    labels: for each item a label, or for each sentence its words' labels, or the answer's text.
     without_subword: words that the encoder has no subword for, which get the most frequent label of
         training.
     """
@@ -46,19 +47,24 @@ class Answers:
 
 def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers:
     """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), or numbers of
-    classes word by word, -1 where there is no subword.
+    classes word by word, -1 where there is no subword, or texts of answers.
 
     >>> answers_of([np.array([1, -1])], ["DET", "NOUN"], "NOUN")
     Answers(labels=[['NOUN', 'NOUN']], without_subword=1)
     """
     if isinstance(predictions, np.ndarray):
         return Answers([classes[best] for best in predictions.argmax(1).tolist()])
+    if all(isinstance(one, str) for one in predictions):
+        return Answers(predictions)
     rows = [[classes[n] if n >= 0 else common for n in row.tolist()] for row in predictions]
     return Answers(rows, sum(int((row < 0).sum()) for row in predictions))
 
 
 def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
-    """The most frequent label of training, whatever the item: the control without an encoder."""
+    """The most frequent label of training, whatever the item: the control without an encoder; of
+    questions, no answer."""
+    if task.kind == "answer":
+        return Answers([""] * len(split))
     common = most_frequent(train)
     if split.corpus is None:
         return Answers([common] * len(split))
@@ -66,15 +72,16 @@ def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
 
 
 def most_frequent(train: Sequence[Split]) -> str:
-    """The most frequent label of training items; of equal ones the first in their order."""
+    """The most frequent label of training items; of equal ones the first in their order; "" of
+    questions, which have none."""
     counts = collections.Counter(
         label
         for one in train
         for row in one.labels
         for label in ([row] if isinstance(row, str) else row)
-        if label
+        if isinstance(label, str) and label
     )
-    return counts.most_common(1)[0][0]
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[Counted]:
@@ -84,6 +91,8 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
     ----------
     spans_by: of tasks of spans, the reading that is the headline.
     """
+    if task.kind == "answer":
+        return _count_answers(task, split, answers)
     if split.corpus is None:
         right = np.array([float(a == b) for a, b in zip(split.labels, answers.labels, strict=True)])
         return [Counted("accuracy", right, np.ones(len(right)))]
@@ -93,6 +102,17 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
     gold = [[label or "O" for label in row] for row in split.labels]
     presets = [spans_by, *(preset for preset in SPAN_PRESETS if preset != spans_by)]
     return [*(count_spans(gold, answers.labels, preset) for preset in presets), accuracy]
+
+
+def _count_answers(task: Task, split: Split, answers: Answers) -> list[Counted]:
+    """F1 and exact match by the task's own definition, and by others that hold for the language."""
+    gold = [[one.text for one in row] for row in split.labels]
+    first, language = task.answers or ANSWER_PRESETS[0], split.language
+    others = [one for one in ANSWER_PRESETS if one != first]
+    presets = [first, *(one for one in others if one != "mlqa" or mlqa_knows(language))]
+    return [
+        one for preset in presets for one in count_answers(gold, answers.labels, language, preset)
+    ]
 
 
 def items_counted(task: Task, split: Split, one: Counted) -> int:
@@ -109,6 +129,8 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
     """A quantity of a test set, item by item."""
 
     def text(label: Any) -> str:
+        if isinstance(label, tuple):
+            return " | ".join(dict.fromkeys(answer.text for answer in label))
         return label if isinstance(label, str) else " ".join(tag or "_" for tag in label)
 
     gold = np.array([text(label) for label in split.labels], object)

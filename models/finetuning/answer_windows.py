@@ -203,11 +203,10 @@ def _parts(encoder: Encoder, whole: _Located, longest: int, stride: int) -> Iter
         targets = [
             one if one is None else _moved(one, first, behind, body.start) for one in window.targets
         ]
-        yield Window(
-            window.number,
-            *(part[columns] for part in (window.ids, window.segments, window.starts, window.ends)),
-            targets,
+        ids, segments, starts, ends = (
+            part[columns] for part in (window.ids, window.segments, window.starts, window.ends)
         )
+        yield Window(window.number, ids, segments, starts, ends, targets)
         if behind == body.stop:
             return
         first += min(room, stride)

@@ -45,6 +45,7 @@ _ABOUT = {
     "classify": "The encoder and a head are trained to say the class of a text.",
     "pair": "The encoder and a head are trained to say how two texts are related.",
     "tag": "The encoder and a head are trained to say the tag of each word.",
+    "answer": "The encoder and a head are trained to find the answer to a question in a paragraph.",
 }
 _MOST = 20  # classes of a matrix of confusions
 _EXAMPLES = 12
