@@ -137,7 +137,9 @@ def transfer_data(
     tests, shared, target_devs = dict[str, Split](), dict[str, int](), dict[str, Split]()
     called = _target_names(found, test)
     for language in dict.fromkeys(test):
-        one = trained.get(language) or _tested(found[language])
+        one = trained.get(language)
+        if one is None or "test" not in one.splits:
+            one = _tested(found[language])
         split, target = one.splits["test"], called[language]
         fresh = np.array([group not in seen for group in split.groups.tolist()], bool)
         if not fresh.all():

@@ -148,7 +148,7 @@ def _located(
     mine = np.flatnonzero(sides == 1)
     if not len(mine):
         refuse(f"question {number}", "a context with at least one token", "none", "leave it out")
-    starts, ends = np.full(len(sides), -1), np.full(len(sides), -1)
+    starts, ends = (np.full(len(sides), -1, np.int32) for _ in range(2))
     offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[kept][mine]
     starts[mine], ends[mine] = _trimmed(context, offsets[:, 0], offsets[:, 1])
     targets = [_covering(starts, ends, one) for one in answers]

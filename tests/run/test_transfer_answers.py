@@ -155,6 +155,12 @@ def test_the_command_prints_tables_and_writes_a_page(data, tmp_path, capsys, mon
     assert "Most frequent label" not in page
 
 
-def test_a_language_without_a_file_is_refused(data):
+def test_a_language_that_lacks_test_questions_or_files_is_refused(data, tmp_path):
+    (tmp_path / "mlqa").mkdir()
+    for name in ("en", "de"):
+        path = tmp_path / "mlqa" / f"dev-context-{name}-question-{name}.json"
+        path.write_text(questions(name, 6))
+    with pytest.raises(InputError, match="--test: expected languages with a test split, got eng"):
+        transfer_data("mlqa", DataFolder(tmp_path), ["eng"], ["eng"])
     with pytest.raises(InputError, match="expected a language of the data"):
         transfer_data("xquad", DataFolder(data), ["eng"], ["fra"])
