@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.outcomes import Outcomes, item_ids
-from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, count_answers, mlqa_knows
+from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, answer_presets, count_answers
 from crosslens.probes.methods.counted import Counted
 from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
 from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
@@ -107,9 +107,9 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
 def _count_answers(task: Task, split: Split, answers: Answers) -> list[Counted]:
     """F1 and exact match by the task's own definition, and by others that hold for the language."""
     gold = [[one.text for one in row] for row in split.labels]
-    first, language = task.answers or ANSWER_PRESETS[0], split.language
-    others = [one for one in ANSWER_PRESETS if one != first]
-    presets = [first, *(one for one in others if one != "mlqa" or mlqa_knows(language))]
+    language = split.language
+    first = task.answers or ANSWER_PRESETS[0]
+    presets = [first, *(one for one in answer_presets(language) if one != first)]
     return [
         one for preset in presets for one in count_answers(gold, answers.labels, language, preset)
     ]

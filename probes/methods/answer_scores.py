@@ -22,7 +22,7 @@ from crosslens.errors import refuse
 from crosslens.languages import same_language
 from crosslens.probes.methods.counted import Counted
 
-__all__ = ["ANSWER_PRESETS", "answer_tokens", "count_answers", "mlqa_knows"]
+__all__ = ["ANSWER_PRESETS", "answer_presets", "answer_tokens", "count_answers"]
 
 ANSWER_PRESETS = ("squad", "mlqa")
 """The definitions."""
@@ -42,13 +42,14 @@ _ARTICLES: Mapping[str, Sequence[str]] = {  # MLQA's languages
 _IDEOGRAPH = re.compile("[\u4e00-\u9fa5]")
 
 
-def mlqa_knows(language: str) -> bool:
-    """Whether the definition "mlqa" holds for a language.
+def answer_presets(language: str) -> tuple[str, ...]:
+    """The definitions that hold for a language.
 
-    >>> mlqa_knows("deu"), mlqa_knows("cmn"), mlqa_knows("fra")
-    (True, True, False)
+    >>> answer_presets("deu"), answer_presets("fra")
+    (('squad', 'mlqa'), ('squad',))
     """
-    return any(same_language(language, name) for name in _ARTICLES)
+    known = any(same_language(language, name) for name in _ARTICLES)
+    return ANSWER_PRESETS if known else ANSWER_PRESETS[:1]
 
 
 def answer_tokens(text: str, language: str, preset: str = "squad") -> list[str]:

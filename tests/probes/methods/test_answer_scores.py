@@ -10,9 +10,9 @@ import pytest
 from crosslens.errors import InputError
 from crosslens.probes.methods.answer_scores import (
     ANSWER_PRESETS,
+    answer_presets,
     answer_tokens,
     count_answers,
-    mlqa_knows,
 )
 
 ASCII = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
@@ -142,4 +142,5 @@ def test_refusals():
         InputError, match="gold: expected an answer to each question, got none to 1"
     ):
         count_answers([["x"], []], ["x", "y"], "eng")
-    assert [mlqa_knows(code) for code in ("en", "zh-Hans", "arb", "rus")] == [True] * 3 + [False]
+    known = [answer_presets(code) for code in ("en", "zh-Hans", "arb", "rus")]
+    assert known == [("squad", "mlqa")] * 3 + [("squad",)]
