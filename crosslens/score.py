@@ -71,6 +71,8 @@ QUANTITIES = {
     "macro_f1": Quantity("Macro F1", "mean F1 over classes", 0.0, 1.0, True),
     "macro_accuracy": Quantity("Macro-averaged accuracy", "mean over categories", 0.0, 1.0, True),
     "span_f1": Quantity("F1 of spans", "micro-averaged F1", 0.0, 1.0, True),
+    "answer_f1": Quantity("F1 of answers", "mean F1 of tokens over questions", 0.0, 1.0, True),
+    "exact_match": Quantity("Exact match", "fraction of questions", 0.0, 1.0, True),
     "selectivity": Quantity("Selectivity", "accuracy minus control accuracy", -1.0, 1.0, True),
     "codelength": Quantity("Codelength of the labels", "bits", 0.0, math.inf, False),
     "compression": Quantity(
@@ -94,6 +96,10 @@ QUANTITIES = {
     "span_f1_difference": Quantity("Difference of F1 of spans", "F1", -1.0, 1.0, None),
     "las_difference": Quantity("Difference of LAS", "fraction of words", -1.0, 1.0, None),
     "uas_difference": Quantity("Difference of UAS", "fraction of words", -1.0, 1.0, None),
+    "answer_f1_difference": Quantity("Difference of F1 of answers", "F1", -1.0, 1.0, None),
+    "exact_match_difference": Quantity(
+        "Difference of exact matches", "fraction of questions", -1.0, 1.0, None
+    ),
     "spearman_difference": Quantity(
         "Difference of Spearman correlations", "correlation", -2.0, 2.0, None
     ),

@@ -393,7 +393,7 @@ def _compute(
 
     data, task = fit.data, fit.data.task
     settings = _settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
-    kind = _kind(data, settings, transfer)
+    kind = _kind(data, settings, fit.point, transfer)
     common, spans_by = most_frequent(data.train), SPANS_BY.get(transfer.preset, "strict")
     folder = run.path / "models" / fit.name
 
@@ -492,8 +492,9 @@ def _outcomes(
     return [outcomes(split, answers, one, **fields) for one in every]
 
 
-def _kind(data: TaskData, settings: Any, transfer: Transfer) -> Any:
+def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Transfer) -> Any:
     """What fine-tuning must know of the task."""
+    from crosslens.models.finetuning.answer import Answer
     from crosslens.models.finetuning.classify import Classify
     from crosslens.models.finetuning.parse import Parse
     from crosslens.models.finetuning.tag import Tag
@@ -504,6 +505,8 @@ def _kind(data: TaskData, settings: Any, transfer: Transfer) -> Any:
     if data.task.kind == "tree":
         tags = len(_UPOS) + 1 if transfer.gold_pos else 0
         return Parse(n, sizes=transfer.parser, tags=tags)
+    if data.task.kind == "answer":
+        return Answer(longest, int(point["stride"]))
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)
 
 
@@ -515,7 +518,12 @@ def _examples(split: Split, data: TaskData, longest: int | None = None) -> Any:
 
     ``longest`` is that of sentences whose trees are learnt from, in subwords.
     """
-    from crosslens.models.finetuning.examples import TextExamples, TreeExamples, WordExamples
+    from crosslens.models.finetuning.examples import (
+        QuestionExamples,
+        TextExamples,
+        TreeExamples,
+        WordExamples,
+    )
 
     number = {name: n for n, name in enumerate(data.classes)}
     if split.corpus is not None:
@@ -528,6 +536,9 @@ def _examples(split: Split, data: TaskData, longest: int | None = None) -> Any:
         return TreeExamples(split.corpus, split.heads, rows, tags, longest)
     ids = [str(n) for n in range(len(split))]
     first = Corpus(split.language, list(split.texts), ids, data.task.name)
+    if data.task.kind == "answer":
+        contexts = Corpus(split.language, list(split.seconds or ()), ids, data.task.name)
+        return QuestionExamples(first, contexts, split.labels)
     labels = np.array([number.get(label, -1) for label in split.labels], int)
     if split.seconds is None:
         return TextExamples(first, labels)
@@ -583,6 +594,8 @@ def _means(
         }
         scores.append(over_seeds(seeds, fields))
     for name, data in tasks.items():
+        if data.task.kind == "answer":  # there is no most frequent answer
+            continue
         scores += _majority_scores(name, data, spans_by)
     return [*scores, *_differences(kept, tasks)]
 

@@ -17,7 +17,7 @@ from crosslens.languages import same_language
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
-from crosslens.probes.tasks.items import Items, TextPairs, Texts, Words
+from crosslens.probes.tasks.items import Items, Questions, TextPairs, Texts, Words
 from crosslens.probes.tasks.task import Task
 from crosslens.readers.treebank import trees, word_labels
 from crosslens.run.probe_splits import (
@@ -41,7 +41,7 @@ class Split:
     texts: n texts: a sentence or, of pairs, the first one.
     seconds: n second texts; None where there are none.
     labels: of tasks on texts the class of each; of tasks on words one label per word, "" for
-        words that are not counted.
+        words that are not counted; of questions on second texts their answers.
     groups: shape (n,), which items stand and fall together: equal texts, translations of one
         sentence.
     corpus: of tasks on words, the sentences with their words; None for others.
@@ -81,7 +81,7 @@ class TaskData:
     Attributes
     ----------
     task: its declaration.
-    classes: labels of the training items, sorted.
+    classes: labels of the training items, sorted; none of questions.
     train, dev: of each training language.
     tests: language -> its test items.
     target_devs: language that is not trained on -> its dev split, where there is one.
@@ -141,7 +141,9 @@ def transfer_data(
     tests, shared, target_devs = dict[str, Split](), dict[str, int](), dict[str, Split]()
     called = _target_names(found, test)
     for language in dict.fromkeys(test):
-        one = trained.get(language) or _tested(found[language])
+        one = trained.get(language)
+        if one is None or "test" not in one.splits:
+            one = _tested(found[language])
         split, target = one.splits["test"], called[language]
         fresh = np.array([group not in seen for group in split.groups.tolist()], bool)
         if not fresh.all():
@@ -160,7 +162,7 @@ def transfer_data(
     classes = sorted(
         {label for one in parts["train"] for row in one.labels for label in _each(row)} - {""}
     )
-    if len(classes) < 2:
+    if len(classes) < 2 and task.kind != "answer":
         got = ", ".join(map(repr, classes)) or "none"
         refuse(f"task {name}", "training items of two classes or more", got, "give more items")
     facts: dict[str, Any] = {
@@ -291,11 +293,25 @@ def _read_pairs(task: Task, items: Items) -> _Splits:
     return _Splits(items.language, splits)
 
 
+def _read_questions(task: Task, items: Items) -> _Splits:
+    if not isinstance(items, Questions):
+        expected = "answers to questions"
+        refuse(f"task {task.name}", expected, "something else", "choose another task")
+    splits = {}
+    for part, questions in items.splits.items():
+        firsts, contexts = [one.question for one in questions], [one.context for one in questions]
+        groups = text_names([one.place for one in questions])
+        answers = [tuple(one.answers) for one in questions]
+        splits[part] = Split(items.language, firsts, answers, groups, contexts)
+    return _Splits(items.language, splits)
+
+
 _READ: Mapping[str, Callable[[Task, Items], _Splits]] = {
     "classify": _read_texts,
     "pair": _read_pairs,
     "tag": _read_words,
     "tree": _read_trees,
+    "answer": _read_questions,
 }
 
 
@@ -338,8 +354,7 @@ def _divided(found: _Splits, seed: int) -> _Splits:
 
 def _strata(split: Split) -> np.ndarray:
     """What items are divided by: their class, where they have one."""
-    plain = split.corpus is None
-    return np.array([label if plain else "sentence" for label in split.labels])
+    return np.array([label if isinstance(label, str) else "sentence" for label in split.labels])
 
 
 def _tested(found: _Splits) -> _Splits:
@@ -367,9 +382,13 @@ def _target_names(found: Mapping[str, "_Splits"], test: Sequence[str]) -> dict[s
 
 
 def _limited(split: Split, limit: int | None, seed: int, task: Task) -> Split:
-    labels = None if split.corpus is not None else np.array([str(label) for label in split.labels])
+    plain = all(isinstance(label, str) for label in split.labels)
+    labels = np.array([*split.labels], str) if plain else None
     return split.take(some(np.arange(len(split)), limit, seed, labels))
 
 
 def _each(labels: Any) -> Sequence[str]:
+    """The classes of an item; answers are none."""
+    if isinstance(labels, tuple):
+        return ()
     return [labels] if isinstance(labels, str) else labels

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.outcomes import Outcomes, item_ids
+from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, answer_presets, count_answers
 from crosslens.probes.methods.counted import Counted
 from crosslens.probes.methods.parse_scores import PARSE_PRESETS, Tree, count_attachments
 from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
@@ -36,7 +37,7 @@ class Answers:
 
     Attributes
     ----------
-    labels: for each item a label, or for each sentence its words' labels.
+    labels: for each item a label, or for each sentence its words' labels, or the answer's text.
     heads: of trees, for each sentence its words' heads.
     without_subword: words that the encoder has no subword for, which get the most frequent label of
         training.
@@ -49,7 +50,7 @@ class Answers:
 
 def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers:
     """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), numbers of classes
-    word by word, -1 where there is no subword, or trees.
+    word by word, -1 where there is no subword, trees, or texts of answers.
 
     >>> found = answers_of([np.array([1, -1])], ["DET", "NOUN"], "NOUN")
     >>> found.labels, found.without_subword
@@ -57,6 +58,8 @@ def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers
     """
     if isinstance(predictions, np.ndarray):
         return Answers([classes[best] for best in predictions.argmax(1).tolist()])
+    if all(isinstance(one, str) for one in predictions):
+        return Answers(predictions)
     heads = None
     if predictions and hasattr(predictions[0], "heads"):
         heads, predictions = [p.heads for p in predictions], [p.relations for p in predictions]
@@ -65,7 +68,10 @@ def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers
 
 
 def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
-    """The most frequent label of training, whatever the item: the control without an encoder."""
+    """The most frequent label of training, whatever the item: the control without an encoder; of
+    questions, no answer."""
+    if task.kind == "answer":
+        return Answers([""] * len(split))
     common = most_frequent(train)
     if split.corpus is None:
         return Answers([common] * len(split))
@@ -87,15 +93,16 @@ def _to_neighbours(train: Sequence[Split], split: Split) -> list[np.ndarray]:
 
 
 def most_frequent(train: Sequence[Split]) -> str:
-    """The most frequent label of training items; of equal ones the first in their order."""
+    """The most frequent label of training items; of equal ones the first in their order; "" of
+    questions, which have none."""
     counts = collections.Counter(
         label
         for one in train
         for row in one.labels
         for label in ([row] if isinstance(row, str) else row)
-        if label
+        if isinstance(label, str) and label
     )
-    return counts.most_common(1)[0][0]
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[Counted]:
@@ -105,6 +112,8 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
     ----------
     spans_by: of tasks of spans, the reading that is the headline. Of trees that is Wu & Dredze's.
     """
+    if task.kind == "answer":
+        return _count_answers(task, split, answers)
     if split.corpus is None:
         right = np.array([float(a == b) for a, b in zip(split.labels, answers.labels, strict=True)])
         return [Counted("accuracy", right, np.ones(len(right)))]
@@ -131,6 +140,17 @@ def _trees(
     return [Tree(some.tolist(), names, forms, tags) for some, names, forms, tags in rows]
 
 
+def _count_answers(task: Task, split: Split, answers: Answers) -> list[Counted]:
+    """F1 and exact match by the task's own definition, and by others that hold for the language."""
+    gold = [[one.text for one in row] for row in split.labels]
+    language = split.language
+    first = task.answers or ANSWER_PRESETS[0]
+    presets = [first, *(one for one in answer_presets(language) if one != first)]
+    return [
+        one for preset in presets for one in count_answers(gold, answers.labels, language, preset)
+    ]
+
+
 def items_counted(task: Task, split: Split, one: Counted) -> int:
     """What a measurement's n is: texts, words with a label, or gold spans."""
     if one.quantity == "span_f1" and task.spans:
@@ -143,12 +163,16 @@ def items_counted(task: Task, split: Split, one: Counted) -> int:
 def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Outcomes:
     """A quantity of a test set, item by item."""
 
+    def plain(label: Any) -> str:
+        if isinstance(label, tuple):
+            return " | ".join(dict.fromkeys(answer.text for answer in label))
+        return label if isinstance(label, str) else " ".join(tag or "_" for tag in label)
+
     def text(labels: Sequence[Any], heads: Sequence[np.ndarray] | None) -> np.ndarray:
         if heads is not None:
             pairs = [zip(*row, strict=True) for row in zip(heads, labels, strict=True)]
             labels = [[f"{head}:{name}" for head, name in row] for row in pairs]
-        plain = [one if isinstance(one, str) else " ".join(t or "_" for t in one) for one in labels]
-        return np.array(plain, object)
+        return np.array([plain(label) for label in labels], object)
 
     gold = text(split.labels, split.heads)
     seconds = split.seconds or [""] * len(split)

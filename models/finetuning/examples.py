@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslens.corpus import Corpus
-from crosslens.errors import refuse
+from crosslens.errors import quote, refuse
 from crosslens.files import fingerprint
+from crosslens.readers.questions import Answer
 from crosslens.readers.treebank import check_heads
 
-__all__ = ["Examples", "TextExamples", "TreeExamples", "WordExamples"]
+__all__ = ["Examples", "QuestionExamples", "TextExamples", "TreeExamples", "WordExamples"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -156,7 +157,58 @@ class TreeExamples:
         return fingerprint([self.corpus.fingerprint, self.longest, *told])[:16]
 
 
-Examples = TextExamples | WordExamples | TreeExamples
+@dataclasses.dataclass(frozen=True, eq=False)
+class QuestionExamples:
+    """Questions, each on a context that the answer stands in.
+
+    Attributes
+    ----------
+    corpus: n questions. second: their contexts, of the same or another language.
+    answers: for each question what it may be answered by, at least one, as it stands in the
+        context; None where that is not known. The first one is learnt from.
+
+    Raises
+    ------
+    InputError: counts differ, a question has no answer, or one does not stand where it is said to.
+
+    >>> asked = Corpus("eng", ["Where is she?"], ["0"], "a file")
+    >>> contexts = Corpus("eng", ["She is in Rome."], ["0"], "a file")
+    >>> QuestionExamples(asked, contexts, [[Answer("Rome", 10)]])
+    QuestionExamples(1 question of eng)
+    """
+
+    corpus: Corpus
+    second: Corpus
+    answers: Sequence[Sequence[Answer]] | None = None
+
+    def __post_init__(self) -> None:
+        _same("second", len(self), self.second)
+        _same("answers", len(self), self.answers)
+        for number, some in enumerate(self.answers or ()):
+            context = self.second.sentences[number]
+            if not some:
+                refuse("answers", "one to each question", f"none to {number}", "leave it out")
+            for one in some:
+                if one.start < 0 or context[one.start : one.end] != one.text or not one.text:
+                    got = f"{quote(one.text)}, which is not there, for question {number}"
+                    expected = f"what stands at character {one.start} of the context"
+                    refuse("answers", expected, got, "count characters, from 0")
+
+    def __len__(self) -> int:
+        return len(self.corpus)
+
+    def __repr__(self) -> str:
+        what = "question" if len(self) == 1 else "questions"
+        return f"QuestionExamples({len(self):,} {what} of {self.corpus.language})"
+
+    @property
+    def content(self) -> str:
+        """16 hexadecimal digits that follow from questions, contexts and answers."""
+        answers = [[(one.text, one.start) for one in some] for some in self.answers or ()]
+        return fingerprint([self.corpus.fingerprint, self.second.fingerprint, answers])[:16]
+
+
+Examples = TextExamples | WordExamples | TreeExamples | QuestionExamples
 
 
 def _same(name: str, n: int, values: object) -> None:

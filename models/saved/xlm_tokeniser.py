@@ -57,6 +57,7 @@ class _Encoding:
     offsets: list[tuple[int, int]]
     special_tokens_mask: list[int]
     word_ids: list[int | None]
+    sequence_ids: list[int | None]
     overflowing: list[Any]
 
 
@@ -157,6 +158,7 @@ class XlmTokeniser:
             [(0, 0) if added else next(spans) for added in mask],
             mask,
             [None if added else next(words) for added in mask],
+            [None if added else int(place >= first) for place, added in enumerate(mask)],
             [None] * bool(over),
         )
 

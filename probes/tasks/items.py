@@ -11,6 +11,7 @@ from crosslens.corpus import Corpus
 from crosslens.probes.methods.language_id import LanguageIdSettings
 from crosslens.readers.labelled_text import LabelledText
 from crosslens.readers.minimal_pairs import MinimalPair
+from crosslens.readers.questions import Question
 from crosslens.readers.scws import Scws
 from crosslens.readers.sentence_pairs import SentencePairs
 from crosslens.readers.wic import Wic
@@ -18,6 +19,7 @@ from crosslens.readers.wic import Wic
 __all__ = [
     "Items",
     "PairsOfSentences",
+    "Questions",
     "RatedWords",
     "Spans",
     "TextPairs",
@@ -105,6 +107,21 @@ class TextPairs:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Questions:
+    """Questions on paragraphs (kind answer); the questions on a paragraph, and on its translations,
+    are a group.
+
+    Attributes
+    ----------
+    splits: "train", "dev", "test", those that there are; "" for questions that belong to no split.
+    language: ISO 639-3, of questions and paragraphs.
+    """
+
+    splits: Mapping[str, Sequence[Question]]
+    language: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class RatedWords:
     """Pairs of words in context, rated by people (kind rank)."""
 
@@ -131,6 +148,6 @@ class PairsOfSentences:
     language: str | None = None
 
 
-Items = Texts | TextPairs | Words | WordPairs | RatedWords | PairsOfSentences
+Items = Texts | TextPairs | Words | WordPairs | RatedWords | PairsOfSentences | Questions
 Pick = Callable[[Mapping[str, Sequence[Any]], int], Spans]
 """Columns of a treebank's words, and a seed -> pairs of words."""

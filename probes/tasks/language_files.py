@@ -23,20 +23,22 @@ def find_files(
     Parameters
     ----------
     patterns: below the folder, with {language} and {split}, "panx/{split}-{language}.tsv"; of two
-        that have a file for the same language and split the first.
+        that have a file for the same language and split the first. A field that stands twice is the
+        same in both places; one that a pattern lacks is "".
     splits: what files call a split -> "train", "dev" or "test".
     called: what files call a language, where that is no code -> its code.
     """
     found: dict[str, dict[str, Path]] = {}
     for pattern in patterns:
-        shape = re.compile(_FIELD.sub(r"(?P<\1>[^/]+?)", _escaped(pattern)) + r"(\.gz)?")
+        shape = re.compile(_shape(pattern) + r"(\.gz)?")
         for path in data.glob(_FIELD.sub("*", pattern)):
             assert data.folder is not None
             match = shape.fullmatch(path.relative_to(data.folder).as_posix())
-            if match and match["split"] in splits:
-                name = match["language"]
+            fields = {"split": "", "language": "", **match.groupdict()} if match else {}
+            if fields and fields["split"] in splits:
+                name = fields["language"]
                 there = found.setdefault((called or {}).get(name, name), {})
-                there.setdefault(splits[match["split"]], path)
+                there.setdefault(splits[fields["split"]], path)
     return found
 
 
@@ -66,6 +68,20 @@ def name_splits(
         raise Absent(f"no {' nor '.join(wanted)} of {language} in the data folder")
     name = min(chosen, key=lambda name: ("train" not in there[name], -len(there[name]), name))
     return name, there[name]
+
+
+def _shape(pattern: str) -> str:
+    """A regular expression with a group for each field; where one stands again, what it was."""
+    seen = set[str]()
+
+    def field(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in seen:
+            return f"(?P={name})"
+        seen.add(name)
+        return f"(?P<{name}>[^/]+?)"
+
+    return _FIELD.sub(field, _escaped(pattern))
 
 
 def _escaped(pattern: str) -> str:

@@ -11,12 +11,14 @@ from crosslens.probes.tasks.items import Items, Pick
 __all__ = ["GROUPS", "KINDS", "TUNED", "Card", "Task"]
 
 KINDS = (
-    "classify", "classify_pair", "pair", "tag", "span", "parse", "tree", "rank", "minimal_pairs"
-)  # fmt: skip
+    *("classify", "classify_pair", "pair", "tag", "span", "parse", "tree", "rank"),
+    *("minimal_pairs", "answer"),
+)
 """What is asked: a label of a text, of a word in two texts, of a pair of texts, of a word, of two
-words; a tree's shape; a tree with relations; an order; which of two sentences is right."""
+words; a tree's shape; a tree with relations; an order; which of two sentences is right; what in a
+paragraph answers a question."""
 
-TUNED = ("pair", "tree")
+TUNED = ("pair", "tree", "answer")
 """Kinds that nothing is probed for: an encoder is fine-tuned for them."""
 
 GROUPS = ("semantic", "syntactic", "language")
@@ -59,6 +61,8 @@ class Task:
     shape: kind parse: "distance" or "depth".
     usual: names that a group is measured with; () for tasks that have to be named.
     spans: kind tag: labels are BIO tags, and spans are what counts.
+    answers: kind answer: by which of :data:`crosslens.probes.methods.answer_scores.ANSWER_PRESETS`
+        answers are counted.
     """
 
     name: str
@@ -73,6 +77,7 @@ class Task:
     shape: str | None = None
     usual: tuple[str, ...] | None = None
     spans: bool = False
+    answers: str | None = None
 
     def __post_init__(self) -> None:
         for what, value, known in (("kind", self.kind, KINDS), ("group", self.group, GROUPS)):

@@ -27,6 +27,7 @@ from crosslens.readers.dictionary import read_dictionary
 from crosslens.readers.fasttext import read_fasttext_bin, train_skipgram
 from crosslens.readers.labelled_text import read_labelled_text, read_table, read_wili
 from crosslens.readers.minimal_pairs import read_minimal_pairs
+from crosslens.readers.questions import read_questions
 from crosslens.readers.scws import read_scws
 from crosslens.readers.sentence_pairs import read_sentence_pairs
 from crosslens.readers.static_vectors import read_vec
@@ -419,6 +420,15 @@ READERS: dict[str, Reader] = {
         ("read_sentence_pairs",),
         _file("a.tsv", "language\tlabel\tpremise\thypo\nen\tneutral\tIt rains.\tIt is wet.\n"),
         lambda f: read_sentence_pairs(f / "a.tsv", "en").corpora("eng"),
+    ),
+    "questions": Reader(
+        ("read_questions",),
+        _file(
+            "a.json",
+            '{"data": [{"title": "Ada", "paragraphs": [{"context": "Ada é 日本 Rome", "qas": [{"id": "a", '
+            '"question": "Who?", "answers": [{"text": "日本", "answer_start": 6}]}]}]}]}',
+        ),
+        lambda f: [one.place for one in read_questions(f / "a.json")],
     ),
     "tagged words": Reader(
         ("read_tagged_words",),

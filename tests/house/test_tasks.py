@@ -44,6 +44,8 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     ("language_id", "crosslens.probes.methods.language_id"): METHOD,
     ("minimal_pairs", "crosslens.run.kinds.build"): "a kind of tasks",
     ("minimal_pairs", "crosslens.run.probe_data"): "a kind of tasks",
+    ("squad", "crosslens.probes.methods.answer_scores"): METHOD,
+    ("mlqa", "crosslens.probes.methods.answer_scores"): METHOD,
     ("topic", "crosslens.recipes.prose"): "a directive of reStructuredText",
     **{("language_id", f"crosslens.run.{file}"): STUDY for file in ("measures", "study")},
     **{

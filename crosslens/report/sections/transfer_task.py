@@ -48,6 +48,7 @@ _ABOUT = {
     "tag": "The encoder and a head are trained to say the tag of each word.",
     "tree": "The encoder and a biaffine parser are trained to say the head of each word and the "
     "relation to it.",
+    "answer": "The encoder and a head are trained to find the answer to a question in a paragraph.",
 }
 _MOST = 20  # classes of a matrix of confusions
 _EXAMPLES = 12

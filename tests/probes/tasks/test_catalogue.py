@@ -12,6 +12,7 @@ from crosslens.probes.tasks.catalogue import TASKS, cards, choose_tasks, find_ta
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import (
     PairsOfSentences,
+    Questions,
     RatedWords,
     TextPairs,
     Texts,
@@ -24,6 +25,11 @@ from crosslens.score import QUANTITIES
 
 ITEMS = {"classify": Texts, "classify_pair": WordPairs, "tag": Words, "span": Words, "parse": Words}
 ITEMS |= {"pair": TextPairs, "tree": Words, "rank": RatedWords, "minimal_pairs": PairsOfSentences}
+ITEMS |= {"answer": Questions}
+ASKED = (
+    '{"data": [{"paragraphs": [{"context": "In Rome.", "qas": [{"id": "a", "question": "Where?", '
+    '"answers": [{"text": "Rome", "answer_start": 3}]}]}]}]}'
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +58,9 @@ def data(tmp_path_factory):
         "xnli/xnli.dev.en.tsv": "It rains.\tIt is wet.\tentailment",
         "pawsx/dev-en.tsv": "It rains.\tRain falls.\t1",
         "ner/en_ewt-ud-test.iob2": "Ada\tB-PER",
+        "xquad/xquad.en.json": ASKED,
+        "mlqa/dev-context-en-question-en.json": ASKED,
+        "squad/dev-v1.1.json": ASKED,
     }.items():
         (folder / name).parent.mkdir(exist_ok=True)
         write(folder / name, [line])
