@@ -171,10 +171,7 @@ def test_refusals_of_normalise(x):
     for steps in ("unit", ("unit", "center"), ["none"]):
         with pytest.raises(
             InputError,
-            match=(
-                r'steps: expected a sequence of "unit" and "centre", got .*; choose from these '
-                r"two"
-            ),
+            match=('steps: expected a sequence of "unit" and "centre"'),
         ):
             normalise(x, steps)
     x[4] = 0

@@ -215,14 +215,14 @@ def test_a_schema_fixes_the_types_and_else_the_first_rows_do(tmp_path):
     [
         (
             {"id": ["a"], "pieces": [1, 2]},
-            r"^columns: expected columns of one length, got \{'id': 1, 'pieces': 2\}; ",
+            "^columns: expected columns of one length",
         ),
-        ({}, r"^columns: expected columns of one length, got none; "),
-        ({"id": ["a"]}, r"^columns: expected id, pieces, got id; give the same columns each time"),
-        ({"id": [{1}], "pieces": [1]}, r"^columns\['id'\]: expected values of type string, got "),
+        ({}, "^columns: expected columns of one length"),
+        ({"id": ["a"]}, "^columns: expected id, pieces"),
+        ({"id": [{1}], "pieces": [1]}, r"^columns\['id'\]: expected values of type string"),
         (
             {"id": ["\ud800"], "pieces": [1]},
-            r"^columns\['id'\]: expected values of type string, got .*surrogate",
+            r"^columns\['id'\]: expected values of type string",
         ),
     ],
 )
@@ -645,12 +645,12 @@ def test_blocks_and_states_that_do_not_fit_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"arrays": []}, r"^arrays: expected different names such as layer_00, .*, got \[\]"),
+        ({"arrays": []}, "^arrays: expected different names such as layer_00, .*"),
         ({"arrays": ["layer_00", "layer_00"]}, "^arrays: expected different names"),
         ({"arrays": ["hidden_00"]}, "^arrays: expected different names"),
         ({"arrays": ["layer_0"]}, "^arrays: expected different names"),
-        ({"d": 0}, "^d: expected a positive number of dimensions, got 0"),
-        ({"dtype": "float64"}, "^dtype: expected one of float32, float16, bfloat16, got 'float64'"),
+        ({"d": 0}, "^d: expected a positive number of dimensions"),
+        ({"dtype": "float64"}, "^dtype: expected one of float32, float16, bfloat16"),
     ],
 )
 def test_stores_that_cannot_be_are_refused(tmp_path, changes, told):

@@ -174,11 +174,11 @@ def test_pearson_of_a_line_is_one_and_its_interval_a_point():
         (
             [1, 2, 3],
             [1, 2, 3],
-            r"x, y: expected 4 or more pairs of numbers, got shapes \(3,\) and \(3,\); ",
+            "x, y: expected 4 or more pairs of numbers",
         ),
         ([1, 2, 3, 4], [1, 2, 3], "x, y: expected 4 or more pairs"),
-        ([1, 2, 3, math.nan], [1, 2, 3, 4], "x, y: expected finite numbers, got others; "),
-        ([1, 2, 3, 4], [5, 5, 5, 5], "x, y: expected numbers that vary, got equal ones; "),
+        ([1, 2, 3, math.nan], [1, 2, 3, 4], "x, y: expected finite numbers"),
+        ([1, 2, 3, 4], [5, 5, 5, 5], "x, y: expected numbers that vary"),
     ],
 )
 def test_pearson_refuses_what_has_no_correlation(x, y, told):

@@ -208,22 +208,16 @@ def test_arguments_of_reading_are_refused(trained):
     [
         (
             b"",
-            (
-                r"text\.txt: expected at least 2 different words that occur 5 times "
-                r"\(min_count\), got 0; give more text, or lower min_count"
-            ),
+            (r"text\.txt: expected at least 2 different words that occur 5 times \(min_count\)"),
         ),
         (b"\n\n\n\n\n\n", r"got 0;"),
         (b"a " * 100, r"got 1;"),  # fastText would look for another word for ever
         (b"a " * 100 + b"\n" + b"b " * 4, r"got 1;"),
         (
             b"a b\n" * 9 + b"c \xff\n",
-            (
-                r"text\.txt:10: expected UTF-8 text, got byte 0xff; unpack the file, or convert "
-                r"it to UTF-8"
-            ),
+            (r"text\.txt:10: expected UTF-8 text"),
         ),
-        (b"a b\n" * 9 + b"c \xc3", r"text\.txt:10: expected UTF-8 text, got byte 0xc3"),
+        (b"a b\n" * 9 + b"c \xc3", r"text\.txt:10: expected UTF-8 text"),
         (b"\x1f\x8b\x08", r"text\.txt:1: expected UTF-8 text"),
     ],
 )

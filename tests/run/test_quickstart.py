@@ -54,6 +54,7 @@ def test_lines_are_aligned_distinct_and_tidy(lines):
         )
 
 
+@pytest.mark.slow
 def test_no_sentence_of_the_encoders_text_is_much_like_one_of_the_quickstarts():
     def pieces(line, k):
         letters = "".join(c for c in line.lower() if c.isalnum())
@@ -149,6 +150,7 @@ def test_identification_is_clearly_above_the_random_encoder_at_every_layer(quick
     assert set(found) == set(control) and all(found[layer] > control[layer] for layer in found)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_scores(quickstart, tmp_path, capsys):
     assert typed("quickstart", "--out", str(tmp_path / "second"), "--quiet") == 0
     assert (tmp_path / "second" / "scores.jsonl").read_bytes() == (

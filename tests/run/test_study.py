@@ -316,7 +316,16 @@ _STAGES = {
 }
 
 
-@pytest.mark.parametrize("stage", _STAGES)
+_USUAL = ("first activations", "last part")  # the others, and random moments, are slow suites
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        stage if stage in _USUAL else pytest.param(stage, marks=pytest.mark.slow)
+        for stage in _STAGES
+    ],
+)
 def test_kill_9_and_the_same_command_again_give_the_undisturbed_scores(
     finished, texts, small_encoder, tmp_path, stage
 ):

@@ -245,10 +245,7 @@ def test_a_shrinkage_that_is_none_is_refused(rng, given):
     x = rng.normal(size=(10, 4))
     with pytest.raises(
         InputError,
-        match=(
-            r'shrinkage: expected None, "auto" or a finite number, 0 or above, got .*; 0 is '
-            r"plain"
-        ),
+        match=('shrinkage: expected None, "auto" or a finite number, 0 or above'),
     ):
         Procrustes(shrinkage=given).fit(x, x)
 

@@ -101,35 +101,35 @@ def test_sides_may_differ_in_size_and_dimensions(rng):
     [
         (
             lambda: dictionary_seed([("a", "b")], ["a"], ["c"]),
-            "pairs: expected an entry whose words are in words_x and words_y, got none among 1",
+            "pairs: expected an entry whose words are in words_x and words_y",
         ),
         (
             lambda: dictionary_seed([], ["a"], ["c"]),
-            "pairs: expected an entry whose words are in words_x and words_y, got none among 0",
+            "pairs: expected an entry whose words are in words_x and words_y",
         ),
         (
             lambda: dictionary_seed([("a", "b")], ["a", "c", "a"], ["b"]),
-            "words_x: expected every word once, got 'a' in rows 0 and 2",
+            "words_x: expected every word once",
         ),
         (
             lambda: identical_words(["a"], ["b", "b"]),
-            "words_y: expected every word once, got 'b' in rows 0 and 1",
+            "words_y: expected every word once",
         ),
         (
             lambda: identical_words(["a"], ["b"]),
-            "words_y: expected a word that words_x has too, got none among 1",
+            "words_y: expected a word that words_x has too",
         ),
         (
             lambda: numerals(["a", "1"], ["a", "2"]),
-            "words_y: expected a numeral that words_x has too, got none among 2",
+            "words_y: expected a numeral that words_x has too",
         ),
         (
             lambda: unsupervised_seed(np.eye(9), np.eye(9), k=10),
-            "k: expected a whole number from 1 to 9, got 10",
+            "k: expected a whole number from 1 to 9",
         ),
         (
             lambda: unsupervised_seed(np.eye(9), np.eye(9), vocabulary=4, k=5),
-            "k: expected a whole number from 1 to 4, got 5",
+            "k: expected a whole number from 1 to 4",
         ),
         (
             lambda: unsupervised_seed(np.eye(9), np.full((9, 2), np.nan)),

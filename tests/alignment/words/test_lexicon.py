@@ -212,34 +212,28 @@ def test_results_do_not_depend_on_being_asked_twice(rng):
     [
         (
             [],
-            (
-                r"^pairs: expected at least one pair, got none; give pairs whose words are in "
-                r"both vocabularies, written alike"
-            ),
+            ("^pairs: expected at least one pair"),
         ),
-        (np.empty((0, 2), int), r"^pairs: expected at least one pair, got none"),
+        (np.empty((0, 2), int), "^pairs: expected at least one pair"),
         (
             [(0, 200)],
-            r"^pairs: expected rows of y from 0 to 179, got 200 in pair 0; leave out words",
+            "^pairs: expected rows of y from 0 to 179",
         ),
         (
             [(0, 0), (-1, 0)],
-            r"^pairs: expected rows of x from 0 to 199, got -1 in pair 1; leave out words",
+            "^pairs: expected rows of x from 0 to 199",
         ),
         (
             [(0, 0, 0)],
-            r"^pairs: expected whole numbers of shape \(p, 2\), got int64 of shape \(1, 3\); give",
+            r"^pairs: expected whole numbers of shape \(p, 2\)",
         ),
         (
             [(0.0, 1.0)],
-            (
-                r"^pairs: expected whole numbers of shape \(p, 2\), got float64 of shape \(1, "
-                r"2\); give"
-            ),
+            (r"^pairs: expected whole numbers of shape \(p, 2\)"),
         ),
         (
             [("dog", "chien")],
-            r"^pairs: expected whole numbers of shape \(p, 2\), got <U5 of shape \(1, 2\); give",
+            r"^pairs: expected whole numbers of shape \(p, 2\)",
         ),
     ],
 )

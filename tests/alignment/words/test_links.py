@@ -83,17 +83,14 @@ def test_shares_of_nothing_are_refused():
     [
         (
             [[0, 1]],
-            (
-                r"links: expected links of shape \(k, 3\), whole numbers, got int64 of shape \(1, "
-                r"2\); give sentence, word of x and"
-            ),
+            (r"links: expected links of shape \(k, 3\), whole numbers"),
         ),
-        ([[0.0, 1.0, 2.0]], r"links: expected links of shape \(k, 3\), whole numbers, got float64"),
+        ([[0.0, 1.0, 2.0]], r"links: expected links of shape \(k, 3\), whole numbers"),
         (
             [[0, 1, 2], [0, 1]],
-            r"links: expected links of shape \(k, 3\), got rows of different lengths",
+            r"links: expected links of shape \(k, 3\)",
         ),
-        ([[0, -1, 2]], r"links: expected numbers from 0, got -1; count sentences and words from 0"),
+        ([[0, -1, 2]], "links: expected numbers from 0"),
     ],
 )
 def test_what_is_no_link_is_refused(links, message):

@@ -345,24 +345,24 @@ def test_an_encoder_that_padding_changes_gets_no_padding(originals, tmp_path, mo
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"dtype": "int8"}, "dtype: expected one of float32, float16, bfloat16, got 'int8'"),
+        ({"dtype": "int8"}, "dtype: expected one of float32, float16, bfloat16"),
         (
             {"unit": "pair"},
-            "second: expected the second sentences, for pairs and only for them, got none",
+            "second: expected the second sentences, for pairs and only for them",
         ),
         (
             {"second": text(["x"])},
-            "second: expected the second sentences, for pairs and only for them, got one",
+            "second: expected the second sentences, for pairs and only for them",
         ),
         (
             {"unit": "pair", "second": text(["x"])},
-            "second: expected 10 sentences, one for each of hard.txt, got 1",
+            "second: expected 10 sentences, one for each of hard.txt",
         ),
         (
             {"unit": "word", "lowercase": True},
-            "lowercase, min_count: expected no such setting for this unit, got unit 'word'",
+            "lowercase, min_count: expected no such setting for this unit",
         ),
-        ({"unit": "type", "min_count": 0}, "min_count: expected 1 or more, got 0"),
+        ({"unit": "type", "min_count": 0}, "min_count: expected 1 or more"),
         ({"outputs": ["residual"]}, "outputs: "),
     ],
 )

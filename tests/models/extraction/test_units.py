@@ -226,18 +226,15 @@ def test_pairs_are_one_input_each(originals):
     [
         (
             {"unit": "morpheme"},
-            (
-                "unit: expected one of sentence, pair, word, token, type, embedding, got "
-                "'morpheme'; choose one of these"
-            ),
+            ("unit: expected one of sentence, pair, word, token, type, embedding"),
         ),
         (
             {"pool": "sum"},
-            "pool: expected one of mean, max, first, last, got 'sum'; choose one of these",
+            "pool: expected one of mean, max, first, last",
         ),
         (
             {"long_input": "drop"},
-            "long_input: expected one of window, truncate, got 'drop'; choose one of these",
+            "long_input: expected one of window, truncate",
         ),
         ({"unit": "word", "special_tokens": True}, "special_tokens: expected False for words"),
     ],

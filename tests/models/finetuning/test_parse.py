@@ -215,7 +215,7 @@ def test_a_head_that_is_cut_off_is_not_learnt(encoder):
 
 
 def test_circles_are_refused_by_the_name_of_the_sentence():
-    with pytest.raises(InputError, match="heads: expected a tree in sentence 1, got a circle"):
+    with pytest.raises(InputError, match="heads: expected a tree in sentence 1"):
         trees_of(["a b", "a b c"], [[0, 1], [0, 3, 2]], [[0, 0], [0, 0, 0]])
 
 

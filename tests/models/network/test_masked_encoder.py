@@ -315,28 +315,25 @@ def test_dropout_is_drawn_in_training_and_off_in_evaluation(batch, toy_model):
     [
         (
             {"layers": 0},
-            (
-                "encoder.layers: expected a whole number from 1 to 10,000, got 0; choose one in "
-                "this range"
-            ),
+            ("encoder.layers: expected a whole number from 1 to 10,000"),
         ),
         (
             {"vocab_size": -1},
-            "encoder.vocab_size: expected a whole number from 1 to 100,000,000, got -1",
+            "encoder.vocab_size: expected a whole number from 1 to 100,000,000",
         ),
         (
             {"hidden_size": 10, "heads": 4},
-            "encoder.heads: expected a divisor of hidden_size = 10, got 4; change one of the two",
+            "encoder.heads: expected a divisor of hidden_size = 10",
         ),
         (
             {"head": "linear"},
-            "encoder.head: expected one of transform, plain, got 'linear'; choose one of these",
+            "encoder.head: expected one of transform, plain",
         ),
         (
             {"segments": -1},
-            "encoder.segments: expected a whole number from 0 to 1,000,000,000, got -1",
+            "encoder.segments: expected a whole number from 0 to 1,000,000,000",
         ),
-        ({"dropout": 1.0}, r"encoder.dropout: expected a number from 0 to below 1, got 1.0"),
+        ({"dropout": 1.0}, "encoder.dropout: expected a number from 0 to below 1"),
     ],
 )
 def test_shapes_that_cannot_be_are_refused(changes, told):

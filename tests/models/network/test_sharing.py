@@ -34,7 +34,7 @@ def test_a_plan_is_read_and_written(text, separate, told):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("sep=9", "sharing: expected layers from 1 to 8, got 9; name layers that exist"),
+        ("sep=9", "sharing: expected layers from 1 to 8"),
         ("sep=0-3", "expected layers from 1 to 8, got 0-3"),
         ("sep=5-3", "expected layers from 1 to 8, got 5-3"),
         (
@@ -46,7 +46,7 @@ def test_a_plan_is_read_and_written(text, separate, told):
         ),
         (
             "emb",
-            "sharing: expected \"sep=\" and parts, or one of default, no-anchors, .*, got 'emb'",
+            'sharing: expected "sep=" and parts, or one of default, no-anchors, .*',
         ),
         ("sep=softmax", "expected a softmax that goes with the token embeddings"),
     ],

@@ -245,39 +245,27 @@ def test_a_short_text_is_repeated_evenly():
     [
         (
             lambda: Vocabulary(kind="words"),
-            "vocabulary.kind: expected unigram or bpe, got 'words'; choose one of the two",
+            "vocabulary.kind: expected unigram or bpe",
         ),
         (
             lambda: Vocabulary(mode="both"),
-            (
-                "vocabulary.mode: expected joint, union, disjoint or separate, got 'both'; choose "
-                "one of the four"
-            ),
+            ("vocabulary.mode: expected joint, union, disjoint or separate"),
         ),
         (
             lambda: Vocabulary(size=5),
-            (
-                "vocabulary.size: expected a whole number from 6 to 10,000,000, got 5; 5 of them "
-                "are special"
-            ),
+            ("vocabulary.size: expected a whole number from 6 to 10,000,000"),
         ),
         (
             lambda: train_tokenizer({"eng": ["abcdefghijklmnopqrstuvwxyz"]}, Vocabulary(size=10)),
-            (
-                r"vocabulary.size: expected room for every character of the text \(at least 32\), "
-                r"got 10; raise it or clean the text"
-            ),
+            (r"vocabulary.size: expected room for every character of the text \(at least 32\)"),
         ),
         (
             lambda: train_tokenizer({"eng": [" ", "\u3000"]}, Vocabulary()),
-            "texts: expected at least one word, got none; give other text",
+            "texts: expected at least one word",
         ),
         (
             lambda: train_tokenizer({"eng": ["a"], "fra": []}, Vocabulary()),
-            (
-                r"texts\[fra\]: expected at least one sentence, got none; leave the language out "
-                r"or give it text"
-            ),
+            (r"texts\[fra\]: expected at least one sentence"),
         ),
     ],
 )

@@ -131,7 +131,7 @@ def test_ranges_by_their_ends():
             "vocabulary.size: expected room for every character",
         ),
         ({"batch_tokens": 6}, "batch_tokens: expected room for the longest item"),
-        ({"max_length": 1}, "text of eng: expected sentences to train on, got none that is left"),
+        ({"max_length": 1}, "text of eng: expected sentences to train on"),
     ],
 )
 def test_a_refusal_that_needs_the_vocabulary_frees_the_folder(toy, tmp_path, changes, told, there):
@@ -151,10 +151,7 @@ def test_a_refusal_that_needs_the_vocabulary_frees_the_folder(toy, tmp_path, cha
     [
         (
             {"encoder.norm_embeddings": False},
-            (
-                "encoder: expected a shape that one of transformers' classes has, got "
-                "norm_embeddings=false"
-            ),
+            ("encoder: expected a shape that one of transformers' classes has"),
         ),
         (
             {"tlm_share": 1.0, "sources": [{"name": "s", "texts": {"eng": "no"}}]},
@@ -162,21 +159,15 @@ def test_a_refusal_that_needs_the_vocabulary_frees_the_folder(toy, tmp_path, cha
         ),
         (
             {"optimisation.warmup": 31},
-            (
-                "optimisation.warmup: expected at most steps = 30 .*, got 31; lower it, to 7 say, "
-                "or raise steps"
-            ),
+            ("optimisation.warmup: expected at most steps = 30 .*"),
         ),
         (
             {"units": "packed", "max_length": 2},
-            "max_length: expected at least 3 tokens a row for these units, got 2; raise it",
+            "max_length: expected at least 3 tokens a row for these units",
         ),
         (
             {"validation": 80},
-            (
-                r"toy: expected more than 160 sentences \(validation holds out 80\), got 160; set "
-                r"validation=16"
-            ),
+            (r"toy: expected more than 160 sentences \(validation holds out 80\)"),
         ),
     ],
 )

@@ -562,61 +562,46 @@ def test_xlm_needs_a_token_after_the_first(rng):
     [
         (
             {"rate": 0.0},
-            (
-                "masking.rate: expected a number above 0 and below 1, got 0.0; 0.15 is the usual "
-                "choice"
-            ),
+            ("masking.rate: expected a number above 0 and below 1"),
         ),
-        ({"rate": 1.0}, "masking.rate: expected a number above 0 and below 1, got 1.0"),
+        ({"rate": 1.0}, "masking.rate: expected a number above 0 and below 1"),
         (
             {"masked": 0.8, "random": 0.3},
-            (
-                r"masking.masked \+ masking.random: expected above 0, and at most 1, got 0.8 \+ "
-                r"0.3; 0.8 and 0.1 are usual"
-            ),
+            (r"masking.masked \+ masking.random: expected above 0, and at most 1"),
         ),
-        ({"random": -0.1}, "masking.random: expected a number from 0 to 1, got -0.1"),
+        ({"random": -0.1}, "masking.random: expected a number from 0 to 1"),
         (
             {"masked": 0.0, "random": 0.0},
-            r"masking.masked \+ masking.random: expected above 0, and at most 1, got 0.0 \+ 0.0",
+            r"masking.masked \+ masking.random: expected above 0, and at most 1",
         ),
         (
             {"count": "some"},
-            "masking.count: expected exact, bernoulli or xlm, got 'some'; choose one of the three",
+            "masking.count: expected exact, bernoulli or xlm",
         ),
         (
             {"exponent": -0.5},
-            (
-                "masking.exponent: expected a number from 0 to 5, got -0.5; 0 chooses evenly, 0.5 "
-                "rare subwords more often"
-            ),
+            ("masking.exponent: expected a number from 0 to 5"),
         ),
-        ({"exponent": math.nan}, "masking.exponent: expected a number from 0 to 5, got nan"),
+        ({"exponent": math.nan}, "masking.exponent: expected a number from 0 to 5"),
         (
             {"counts": "batch"},
-            "masking.counts: expected language or joint, got 'batch'; choose one of the two",
+            "masking.counts: expected language or joint",
         ),
         (
             {"scope": "batch"},
-            "masking.scope: expected all or language, got 'batch'; choose one of the two",
+            "masking.scope: expected all or language",
         ),
         (
             {"count": "bernoulli", "exponent": 0.5},
-            (
-                "masking.exponent: expected 0 with count bernoulli, got 0.5; weights need a "
-                "number to sample: choose exact or xlm"
-            ),
+            ("masking.exponent: expected 0 with count bernoulli"),
         ),
         (
             {"whole_words": True, "exponent": 0.5},
-            (
-                "masking.whole_words: expected exponent 0 and count exact or bernoulli, got "
-                "exponent 0.5; weights and xlm's number"
-            ),
+            ("masking.whole_words: expected exponent 0 and count exact or bernoulli"),
         ),
         (
             {"whole_words": True, "count": "xlm"},
-            "masking.whole_words: expected exponent 0 and count exact or bernoulli, got count xlm",
+            "masking.whole_words: expected exponent 0 and count exact or bernoulli",
         ),
     ],
 )
@@ -633,22 +618,19 @@ NOTHING = np.zeros(VOCABULARY, int)
     [
         (
             lambda: Masker(Masking(), [], MASK),
-            "pieces: expected one record per language, got none; give those of every language",
+            "pieces: expected one record per language",
         ),
         (
             lambda: Masker(Masking(), [some_pieces()], 7),
-            "mask_id: expected a special id of language 0, got 7, an ordinary one; give the id",
+            "mask_id: expected a special id of language 0",
         ),
         (
             lambda: Masker(Masking(), [some_pieces()], 900),
-            "mask_id: expected a special id of language 0, got 900, none of the 200",
+            "mask_id: expected a special id of language 0",
         ),
         (
             lambda: Masker(Masking(), [some_pieces(), some_pieces(150)], MASK),
-            (
-                r"pieces\[1\].special: expected that of the first language, got another; .* or "
-                r"pass shared_ids=False"
-            ),
+            (r"pieces\[1\].special: expected that of the first language"),
         ),
         (
             lambda: Masker(
@@ -656,43 +638,37 @@ NOTHING = np.zeros(VOCABULARY, int)
                 [some_pieces(), Pieces(special=SPECIAL, counts=NOTHING, starts=~SPECIAL)],
                 MASK,
             ),
-            r"pieces\[1\].starts: expected that of the first language, got another",
+            r"pieces\[1\].starts: expected that of the first language",
         ),
         (
             lambda: Masker(
                 Masking(scope="language"), [some_pieces(), some_pieces(counts=NOTHING)], MASK
             ),
-            (
-                r"pieces\[1\]: expected at least one ordinary subword to sample, got none "
-                r"that occurs; leave the language out"
-            ),
+            (r"pieces\[1\]: expected at least one ordinary subword to sample"),
         ),
         (
             lambda: Masker(Masking(), [some_pieces(special=np.ones(VOCABULARY, bool))], MASK),
-            (
-                r"pieces\[0\]: expected at least one ordinary subword to sample, got none; "
-                r"leave the language out or give it text"
-            ),
+            (r"pieces\[0\]: expected at least one ordinary subword to sample"),
         ),
         (
             lambda: Pieces(special=SPECIAL, counts=NOTHING[:9], starts=SPECIAL),
-            r"pieces.counts: expected 200 integers, got int64 of shape \(9,\)",
+            "pieces.counts: expected 200 integers",
         ),
         (
             lambda: Pieces(special=SPECIAL * 1, counts=NOTHING, starts=SPECIAL),
-            "pieces.special: expected 200 bool, got int64 of shape",
+            "pieces.special: expected 200 bool",
         ),
         (
             lambda: Pieces(special=SPECIAL, counts=NOTHING - 2, starts=SPECIAL),
-            "pieces.counts: expected numbers from 0 up, got -2; count the",
+            "pieces.counts: expected numbers from 0 up",
         ),
         (
             lambda: draw_weighted(np.ones(3), 4, np.random.default_rng()),
-            "k: expected a whole number from 1 to 3, got 4; sample no more",
+            "k: expected a whole number from 1 to 3",
         ),
         (
             lambda: draw_weighted(np.arange(3.0), 1, np.random.default_rng()),
-            "weights: expected numbers above 0, got 0.0; leave out",
+            "weights: expected numbers above 0",
         ),
     ],
 )
@@ -707,29 +683,20 @@ def test_pieces_and_weights_that_do_not_fit_are_refused(make, told):
         (
             [[7, 8]],
             [[0]],
-            (
-                r"languages: expected one for each id, shape \(1, 2\), got shape \(1, 1\); give "
-                r"the language of every token"
-            ),
+            (r"languages: expected one for each id, shape \(1, 2\)"),
         ),
         (
             [[7, 8]],
             [[0, 2]],
-            (
-                "languages: expected indices from 0 to 1, got 2; number the languages in the "
-                "order of the subwords"
-            ),
+            ("languages: expected indices from 0 to 1"),
         ),
-        ([[7, 8]], [[0, -1]], "languages: expected indices from 0 to 1, got -1"),
+        ([[7, 8]], [[0, -1]], "languages: expected indices from 0 to 1"),
         (
             [[150, 150]],
             [[0, 1]],
-            (
-                "ids: expected ids below 100 in language 1, got 150; use the vocabulary that the "
-                "subwords are of"
-            ),
+            ("ids: expected ids below 100 in language 1"),
         ),
-        ([[-1, 7]], [[1, 1]], "ids: expected ids below 100 in language 1, got -1"),
+        ([[-1, 7]], [[1, 1]], "ids: expected ids below 100 in language 1"),
     ],
 )
 def test_a_batch_of_other_languages_is_refused(rng, ids, languages, told):

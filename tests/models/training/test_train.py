@@ -416,24 +416,15 @@ def test_the_simplest_recipe_of_one_language_or_two_runs_on_the_package_s_own_te
     [
         (
             {"tlm_share": 0.5},
-            (
-                "tlm_share: expected 0 where no source has two languages, got 0.5; set "
-                "tlm_share=0, or add parallel text"
-            ),
+            ("tlm_share: expected 0 where no source has two languages"),
         ),
         (
             {"validation": 300},
-            (
-                r"mine: expected more than 600 sentences \(validation holds out 300\), got 600; "
-                r"set validation=60"
-            ),
+            (r"mine: expected more than 600 sentences \(validation holds out 300\)"),
         ),
         (
             {"optimisation.warmup": 500},
-            (
-                "optimisation.warmup: expected at most steps = 2 .*, got 500; lower it, to 1 say, "
-                "or raise steps"
-            ),
+            ("optimisation.warmup: expected at most steps = 2 .*"),
         ),
     ],
 )

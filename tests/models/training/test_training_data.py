@@ -525,40 +525,31 @@ def test_a_data_set_is_read_where_a_source_names_one(monkeypatch):
     [
         (
             {"units": "packed", "batch_tokens": 19},
-            r"batch_tokens: expected room for a row \(max_length = 20 tokens\), got 19; raise it",
+            r"batch_tokens: expected room for a row \(max_length = 20 tokens\)",
         ),
         (
             {"units": "nsp", "tlm_share": 0.5},
-            (
-                r"tlm_share: expected 0 with units = nsp \(sentence pairs have no next "
-                r"sentence\), got 0.5; set"
-            ),
+            (r"tlm_share: expected 0 with units = nsp \(sentence pairs have no next sentence\)"),
         ),
         (
             {"units": "nsp", "validation": 1},
-            (
-                r"validation: expected at least 2 with units = nsp \(a pair needs two "
-                r"sentences\), got 1; raise"
-            ),
+            (r"validation: expected at least 2 with units = nsp \(a pair needs two sentences\)"),
         ),
         (
             {"batch_languages": "mixed", "tlm_share": 1.0, "weight": 2.0},
-            r"extra.weight: expected 1 where sources are joined, got 2.0; leave",
+            "extra.weight: expected 1 where sources are joined",
         ),
         (
             {"units": "stream", "weight": 0.5},
-            (
-                r"extra.weight: expected 1 where sources are joined, got 0.5; leave it out, or "
-                r"use units=sent"
-            ),
+            ("extra.weight: expected 1 where sources are joined"),
         ),
         (
             {"units": "packed", "max_length": 2},
-            "max_length: expected at least 3 tokens a row for these units, got 2; raise it",
+            "max_length: expected at least 3 tokens a row for these units",
         ),
         (
             {"units": "nsp", "max_length": 4},
-            "max_length: expected at least 5 tokens a row for these units, got 4; raise it",
+            "max_length: expected at least 5 tokens a row for these units",
         ),
     ],
 )

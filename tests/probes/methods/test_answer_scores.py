@@ -132,15 +132,13 @@ def test_the_best_of_several_gold_answers_counts():
 
 
 def test_refusals():
-    with pytest.raises(InputError, match="preset: expected one of squad, mlqa, got 'xquad'"):
+    with pytest.raises(InputError, match="preset: expected one of squad, mlqa"):
         answer_tokens("x", "eng", "xquad")
     with pytest.raises(InputError, match="language: expected one of MLQA's languages .* got 'fra'"):
         answer_tokens("x", "fra", "mlqa")
-    with pytest.raises(InputError, match="predicted: expected 1 answers, got 2"):
+    with pytest.raises(InputError, match="predicted: expected 1 answers"):
         count_answers([["x"]], ["x", "y"], "eng")
-    with pytest.raises(
-        InputError, match="gold: expected an answer to each question, got none to 1"
-    ):
+    with pytest.raises(InputError, match="gold: expected an answer to each question"):
         count_answers([["x"], []], ["x", "y"], "eng")
     known = [answer_presets(code) for code in ("en", "zh-Hans", "arb", "rus")]
     assert known == [("squad", "mlqa")] * 3 + [("squad",)]

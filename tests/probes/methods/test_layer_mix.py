@@ -190,7 +190,7 @@ def test_the_penalty_is_the_one_that_is_best_on_dev(rng):
     assert (
         probe.predict(dev) == mixes[probe.C_[0]].predict(dev)
     ).all() and probe.again().penalties == probe.C_[0]
-    with pytest.raises(InputError, match="dev_layers: expected a development"):
+    with pytest.raises(InputError, match="dev_layers: expected a dev split"):
         MixProbe((0.1, 1.0)).fit(train, y[:60])
 
 
