@@ -178,6 +178,7 @@ process.run()
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_within_a_destructor_stops_the_command():
     run = subprocess.run(
         [sys.executable, "-c", SWALLOWED], capture_output=True, text=True, timeout=60

@@ -58,7 +58,10 @@ def test_two_processes_write_the_bytes_of_one(originals, text, undisturbed, tmp_
 
 @pytest.mark.parametrize(
     ("unit", "places"),
-    [("word", ["encode 3", "put 9", "write 3"]), ("type", ["encode 9", "write 1"])],
+    [
+        ("word", ["encode 3", "put 9", "write 3"]),
+        pytest.param("type", ["encode 9", "write 1"], marks=pytest.mark.slow),
+    ],
 )
 def test_after_kill_9_the_same_call_ends_with_the_same_bytes(
     originals, text, undisturbed, tmp_path, unit, places
