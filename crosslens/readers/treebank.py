@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
+from crosslens.corpus import Corpus
 from crosslens.errors import quote, refuse
 
 __all__ = [
+    "UPOS",
     "Trees",
     "WordLabels",
     "check_heads",
@@ -23,7 +25,11 @@ __all__ = [
     "tree_distances",
     "trees",
     "word_labels",
+    "words_apart",
 ]
+
+UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
+"""The parts of speech of Universal Dependencies."""
 
 _EMPTY = "_"  # how CoNLL-U writes that there is nothing
 _FEATURE = "feature:"
@@ -364,3 +370,26 @@ def tree_distances(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n n"]:
         before = order[:place]
         distances[word, before] = distances[before, word] = distances[heads[word] - 1, before] + 1
     return distances
+
+
+def words_apart(corpus: Corpus) -> Corpus:
+    """The same words with a space between any two, as parsers read them: the parts of a multiword
+    token ("du" = de + le) have places of their own.
+
+    Parameters
+    ----------
+    corpus: a treebank, with the column "form".
+
+    >>> columns = {"form": [["de", "le", "chat"]]}
+    >>> spans = [[(0, 2), (0, 2), (3, 7)]]
+    >>> apart = words_apart(Corpus("fra", ["du chat"], ["0"], "toy", words=spans, annotations=columns))
+    >>> apart.sentences, apart.words
+    (['de le chat'], [[(0, 2), (3, 5), (6, 10)]])
+    """
+    forms = (corpus.annotations or {})["form"]
+    words = []
+    for row in forms:
+        ends = np.cumsum([len(form) + 1 for form in row]).tolist()
+        words.append([(end - 1 - len(form), end - 1) for form, end in zip(row, ends, strict=True)])
+    sentences = [" ".join(row) for row in forms]
+    return dataclasses.replace(corpus, sentences=sentences, words=words)

@@ -23,6 +23,7 @@ from crosslens.models.network.parser_sizes import PARSERS
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
+from crosslens.readers.treebank import UPOS
 from crosslens.run.engine import Run, versions
 from crosslens.run.study import display_name
 from crosslens.run.transfer_data import Split, TaskData, transfer_data
@@ -417,13 +418,15 @@ def _compute(
     say(f"fine-tuning {fit.name}")
     train = [_examples(one, data, settings.max_length) for one in data.train]
     tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures)
-    made = list[Outcomes]()
+    made, unread = list[Outcomes](), dict[str, int]()
     for way, epoch, languages in _checkpoints(transfer, tuned, data):
         tuned.use(epoch)
         for language in languages:
             split = data.tests[language]
             answers = answers_of(tuned.predict(_examples(split, data)), data.classes, common)
             made += _outcomes(fit, split, answers, spans_by, suite=way, target=language)
+            if answers.without_subword:
+                unread[language] = answers.without_subword
     best = tuned.best_epoch("dev")
     if transfer.keep and fit.seed == transfer.seed:
         kept = run.path / "encoders" / fit.name
@@ -438,6 +441,7 @@ def _compute(
         "epochs": {
             str(e): {k: _number(v) for k, v in found.items()} for e, found in epochs.items()
         },
+        **({"without_subword": unread} if unread else {}),
         **_freeze(fit.system),
     }
     quantity = counted(task, data.dev[0], majority(task, data.train, data.dev[0]), spans_by)[
@@ -503,14 +507,11 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
     if data.task.kind == "tag":
         return Tag(n, max_length=longest, dropout=rate)
     if data.task.kind == "tree":
-        tags = len(_UPOS) + 1 if transfer.gold_pos else 0
+        tags = len(UPOS) + 1 if transfer.gold_pos else 0
         return Parse(n, sizes=transfer.parser, tags=tags)
     if data.task.kind == "answer":
         return Answer(longest, int(point["stride"]))
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)
-
-
-_UPOS = ("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X").split()
 
 
 def _examples(split: Split, data: TaskData, longest: int | None = None) -> Any:
@@ -530,9 +531,9 @@ def _examples(split: Split, data: TaskData, longest: int | None = None) -> Any:
         rows = [np.array([number.get(label, -1) for label in row], int) for row in split.labels]
         if split.heads is None:
             return WordExamples(split.corpus, rows)
-        tag = {name: n for n, name in enumerate(_UPOS)}
+        tag = {name: n for n, name in enumerate(UPOS)}
         upos = (split.corpus.annotations or {})["upos"]
-        tags = [np.array([tag.get(name, len(_UPOS)) for name in row], int) for row in upos]
+        tags = [np.array([tag.get(name, len(UPOS)) for name in row], int) for row in upos]
         return TreeExamples(split.corpus, split.heads, rows, tags, longest)
     ids = [str(n) for n in range(len(split))]
     first = Corpus(split.language, list(split.texts), ids, data.task.name)

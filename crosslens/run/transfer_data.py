@@ -19,7 +19,7 @@ from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Items, Questions, TextPairs, Texts, Words
 from crosslens.probes.tasks.task import Task
-from crosslens.readers.treebank import trees, word_labels
+from crosslens.readers.treebank import trees, word_labels, words_apart
 from crosslens.run.probe_splits import (
     PARTS,
     SHARES,
@@ -250,7 +250,7 @@ def _read_trees(task: Task, items: Items) -> _Splits:
     assert isinstance(items, Words)
     made = {}
     for part, split in found.splits.items():
-        corpus = _words_apart(items.splits[part])
+        corpus = words_apart(items.splits[part])
         made[part] = dataclasses.replace(split, corpus=corpus, heads=_heads(corpus))
     return _Splits(found.language, made)
 
@@ -267,18 +267,6 @@ def _heads(corpus: Corpus) -> list[np.ndarray]:
         return np.split(trees(columns).heads, np.cumsum(lengths)[:-1])
     except InputError as error:
         raise InputError(f"{corpus.name}: {error}") from None
-
-
-def _words_apart(corpus: Corpus) -> Corpus:
-    """The same words with a space between any two, as parsers read them: the parts of a multiword
-    token ("du" = de + le) have places of their own."""
-    forms = (corpus.annotations or {})["form"]
-    words = []
-    for row in forms:
-        ends = np.cumsum([len(form) + 1 for form in row]).tolist()
-        words.append([(end - 1 - len(form), end - 1) for form, end in zip(row, ends, strict=True)])
-    sentences = [" ".join(row) for row in forms]
-    return dataclasses.replace(corpus, sentences=sentences, words=words)
 
 
 def _read_pairs(task: Task, items: Items) -> _Splits:

@@ -49,13 +49,11 @@ class Parse:
     ----------
     classes: number of relations. sizes: a name of :data:`crosslens.models.network.parser_sizes.PARSERS`.
     tags: number of parts of speech that the parser is given; 0 for none.
-    single_root: see :func:`crosslens.models.finetuning.spanning_trees.best_tree`.
     """
 
     classes: int
     sizes: str = "wu_dredze"
     tags: int = 0
-    single_root: bool = True
 
     def head(self, d: int) -> nn.Module:
         """See :class:`crosslens.models.network.parser.ParserHead`."""
@@ -147,7 +145,7 @@ class Parse:
         heads = np.zeros(targets["first"].shape, np.int64)
         for row, n in enumerate(lengths):
             scores = likely[row, :n, : n + 1]
-            heads[row, :n] = best_tree(scores, single_root=self.single_root)
+            heads[row, :n] = best_tree(scores)
         found = head.relations(vectors, torch.from_numpy(heads).to(arcs.device)).argmax(-1)
         relations = found.cpu().numpy()
         return [(heads[k, :n], relations[k, :n]) for k, n in enumerate(lengths)]

@@ -5,18 +5,7 @@ from jaxtyping import Float, Int
 
 from crosslens.errors import refuse
 
-__all__ = ["best_heads", "best_tree"]
-
-
-def best_heads(scores: Float[np.ndarray, "n n1"]) -> Int[np.ndarray, " n"]:
-    """Each word's best head, whether or not that makes a tree; see :func:`best_tree`.
-
-    >>> scores = np.array([[1.0, -9.0, 5.0, 2.0], [1.5, 6.0, -9.0, 2.0], [0.0, 1.0, 3.0, -9.0]])
-    >>> best_heads(scores).tolist(), best_tree(scores).tolist()
-    ([2, 1, 2], [0, 1, 2])
-    """
-    heads: np.ndarray = scores.argmax(1)
-    return heads
+__all__ = ["best_tree"]
 
 
 def best_tree(
@@ -42,6 +31,10 @@ def best_tree(
     References
     ----------
     Chu & Liu 1965; Edmonds 1967; Zmigrod et al. 2020, Please Mind the Root, for single roots.
+
+    >>> scores = np.array([[1.0, -9.0, 5.0, 2.0], [1.5, 6.0, -9.0, 2.0], [0.0, 1.0, 3.0, -9.0]])
+    >>> scores.argmax(1).tolist(), best_tree(scores).tolist()  # each word's best head: a circle
+    ([2, 1, 2], [0, 1, 2])
     """
     from ufal.chu_liu_edmonds import chu_liu_edmonds
 

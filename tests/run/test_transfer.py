@@ -434,3 +434,17 @@ def test_a_treebank_with_a_circle_is_refused_before_anything_is_written(trees, t
     with pytest.raises(InputError, match=r"de_toy-ud-test.conllu: heads: expected one root"):
         run_transfer(settings(folder, tasks=["parsing"]), tmp_path / "run")
     assert not (tmp_path / "run" / "scores.jsonl").exists()
+
+
+def test_words_that_are_not_read_are_counted_in_the_scores(trees, tmp_path, monkeypatch):
+    def short(split, data, longest=None):
+        examples = plain(split, data, longest)
+        return dataclasses.replace(examples, longest=5)
+
+    plain = module._examples
+    monkeypatch.setattr(module, "_examples", short)
+    told = settings(trees, tasks=["parsing"], epochs=1, seeds=1, random_control=False)
+    folder = run_transfer(told, tmp_path / "run")
+    (dev,) = [s for s in read_scores(folder / "scores.jsonl") if s.details["part"] == "dev"]
+    assert dev.details["without_subword"].keys() == {"eng", "deu"}
+    assert 0 < dev.details["without_subword"]["deu"] < 6 * 9
