@@ -13,9 +13,19 @@ __all__ = ["transfer", "transfer_arguments"]
 
 _LISTS = ("tasks", "train", "test")
 _HANDED_ON = (
-    *("preset", "epochs", "batch_size", "peak_rate", "max_length", "pool", "warmup", "seeds"),
+    *(
+        "preset",
+        "epochs",
+        "batch_size",
+        "peak_rate",
+        "head_rate",
+        "max_length",
+        "pool",
+        "warmup",
+        "seeds",
+    ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed", "parser", "gold_pos"),
+    *("trust_remote_code", "seed", "parser", "gold_pos", "precision"),
 )
 
 
@@ -37,6 +47,12 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=int, metavar="N", help="in the place of the preset's")
     add("--batch-size", type=int, metavar="N", help="in the place of the preset's")
     add("--peak-rate", type=float, metavar="F", help="learning rate, in the place of the preset's")
+    add(
+        "--head-rate",
+        type=float,
+        metavar="F",
+        help="learning rate of the head (default: the preset's)",
+    )
     add("--max-length", type=int, metavar="N", help="longest input in subwords")
     add(
         "--pool",
@@ -86,6 +102,11 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="keep the first seed's encoders, as folders that transformers loads",
+    )
+    add(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        help="of matrix products, in training and in answers (default: float32)",
     )
     add_common(parser, "device", "trust-remote-code", "seed", default=None)
     add_common(parser, "json")

@@ -179,6 +179,7 @@ def transfer(
     epochs: int | None = None,
     batch_size: int | None = None,
     peak_rate: float | None = None,
+    head_rate: float | None = None,
     max_length: int | None = None,
     pool: str | None = None,
     warmup: float | None = None,
@@ -193,6 +194,7 @@ def transfer(
     average: int = 3,
     limit: int | None = None,
     keep: bool = False,
+    precision: str = "float32",
     device: str = "cpu",
     trust_remote_code: bool = False,
 ) -> Run:
@@ -216,7 +218,7 @@ def transfer(
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
         encoders of the first seed in ``out/encoders``. All are told in full by
-        :class:`crosslens.run.transfer.Transfer`, which has the same names.
+        :class:`crosslens.run.transfer_settings.Transfer`, which has the same names.
 
     Returns
     -------
@@ -246,7 +248,8 @@ def transfer(
         for name, value in locals().items()
         if name not in ("encoder", "tasks", "train", "test", "data", "out", "freeze")
     }
-    from crosslens.run.transfer import Transfer, run_transfer
+    from crosslens.run.transfer import run_transfer
+    from crosslens.run.transfer_settings import Transfer
 
     several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
     encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]

@@ -80,11 +80,13 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
     "default": [
         (
             (*_TEXTS, *_WORDS),
-            _made(_OURS, peak_rate=3e-5, batch_size=32, epochs=3, max_length=128) | _from_bert(),
+            _made(_OURS, peak_rate=1e-4, head_rate=1e-3, batch_size=32, epochs=3, max_length=128)
+            | _from_bert(),
         ),
         (
             _SPANS,
-            _made(_OURS, peak_rate=3e-5, batch_size=16, epochs=2, **_SQUAD) | _from_bert(),
+            _made(_OURS, peak_rate=1e-4, head_rate=1e-3, batch_size=16, epochs=2, **_SQUAD)
+            | _from_bert(),
         ),
     ],
     "wu_dredze": [

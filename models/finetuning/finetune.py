@@ -142,6 +142,15 @@ class FineTuned:
             if int(path.stem.partition("-")[2]) not in wanted:
                 path.unlink()
 
+    def numbers(self, epoch: int | str) -> tuple[int, ...]:
+        """The epochs, counted from 1, whose weights :meth:`use` takes for ``epoch``."""
+        last = max(self.epochs)
+        if epoch == "average":
+            return tuple(range(max(1, last - self.settings.average + 1), last + 1))
+        if epoch == "last":
+            return (last,)
+        return (self.best_epoch(epoch) if isinstance(epoch, str) else epoch,)
+
     def use(self, epoch: int | str) -> "FineTuned":
         """Take the weights after an epoch; returns itself.
 
@@ -150,22 +159,9 @@ class FineTuned:
         epoch: its number from 1; the name of a measure, for the epoch that it is best after; "last";
             or "average", the mean of the last ``settings.average`` epochs' weights.
         """
-        last = max(self.epochs)
-        if epoch == "average":
-            first = max(1, last - self.settings.average + 1)
-            numbers = list(range(first, last + 1))
-        else:
-            number = (
-                last
-                if epoch == "last"
-                else self.best_epoch(epoch)
-                if isinstance(epoch, str)
-                else epoch
-            )
-            numbers = [number]
         with torch.no_grad():
             mine = self.model.trained()
-            together = [load_tensors(_weights(self.folder, number)) for number in numbers]
+            together = [load_tensors(_weights(self.folder, n)) for n in self.numbers(epoch)]
             for name, tensor in mine.items():
                 tensor.copy_(torch.stack([one[name] for one in together]).mean(0))
         return self

@@ -12,11 +12,11 @@ from crosslens.models.saved.loading import load_encoder
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
-from crosslens.run import transfer as module
-from crosslens.run import transfer_presets
-from crosslens.run.transfer import Transfer, run_transfer
+from crosslens.run import transfer_fits, transfer_presets
+from crosslens.run.transfer import run_transfer
 from crosslens.run.transfer_data import transfer_data
 from crosslens.run.transfer_presets import PRESETS, find_preset
+from crosslens.run.transfer_settings import Transfer
 from crosslens.run.transfer_summary import tables
 from crosslens.score import read_scores
 
@@ -214,7 +214,7 @@ def test_a_finished_run_is_opened_and_another_refused(finished, data):
 def test_a_run_that_was_stopped_ends_in_the_same_scores(data, tmp_path, monkeypatch, stop_at):
     told = settings(data, random_control=False, checkpoints=False)
     whole = run_transfer(told, tmp_path / "whole")
-    compute, calls = module._compute, []
+    compute, calls = transfer_fits._compute, []
 
     def stopping(*arguments):
         calls.append(1)
@@ -224,7 +224,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_scores(data, tmp_path, monkeypa
 
     if stop_at < 2:
         with monkeypatch.context() as patched:
-            patched.setattr(module, "_compute", stopping)
+            patched.setattr(transfer_fits, "_compute", stopping)
             with pytest.raises(KeyboardInterrupt):
                 run_transfer(told, tmp_path / "run")
     again = run_transfer(told, tmp_path / "run")
@@ -344,7 +344,7 @@ def test_each_preset_says_where_each_value_is_from(name, kind):
     preset = find_preset(name, kind)
     assert preset.values.keys() == preset.sources.keys() and all(preset.sources.values())
     for point in preset.grid():
-        module._settings_of(point, kind, -1, 0, settings("data"))
+        transfer_fits.settings_of(point, kind, -1, 0, settings("data"))
 
 
 def test_the_grids_of_the_papers():
@@ -441,8 +441,8 @@ def test_words_that_are_not_read_are_counted_in_the_scores(trees, tmp_path, monk
         examples = plain(split, data, longest)
         return dataclasses.replace(examples, longest=5)
 
-    plain = module._examples
-    monkeypatch.setattr(module, "_examples", short)
+    plain = transfer_fits._examples
+    monkeypatch.setattr(transfer_fits, "_examples", short)
     told = settings(trees, tasks=["parsing"], epochs=1, seeds=1, random_control=False)
     folder = run_transfer(told, tmp_path / "run")
     (dev,) = [s for s in read_scores(folder / "scores.jsonl") if s.details["part"] == "dev"]
