@@ -131,8 +131,8 @@ def probe(
         that they are tested on: ``only=["upos"], train="eng", test=["fra", "hin"]``.
     labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
         or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers.
-    limit: most items of each part of a task. seeds: how many seeds. This and all others are told
-        in full by :class:`crosslens.run.battery.Battery`, which has the same names.
+    limit: most items of each part of a task. seeds: how many seeds. This and all others are
+        described in full by :class:`crosslens.run.battery.Battery`, which has the same names.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def transfer(
         parts of speech.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
-        encoders of the first seed in ``out/encoders``. All are told in full by
+        encoders of the first seed in ``out/encoders``. All are described in full by
         :class:`crosslens.run.transfer_settings.Transfer`, which has the same names.
 
     Returns

@@ -1,4 +1,4 @@
-"""What a run of transfer is told."""
+"""The settings of a run of transfer."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ __all__ = ["Transfer"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """What a run of transfer is told.
+    """The settings of a run of transfer.
 
     Attributes
     ----------
