@@ -208,7 +208,7 @@ def transfer(
     encoder: a folder or hub name; several are compared on the same items.
     tasks: names of tasks of the catalogue: "ner", "upos", "xnli", "topic", …
     train: languages that are trained on together. test: languages that are tested on. Codes, or
-        names of treebanks.
+        names of treebanks; ``test="all"`` is every language that there is data in.
     data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
         run that was stopped, and opens one that is finished.
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",

@@ -184,7 +184,7 @@ def _measure(
 def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iterator[TaskData]:
     """The task trained on each test language that can be and is not trained on already."""
     trained = {one.language for one in data.train}
-    for language in transfer.test:
+    for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
         try:
             told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
             one = transfer_data(data.task.name, folder, [language], [language], **told)

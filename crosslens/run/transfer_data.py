@@ -117,7 +117,8 @@ def transfer_data(
     Parameters
     ----------
     name: of a task of the catalogue.
-    train, test: languages, in codes of any kind, or names of treebanks.
+    train, test: languages, in codes of any kind, or names of treebanks; "all" tests on every
+        language that there is data in.
     limit: most items of each split, sampled with the seed; None for all.
 
     Raises
@@ -130,6 +131,7 @@ def transfer_data(
         known = ", ".join(one.name for one in TASKS if one.kind in _READ)
         expected = f"tasks that can be fine-tuned ({known})"
         refuse("--tasks", expected, repr(name), "choose among these")
+    test = task.languages(data) if list(test) == ["all"] else test
     found = {language: _read(task, data, language) for language in dict.fromkeys([*train, *test])}
     trained = {language: _divided(found[language], seed) for language in dict.fromkeys(train)}
     parts = {

@@ -302,6 +302,11 @@ def test_treebanks_of_one_language_are_told_apart(data):
     assert list(one.tests) == ["en_ewt", "en_pud", "deu"]
 
 
+def test_all_is_every_language_with_data(data, finished):
+    one = transfer_data("xnli", DataFolder(data), ["eng"], ["all"])
+    assert list(one.tests) == ["deu", "eng"]
+
+
 def test_a_limit_holds_for_each_split(data):
     one = transfer_data("xnli", DataFolder(data), ["eng"], ["eng"], limit=6)
     assert (len(one.train[0]), len(one.dev[0]), len(one.tests["eng"])) == (6, 6, 6)
