@@ -16,7 +16,7 @@ from crosslens.models.network.dropout import dropout
 
 __all__ = ["POOLINGS", "AnswerHead", "ClassificationHead", "TaggingHead"]
 
-POOLINGS = ("first", "pooled", "mean")
+POOLINGS = ("first", "pooled", "mean", "max")
 
 
 class _Head(nn.Module):
@@ -47,8 +47,7 @@ class ClassificationHead(_Head):
     rate: dropout before the matrix, while training.
     pool: "first", the state at position 0 as it is (Wu & Dredze's program has no pooler); "pooled",
         that through a matrix and tanh, sampled anew (the heads of BERT and RoBERTa in
-        transformers); or "mean", the mean over all tokens that are no padding, special ones
-        included.
+        transformers); "mean" or "max", over all tokens that are no padding, special ones included.
 
     >>> import torch
     >>> states, mask = torch.ones(1, 3, 4), torch.tensor([[1, 1, 0]])
@@ -72,6 +71,9 @@ class ClassificationHead(_Head):
             return self._scores(states[:, 0])
         if self.pool == "pooled":
             return self._scores(torch.tanh(self.dense(states[:, 0])))
+        if self.pool == "max":
+            gone = ~mask.bool().unsqueeze(-1)
+            return self._scores(states.masked_fill(gone, float("-inf")).amax(1))
         weights = mask.unsqueeze(-1).to(states.dtype)
         return self._scores((states * weights).sum(1) / weights.sum(1).clamp(min=1))
 
