@@ -25,7 +25,7 @@ _HANDED_ON = (
         "seeds",
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed", "parser", "gold_pos", "features", "precision"),
+    *("trust_remote_code", "seed", "parser", "gold_pos", "crf", "features", "precision"),
 )
 
 
@@ -76,6 +76,12 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="give a parser the parts of speech of the treebank",
+    )
+    add(
+        "--crf",
+        action="store_true",
+        default=None,
+        help="of tags, choose those of a sentence together (conditional random field)",
     )
     add(
         "--features",

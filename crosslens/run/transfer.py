@@ -125,6 +125,7 @@ def _settings(
                 "checkpoints",
                 "parser",
                 "gold_pos",
+                "crf",
                 "features",
                 "precision",
             )  # fmt: skip

@@ -229,7 +229,7 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
 
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
-        return Tag(n, max_length=longest, dropout=rate)
+        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf)
     if data.task.kind == "tree":
         tags = len(UPOS) + 1 if transfer.gold_pos else 0
         return Parse(n, sizes=transfer.parser, tags=tags)

@@ -26,6 +26,8 @@ class Transfer:
     epochs, batch_size, peak_rate, head_rate, max_length, pool, warmup: in the place of the preset's.
     parser: of tasks on trees, sizes by name (:data:`crosslens.models.network.parser_sizes.PARSERS`).
     gold_pos: a parser is given the words' parts of speech as the treebank has them.
+    crf: of tags, a conditional random field over the words of an input
+        (:mod:`crosslens.models.network.crf`).
     features: "mix+bilstm": the encoder is frozen whole and encodes each text once, and a mean of its
         layers with an LSTM on it is learnt beside the head, by Wu & Dredze's schedule
         (:func:`crosslens.run.transfer_presets.with_features`). None: the encoder is fine-tuned.
@@ -63,6 +65,7 @@ class Transfer:
     warmup: float | None = None
     parser: str = "wu_dredze"
     gold_pos: bool = False
+    crf: bool = False
     features: str | None = None
     freeze: Sequence[int] = (-1,)
     seeds: int = 3

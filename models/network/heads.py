@@ -2,6 +2,7 @@
 
     ClassificationHead   one text                 -> (batch, classes)
     TaggingHead          the words of a sentence  -> (batch, words, classes)
+    ChainTaggingHead     the same, and what neighbours' classes are worth
     AnswerHead           a question and a context -> (batch, length, 2): where the answer starts and ends
 
 Each head is one matrix over the encoder's states; what fine-tuning adds to an encoder is no more than
@@ -12,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from crosslens.errors import refuse
+from crosslens.models.network.crf import LinearChainCRF
 from crosslens.models.network.dropout import dropout
 
-__all__ = ["POOLINGS", "AnswerHead", "ClassificationHead", "TaggingHead"]
+__all__ = ["POOLINGS", "AnswerHead", "ChainTaggingHead", "ClassificationHead", "TaggingHead"]
 
 POOLINGS = ("first", "pooled", "mean", "max")
 
@@ -96,6 +98,15 @@ class TaggingHead(_Head):
         has fewer words is any column, and its scores are to be left out of the loss.
         """
         return self._scores(states.gather(1, first.unsqueeze(-1).expand(-1, -1, states.shape[-1])))
+
+
+class ChainTaggingHead(TaggingHead):
+    """The same with a conditional random field on them, ``crf``
+    (:class:`crosslens.models.network.crf.LinearChainCRF`)."""
+
+    def __init__(self, d: int, classes: int, rate: float = 0.1) -> None:
+        super().__init__(d, classes, rate)
+        self.crf = LinearChainCRF(classes)
 
 
 class AnswerHead(_Head):
