@@ -25,7 +25,7 @@ _HANDED_ON = (
         "seeds",
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed", "parser", "gold_pos", "precision"),
+    *("trust_remote_code", "seed", "parser", "gold_pos", "crf", "features", "precision"),
 )
 
 
@@ -56,8 +56,8 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-length", type=int, metavar="N", help="longest input in subwords")
     add(
         "--pool",
-        choices=("first", "pooled", "mean"),
-        help="what the head of a task on texts reads (default: first)",
+        choices=("first", "pooled", "mean", "max"),
+        help="what the head of a task on texts reads (default: first; with --features max)",
     )
     add("--warmup", type=float, metavar="F", help="share of the updates with a rising rate")
     add(
@@ -76,6 +76,17 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="give a parser the parts of speech of the treebank",
+    )
+    add(
+        "--crf",
+        action="store_true",
+        default=None,
+        help="of tags, choose those of a sentence together (conditional random field)",
+    )
+    add(
+        "--features",
+        choices=("mix+bilstm",),
+        help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head",
     )
     add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
     add(

@@ -185,6 +185,8 @@ def transfer(
     warmup: float | None = None,
     parser: str = "wu_dredze",
     gold_pos: bool = False,
+    crf: bool = False,
+    features: str | None = None,
     freeze: int | Sequence[int] = -1,
     seeds: int = 3,
     seed: int = 0,
@@ -214,7 +216,8 @@ def transfer(
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
         "deshpande", "xtreme". Those that follow stand in the place of its own.
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
-        parts of speech.
+        parts of speech. crf: of tags, a conditional random field over each sentence's words.
+    features: "mix+bilstm" freezes the encoder, and learns a mean of its layers, an LSTM and the head.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
         encoders of the first seed in ``out/encoders``. All are described in full by

@@ -9,6 +9,7 @@ written its weights go, unless they are to be kept.
 
 import dataclasses
 import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from crosslens.run.transfer_fits import (
     settings_of,
 )
 from crosslens.run.transfer_means import means
-from crosslens.run.transfer_presets import Preset, find_preset
+from crosslens.run.transfer_presets import Preset, find_preset, with_features
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
@@ -75,6 +76,7 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
         for name, task in tasks.items():
             for system in systems:
                 dev += _measure(transfer, system, task, presets[name], data, run)
+            shutil.rmtree(run.path / "states", ignore_errors=True)
         every = read_outcomes(run.finish_outcomes())
         run.finish([*means(transfer, tasks, every, presets), *dev])
     return run.path
@@ -123,6 +125,8 @@ def _settings(
                 "checkpoints",
                 "parser",
                 "gold_pos",
+                "crf",
+                "features",
                 "precision",
             )  # fmt: skip
         },
@@ -154,6 +158,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 def _preset(transfer: Transfer, data: TaskData) -> Preset:
     """The preset with what was asked for in its place."""
     preset = find_preset(transfer.preset, data.task.kind)
+    if transfer.features is not None:
+        preset = with_features(preset, transfer.features)
     given = {name: value for name in _SET if (value := getattr(transfer, name)) is not None}
     sources = {**preset.sources, **dict.fromkeys(given, "asked for")}
     return Preset(preset.name, {**preset.values, **given}, sources)

@@ -137,7 +137,8 @@ def _compute(
             measures[f"dev of {language}"] = functools.partial(value, [split])
     say(f"fine-tuning {fit.name}")
     train = [_examples(one, data, settings.max_length) for one in data.train]
-    tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures)
+    states = run.path / "states"
+    tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures, states)
     made, unread = list[Outcomes](), dict[str, int]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
     for way, epoch, languages in _checkpoints(transfer, tuned, data):
@@ -228,7 +229,7 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
 
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
-        return Tag(n, max_length=longest, dropout=rate)
+        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf)
     if data.task.kind == "tree":
         tags = len(UPOS) + 1 if transfer.gold_pos else 0
         return Parse(n, sizes=transfer.parser, tags=tags)

@@ -26,6 +26,11 @@ class Transfer:
     epochs, batch_size, peak_rate, head_rate, max_length, pool, warmup: in the place of the preset's.
     parser: of tasks on trees, sizes by name (:data:`crosslens.models.network.parser_sizes.PARSERS`).
     gold_pos: a parser is given the words' parts of speech as the treebank has them.
+    crf: of tags, a conditional random field over the words of an input
+        (:mod:`crosslens.models.network.crf`).
+    features: "mix+bilstm": the encoder is frozen whole and encodes each text once, and a mean of its
+        layers with an LSTM on it is learnt beside the head, by Wu & Dredze's schedule
+        (:func:`crosslens.run.transfer_presets.with_features`). None: the encoder is fine-tuned.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
         several are measured one after the other.
     seeds: how many seeds, ``seed`` and those behind it: heads, order of examples, dropout.
@@ -60,6 +65,8 @@ class Transfer:
     warmup: float | None = None
     parser: str = "wu_dredze"
     gold_pos: bool = False
+    crf: bool = False
+    features: str | None = None
     freeze: Sequence[int] = (-1,)
     seeds: int = 3
     seed: int = 0
@@ -88,6 +95,13 @@ class Transfer:
             refuse("--preset", expected, repr(self.preset), "choose one of them")
         if self.parser not in PARSERS:
             refuse("--parser", f"one of {', '.join(PARSERS)}", repr(self.parser), "choose one")
+        if self.features is not None and tuple(self.freeze) != (-1,):
+            refuse(
+                "--freeze", "none with --features", str(self.freeze), "features freeze all layers"
+            )
+        if self.features is not None and self.keep:
+            expected, remedy = "no --keep with --features", "transformers has no such head"
+            refuse("--keep", expected, "both", f"leave one out: {remedy}")
         if self.seeds < 1:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:

@@ -453,3 +453,11 @@ def test_words_that_are_not_read_are_counted_in_the_scores(trees, tmp_path, monk
     (dev,) = [s for s in read_scores(folder / "scores.jsonl") if s.details["part"] == "dev"]
     assert dev.details["without_subword"].keys() == {"eng", "deu"}
     assert 0 < dev.details["without_subword"]["deu"] < 6 * 9
+
+
+def test_tags_that_are_chosen_together_are_another_run(data, tmp_path):
+    told = settings(data, tasks=["ner"], epochs=1, seeds=1, random_control=False, crf=True)
+    folder = run_transfer(told, tmp_path / "run")
+    assert found(folder, part="test", condition=None, quantity="span_f1", target="deu")
+    with pytest.raises(OutputError, match="crf"):
+        run_transfer(dataclasses.replace(told, crf=False), tmp_path / "run")
