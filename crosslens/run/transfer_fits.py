@@ -234,7 +234,8 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
         return Tag(n, max_length=longest, dropout=rate, windows=windows)
     if data.task.kind == "tree":
         tags = len(UPOS) + 1 if transfer.gold_pos else 0
-        return Parse(n, sizes=transfer.parser, tags=tags)
+        roots = str(point.get("roots", "single"))
+        return Parse(n, sizes=transfer.parser, tags=tags, roots=roots)
     if data.task.kind == "answer":
         return Answer(longest, int(point["stride"]))
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)

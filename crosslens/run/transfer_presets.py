@@ -16,6 +16,7 @@ __all__ = ["PRESETS", "SPANS_BY", "Preset", "find_preset"]
 
 _WU_DREDZE = "Wu & Dredze 2019, section 4"
 _WU_DREDZE_CODE = "their code, evaluate.sh and src/model/base.py"
+_WU_DREDZE_TREES = "their code, src/model/dependency_parser.py"
 _WU_DREDZE_WINDOWS = "their code, src/dataset/tagging.py"
 _CONNEAU = "Conneau et al. 2020, appendix"
 _XLM = "README of XLM, whose grid they keep"
@@ -82,6 +83,7 @@ _PAPER = (
 )  # fmt: skip
 _CODE = _made(_WU_DREDZE_CODE, **_WU_DREDZE_GRID, weight_decay=0.0, beta2=0.99, clip=0.0)
 _CUT = _made(_WU_DREDZE_WINDOWS, windows="wu_dredze")
+_ROOTS = _made(_WU_DREDZE_TREES, roots="any")
 
 # preset -> kinds it is for -> setting -> (value, source)
 _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
@@ -97,8 +99,8 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
             | _from_bert(),
         ),
     ],
-    "wu_dredze": [((*_TEXTS, "tree"), _PAPER), (("tag",), _PAPER | _CUT)],
-    "wu_dredze_code": [((*_TEXTS, "tree"), _CODE), (("tag",), _CODE | _CUT)],
+    "wu_dredze": [(_TEXTS, _PAPER), (("tag",), _PAPER | _CUT), (("tree",), _PAPER | _ROOTS)],
+    "wu_dredze_code": [(_TEXTS, _CODE), (("tag",), _CODE | _CUT), (("tree",), _CODE | _ROOTS)],
     "conneau": [
         (
             _WORDS,

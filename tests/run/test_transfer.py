@@ -380,7 +380,8 @@ def test_the_grids_of_the_papers():
     assert find_preset("wu_dredze_code", "tag").values["weight_decay"] == 0.0
     for name in ("wu_dredze", "wu_dredze_code"):
         assert find_preset(name, "tag").values["windows"] == "wu_dredze"
-        assert "windows" not in find_preset(name, "pair").values
+        assert find_preset(name, "tree").values["roots"] == "any"
+        assert not {"windows", "roots"} & find_preset(name, "pair").values.keys()
     assert json.loads(json.dumps(find_preset("xtreme", "pair").values))["epochs"] == 5
 
 
