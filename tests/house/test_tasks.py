@@ -2,6 +2,7 @@
 the package."""
 
 import ast
+import functools
 import re
 
 import pytest
@@ -59,6 +60,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
 }
 
 
+@functools.cache
 def texts(source: str) -> list[str]:
     """The texts of a module but for its docstrings."""
     tree = ast.parse(source)

@@ -27,6 +27,7 @@ from crosslens.cli import main as cli
 from crosslens.models.extraction import extract, type_averages
 
 STOPPED = {"kill": signal.SIGKILL, "interrupt": signal.SIGINT}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 _LOG = 1024  # bytes that the log has room for however small a file may be
 AFTER = 131  # stopped by SIGINT before the command was in charge, or after it was done
 
