@@ -42,7 +42,7 @@ def ner_lines(n, start=0):
 def pair_lines(n, start=0):
     for i in range(start, start + n):
         animal = "dog" if i % 2 else "cat"
-        yield f"The {animal} sleeps in house {i}.\tA {animal}.\t{'yes' if i % 2 else 'no'}"
+        yield f"The {animal} sleeps in house {i}.\tA {animal}.\t{'entailment' if i % 2 else 'neutral'}"
 
 
 @pytest.fixture(scope="module")
