@@ -2,10 +2,12 @@
 trained or written."""
 
 import json
+import shutil
 
 import pytest
 from typed import typed
 
+from crosslens.models.finetuning.finetune import FineTuned
 from crosslens.recipes.quickstart import DATA
 
 ENCODER = str(DATA / "tiny-encoder")
@@ -156,6 +158,87 @@ def test_what_is_wrong_is_named_before_anything_is_trained(tmp_path, capsys, wha
     assert all(one in said for one in expected), said
     assert said.count("\n") == 1 and "Traceback" not in said
     assert not (tmp_path / "run").exists()
+
+
+# -- files of a run that was stopped
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A function that makes a run which was stopped in its second epoch, and the command line."""
+    folder = tmp_path_factory.mktemp("stopped")
+    write(folder, SOUND["xnli"])
+    line = f"transfer --encoder {ENCODER} --tasks xnli --train eng --test deu --quiet --epochs 2"
+    line += " --batch-size 4 --seeds 1 --no-random-control --data"
+    assert typed(line, str(folder / "data"), "--out", str(folder / "whole")) == 0
+
+    def run(out):
+        return typed(line, str(folder / "data"), "--out", str(out))
+
+    def stop(out):
+        keep = FineTuned.keep
+
+        def keep_one(tuned, epoch, found):
+            if epoch == 2:
+                raise KeyboardInterrupt
+            keep(tuned, epoch, found)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(FineTuned, "keep", keep_one)
+            assert run(out) == 130
+        return next((out / "models").iterdir())
+
+    return run, stop, (folder / "whole" / "scores.jsonl").read_bytes()
+
+
+def cut(data):
+    return data[: len(data) // 2]
+
+
+def flipped(data):
+    return data[:-40] + bytes([data[-40] ^ 1]) + data[-39:]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("checkpoints/*/model.safetensors", cut),
+        ("checkpoints/*/model.safetensors", flipped),
+        ("checkpoints/*/optimiser.safetensors", flipped),
+        ("checkpoints/*/state.json", cut),
+        ("epochs/epoch-001.safetensors", cut),
+        ("epochs/epoch-001.safetensors", flipped),
+        ("epochs/checksums.json", cut),
+        ("epochs/checksums.json", flipped),
+        ("epochs.json", cut),
+    ],
+)
+def test_a_damaged_file_is_named_and_nothing_else_is_lost(stopped, tmp_path, capsys, name, damage):
+    run, stop, scores = stopped
+    fit = stop(tmp_path / "run")
+    (path,) = fit.glob(name)
+    sound = path.read_bytes()
+    path.write_bytes(damage(sound))
+    capsys.readouterr()
+    assert run(tmp_path / "run") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(path.parent) in said, said
+    path.write_bytes(sound)
+    assert run(tmp_path / "run") == 0
+    assert (tmp_path / "run" / "scores.jsonl").read_bytes() == scores
+
+
+def test_weights_that_are_gone_are_named(stopped, tmp_path, capsys):
+    run, stop, scores = stopped
+    fit = stop(tmp_path / "run")
+    (fit / "epochs" / "epoch-001.safetensors").unlink()
+    assert run(tmp_path / "run") == 2
+    said = capsys.readouterr().err
+    assert "epoch-001.safetensors: expected the weights that were written" in said
+    assert f"delete {fit}" in said
+    shutil.rmtree(fit)
+    assert run(tmp_path / "run") == 0
+    assert (tmp_path / "run" / "scores.jsonl").read_bytes() == scores
 
 
 @pytest.mark.parametrize("task", SOUND)
