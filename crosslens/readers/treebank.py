@@ -190,13 +190,14 @@ class Trees:
     left_out: int
 
 
-def trees(columns: Mapping[str, Sequence[Any]]) -> Trees:
+def trees(columns: Mapping[str, Sequence[Any]], names: Sequence[str] | None = None) -> Trees:
     """The trees of an activation dataset's sentences.
 
     Parameters
     ----------
     columns: "text" (the sentence's number), "head" and "upos" of the activation dataset's index;
         with "pieces", sentences in which a word has no vector are left out and counted.
+    names: what to call the sentences in a refusal; without it their numbers.
 
     Raises
     ------
@@ -234,16 +235,17 @@ def trees(columns: Mapping[str, Sequence[Any]]) -> Trees:
         )
     lengths = np.diff(bounds)
     rows = np.flatnonzero(np.repeat(whole, lengths))
+    called = text if names is None else np.asarray(names)[text]
     heads = np.array(
-        [_head(columns["head"][row], row, int(text[row])) for row in rows.tolist()], np.int64
+        [_head(columns["head"][row], row, str(called[row])) for row in rows.tolist()], np.int64
     )
     lengths = lengths[whole]
-    check_heads(heads, lengths, names=text[bounds[:-1][whole]])
+    check_heads(heads, lengths, names=called[bounds[:-1][whole]])
     punctuation = np.array([columns["upos"][row] == "PUNCT" for row in rows.tolist()], bool)
     return Trees(rows, heads, lengths, punctuation, int((~whole).sum()))
 
 
-def _head(cell: Any, row: int, sentence: int) -> int:
+def _head(cell: Any, row: int, sentence: str) -> int:
     if not (str(cell).isascii() and str(cell).isdecimal() and len(str(cell)) < 10):
         refuse(
             f"head of row {row} (sentence {sentence})",

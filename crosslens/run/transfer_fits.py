@@ -111,6 +111,7 @@ def _compute(
 ) -> tuple[list[Score], list[Outcomes]]:
     from crosslens.models.finetuning.finetune import fine_tune
     from crosslens.models.finetuning.save import save_fine_tuned
+    from crosslens.models.finetuning.tag import Tag
 
     data, task = fit.data, fit.data.task
     settings = settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
@@ -118,16 +119,18 @@ def _compute(
     common, spans_by = most_frequent(data.train), SPANS_BY.get(transfer.preset, "strict")
     folder = run.path / "models" / fit.name
 
+    @functools.cache
+    def windows(split: Split) -> Any:
+        if not isinstance(kind, Tag):
+            return None
+        return kind.cuts(loaded.encoder.for_text(split.language), _examples(split, data))
+
+    def answer(split: Split, predict: Callable[[Any], Any]) -> Answers:
+        predicted = predict(_examples(split, data))
+        return answers_of(predicted, data.classes, common, windows(split))
+
     def value(splits: Sequence[Split], predict: Callable[[Any], Any]) -> float:
-        found = [
-            counted(
-                task,
-                one,
-                answers_of(predict(_examples(one, data)), data.classes, common),
-                spans_by,
-            )[0]
-            for one in splits
-        ]
+        found = [counted(task, one, answer(one, predict), spans_by)[0] for one in splits]
         of = sum(one.of.sum() for one in found)
         return float(sum(one.found.sum() for one in found) / of) if of else math.nan
 
@@ -145,8 +148,7 @@ def _compute(
         for language in languages:
             split, key = data.tests[language], (tuned.numbers(epoch), language)
             if key not in answered:
-                predicted = tuned.use(epoch).predict(_examples(split, data))
-                answered[key] = answers_of(predicted, data.classes, common)
+                answered[key] = answer(split, tuned.use(epoch).predict)
             answers = answered[key]
             made += _outcomes(fit, split, answers, spans_by, suite=way, target=language)
             if answers.without_subword:
@@ -229,10 +231,12 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
 
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
-        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf)
+        windows = str(point.get("windows", "stitched"))
+        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf, windows=windows)
     if data.task.kind == "tree":
         tags = len(UPOS) + 1 if transfer.gold_pos else 0
-        return Parse(n, sizes=transfer.parser, tags=tags)
+        roots = str(point.get("roots", "single"))
+        return Parse(n, sizes=transfer.parser, tags=tags, roots=roots)
     if data.task.kind == "answer":
         return Answer(longest, int(point["stride"]))
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)

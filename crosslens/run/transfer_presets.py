@@ -16,6 +16,8 @@ __all__ = ["PRESETS", "SPANS_BY", "Preset", "find_preset", "with_features"]
 
 _WU_DREDZE = "Wu & Dredze 2019, section 4"
 _WU_DREDZE_CODE = "their code, evaluate.sh and src/model/base.py"
+_WU_DREDZE_TREES = "their code, src/model/dependency_parser.py"
+_WU_DREDZE_WINDOWS = "their code, src/dataset/tagging.py"
 _CONNEAU = "Conneau et al. 2020, appendix"
 _XLM = "README of XLM, whose grid they keep"
 _ARTETXE = "Artetxe et al. 2020, section 3.2"
@@ -75,6 +77,14 @@ _WU_DREDZE_GRID: dict[str, Any] = dict(
     decay="linear",
 )
 
+_PAPER = (
+    _made(_WU_DREDZE, **_WU_DREDZE_GRID, weight_decay=0.01, beta2=0.999)
+    | _made(_WU_DREDZE_CODE + " (the paper does not say)", clip=0.0)
+)  # fmt: skip
+_CODE = _made(_WU_DREDZE_CODE, **_WU_DREDZE_GRID, weight_decay=0.0, beta2=0.99, clip=0.0)
+_CUT = _made(_WU_DREDZE_WINDOWS, windows="wu_dredze")
+_ROOTS = _made(_WU_DREDZE_TREES, roots="any")
+
 # preset -> kinds it is for -> setting -> (value, source)
 _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
     "default": [
@@ -89,30 +99,8 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
             | _from_bert(),
         ),
     ],
-    "wu_dredze": [
-        (
-            (*_TEXTS, *_WORDS),
-            _made(
-                _WU_DREDZE,
-                **_WU_DREDZE_GRID,
-                weight_decay=0.01,
-                beta2=0.999,
-            )
-            | _made(_WU_DREDZE_CODE + " (the paper does not say)", clip=0.0),
-        )
-    ],
-    "wu_dredze_code": [
-        (
-            (*_TEXTS, *_WORDS),
-            _made(
-                _WU_DREDZE_CODE,
-                **_WU_DREDZE_GRID,
-                weight_decay=0.0,
-                beta2=0.99,
-                clip=0.0,
-            ),
-        )
-    ],
+    "wu_dredze": [(_TEXTS, _PAPER), (("tag",), _PAPER | _CUT), (("tree",), _PAPER | _ROOTS)],
+    "wu_dredze_code": [(_TEXTS, _CODE), (("tag",), _CODE | _CUT), (("tree",), _CODE | _ROOTS)],
     "conneau": [
         (
             _WORDS,

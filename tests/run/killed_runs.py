@@ -88,7 +88,8 @@ def make(folder: Path) -> None:
     make_data(folder / "data")
     (folder / "data" / "xnli").mkdir()
     for name, n in (("train-en", 48), ("dev-en", 8), ("test-en", 12), ("test-de", 12)):
-        pairs = (f"{('A', 'The')[i % 2]} dog {i}.\tIt is {i}.\t{i % 2}\n" for i in range(n))
+        given = [(i, ("neutral", "entailment")[i % 2]) for i in range(n)]
+        pairs = (f"{('A', 'The')[i % 2]} dog {i}.\tIt is {i}.\t{label}\n" for i, label in given)
         (folder / "data" / "xnli" / f"{name}.tsv").write_text("".join(pairs))
 
 
