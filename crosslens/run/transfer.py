@@ -31,6 +31,7 @@ from crosslens.run.transfer_fits import (
     settings_of,
 )
 from crosslens.run.transfer_means import means
+from crosslens.run.transfer_predictors import predicted
 from crosslens.run.transfer_presets import Preset, find_preset
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
@@ -76,7 +77,8 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
             for system in systems:
                 dev += _measure(transfer, system, task, presets[name], data, run)
         every = read_outcomes(run.finish_outcomes())
-        run.finish([*means(transfer, tasks, every, presets), *dev])
+        found = means(transfer, tasks, every, presets)
+        run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
 
 
