@@ -28,7 +28,7 @@ from crosslens.run.probe_splits import (
 )
 from crosslens.run.repeats import normal_texts, text_names
 
-__all__ = ["Split", "TaskData", "transfer_data"]
+__all__ = ["Split", "TaskData", "heads_of", "transfer_data"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -258,12 +258,17 @@ def _read_trees(task: Task, items: Items) -> _Splits:
     made = {}
     for part, split in found.splits.items():
         corpus = words_apart(items.splits[part])
-        made[part] = dataclasses.replace(split, corpus=corpus, heads=_heads(corpus))
+        made[part] = dataclasses.replace(split, corpus=corpus, heads=heads_of(corpus))
     return _Splits(found.language, made)
 
 
-def _heads(corpus: Corpus) -> list[np.ndarray]:
-    """The heads of each sentence of a treebank, checked to be trees."""
+def heads_of(corpus: Corpus) -> list[np.ndarray]:
+    """The heads of each sentence of a treebank.
+
+    Raises
+    ------
+    InputError: a sentence is no tree.
+    """
     columns: dict[str, list[Any]] = {
         name: [value for row in (corpus.annotations or {})[name] for value in row]
         for name in ("head", "upos")
