@@ -44,12 +44,12 @@ def run_folder(folder, codes):
                 n=9,
                 target=code,
                 condition="predictor",
-                details={"part": "test"},
+                details={"part": "train and test"},
                 **own,
             )
             for code, (x, _) in points.items()
         ]
-        told = {"part": "test", "of": "accuracy", "points": points, "p": 0.0004}
+        told = {"part": "train and test", "of": "accuracy", "points": points, "p": 0.0004}
         scores += [
             Score(quantity=kind, value=-0.9, low=-1, high=-0.5, n=len(codes), condition=name,
                   details=told, **place)

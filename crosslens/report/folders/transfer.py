@@ -69,7 +69,7 @@ class Transfer:
     def targets(self, task: str) -> list[str]:
         """The languages that a task was tested in, in order."""
         found = (s.target for s in self.scores if s.task == task and _part(s) == "test")
-        return list(dict.fromkeys(one for one in found if one is not None))
+        return list(dict.fromkeys(str(one) for one in found))
 
     def of(self, task: str) -> list[Score]:
         """Measurements of a task's main quantity on test items."""
