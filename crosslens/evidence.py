@@ -187,7 +187,7 @@ class Evidence:
 
     Attributes
     ----------
-    part: the split that it was measured on: train, dev, test or held_out.
+    part: the split that it was measured on: train, dev, test, held_out, or train and test.
     reason: why the value could not be computed.
     representation: what of a pair of words was classified. method: how minimal pairs were scored.
         category, average: of minimal pairs, one category, or the mean over several.

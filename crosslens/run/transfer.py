@@ -16,12 +16,14 @@ from typing import Any
 
 from crosslens.asked import asked_of
 from crosslens.errors import InputError
+from crosslens.examples import EXAMPLES, write_examples
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.study import display_name
 from crosslens.run.transfer_data import TaskData, transfer_data
+from crosslens.run.transfer_examples import examples
 from crosslens.run.transfer_fits import (
     IN_LANGUAGE,
     RANDOM,
@@ -49,7 +51,8 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
 
     Parameters
     ----------
-    out: the run's folder: config.json, scores.jsonl, outcomes.parquet, models/ while it is trained.
+    out: the run's folder: config.json, scores.jsonl, outcomes.parquet, examples.jsonl (some
+        wrong answers), models/ while it is trained.
 
     Raises
     ------
@@ -79,6 +82,7 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
                 dev += _measure(transfer, system, task, presets[name], data, run)
             shutil.rmtree(run.path / "states", ignore_errors=True)
         every = read_outcomes(run.finish_outcomes())
+        write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
         found = means(transfer, tasks, every, presets)
         run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path

@@ -31,6 +31,7 @@ from crosslens.score import Score, headline_quantities
 
 __all__ = ["predicted"]
 
+_PART = "train and test"  # what the numbers are of
 _BLOCK = 10_000  # texts that are tokenised at once
 
 
@@ -192,7 +193,7 @@ def _points(
 def _correlation(
     kind: Any, points: Mapping[str, list[float]], fields: dict[str, Any], details: dict[str, Any]
 ) -> Score:
-    details = {"part": "test", **details, "points": dict(points)}
+    details = {"part": _PART, **details, "points": dict(points)}
     fields |= {"quantity": kind, "n": len(points)}
     try:
         x, y = np.array([*points.values()], float).reshape(-1, 2).T
@@ -211,5 +212,5 @@ def _place(task: str, data: TaskData, target: str) -> dict[str, Any]:
         "source": trained,
         "target": target,
         "condition": "predictor",
-        "details": {"part": "test"},
+        "details": {"part": _PART},
     }

@@ -26,6 +26,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
             "crosslens.run.kinds.parse",
             "crosslens.run.transfer_fits",
             "crosslens.run.transfer_data",
+            "crosslens.run.transfer_examples",
             "crosslens.run.transfer_measures",
             "crosslens.run.transfer_predictors",
         )

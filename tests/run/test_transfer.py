@@ -229,7 +229,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_scores(data, tmp_path, monkeypa
             with pytest.raises(KeyboardInterrupt):
                 run_transfer(told, tmp_path / "run")
     again = run_transfer(told, tmp_path / "run")
-    for name in ("scores.jsonl", "outcomes.parquet"):
+    for name in ("scores.jsonl", "outcomes.parquet", "examples.jsonl"):
         assert (again / name).read_bytes() == (whole / name).read_bytes()
 
 

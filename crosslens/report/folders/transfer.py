@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import refuse
+from crosslens.examples import EXAMPLES, Example, read_examples
 from crosslens.files import read_json
 from crosslens.score import QUANTITIES, Score, headline_quantities, read_scores
 
@@ -36,12 +37,14 @@ class Transfer:
     ----------
     folder, config, scores: of the run.
     main: task -> the quantity that it is judged by, and by whose definition.
+    examples: some wrong answers; none of earlier versions' runs.
     """
 
     folder: Path
     config: dict[str, Any]
     scores: list[Score]
     main: dict[str, tuple[str, str]]
+    examples: list[Example]
 
     def section(self, *names: str) -> dict[str, Any]:
         """A part of the configuration, or a part of a part; empty where it is missing."""
@@ -66,7 +69,7 @@ class Transfer:
     def targets(self, task: str) -> list[str]:
         """The languages that a task was tested in, in order."""
         found = (s.target for s in self.scores if s.task == task and _part(s) == "test")
-        return list(dict.fromkeys(one for one in found if one is not None))
+        return list(dict.fromkeys(str(one) for one in found))
 
     def of(self, task: str) -> list[Score]:
         """Measurements of a task's main quantity on test items."""
@@ -143,4 +146,6 @@ def load_transfer(folder: str | Path) -> Transfer:
         got = "one that is not finished" if config.get("kind") == "transfer" else "another folder"
         refuse(str(folder), "a finished run of crosslens transfer", got, "run it to its end")
     scores = list(read_scores(path))
-    return Transfer(folder, config, scores, headline_quantities(scores))
+    kept = folder / EXAMPLES
+    examples = read_examples(kept) if kept.is_file() else []
+    return Transfer(folder, config, scores, headline_quantities(scores), examples)

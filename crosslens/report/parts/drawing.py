@@ -109,6 +109,8 @@ class Axis:
         if self.log:
             return low / 1.15, high * 1.15
         margin = 0.05 * (high - low) or max(0.5, 0.1 * abs(high))
+        if low == high == 0:  # nothing was right, say
+            return 0.0, 1.0
         return low - margin, high + margin
 
 
@@ -303,7 +305,7 @@ def series_panel(
     *,
     narrow: bool = False,
 ) -> str:
-    """Curves over something that grows from 0, such as the tokens seen.
+    """Curves over something that grows from 0 or -1, such as the tokens seen.
 
     Parameters
     ----------
@@ -359,11 +361,13 @@ def series_image(label: str, parts: Sequence[tuple[str, Sequence[Line], str, Axi
 def _series(
     axes: Axes, lines: Sequence[Line], x_label: str, axis: Axis, level: float | None = None
 ) -> None:
-    end = max((place for line in lines for place in line.places), default=1.0) or 1.0
+    places = sorted({float(place) for line in lines for place in line.places})
+    start, end = min([0.0, *places]), max(places, default=1.0) or 1.0
     low, high = axis.ends(
         [value for line in lines for value in line.values] + ([] if level is None else [level])
     )
-    axes.set(xlim=(-0.015 * end, 1.025 * end), xlabel=x_label, ylabel=axis.label)
+    limits = start - 0.015 * (end - start), end + 0.025 * (end - start)
+    axes.set(xlim=limits, xlabel=x_label, ylabel=axis.label)
     if axis.log:
         axes.set_yscale("log")
         span = math.log10(high) - math.log10(low)
@@ -375,7 +379,10 @@ def _series(
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_major_formatter(FuncFormatter(_round_about))
     axes.set_ylim(low, high)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    whole = all(place.is_integer() for place in places)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=whole))
+    if whole and len(places) <= 8 and end < 60:  # epochs, say, or layers
+        axes.set_xticks(places)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=_FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -430,7 +437,8 @@ def heat_panel(
     """
     rows, columns = values.shape
     width, places = WIDTH, (_places(rows, upward), _places(columns, upward))
-    labels = [[short(names[side][place], 17) for place in places[side]] for side in (0, 1)]
+    most = (17, 26 if rows_high else 17)  # characters: names of tasks, say, are longer
+    labels = [[short(names[side][place], most[side]) for place in places[side]] for side in (0, 1)]
     longest, widest = (7 * max(len(label) for label in side) for side in labels)  # pixels, about
     if not rows_high:
         longest = widest = max(longest, widest)
