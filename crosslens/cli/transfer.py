@@ -1,6 +1,7 @@
 """The verb ``transfer``: encoders fine-tuned on one language and tested on others."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -131,6 +132,8 @@ def transfer(arguments: argparse.Namespace) -> None:
         arguments.out,
         **{name: value for name, value in given.items() if value is not None},
     )
+    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes the first one shows them
+        return
     show(arguments, run.scores, _tables(run))
 
 

@@ -234,7 +234,7 @@ def transfer(
     >>> from crosslens.recipes.quickstart import DATA  # the encoder that the package carries
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "xnli").mkdir()
-    >>> def pair(i, word): return f"The {word} sleeps in house {i}.\\t{word}\\t{'yes' if word == 'dog' else 'no'}"
+    >>> def pair(i, word): return f"The {word} sleeps in house {i}.\\t{word}\\t{'neutral' if word == 'dog' else 'entailment'}"
     >>> for split, n in (("train", 16), ("dev", 4), ("test", 8)):
     ...     lines = "\\n".join(pair(i, "dog" if i % 2 else "cat") for i in range(n))
     ...     _ = (folder / "xnli" / f"{split}-en.tsv").write_text(lines)

@@ -33,6 +33,8 @@ class FineTunedModel(nn.Module):
     InputError: the encoder has no layers that could be frozen, or not so many.
     """
 
+    leaves_out = True  # a pooler, say: several processes must look for gradients that are not there
+
     def __init__(self, encoder: Encoder, kind: Kind[Any], settings: FineTuning) -> None:
         super().__init__()
         source: Any = encoder
