@@ -24,6 +24,7 @@ def study(
     seed: int = 0,
     device: str = "cpu",
     trust_remote_code: bool = False,
+    preset: str | None = None,
 ) -> Run:
     """Study parallel texts layer by layer: retrieval, similarity and language identification, each
     beside its controls.
@@ -45,6 +46,8 @@ def study(
     seed: of the split, of the random encoder and of the shuffled labels.
     device: where encoders run: "cpu", "cuda", "cuda:1" or "mps".
     trust_remote_code: run the Python code that an encoder's folder brings.
+    preset: "deshpande" or "xtreme": sentences are read as in these, special tokens included, and
+        retrieval at their layer is told (:mod:`crosslens.run.retrieval_presets`).
 
     Returns
     -------
@@ -79,6 +82,7 @@ def study(
         "seed": seed,
         "device": device,
         "trust_remote_code": trust_remote_code,
+        "preset": preset,
     }
     return Run(run_study(Study(encoders=encoders, texts=files, **told), out))
 
