@@ -26,7 +26,7 @@ _HANDED_ON = (
         "seeds",
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed", "parser", "gold_pos", "precision"),
+    *("trust_remote_code", "seed", "parser", "gold_pos", "precision", "segment"),
 )
 
 
@@ -77,6 +77,11 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="give a parser the parts of speech of the treebank",
+    )
+    add(
+        "--segment",
+        choices=("rjieba", "pythainlp", "sudachipy"),
+        help="of names, take this segmenter's words in its language (Chinese, Thai, Japanese)",
     )
     add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
     add(

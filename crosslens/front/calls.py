@@ -189,6 +189,7 @@ def transfer(
     warmup: float | None = None,
     parser: str = "wu_dredze",
     gold_pos: bool = False,
+    segment: str | None = None,
     freeze: int | Sequence[int] = -1,
     seeds: int = 3,
     seed: int = 0,
@@ -219,6 +220,7 @@ def transfer(
         "deshpande", "xtreme". Those that follow stand in the place of its own.
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
         parts of speech.
+    segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
         encoders of the first seed in ``out/encoders``. All are told in full by

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
-from crosslens.errors import InputError
+from crosslens.errors import InputError, refuse
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
+from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.study import display_name
 from crosslens.run.transfer_data import TaskData, transfer_data
 from crosslens.run.transfer_fits import (
@@ -59,11 +60,14 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     from crosslens.models.machine.distributed import join_world
 
     data = DataFolder(transfer.data)
-    told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
+    told = _of_data(transfer)
     tasks = {
         name: transfer_data(name, data, transfer.train, transfer.test, **told)
         for name in dict.fromkeys(transfer.tasks)
     }
+    if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
+        expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
+        refuse("--segment", expected, "none", "leave it out")
     presets = {name: _preset(transfer, one) for name, one in tasks.items()}
     for name, preset in presets.items():
         for point in preset.grid():
@@ -91,6 +95,10 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
                 every = read_outcomes(run.finish_outcomes())
                 run.finish([*means(transfer, tasks, every, presets), *dev])
     return run.path
+
+
+def _of_data(transfer: Transfer) -> dict[str, Any]:
+    return {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:
@@ -139,6 +147,7 @@ def _settings(
                 "precision",
             )  # fmt: skip
         },
+        **({} if transfer.segment is None else {"segment": transfer.segment}),
         "average": transfer.average,
         "limit": transfer.limit,
         "freeze": list(transfer.freeze),
@@ -200,7 +209,7 @@ def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iter
     trained = {one.language for one in data.train}
     for language in transfer.test:
         try:
-            told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
+            told = _of_data(transfer)
             one = transfer_data(data.task.name, folder, [language], [language], **told)
         except InputError as error:  # nothing to train on in this language
             say(f"not fine-tuned on {language}: {error}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from crosslens.errors import refuse
 from crosslens.models.network.parser_sizes import PARSERS
+from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.transfer_presets import PRESETS
 
 __all__ = ["Transfer"]
@@ -26,6 +27,8 @@ class Transfer:
     epochs, batch_size, peak_rate, head_rate, max_length, pool, warmup: in the place of the preset's.
     parser: of tasks on trees, sizes by name (:data:`crosslens.models.network.parser_sizes.PARSERS`).
     gold_pos: a parser is given the words' parts of speech as the treebank has them.
+    segment: of names, a segmenter by name (:data:`crosslens.run.resegmented.SEGMENTED`), on whose words
+        those of its language are projected; None takes the words of the files.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
         several are measured one after the other.
     seeds: how many seeds, ``seed`` and those behind it: heads, order of examples, dropout.
@@ -60,6 +63,7 @@ class Transfer:
     warmup: float | None = None
     parser: str = "wu_dredze"
     gold_pos: bool = False
+    segment: str | None = None
     freeze: Sequence[int] = (-1,)
     seeds: int = 3
     seed: int = 0
@@ -88,6 +92,9 @@ class Transfer:
             refuse("--preset", expected, repr(self.preset), "choose one of them")
         if self.parser not in PARSERS:
             refuse("--parser", f"one of {', '.join(PARSERS)}", repr(self.parser), "choose one")
+        if self.segment is not None and self.segment not in SEGMENTED:
+            expected = f"one of {', '.join(SEGMENTED)}"
+            refuse("--segment", expected, repr(self.segment), "choose one")
         if self.seeds < 1:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:
