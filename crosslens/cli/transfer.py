@@ -1,6 +1,7 @@
 """The verb ``transfer``: encoders fine-tuned on one language and tested on others."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ _HANDED_ON = (
         "seeds",
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed", "parser", "gold_pos", "crf", "features", "precision"),
+    *("trust_remote_code", "seed", "parser", "gold_pos", "crf", "features", "precision", "segment"),
 )
 
 
@@ -88,6 +89,11 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("mix+bilstm",),
         help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head",
     )
+    add(
+        "--segment",
+        choices=("rjieba", "pythainlp", "sudachipy"),
+        help="of names, take this segmenter's words in its language (Chinese, Thai, Japanese)",
+    )
     add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
     add(
         "--in-language",
@@ -142,6 +148,8 @@ def transfer(arguments: argparse.Namespace) -> None:
         arguments.out,
         **{name: value for name, value in given.items() if value is not None},
     )
+    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes the first one shows them
+        return
     show(arguments, run.scores, _tables(run))
 
 

@@ -7,6 +7,7 @@ A fine-tuning is a part of the run: it is resumed where it was stopped, and when
 written its weights go, unless they are to be kept.
 """
 
+import contextlib
 import dataclasses
 import math
 import shutil
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
-from crosslens.errors import InputError
+from crosslens.errors import InputError, refuse
 from crosslens.examples import EXAMPLES, write_examples
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
+from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.study import display_name
 from crosslens.run.transfer_data import TaskData, transfer_data
 from crosslens.run.transfer_examples import examples
@@ -47,7 +49,8 @@ _SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", 
 def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     """Run it, or resume a run that was stopped; returns the folder with ``scores.jsonl``.
 
-    Everything that can be refused is refused before anything is computed or written.
+    Everything that can be refused is refused before anything is computed or written. Under
+    ``torchrun`` the processes share each fine-tuning.
 
     Parameters
     ----------
@@ -59,33 +62,53 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     InputError: data, settings or encoders are not what is needed.
     OutputError: the folder holds something else, or cannot be written to.
     """
+    from crosslens.models.machine.distributed import join_world
+
     data = DataFolder(transfer.data)
-    told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
+    told = _of_data(transfer)
     tasks = {
         name: transfer_data(name, data, transfer.train, transfer.test, **told)
         for name in dict.fromkeys(transfer.tasks)
     }
+    if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
+        expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
+        refuse("--segment", expected, "none", "leave it out")
     presets = {name: _preset(transfer, one) for name, one in tasks.items()}
     for name, preset in presets.items():
         for point in preset.grid():
             settings_of(point, tasks[name].task.kind, -1, 0, transfer)
     systems = list(_systems(transfer))
-    run = Run(out, "transfer", _settings(transfer, data, systems, presets), _asked(transfer))
-    if run.finished:
-        with run.open():
+    settings = _settings(transfer, data, systems, presets)
+    with contextlib.ExitStack() as held:
+        world = held.enter_context(join_world(transfer.device.partition(":")[0]))
+        with world.together():
+            run = Run(out, "transfer", settings, _asked(transfer))
+            finished = run.finished
+        with world.together():
+            if world.first:
+                held.enter_context(run.open())
+        if finished:
             return run.path
-    with run.open():
-        run.note(**_facts(tasks, data, presets))
+        if world.first:
+            run.note(**_facts(tasks, data, presets))
         dev = list[Score]()
         for name, task in tasks.items():
             for system in systems:
-                dev += _measure(transfer, system, task, presets[name], data, run)
-            shutil.rmtree(run.path / "states", ignore_errors=True)
-        every = read_outcomes(run.finish_outcomes())
-        write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
-        found = means(transfer, tasks, every, presets)
-        run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
+                dev += _measure(transfer, system, task, presets[name], data, run, world)
+            with world.together():
+                if world.first:  # 2 bytes for each number of each layer and subword
+                    shutil.rmtree(run.path / "states", ignore_errors=True)
+        with world.together():
+            if world.first:
+                every = read_outcomes(run.finish_outcomes())
+                write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
+                found = means(transfer, tasks, every, presets)
+                run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
+
+
+def _of_data(transfer: Transfer) -> dict[str, Any]:
+    return {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:
@@ -136,6 +159,7 @@ def _settings(
                 "precision",
             )  # fmt: skip
         },
+        **({} if transfer.segment is None else {"segment": transfer.segment}),
         "average": transfer.average,
         "limit": transfer.limit,
         "freeze": list(transfer.freeze),
@@ -181,6 +205,7 @@ def _measure(
     preset: Preset,
     folder: DataFolder,
     run: Run,
+    world: Any,
 ) -> list[Score]:
     """Fine-tune a system with every seed, at the setting that is best on dev; returns the scores of
     dev."""
@@ -188,9 +213,9 @@ def _measure(
         return [
             score
             for one in _in_language(transfer, data, folder)
-            for score in _with_seeds(transfer, system, one, preset, run)
+            for score in _with_seeds(transfer, system, one, preset, run, world)
         ]
-    return _with_seeds(transfer, system, data, preset, run)
+    return _with_seeds(transfer, system, data, preset, run, world)
 
 
 def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iterator[TaskData]:
@@ -198,7 +223,7 @@ def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iter
     trained = {one.language for one in data.train}
     for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
         try:
-            told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
+            told = _of_data(transfer)
             one = transfer_data(data.task.name, folder, [language], [language], **told)
         except InputError as error:  # nothing to train on in this language
             say(f"not fine-tuned on {language}: {error}")
@@ -208,18 +233,18 @@ def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iter
 
 
 def _with_seeds(
-    transfer: Transfer, system: System, data: TaskData, preset: Preset, run: Run
+    transfer: Transfer, system: System, data: TaskData, preset: Preset, run: Run, world: Any
 ) -> list[Score]:
     grid, seeds = preset.grid(), transfer.all_seeds
     seeds = seeds[:1] if system.condition == RANDOM else seeds
     encoder = Loaded(transfer, system)
     fits = [Fit(system, data, point, number, seeds[0]) for number, point in enumerate(grid)]
-    scores = [score for fit in fits for score in fit_one(transfer, fit, encoder, run)]
+    scores = [score for fit in fits for score in fit_one(transfer, fit, encoder, run, world)]
     best = _best_points(transfer, data, scores)
     for number in best:
         for seed in seeds[1:]:
             fit = Fit(system, data, grid[number], number, seed)
-            scores += fit_one(transfer, fit, encoder, run)
+            scores += fit_one(transfer, fit, encoder, run, world)
     chosen = {"chosen": best} if len(grid) > 1 else {}
     return [
         dataclasses.replace(score, details={**(score.details or {}), **chosen}) for score in scores

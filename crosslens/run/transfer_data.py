@@ -27,6 +27,7 @@ from crosslens.run.probe_splits import (
     some_sentences,
 )
 from crosslens.run.repeats import normal_texts, text_names
+from crosslens.run.resegmented import SEGMENTED, resegmented
 
 __all__ = ["Split", "TaskData", "heads_of", "transfer_data"]
 
@@ -108,6 +109,7 @@ def transfer_data(
     *,
     limit: int | None = None,
     seed: int = 0,
+    segment: str | None = None,
 ) -> TaskData:
     """A task's items to train, choose and test on.
 
@@ -123,6 +125,7 @@ def transfer_data(
     train, test: languages, in codes of any kind, or names of treebanks; "all" tests on every
         language that there is data in.
     limit: most items of each split, sampled with the seed; None for all.
+    segment: of names, the segmenter whose words are taken in its language; None for the files'.
 
     Raises
     ------
@@ -135,7 +138,10 @@ def transfer_data(
         expected = f"tasks that can be fine-tuned ({known})"
         refuse("--tasks", expected, repr(name), "choose among these")
     test = task.languages(data) if list(test) == ["all"] else test
-    found = {language: _read(task, data, language) for language in dict.fromkeys([*train, *test])}
+    found = {
+        language: _read(task, data, language, segment)
+        for language in dict.fromkeys([*train, *test])
+    }
     _check_labels([found[language] for language in train], [*found.values()])
     trained = {language: _divided(found[language], seed) for language in dict.fromkeys(train)}
     parts = {
@@ -177,6 +183,8 @@ def transfer_data(
         "classes": classes,
         "splits": {one.language: one.how for one in trained.values()},
     }
+    if moved := {one.language: one.moved for one in found.values() if one.moved is not None}:
+        facts["segment"] = {"segmenter": segment, "names_with_other_borders": moved}
     if shared:
         facts["left_out_of_test" if sampled else "also_in_training"] = shared
     return TaskData(task, tuple(classes), parts["train"], parts["dev"], tests, target_devs, facts)
@@ -187,14 +195,16 @@ def transfer_data(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Splits:
-    """What a language has: "train", "dev", "test"; "" for items that belong to no split."""
+    """What a language has: "train", "dev", "test"; "" for items that belong to no split; and how many
+    names have other borders among a segmenter's words."""
 
     language: str
     splits: Mapping[str, Split]
     how: str = "as published"
+    moved: int | None = None
 
 
-def _read(task: Task, data: DataFolder, language: str) -> _Splits:
+def _read(task: Task, data: DataFolder, language: str, segment: str | None) -> _Splits:
     there = task.languages(data)
     if there and not any(same_language(language, one) for one in there):
         told = ", ".join(there) if len(there) <= 8 else f"{len(there)} languages"
@@ -203,6 +213,12 @@ def _read(task: Task, data: DataFolder, language: str) -> _Splits:
         items = task.read(data, language)
     except Absent as absent:
         refuse(f"task {task.name}", f"its data in {language}", str(absent), "add the files")
+    if segment and task.spans and isinstance(items, Words) and task.label:
+        if same_language(items.language, SEGMENTED[segment]):
+            made = {p: resegmented(c, task.label, segment) for p, c in items.splits.items()}
+            corpora = {part: corpus for part, (corpus, _) in made.items()}
+            found = _read_words(task, dataclasses.replace(items, splits=corpora))
+            return dataclasses.replace(found, moved=sum(n for _, n in made.values()))
     return _READ[task.kind](task, items)
 
 

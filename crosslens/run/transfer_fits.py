@@ -101,16 +101,27 @@ class Loaded:
         )
 
 
-def fit_one(transfer: Transfer, fit: Fit, encoder: Loaded, run: Run) -> list[Score]:
-    """One fine-tuning and its answers; the score of dev."""
-    return run.measured_part(fit.name, functools.partial(_compute, transfer, fit, encoder, run))
+def fit_one(transfer: Transfer, fit: Fit, encoder: Loaded, run: Run, world: Any) -> list[Score]:
+    """One fine-tuning and its answers; the score of dev. Of several processes the first answers and
+    writes, and the others train along."""
+    compute = functools.partial(_compute, transfer, fit, encoder, run)
+    with world.together():  # all have looked before one writes
+        there = run.has(fit.name)
+    if world.first:
+        scores = run.measured_part(fit.name, compute)
+    elif not there:
+        _tune(transfer, fit, encoder, run)
+    with world.together():
+        pass
+    return scores if world.first else run.measured_part(fit.name, compute)
 
 
-def _compute(
-    transfer: Transfer, fit: Fit, loaded: Loaded, run: Run
-) -> tuple[list[Score], list[Outcomes]]:
+_Answer = Callable[[Split, Callable[[Any], Any]], Answers]
+
+
+def _tune(transfer: Transfer, fit: Fit, loaded: Loaded, run: Run) -> tuple[Any, _Answer]:
+    """What is fine-tuned, and what it answers to a split."""
     from crosslens.models.finetuning.finetune import fine_tune
-    from crosslens.models.finetuning.save import save_fine_tuned
     from crosslens.models.finetuning.tag import Tag
 
     data, task = fit.data, fit.data.task
@@ -142,6 +153,16 @@ def _compute(
     train = [_examples(one, data, settings.max_length) for one in data.train]
     states = run.path / "states"
     tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures, states)
+    return tuned, answer
+
+
+def _compute(
+    transfer: Transfer, fit: Fit, loaded: Loaded, run: Run
+) -> tuple[list[Score], list[Outcomes]]:
+    from crosslens.models.finetuning.save import save_fine_tuned
+
+    data, task, spans_by = fit.data, fit.data.task, SPANS_BY.get(transfer.preset, "strict")
+    tuned, answer = _tune(transfer, fit, loaded, run)
     made, unread = list[Outcomes](), dict[str, int]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
     for way, epoch, languages in _checkpoints(transfer, tuned, data):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from crosslens.errors import refuse
 from crosslens.models.network.parser_sizes import PARSERS
+from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.transfer_presets import PRESETS
 
 __all__ = ["Transfer"]
@@ -31,6 +32,8 @@ class Transfer:
     features: "mix+bilstm": the encoder is frozen whole and encodes each text once, and a mean of its
         layers with an LSTM on it is learnt beside the head, by Wu & Dredze's schedule
         (:func:`crosslens.run.transfer_presets.with_features`). None: the encoder is fine-tuned.
+    segment: of names, a segmenter by name (:data:`crosslens.run.resegmented.SEGMENTED`), on whose words
+        those of its language are projected; None takes the words of the files.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
         several are measured one after the other.
     seeds: how many seeds, ``seed`` and those behind it: heads, order of examples, dropout.
@@ -67,6 +70,7 @@ class Transfer:
     gold_pos: bool = False
     crf: bool = False
     features: str | None = None
+    segment: str | None = None
     freeze: Sequence[int] = (-1,)
     seeds: int = 3
     seed: int = 0
@@ -102,6 +106,9 @@ class Transfer:
         if self.features is not None and self.keep:
             expected, remedy = "no --keep with --features", "transformers has no such head"
             refuse("--keep", expected, "both", f"leave one out: {remedy}")
+        if self.segment is not None and self.segment not in SEGMENTED:
+            expected = f"one of {', '.join(SEGMENTED)}"
+            refuse("--segment", expected, repr(self.segment), "choose one")
         if self.seeds < 1:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:

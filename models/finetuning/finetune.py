@@ -297,7 +297,8 @@ def fine_tune(
             tuned.check(path)  # before another epoch is trained
         if len(tuned.epochs) < settings.epochs or not (folder / "epochs").exists():
             run_loop(_Objective(model, batches, tuned, world), loop, folder, depends, world)
-        return tuned.use(next(iter(measures)))
+        with world.together():  # all have read them before one drops them
+            return tuned.use(next(iter(measures)))
 
 
 def _weights(folder: Path, epoch: int) -> Path:

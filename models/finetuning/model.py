@@ -35,6 +35,7 @@ class FineTunedModel(nn.Module):
     """
 
     reads = ("ids", "mask", "segments", "language", "second")
+    leaves_out = True  # a pooler, say: several processes must look for gradients that are not there
 
     def __init__(self, encoder: Encoder, kind: Kind[Any], settings: FineTuning) -> None:
         super().__init__()

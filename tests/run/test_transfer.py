@@ -12,8 +12,11 @@ from crosslens.models.saved.loading import load_encoder
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.methods.span_scores import count_spans
 from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.readers.tagged_words import read_tagged_words
+from crosslens.readers.words import SEGMENTERS
 from crosslens.recipes.quickstart import DATA
 from crosslens.run import transfer_fits, transfer_presets
+from crosslens.run.resegmented import resegmented
 from crosslens.run.transfer import run_transfer
 from crosslens.run.transfer_data import transfer_data
 from crosslens.run.transfer_presets import PRESETS, find_preset
@@ -362,6 +365,50 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path
         [path.name for path in (tmp_path / "run").rglob("*")] if (tmp_path / "run").exists() else []
     )
     assert "scores.jsonl" not in left and (left == [] or "freeze" in changes)
+
+
+# -- words of a segmenter
+
+
+def pairs_of_characters(text):
+    return [text[n : n + 2] for n in range(0, len(text), 2)]
+
+
+def test_names_are_projected_onto_a_segmenter_s_words(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(SEGMENTERS, "rjieba", lambda: pairs_of_characters)
+    lines = [
+        "北\tB-LOC",
+        "京\tI-LOC",
+        "王\tB-PER",
+        "在\tO",
+        "A\tB-PER",
+        "B\tI-PER",
+        "",
+        "京\tB-LOC",
+    ]
+    write(tmp_path / "zh.iob2", lines)
+    corpus = read_tagged_words(tmp_path / "zh.iob2", "zho")
+    assert corpus.sentences[0] == "北 京 王 在 A B"
+    made, moved = resegmented(corpus, "ner", "rjieba")
+    assert made.sentences == ["北京王在A B", "京"] and moved == 1
+    assert made.words == [[(0, 2), (2, 4), (4, 5), (6, 7)], [(0, 1)]]
+    assert made.annotations == {"ner": [["B-LOC", "B-PER", "B-PER", "I-PER"], ["B-LOC"]]}
+    (tmp_path / "ner").mkdir()
+    for name in ("en_ewt-ud-train", "en_ewt-ud-dev"):
+        write(tmp_path / "ner" / f"{name}.iob2", list(ner_lines(8)))
+    write(tmp_path / "ner" / "zh_x-ud-test.iob2", lines)
+    told = settings(tmp_path, tasks=["ner"], test=["zho"], epochs=1, seeds=1, segment="rjieba")
+    run = run_transfer(dataclasses.replace(told, random_control=False), tmp_path / "run")
+    facts = json.loads((run / "config.json").read_text())["data"]["tasks"]["ner"]
+    assert facts["segment"] == {"segmenter": "rjieba", "names_with_other_borders": {"cmn": 1}}
+    (one, *_) = read_outcomes(run, task="ner", suite="dev", quantity="span_f1")
+    assert one.gold[0] == "B-LOC B-PER B-PER I-PER"
+    with pytest.raises(
+        InputError, match="--segment: expected names in tha, which pythainlp is for"
+    ):
+        run_transfer(dataclasses.replace(told, segment="pythainlp"), tmp_path / "other")
+    with pytest.raises(InputError, match="--segment: expected one of rjieba"):
+        dataclasses.replace(told, segment="jieba")
 
 
 # -- presets

@@ -2,13 +2,18 @@
 trained or written."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
+import shared_transfer
 from typed import typed
 
 from crosslens.models.finetuning.finetune import FineTuned
 from crosslens.recipes.quickstart import DATA
+from crosslens.score import read_scores
 
 ENCODER = str(DATA / "tiny-encoder")
 PAIR = "A {} sleeps here {}.\tIt is {}.\t{}\n"
@@ -239,6 +244,40 @@ def test_weights_that_are_gone_are_named(stopped, tmp_path, capsys):
     shutil.rmtree(fit)
     assert run(tmp_path / "run") == 0
     assert (tmp_path / "run" / "scores.jsonl").read_bytes() == scores
+
+
+# -- several processes
+
+
+def started(folder, out, *before):
+    line = f"transfer --encoder {ENCODER} --tasks xnli,ner --train eng --test deu --in-language"
+    line += " --epochs 2 --batch-size 4 --seeds 2 --data"
+    command = [sys.executable, *before, shared_transfer.__file__, *line.split()]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, str(folder / "data"), "--out", str(out)],
+        env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_two_processes_end_in_the_scores_of_one(tmp_path):
+    write(tmp_path, SOUND["xnli"] | SOUND["ner"] | {"xnli/train-de.tsv": pairs(8)})
+    two = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    said = []
+    for name, before in (("one", ()), ("two", two), ("two", two)):  # the last one is finished
+        done = started(tmp_path, tmp_path / name, *before)
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0].replace("/one/", "/two/") == said[1] == said[2]
+    alone, shared = (read_scores(tmp_path / name / "scores.jsonl") for name in ("one", "two"))
+    for mine, theirs in zip(alone, shared, strict=True):
+        assert mine.value == pytest.approx(theirs.value, nan_ok=True)
+        assert (mine.n, mine.condition, mine.seed) == (theirs.n, theirs.condition, theirs.seed)
+    (tmp_path / "data" / "xnli" / "test-de.tsv").write_text("A dog.\tneutral\n")
+    done = started(tmp_path, tmp_path / "wrong", *two)
+    assert done.returncode and "test-de.tsv: expected pairs with their labels" in done.stderr
+    assert not (tmp_path / "wrong").exists()
 
 
 @pytest.mark.parametrize("task", SOUND)
