@@ -36,7 +36,7 @@ from crosslens.run.transfer_presets import Preset, find_preset, with_features
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["run_transfer"]
+__all__ = ["preset_of", "run_transfer"]
 
 _SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup")
 
@@ -61,7 +61,7 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
         name: transfer_data(name, data, transfer.train, transfer.test, **told)
         for name in dict.fromkeys(transfer.tasks)
     }
-    presets = {name: _preset(transfer, one) for name, one in tasks.items()}
+    presets = {name: preset_of(transfer, one) for name, one in tasks.items()}
     for name, preset in presets.items():
         for point in preset.grid():
             settings_of(point, tasks[name].task.kind, -1, 0, transfer)
@@ -155,7 +155,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
-def _preset(transfer: Transfer, data: TaskData) -> Preset:
+def preset_of(transfer: Transfer, data: TaskData) -> Preset:
     """The preset with what was asked for in its place."""
     preset = find_preset(transfer.preset, data.task.kind)
     if transfer.features is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from crosslens.corpus import Corpus
 from crosslens.outcomes import Outcomes
+from crosslens.probes.methods.counted import Counted
 from crosslens.progress import say
 from crosslens.readers.treebank import UPOS
 from crosslens.run.engine import Run
@@ -26,7 +27,18 @@ from crosslens.run.transfer_presets import SPANS_BY
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["IN_LANGUAGE", "RANDOM", "Fit", "Loaded", "System", "fit_one", "settings_of"]
+__all__ = [
+    "IN_LANGUAGE",
+    "RANDOM",
+    "Fit",
+    "Loaded",
+    "System",
+    "examples_of",
+    "fit_one",
+    "kind_of",
+    "settings_of",
+    "share_right",
+]
 
 IN_LANGUAGE, RANDOM = "in_language", "random_encoder"
 
@@ -110,42 +122,33 @@ def _compute(
     transfer: Transfer, fit: Fit, loaded: Loaded, run: Run
 ) -> tuple[list[Score], list[Outcomes]]:
     from crosslens.models.finetuning.finetune import fine_tune
+    from crosslens.models.finetuning.frozen import FrozenStates
     from crosslens.models.finetuning.save import save_fine_tuned
 
     data, task = fit.data, fit.data.task
     settings = settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
-    kind = _kind(data, settings, fit.point, transfer)
+    kind = kind_of(data, settings, fit.point, transfer)
     common, spans_by = most_frequent(data.train), SPANS_BY.get(transfer.preset, "strict")
     folder = run.path / "models" / fit.name
 
-    def value(splits: Sequence[Split], predict: Callable[[Any], Any]) -> float:
-        found = [
-            counted(
-                task,
-                one,
-                answers_of(predict(_examples(one, data)), data.classes, common),
-                spans_by,
-            )[0]
-            for one in splits
-        ]
-        of = sum(one.of.sum() for one in found)
-        return float(sum(one.found.sum() for one in found) / of) if of else math.nan
-
+    value = functools.partial(share_right, data, spans_by)
     measures: dict[str, Callable[[Any], float]] = {"dev": functools.partial(value, data.dev)}
     if transfer.checkpoints and settings.epochs > 1:
         for language, split in data.target_devs.items():
             measures[f"dev of {language}"] = functools.partial(value, [split])
     say(f"fine-tuning {fit.name}")
-    train = [_examples(one, data, settings.max_length) for one in data.train]
-    states = run.path / "states"
-    tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures, states)
+    train = [examples_of(one, data, settings.max_length) for one in data.train]
+    source = None
+    if settings.features is not None:
+        source = FrozenStates(loaded.encoder, run.path / "states", settings.precision)
+    tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures, source)
     made, unread = list[Outcomes](), dict[str, int]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
     for way, epoch, languages in _checkpoints(transfer, tuned, data):
         for language in languages:
             split, key = data.tests[language], (tuned.numbers(epoch), language)
             if key not in answered:
-                predicted = tuned.use(epoch).predict(_examples(split, data))
+                predicted = tuned.use(epoch).predict(examples_of(split, data))
                 answered[key] = answers_of(predicted, data.classes, common)
             answers = answered[key]
             made += _outcomes(fit, split, answers, spans_by, suite=way, target=language)
@@ -188,6 +191,18 @@ def _compute(
     return [score], made
 
 
+def share_right(
+    data: TaskData, spans_by: str, splits: Sequence[Split], predict: Callable[[Any], Any]
+) -> float:
+    """What development splits are judged by: the task's headline, over all of them."""
+    common, found = most_frequent(data.train), list[Counted]()
+    for one in splits:
+        answers = answers_of(predict(examples_of(one, data)), data.classes, common)
+        found.append(counted(data.task, one, answers, spans_by)[0])
+    of = sum(one.of.sum() for one in found)
+    return float(sum(one.found.sum() for one in found) / of) if of else math.nan
+
+
 def _checkpoints(
     transfer: Transfer, tuned: Any, data: TaskData
 ) -> Iterator[tuple[str, int | str, list[str]]]:
@@ -220,7 +235,7 @@ def _outcomes(
     return [outcomes(split, answers, one, **fields) for one in every]
 
 
-def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Transfer) -> Any:
+def kind_of(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Transfer) -> Any:
     """What fine-tuning must know of the task."""
     from crosslens.models.finetuning.answer import Answer
     from crosslens.models.finetuning.classify import Classify
@@ -238,7 +253,7 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)
 
 
-def _examples(split: Split, data: TaskData, longest: int | None = None) -> Any:
+def examples_of(split: Split, data: TaskData, longest: int | None = None) -> Any:
     """A split as fine-tuning reads it; a label that training lacks is not learnt from.
 
     ``longest`` is that of sentences whose trees are learnt from, in subwords.

@@ -18,7 +18,7 @@ from crosslens.run.transfer_presets import SPANS_BY, Preset
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["means"]
+__all__ = ["majority_scores", "means"]
 
 _WAYS = {
     "dev": None,
@@ -59,7 +59,7 @@ def means(
     for name, data in tasks.items():
         if data.task.kind == "answer":  # there is no most frequent answer
             continue
-        scores += _majority_scores(name, data, spans_by)
+        scores += majority_scores(name, data, spans_by)
     return [*scores, *_differences(kept, tasks)]
 
 
@@ -91,7 +91,8 @@ def _n(data: TaskData, split: Split, first: Outcomes) -> int:
     )
 
 
-def _majority_scores(name: str, data: TaskData, spans_by: str) -> Iterator[Score]:
+def majority_scores(name: str, data: TaskData, spans_by: str) -> Iterator[Score]:
+    """The control without an encoder, in each test language."""
     trained = "+".join(one.language for one in data.train)
     for target, split in data.tests.items():
         answers = majority(data.task, data.train, split)

@@ -24,7 +24,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
         ("upos", module): COLUMN
         for module in (
             "crosslens.run.kinds.parse",
-            "crosslens.run.transfer",
+            "crosslens.run.transfer_fits",
             "crosslens.run.transfer_data",
             "crosslens.run.transfer_measures",
         )
