@@ -35,7 +35,7 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, "encoder", help="model folder or hub name; several are compared")
     add("--tasks", metavar="LIST", help="tasks, separated by commas; crosslens list names all")
     add("--train", metavar="LIST", help="languages, or treebanks, that are trained on together")
-    add("--test", metavar="LIST", help="languages, or treebanks, that are tested on")
+    add("--test", metavar="LIST", help="languages, or treebanks, that are tested on, or all")
     add("--data", metavar="DIR", help="folder with the data sets, or hf: for the Hugging Face hub")
     add_common(parser, "out")
     add(

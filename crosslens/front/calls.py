@@ -131,8 +131,8 @@ def probe(
         that they are tested on: ``only=["upos"], train="eng", test=["fra", "hin"]``.
     labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
         or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers.
-    limit: most items of each part of a task. seeds: how many seeds. This and all others are told
-        in full by :class:`crosslens.run.battery.Battery`, which has the same names.
+    limit: most items of each part of a task. seeds: how many seeds. This and all others are
+        described in full by :class:`crosslens.run.battery.Battery`, which has the same names.
 
     Returns
     -------
@@ -210,7 +210,7 @@ def transfer(
     encoder: a folder or hub name; several are compared on the same items.
     tasks: names of tasks of the catalogue: "ner", "upos", "xnli", "topic", …
     train: languages that are trained on together. test: languages that are tested on. Codes, or
-        names of treebanks.
+        names of treebanks; ``test="all"`` is every language that there is data in.
     data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
         run that was stopped, and opens one that is finished.
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
@@ -221,7 +221,7 @@ def transfer(
         ("mix+bilstm"), or four new layers on the last one ("transformer").
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
-        encoders of the first seed in ``out/encoders``. All are told in full by
+        encoders of the first seed in ``out/encoders``. All are described in full by
         :class:`crosslens.run.transfer_settings.Transfer`, which has the same names.
 
     Returns

@@ -31,14 +31,12 @@ from crosslens.run.engine import Run, versions
 from crosslens.run.study import display_name
 from crosslens.run.transfer import preset_of
 from crosslens.run.transfer_data import Split, TaskData, transfer_data
-from crosslens.run.transfer_fits import examples_of, kind_of, settings_of, share_right
+from crosslens.run.transfer_fits import answering, examples_of, kind_of, settings_of, share_right
 from crosslens.run.transfer_means import majority_scores
 from crosslens.run.transfer_measures import (
-    answers_of,
     counted,
     difference,
     items_counted,
-    most_frequent,
     outcomes,
     over_seeds,
 )
@@ -235,14 +233,14 @@ def _compute(work: _Work, layer: int, seed: int) -> tuple[list[Score], list[Outc
         FrozenStates, folder=work.run.path / "states", precision=transfer.precision, layer=layer
     )
     say(f"training on layer {layer}, seed {seed}")
-    folder = work.run.path / "models" / f"layer{layer}-{seed}"
+    folder, answer = work.run.path / "models" / f"layer{layer}-{seed}", answering(kind, mine, data)
     tuned = fine_tune(
         mine,
         kind,
         [examples_of(one, data, settings.max_length) for one in data.train],
         settings,
         folder,
-        {"dev": functools.partial(share_right, data, spans_by, data.dev)},
+        {"dev": functools.partial(share_right, data.task, answer, spans_by, data.dev)},
         read(mine, change=learnt.of_source),
     )
     own, other = data.tests.items()
@@ -251,10 +249,10 @@ def _compute(work: _Work, layer: int, seed: int) -> tuple[list[Score], list[Outc
         (_UNMAPPED, other, read(theirs, change=learnt.of_source)),
         (_MAPPED, other, read(theirs, change=learnt.of_target)),
     )
-    made, common = list[Outcomes](), most_frequent(data.train)
+    made = list[Outcomes]()
     for condition, (language, split), source in ways:
-        predicted = tuned.predict(examples_of(split, data), source)
-        answers = answers_of(predicted, data.classes, common)
+        answer = answering(kind, source.encoder, data)
+        answers = answer(split, functools.partial(tuned.predict, source=source))
         fields: dict[str, Any] = {
             "task": data.task.name,
             "part": "test",

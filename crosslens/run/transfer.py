@@ -32,6 +32,7 @@ from crosslens.run.transfer_fits import (
     settings_of,
 )
 from crosslens.run.transfer_means import means
+from crosslens.run.transfer_predictors import predicted
 from crosslens.run.transfer_presets import Preset, find_preset, with_features
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
@@ -78,7 +79,8 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
                 dev += _measure(transfer, system, task, presets[name], data, run)
             shutil.rmtree(run.path / "states", ignore_errors=True)
         every = read_outcomes(run.finish_outcomes())
-        run.finish([*means(transfer, tasks, every, presets), *dev])
+        found = means(transfer, tasks, every, presets)
+        run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
 
 
@@ -190,7 +192,7 @@ def _measure(
 def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iterator[TaskData]:
     """The task trained on each test language that can be and is not trained on already."""
     trained = {one.language for one in data.train}
-    for language in transfer.test:
+    for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
         try:
             told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
             one = transfer_data(data.task.name, folder, [language], [language], **told)

@@ -10,7 +10,7 @@ import numpy as np
 
 from crosslens.corpus import Corpus
 from crosslens.outcomes import Outcomes
-from crosslens.probes.methods.counted import Counted
+from crosslens.probes.tasks.task import Task
 from crosslens.progress import say
 from crosslens.readers.treebank import UPOS
 from crosslens.run.engine import Run
@@ -33,6 +33,7 @@ __all__ = [
     "Fit",
     "Loaded",
     "System",
+    "answering",
     "examples_of",
     "fit_one",
     "kind_of",
@@ -128,10 +129,11 @@ def _compute(
     data, task = fit.data, fit.data.task
     settings = settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
     kind = kind_of(data, settings, fit.point, transfer)
-    common, spans_by = most_frequent(data.train), SPANS_BY.get(transfer.preset, "strict")
+    spans_by = SPANS_BY.get(transfer.preset, "strict")
     folder = run.path / "models" / fit.name
 
-    value = functools.partial(share_right, data, spans_by)
+    answer = answering(kind, loaded.encoder, data)
+    value = functools.partial(share_right, task, answer, spans_by)
     measures: dict[str, Callable[[Any], float]] = {"dev": functools.partial(value, data.dev)}
     if transfer.checkpoints and settings.epochs > 1:
         for language, split in data.target_devs.items():
@@ -148,8 +150,7 @@ def _compute(
         for language in languages:
             split, key = data.tests[language], (tuned.numbers(epoch), language)
             if key not in answered:
-                predicted = tuned.use(epoch).predict(examples_of(split, data))
-                answered[key] = answers_of(predicted, data.classes, common)
+                answered[key] = answer(split, tuned.use(epoch).predict)
             answers = answered[key]
             made += _outcomes(fit, split, answers, spans_by, suite=way, target=language)
             if answers.without_subword:
@@ -191,14 +192,36 @@ def _compute(
     return [score], made
 
 
+def answering(
+    kind: Any, encoder: Any, data: TaskData
+) -> Callable[[Split, Callable[[Any], Any]], Answers]:
+    """How the answers to a split follow from what predicts its examples; ``encoder`` reads them."""
+    from crosslens.models.finetuning.tag import Tag
+
+    common = most_frequent(data.train)
+
+    @functools.cache
+    def windows(split: Split) -> Any:
+        if not isinstance(kind, Tag):
+            return None
+        return kind.cuts(encoder.for_text(split.language), examples_of(split, data))
+
+    def answer(split: Split, predict: Callable[[Any], Any]) -> Answers:
+        predicted = predict(examples_of(split, data))
+        return answers_of(predicted, data.classes, common, windows(split))
+
+    return answer
+
+
 def share_right(
-    data: TaskData, spans_by: str, splits: Sequence[Split], predict: Callable[[Any], Any]
+    task: Task,
+    answer: Callable[[Split, Callable[[Any], Any]], Answers],
+    spans_by: str,
+    splits: Sequence[Split],
+    predict: Callable[[Any], Any],
 ) -> float:
     """What development splits are judged by: the task's headline, over all of them."""
-    common, found = most_frequent(data.train), list[Counted]()
-    for one in splits:
-        answers = answers_of(predict(examples_of(one, data)), data.classes, common)
-        found.append(counted(data.task, one, answers, spans_by)[0])
+    found = [counted(task, one, answer(one, predict), spans_by)[0] for one in splits]
     of = sum(one.of.sum() for one in found)
     return float(sum(one.found.sum() for one in found) / of) if of else math.nan
 
@@ -244,10 +267,12 @@ def kind_of(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: T
 
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
-        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf)
+        windows = str(point.get("windows", "stitched"))
+        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf, windows=windows)
     if data.task.kind == "tree":
         tags = len(UPOS) + 1 if transfer.gold_pos else 0
-        return Parse(n, sizes=transfer.parser, tags=tags)
+        roots = str(point.get("roots", "single"))
+        return Parse(n, sizes=transfer.parser, tags=tags, roots=roots)
     if data.task.kind == "answer":
         return Answer(longest, int(point["stride"]))
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)

@@ -1,4 +1,4 @@
-"""What a run of transfer is told."""
+"""The settings of a run of transfer."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ __all__ = ["Transfer"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """What a run of transfer is told.
+    """The settings of a run of transfer.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class Transfer:
     tasks: names of the catalogue's tasks.
     data: the folder with the data sets, or "hf:".
     train: the languages that are trained on, together; names of treebanks will do.
-    test: the languages that are tested on.
+    test: the languages that are tested on; "all" for every one that there is data in.
     preset: settings of fine-tuning by name (:data:`crosslens.run.transfer_presets.PRESETS`); where it
         is a grid, the setting that is best on dev is taken.
     epochs, batch_size, peak_rate, head_rate, max_length, pool, warmup: in the place of the preset's.

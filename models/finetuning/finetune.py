@@ -3,7 +3,8 @@
 FOLDER/log.jsonl       a line per log interval and per epoch
 FOLDER/checkpoints/    the last whole checkpoint, while it is trained
 FOLDER/epochs.json     epoch -> what was measured after it
-FOLDER/epochs/         weights after the epochs that :meth:`FineTuned.use` may choose
+FOLDER/epochs/         weights after the epochs that :meth:`FineTuned.use` may choose, and their
+                       checksums
 """
 
 import contextlib
@@ -19,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crosslens.errors import refuse
-from crosslens.files import lock_folder, read_json, write_json
+from crosslens.errors import StoreError, refuse
+from crosslens.files import lock_folder, read_json, sha256_file, write_json
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
 from crosslens.models.finetuning.examples import Examples
@@ -128,8 +129,10 @@ class FineTuned:
         """Write the weights after an epoch, and drop those that cannot be chosen any more."""
         path = _weights(self.folder, epoch)
         path.parent.mkdir(exist_ok=True)
-        save_tensors(_plain(self.model.trained()), path.with_suffix(".partial"))
-        os.replace(path.with_suffix(".partial"), path)
+        aside = path.with_suffix(".partial")
+        save_tensors(_plain(self.model.trained()), aside)
+        write_json(path.with_name(_SUMS), {**self._sums(), path.name: sha256_file(aside)})
+        os.replace(aside, path)
         told = {**self.epochs, epoch: dict(found)}
         known = {e: v for e, v in told.items() if e <= epoch}  # of a run that was stopped later
         write_json(
@@ -144,6 +147,18 @@ class FineTuned:
         for path in (self.folder / "epochs").glob("epoch-*.safetensors"):
             if int(path.stem.partition("-")[2]) not in wanted:
                 path.unlink()
+
+    def _sums(self) -> dict[str, str]:
+        path = self.folder / "epochs" / _SUMS
+        found: dict[str, str] = read_json(path, dict[str, str]) if path.exists() else {}
+        return found
+
+    def check(self, path: Path) -> Path:
+        """Refuse a file of an epoch's weights that is not the one that was written (StoreError)."""
+        if not path.is_file() or self._sums().get(path.name) != sha256_file(path):
+            remedy = f"delete {self.folder}, and run this again: it is trained anew"
+            refuse(str(path), "the weights that were written", "others", remedy, StoreError)
+        return path
 
     def numbers(self, epoch: int | str) -> tuple[int, ...]:
         """The epochs, counted from 1, whose weights :meth:`use` takes for ``epoch``."""
@@ -164,7 +179,9 @@ class FineTuned:
         """
         with torch.no_grad():
             mine = self.model.trained()
-            together = [load_tensors(_weights(self.folder, n)) for n in self.numbers(epoch)]
+            together = [
+                load_tensors(self.check(_weights(self.folder, n))) for n in self.numbers(epoch)
+            ]
             for name, tensor in mine.items():
                 tensor.copy_(torch.stack([one[name] for one in together]).mean(0))
         return self
@@ -199,6 +216,9 @@ class FineTuned:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
 
+_SUMS = "checksums.json"
+
+
 def fine_tune(
     encoder: Encoder,
     kind: Kind[Any],
@@ -227,7 +247,7 @@ def fine_tune(
     Raises
     ------
     InputError: nothing to train on, or settings do not fit the encoder.
-    StoreError: a checkpoint is damaged, or belongs to another training.
+    StoreError: a checkpoint or an epoch's weights are damaged, or belong to another training.
     TrainingError: the loss is not a number any more.
 
     >>> from tempfile import mkdtemp
@@ -281,6 +301,8 @@ def fine_tune(
                 if name != "average"
             },
         }
+        for path in (folder / "epochs").glob("epoch-*.safetensors"):
+            tuned.check(path)  # before another epoch is trained
         if len(tuned.epochs) < settings.epochs or not (folder / "epochs").exists():
             run_loop(_Objective(model, batches, tuned, world), loop, folder, depends, world)
         return tuned.use(next(iter(measures)))

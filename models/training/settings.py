@@ -1,4 +1,4 @@
-"""What a training run is told: one frozen record, readable, printable and saved with the run."""
+"""The settings of a training run: one frozen record, readable, printable and saved with the run."""
 
 import dataclasses
 import math

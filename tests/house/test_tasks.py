@@ -27,8 +27,10 @@ EXCEPTIONS = {  # (name, module) -> what it means there
             "crosslens.run.transfer_fits",
             "crosslens.run.transfer_data",
             "crosslens.run.transfer_measures",
+            "crosslens.run.transfer_predictors",
         )
     },
+    ("deprel", "crosslens.run.transfer_predictors"): COLUMN,
     **{(name, "crosslens.cli.main"): "the example of a command" for name in ("ner", "upos")},
     **{
         ("ner", module): COLUMN

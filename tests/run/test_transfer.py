@@ -10,6 +10,7 @@ from battery_data import make_data, write
 from crosslens.errors import InputError, OutputError
 from crosslens.models.saved.loading import load_encoder
 from crosslens.outcomes import read_outcomes
+from crosslens.probes.methods.span_scores import count_spans
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
 from crosslens.run import transfer_fits, transfer_presets
@@ -41,7 +42,7 @@ def ner_lines(n, start=0):
 def pair_lines(n, start=0):
     for i in range(start, start + n):
         animal = "dog" if i % 2 else "cat"
-        yield f"The {animal} sleeps in house {i}.\tA {animal}.\t{'yes' if i % 2 else 'no'}"
+        yield f"The {animal} sleeps in house {i}.\tA {animal}.\t{'entailment' if i % 2 else 'neutral'}"
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +259,29 @@ def test_a_grid_is_chosen_on_dev_with_the_first_seed(data, tmp_path, monkeypatch
     assert score.details["setting"] == 1 and score.value > 0.8
 
 
+def test_names_are_counted_by_windows_where_these_are_examples_of_their_own(
+    data, tmp_path, monkeypatch
+):
+    told = dict(tasks=["ner"], test=["deu"], seeds=1, epochs=1, checkpoints=False)
+    told = settings(data, **told, peak_rate=1e-3, random_control=False, max_length=6)
+    plain = find_preset("default", "tag")
+    values = {name: (value, "a test") for name, value in plain.values.items()}
+    found = {}
+    for windows in ("stitched", "wu_dredze"):
+        made = {**values, "windows": (windows, "a test")}
+        monkeypatch.setitem(transfer_presets._TABLE, "default", [(("tag",), made)])
+        run = run_transfer(told, tmp_path / windows)
+        for one in read_outcomes(run, task="ner", suite="dev", quantity="span_f1"):
+            gold, predicted = ([row.split() for row in side] for side in (one.gold, one.predicted))
+            whole = count_spans(gold, predicted, one.method)
+            same = (
+                whole.found.tolist() == one.outcome.tolist()
+                and whole.of.tolist() == one.of.tolist()
+            )
+            found[windows, one.method] = same
+    assert found.pop(("wu_dredze", "wu_dredze")) is False and set(found.values()) == {True}
+
+
 def test_frozen_layers_are_measured_one_after_the_other(data, tmp_path):
     told = settings(
         data, freeze=(-1, 2), seeds=1, epochs=1, checkpoints=False, random_control=False
@@ -300,6 +324,11 @@ def test_a_dev_split_is_held_out_where_there_is_none(data):
 def test_treebanks_of_one_language_are_told_apart(data):
     one = transfer_data("ner", DataFolder(data), ["en_ewt"], ["en_ewt", "en_pud", "de_pud"])
     assert list(one.tests) == ["en_ewt", "en_pud", "deu"]
+
+
+def test_all_is_every_language_with_data(data, finished):
+    one = transfer_data("xnli", DataFolder(data), ["eng"], ["all"])
+    assert list(one.tests) == ["deu", "eng"]
 
 
 def test_a_limit_holds_for_each_split(data):
@@ -354,6 +383,10 @@ def test_the_grids_of_the_papers():
     assert (first["decay"], first["warmup"]) == ("constant", 0.0)
     assert find_preset("wu_dredze", "tag").values["weight_decay"] == 0.01
     assert find_preset("wu_dredze_code", "tag").values["weight_decay"] == 0.0
+    for name in ("wu_dredze", "wu_dredze_code"):
+        assert find_preset(name, "tag").values["windows"] == "wu_dredze"
+        assert find_preset(name, "tree").values["roots"] == "any"
+        assert not {"windows", "roots"} & find_preset(name, "pair").values.keys()
     assert json.loads(json.dumps(find_preset("xtreme", "pair").values))["epochs"] == 5
 
 

@@ -79,3 +79,4 @@ def test_the_schedule_is_the_paper_s_whatever_the_preset(name):
     assert preset.values.keys() == preset.sources.keys() and len(preset.grid()) == 1
     told = {"peak_rate": 1e-3, "batch_size": 32, "decay": "plateau", "max_length": 128}
     assert told.items() <= preset.values.items()
+    assert preset.values.get("windows") == find_preset(name, "tag").values.get("windows")

@@ -1,14 +1,15 @@
 """A run of transfer, read and indexed for the report."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.files import read_json
-from crosslens.score import Score, headline_quantities, read_scores
+from crosslens.score import QUANTITIES, Score, headline_quantities, read_scores
 
-__all__ = ["System", "Transfer", "load_transfer"]
+__all__ = ["System", "Transfer", "called", "load_transfer"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +18,14 @@ class System:
 
     encoder: str
     freeze: int = -1
+
+
+def called(system: System, systems: Sequence[System]) -> str:
+    """What a system is called beside others."""
+    told = [system.encoder] if len({one.encoder for one in systems}) > 1 else []
+    if len({one.freeze for one in systems}) > 1:
+        told.append("nothing frozen" if system.freeze < 0 else f"frozen to layer {system.freeze}")
+    return ", ".join(told) or system.encoder
 
 
 @dataclasses.dataclass
@@ -57,7 +66,7 @@ class Transfer:
     def targets(self, task: str) -> list[str]:
         """The languages that a task was tested in, in order."""
         found = (s.target for s in self.scores if s.task == task and _part(s) == "test")
-        return list(dict.fromkeys(str(one) for one in found))
+        return list(dict.fromkeys(one for one in found if one is not None))
 
     def of(self, task: str) -> list[Score]:
         """Measurements of a task's main quantity on test items."""
@@ -96,6 +105,21 @@ class Transfer:
             and s.encoder == system.encoder
             and _freeze(s) == system.freeze
         ]
+
+    def predictors(self, task: str) -> list[Score]:
+        """What may predict a task's transfer, of each test language."""
+        return [s for s in self.scores if s.task == task and s.condition == "predictor"]
+
+    def correlations(self, task: str, system: System, kind: str) -> dict[str, Score]:
+        """Quantity that may predict transfer -> its correlation (pearson or spearman) with the
+        scores of a system."""
+        return {
+            str(s.condition): s
+            for s in self.scores
+            if (s.task, s.quantity, s.encoder) == (task, kind, system.encoder)
+            and _freeze(s) == system.freeze
+            and s.condition in QUANTITIES
+        }
 
 
 def _part(score: Score) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crosslens.report.folders.transfer import System, Transfer, load_transfer
+from crosslens.report.folders.transfer import System, Transfer, called, load_transfer
 from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
 from crosslens.report.parts.layout import (
     Numbering,
@@ -19,7 +19,7 @@ from crosslens.report.parts.layout import (
     settings_table,
 )
 from crosslens.report.parts.wording import estimate, join, language, named, plural, tag, text
-from crosslens.report.sections.transfer_task import called, transfer_section
+from crosslens.report.sections.transfer_task import transfer_section
 from crosslens.score import QUANTITIES, Score
 
 __all__ = ["transfer_page"]

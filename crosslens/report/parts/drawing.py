@@ -32,6 +32,7 @@ __all__ = [
     "curve_panel",
     "draw_line",
     "heat_panel",
+    "inline_svg",
     "layer_axes",
     "layer_ticks",
     "line_of",
@@ -40,6 +41,7 @@ __all__ = [
     "series_image",
     "series_panel",
     "series_style",
+    "sized_axes",
     "swatch",
     "upper_limit",
 ]
@@ -166,7 +168,7 @@ def plain_style() -> Iterator[None]:
         yield
 
 
-def _axes(
+def sized_axes(
     width: float, height: float, left: float, bottom: float, inner_width: float, inner_height: float
 ) -> tuple[Figure, Axes]:
     """A figure of so many pixels with axes at a fixed place, so that neighbouring panels line
@@ -203,7 +205,7 @@ def _drawn(figure: Figure, key: str) -> tuple[str, dict[str, str]]:
     return body, {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
 
 
-def _svg(figure: Figure, key: str, label: str) -> str:
+def inline_svg(figure: Figure, key: str, label: str) -> str:
     """The figure as an inline SVG element whose ids start with ``key`` and which has ``label`` as
     its text."""
     body, size = _drawn(figure, key)
@@ -241,13 +243,13 @@ def curve_panel(
     y_label: the vertical axis with its unit.
     level: where to draw a thin dotted line, the chance level.
     """
-    figure, axes = _axes(WIDTH, 236.0, 54.0, 44.0, WIDTH - 64, 182.0)
+    figure, axes = sized_axes(WIDTH, 236.0, 54.0, 44.0, WIDTH - 64, 182.0)
     layer_axes(axes, lines, limits, y_label)
     if level is not None:
         axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
     for line in lines:
         draw_line(axes, line)
-    return _svg(figure, key, label)
+    return inline_svg(figure, key, label)
 
 
 def layer_axes(
@@ -310,9 +312,9 @@ def series_panel(
     narrow: a panel of 284 instead of 360 pixels.
     """
     width, height = (NARROW, 200.0) if narrow else (WIDTH, 236.0)
-    figure, axes = _axes(width, height, 58.0, 44.0, width - 72, height - 54)
+    figure, axes = sized_axes(width, height, 58.0, 44.0, width - 72, height - 54)
     _series(axes, lines, x_label, axis, level)
-    return _svg(figure, key, label)
+    return inline_svg(figure, key, label)
 
 
 def series_image(label: str, parts: Sequence[tuple[str, Sequence[Line], str, Axis]]) -> str:
@@ -442,7 +444,7 @@ def heat_panel(
     tilted = not upward and widest > cell
     bottom = 32.0 + widest if tilted else 48.0
     height = bottom + high * rows + 8
-    figure, axes = _axes(width, height, left, bottom, cell * columns, high * rows)
+    figure, axes = sized_axes(width, height, left, bottom, cell * columns, high * rows)
     cells = values.astype(float)
     axes.imshow(
         np.ma.masked_invalid(cells),
@@ -467,7 +469,7 @@ def heat_panel(
     axes.spines[:].set_color("#c9cdd2")
     if cell >= 24:
         _annotate(axes, cells, diagonal, ends)
-    return _svg(figure, key, label)
+    return inline_svg(figure, key, label)
 
 
 def _annotate(axes: Axes, cells: np.ndarray, diagonal: bool, ends: tuple[float, float]) -> None:
@@ -516,7 +518,7 @@ def _step(low: float, high: float) -> float:
 def colour_bar(key: str, label: str, ends: tuple[float, float] = (0.0, 1.0)) -> str:
     """The scale shared by the heat maps of a group, from its lower to its upper end."""
     low, high = ends
-    figure, axes = _axes(WIDTH, 54.0, 20.0, 38.0, WIDTH - 40, 12.0)
+    figure, axes = sized_axes(WIDTH, 54.0, 20.0, 38.0, WIDTH - 40, 12.0)
     axes.imshow(
         np.linspace(0, 1, 128)[None],
         cmap=_colours(),
@@ -532,7 +534,7 @@ def colour_bar(key: str, label: str, ends: tuple[float, float] = (0.0, 1.0)) -> 
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}".replace("-", "−")))
     axes.xaxis.labelpad = 3
     axes.spines[:].set_color("#c9cdd2")
-    return _svg(
+    return inline_svg(
         figure, key, f"Colour scale from {low:g}, nearly white, to {high:g}, dark blue: {label}"
     )
 

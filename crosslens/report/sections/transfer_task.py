@@ -3,13 +3,12 @@ confused."""
 
 import collections
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from crosslens.outcomes import FILE, read_outcomes
 from crosslens.readers.published import PAPERS, published
-from crosslens.report.folders.transfer import System, Transfer
+from crosslens.report.folders.transfer import System, Transfer, called
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -33,9 +32,14 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.wording import language, paragraph, plural, text
+from crosslens.report.sections.transfer_predictors import (
+    correlation_table,
+    predictor_figure,
+    predictor_table,
+)
 from crosslens.score import QUANTITIES, Score
 
-__all__ = ["called", "transfer_section"]
+__all__ = ["transfer_section"]
 
 _WAYS = {
     "last_epoch": "last epoch",
@@ -54,14 +58,6 @@ _MOST = 20  # classes of a matrix of confusions
 _EXAMPLES = 12
 
 
-def called(system: System, systems: Sequence[System]) -> str:
-    """What a system is called beside others."""
-    told = [system.encoder] if len({one.encoder for one in systems}) > 1 else []
-    if len({one.freeze for one in systems}) > 1:
-        told.append("nothing frozen" if system.freeze < 0 else f"frozen to layer {system.freeze}")
-    return ", ".join(told) or system.encoder
-
-
 def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -> str:
     """The whole section of a task."""
     quantity, preset = run.main[task]
@@ -69,6 +65,7 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
     figures = [
         _learning(run, task, numbering),
         _frozen(run, task, numbering),
+        predictor_figure(run, task, numbering),
         _confusions(run, task, numbering),
     ]
     about = _ABOUT.get(str(run.section("cards", task).get("kind")), "")
@@ -84,6 +81,9 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
         paragraph(text(about)),
         _table(run, task),
         flow(*figures),
+        folded(
+            "What may predict transfer", correlation_table(run, task), predictor_table(run, task)
+        ),
         folded("Epochs and other ways to choose them", _ways(run, task)),
         folded("Printed in the papers", _printed(run, task)),
         folded("Settings, and where they come from", settings_table("Settings.", settings)),
