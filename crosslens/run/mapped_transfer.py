@@ -24,19 +24,17 @@ from crosslens.corpus import Corpus, open_text
 from crosslens.errors import refuse
 from crosslens.files import sha256_file
 from crosslens.outcomes import Outcomes, read_outcomes
-from crosslens.probes.methods.counted import Counted
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.study import display_name
 from crosslens.run.transfer import preset_of
-from crosslens.run.transfer_data import Split, TaskData, transfer_data
+from crosslens.run.transfer_data import TaskData, transfer_data
 from crosslens.run.transfer_fits import answering, examples_of, kind_of, settings_of, share_right
-from crosslens.run.transfer_means import majority_scores
+from crosslens.run.transfer_means import majority_scores, n_counted
 from crosslens.run.transfer_measures import (
     counted,
     difference,
-    items_counted,
     outcomes,
     over_seeds,
 )
@@ -309,7 +307,7 @@ def _means(
             "layer": layer,
             "source": first.source,
             "target": target,
-            "n": _n(work.data, split, first),
+            "n": n_counted(work.data, split, first),
             "details": {"part": "test", **(told if condition == _MAPPED else {})},
         }
         yield over_seeds(seeds, fields)
@@ -322,11 +320,6 @@ def _means(
     if work.data.task.kind != "answer":
         spans_by = SPANS_BY.get(work.told.transfer.preset, "strict")
         yield from majority_scores(work.data.task.name, work.data, spans_by)
-
-
-def _n(data: TaskData, split: Split, one: Outcomes) -> int:
-    of = np.ones(len(one)) if one.of is None else one.of
-    return items_counted(data.task, split, Counted(one.quantity, one.outcome, of, one.method or ""))
 
 
 def summary(scores: Sequence[Score]) -> list[tuple[str, ...]]:

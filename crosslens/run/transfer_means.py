@@ -18,7 +18,7 @@ from crosslens.run.transfer_presets import SPANS_BY, Preset
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["majority_scores", "means"]
+__all__ = ["majority_scores", "means", "n_counted"]
 
 _WAYS = {
     "dev": None,
@@ -52,7 +52,7 @@ def means(
             "condition": _condition(condition, way),
             "source": source,
             "target": target,
-            "n": len(first) if split is None else _n(data, split, first),
+            "n": len(first) if split is None else n_counted(data, split, first),
             "details": _told(where),
         }
         scores.append(over_seeds(seeds, fields))
@@ -82,7 +82,8 @@ def _told(where: str | None) -> dict[str, Any]:
     return {"part": "test", "setting": number} | ({} if freeze == -1 else {"freeze": freeze})
 
 
-def _n(data: TaskData, split: Split, first: Outcomes) -> int:
+def n_counted(data: TaskData, split: Split, first: Outcomes) -> int:
+    """What the n of a measurement is, from its outcomes."""
     from crosslens.probes.methods.counted import Counted
 
     assert first.of is not None

@@ -24,7 +24,7 @@ from crosslens.run.transfer_settings import Transfer
 from crosslens.run.word_maps import learn_map
 from crosslens.score import read_scores
 
-data = test_transfer.data
+data, trees = test_transfer.data, test_transfer.trees
 
 
 def rotate(encoder):
@@ -143,6 +143,15 @@ def test_one_encoder_for_both_is_measured_without_and_with_a_map(data, parallel,
     assert (
         run_mapped_transfer(one, tmp_path / "run").joinpath("scores.jsonl").read_bytes() == before
     )
+
+
+def test_trees_are_parsed_through_a_map(trees, parallel, tmp_path):
+    changes = {"tasks": ["parsing"], "train": ["eng"], "test": ["eng", "deu"], "epochs": 1}
+    one = told(trees, parallel, layers=[3], seeds=1, **changes)
+    folder = run_mapped_transfer(one, tmp_path / "run")
+    rows = found(folder, quantity="las", layer=3, part="test", counted_as="wu_dredze")
+    assert [row.condition for row in rows] == [None, "unaligned", "procrustes"]
+    assert rows[1].n == rows[2].n == 5 * 9 and rows[0].n == 5 * 12
 
 
 def test_a_run_that_was_stopped_ends_in_the_same_scores(
