@@ -86,8 +86,9 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--features",
-        choices=("mix+bilstm",),
-        help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head",
+        choices=("mix+bilstm", "transformer"),
+        help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head, or "
+        "four new layers on its last one",
     )
     add(
         "--segment",

@@ -222,8 +222,9 @@ def transfer(
         "deshpande", "xtreme". Those that follow stand in the place of its own.
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
         parts of speech. crf: of tags, a conditional random field over each sentence's words.
-    features: "mix+bilstm" freezes the encoder, and learns a mean of its layers, an LSTM and the head.
     segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.
+    features: freezes the encoder, and learns beside the head a mean of its layers and an LSTM
+        ("mix+bilstm"), or four new layers on the last one ("transformer").
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
         encoders of the first seed in ``out/encoders``. All are described in full by

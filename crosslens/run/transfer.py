@@ -41,7 +41,7 @@ from crosslens.run.transfer_presets import Preset, find_preset, with_features
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["run_transfer"]
+__all__ = ["preset_of", "run_transfer"]
 
 _SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup")
 
@@ -73,7 +73,7 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
         expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
         refuse("--segment", expected, "none", "leave it out")
-    presets = {name: _preset(transfer, one) for name, one in tasks.items()}
+    presets = {name: preset_of(transfer, one) for name, one in tasks.items()}
     for name, preset in presets.items():
         for point in preset.grid():
             settings_of(point, tasks[name].task.kind, -1, 0, transfer)
@@ -185,7 +185,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
-def _preset(transfer: Transfer, data: TaskData) -> Preset:
+def preset_of(transfer: Transfer, data: TaskData) -> Preset:
     """The preset with what was asked for in its place."""
     preset = find_preset(transfer.preset, data.task.kind)
     if transfer.features is not None:

@@ -26,6 +26,8 @@ _DESHPANDE = "Deshpande et al. 2022, appendix F"
 _XTREME = "scripts of XTREME, and the defaults of what they call"
 _OURS = "chosen here"
 
+_UNTOLD = _OURS + " (the paper does not say)"
+
 _SPANS = ("answer",)
 _WORDS = ("tag", "tree")
 _TEXTS = ("classify", "pair")
@@ -176,9 +178,15 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
     ],
 }  # fmt: skip
 
-_FEATURES = _made(
-    "Wu & Dredze 2019, section 5.2", peak_rate=1e-3, batch_size=32, decay="plateau", pool="max"
-) | _made(_OURS + " (the paper does not say)", epochs=100, warmup=0.0, weight_decay=0.0, clip=1.0)
+# what is learnt on a frozen encoder -> setting -> (value, source)
+_FEATURES: dict[str, dict[str, tuple[Any, str]]] = {
+    "mix+bilstm": _made(
+        "Wu & Dredze 2019, section 5.2", peak_rate=1e-3, batch_size=32, decay="plateau", pool="max"
+    )
+    | _made(_UNTOLD, epochs=100, warmup=0.0, weight_decay=0.0, clip=1.0),
+    "transformer": _made(_UNTOLD, peak_rate=3e-4, batch_size=32, epochs=10) | _from_bert(_UNTOLD),
+}
+_READING = ("max_length", "stride", "windows", "roots")
 
 PRESETS = tuple(_TABLE)
 """Names of all presets."""
@@ -224,14 +232,24 @@ def find_preset(name: str, kind: str) -> Preset:
 
 
 def with_features(preset: Preset, features: str) -> Preset:
-    """The same preset for features of a frozen encoder: its lengths, and Wu & Dredze's schedule.
+    """The same preset for features of a frozen encoder, with a schedule of their own.
+
+    Parameters
+    ----------
+    features: "mix+bilstm" (Wu & Dredze 2019) or "transformer" (Conneau et al. 2020).
+
+    Raises
+    ------
+    InputError: no such features.
 
     >>> with_features(find_preset("default", "tag"), "mix+bilstm").values["peak_rate"]
     0.001
     """
-    lengths = {name: v for name, v in preset.values.items() if name in ("max_length", "stride")}
-    values = {**lengths, "features": features, **{n: v for n, (v, _) in _FEATURES.items()}}
-    sources = {name: preset.sources[name] for name in lengths} | {"features": "asked for"}
-    return Preset(
-        preset.name, values, sources | {n: source for n, (_, source) in _FEATURES.items()}
-    )
+    if features not in _FEATURES:
+        expected = f"one of {', '.join(_FEATURES)}"
+        refuse("--features", expected, repr(features), "choose one of them")
+    schedule = _FEATURES[features]
+    kept = {name: v for name, v in preset.values.items() if name in _READING}
+    values = {**kept, "features": features, **{n: value for n, (value, _) in schedule.items()}}
+    sources = {name: preset.sources[name] for name in kept} | {"features": "asked for"}
+    return Preset(preset.name, values, sources | {n: source for n, (_, source) in schedule.items()})

@@ -29,9 +29,10 @@ class Transfer:
     gold_pos: a parser is given the words' parts of speech as the treebank has them.
     crf: of tags, a conditional random field over the words of an input
         (:mod:`crosslens.models.network.crf`).
-    features: "mix+bilstm": the encoder is frozen whole and encodes each text once, and a mean of its
-        layers with an LSTM on it is learnt beside the head, by Wu & Dredze's schedule
-        (:func:`crosslens.run.transfer_presets.with_features`). None: the encoder is fine-tuned.
+    features: the encoder is frozen whole and encodes each text once; beside the head "mix+bilstm"
+        learns a mean of its layers and an LSTM, "transformer" four new layers on the last one, by a
+        schedule of their own (:func:`crosslens.run.transfer_presets.with_features`). None: the
+        encoder is fine-tuned.
     segment: of names, a segmenter by name (:data:`crosslens.run.resegmented.SEGMENTED`), on whose words
         those of its language are projected; None takes the words of the files.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;

@@ -187,9 +187,16 @@ class FineTuned:
         return self
 
     @torch.no_grad()
-    def predict(self, examples: Any) -> Any:
-        """The predictions of the kind for some examples, of any language that the encoder reads."""
-        model, encoder = self.model.eval(), self.model.encoder
+    def predict(self, examples: Any, source: FrozenStates | None = None) -> Any:
+        """The predictions of the kind for some examples, of any language that the encoder reads.
+
+        ``source``: where a frozen encoder's states are read, those of another in their place.
+        """
+        model = self.model.eval()
+        if source is not None:
+            assert isinstance(model, FeatureModel), "this encoder is not frozen"
+            model = model.reading(source)
+        encoder = model.encoder
         rows = model.rows(examples)
         outputs: list[Any] = [None] * len(rows)
         for part in by_length(rows, np.arange(len(rows)), encoder.device.type):
@@ -219,7 +226,7 @@ def fine_tune(
     settings: FineTuning,
     folder: str | Path,
     measures: Measures,
-    states: Path | None = None,
+    source: FrozenStates | None = None,
 ) -> FineTuned:
     """Train a copy of an encoder and a new head on labelled examples; returns it with the weights
     of the epoch that the first measure was best after.
@@ -234,8 +241,8 @@ def fine_tune(
     train: examples of one or more languages.
     folder: gets the log, the checkpoints and the epochs' weights.
     measures: name -> what is measured after each epoch, on development data; the first one chooses.
-    states: with ``settings.features``, where the states of the frozen encoder are kept; fine-tunings
-        of one encoder share them. None: in ``folder``. They stay there.
+    source: with ``settings.features``, the states of the frozen encoder; fine-tunings share those of
+        one folder. None: in ``folder``. They stay there.
 
     Raises
     ------
@@ -268,7 +275,7 @@ def fine_tune(
         if settings.features is None:
             model = FineTunedModel(encoder, kind, settings)
         else:
-            source = FrozenStates(encoder, states or folder / "states", settings.precision)
+            source = source or FrozenStates(encoder, folder / "states", settings.precision)
             model = FeatureModel(source, kind, settings)
         rows = [row for examples in train for row in model.rows(examples)]
         batches = EpochBatches(
@@ -286,6 +293,7 @@ def fine_tune(
         depends = {
             "encoder": encoder.fingerprint,
             "kind": f"{type(kind).__name__} {dataclasses.asdict(kind)}",  # type: ignore[call-overload]
+            "layer": None if source is None else source.layer,
             "train": [examples.content for examples in train],
             "settings": {
                 name: value

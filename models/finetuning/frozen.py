@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from crosslens.models.finetuning.examples import languages_of
 from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.network.scalar_mix import ScalarMixLSTM
+from crosslens.models.network.transformer_layers import TransformerLayers
 
 __all__ = ["FeatureModel", "FrozenStates"]
 
@@ -37,12 +38,22 @@ class FrozenStates:
     folder: keeps the states, in float16, under names that follow from encoder, languages and
         tokens: whoever gives the same folder shares them. It is for its user to remove.
     precision: of the encoder's matrix products, "float32" or "bfloat16".
+    layer: the one that is read, from 0, the embeddings; None: all of them.
+    change: what becomes of the (tokens, d) states of that layer before they are read: a map into
+        another encoder's, say.
     """
 
-    def __init__(self, encoder: Encoder, folder: Path, precision: str = "float32") -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        folder: Path,
+        precision: str = "float32",
+        layer: int | None = None,
+        change: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:
         self.encoder: Any = copy.copy(encoder)
         self.encoder.precision = precision
-        self.folder = folder
+        self.folder, self.layer, self.change = folder, layer, change
 
     def rows(self, kind: Kind[Any], examples: Any) -> list[Row]:
         """The inputs of some examples, each with its (length, layers, d) states.
@@ -59,9 +70,20 @@ class FrozenStates:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._encode(kind, rows, path)
         states = np.load(path, mmap_mode="r")
+        if self.layer is not None:
+            states = states[:, self.layer : self.layer + 1]
         ends = np.cumsum([len(row.ids) for row in rows])
         cut = np.split(states, ends[:-1])
         return [dataclasses.replace(row, states=s) for row, s in zip(rows, cut, strict=True)]
+
+    def changed(self, states: Tensor, mask: Tensor) -> Tensor:
+        """(batch, length, layers, d) states as they are read, in float32."""
+        states = states.float()
+        if self.change is not None:
+            there = mask.bool()
+            mine = self.change(states[there].squeeze(1).cpu().numpy())
+            states[there] = torch.from_numpy(mine).to(states).unsqueeze(1)
+        return states
 
     def _content(self, rows: Sequence[Row]) -> str:
         encoder = self.encoder
@@ -112,7 +134,12 @@ class FeatureModel(nn.Module):
         self.source, self.kind, encoder = source, kind, source.encoder
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            self.body = ScalarMixLSTM(encoder.layers, encoder.d).to(encoder.device)
+            body = (
+                TransformerLayers(encoder.d)
+                if settings.features == "transformer"
+                else ScalarMixLSTM(encoder.layers, encoder.d)
+            )
+            self.body = body.to(encoder.device)
             self.head = kind.head(self.body.d).to(encoder.device)
 
     @property
@@ -120,13 +147,19 @@ class FeatureModel(nn.Module):
         """The frozen encoder."""
         return self.source.encoder
 
+    def reading(self, source: FrozenStates) -> "FeatureModel":
+        """The same body and head, on the states of another source."""
+        other = copy.copy(self)
+        other.source = source
+        return other
+
     def rows(self, examples: Any) -> list[Row]:
         """The inputs of some examples, with their states."""
         return self.source.rows(self.kind, examples)
 
     def states(self, states: Tensor, mask: Tensor) -> Tensor:
         """(batch, length, d) states of the body, of the encoder's (batch, length, layers, d)."""
-        made: Tensor = self.body(states.float(), mask)
+        made: Tensor = self.body(self.source.changed(states, mask), mask)
         return made
 
     def forward(

@@ -35,8 +35,9 @@ class FineTuning:
         (Wu & Dredze 2019, § 5.2).
     features: "mix+bilstm": the encoder is frozen whole, and a mean of its layers with an LSTM on it
         is learnt between it and the head
-        (:class:`crosslens.models.network.scalar_mix.ScalarMixLSTM`); None: the head reads the
-        encoder's last states.
+        (:class:`crosslens.models.network.scalar_mix.ScalarMixLSTM`); "transformer": four new layers
+        are (:class:`crosslens.models.network.transformer_layers.TransformerLayers`); None: the head
+        reads the encoder's last states.
     average: how many of the last epochs' weights :meth:`FineTuned.use` can average.
     precision: "float32", or "bfloat16" for products under autocast.
     seed: of the head's first weights, the order of the examples, and dropout.
@@ -72,7 +73,7 @@ class FineTuning:
         for name, value, known in (
             ("decay", self.decay, ("linear", "constant", "plateau")),
             ("pool", self.pool, ("first", "pooled", "mean", "max")),
-            ("features", self.features, (None, "mix+bilstm")),
+            ("features", self.features, (None, "mix+bilstm", "transformer")),
             ("precision", self.precision, ("float32", "bfloat16")),
         ):
             if value not in known:

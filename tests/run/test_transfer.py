@@ -521,8 +521,8 @@ def test_words_that_are_not_read_are_counted_in_the_scores(trees, tmp_path, monk
         examples = plain(split, data, longest)
         return dataclasses.replace(examples, longest=5)
 
-    plain = transfer_fits._examples
-    monkeypatch.setattr(transfer_fits, "_examples", short)
+    plain = transfer_fits.examples_of
+    monkeypatch.setattr(transfer_fits, "examples_of", short)
     told = settings(trees, tasks=["parsing"], epochs=1, seeds=1, random_control=False)
     folder = run_transfer(told, tmp_path / "run")
     (dev,) = [s for s in read_scores(folder / "scores.jsonl") if s.details["part"] == "dev"]

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from test_transfer import ENCODER, data, found, settings  # noqa: F401
+import test_transfer
+from test_transfer import ENCODER, found, settings
 
 from crosslens.cli.main import main
 from crosslens.errors import InputError
@@ -11,9 +12,11 @@ from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.run.transfer import run_transfer
 from crosslens.run.transfer_presets import find_preset, with_features
 
+data = test_transfer.data
+
 
 @pytest.fixture
-def told(data):  # noqa: F811
+def told(data):
     return {
         "encoder": [ENCODER], "data": data, "train": "eng", "test": "eng,deu", "tasks": "xnli",
         "features": "mix+bilstm", "epochs": 6, "batch_size": 8, "peak_rate": 3e-3,
@@ -21,7 +24,7 @@ def told(data):  # noqa: F811
     }  # fmt: skip
 
 
-def test_three_seeds_need_one_encoding(data, tmp_path, monkeypatch):  # noqa: F811
+def test_three_seeds_need_one_encoding(data, tmp_path, monkeypatch):
     given, plain = [], PretrainedEncoder.states
 
     def counting(self, ids, *rest, **more):
@@ -41,7 +44,7 @@ def test_three_seeds_need_one_encoding(data, tmp_path, monkeypatch):  # noqa: F8
     assert (values["features"], values["decay"], values["pool"]) == ("mix+bilstm", "plateau", "max")
 
 
-def test_python_and_the_command_give_the_same(told, data, tmp_path):  # noqa: F811
+def test_python_and_the_command_give_the_same(told, data, tmp_path):
     import crosslens as cl
 
     changes = {"epochs": 2, "seeds": 1}
@@ -64,7 +67,7 @@ def test_python_and_the_command_give_the_same(told, data, tmp_path):  # noqa: F8
         ({"features": "lstm"}, "features: expected one of"),
     ],
 )
-def test_what_does_not_go_with_features_is_refused(data, tmp_path, changes, match):  # noqa: F811
+def test_what_does_not_go_with_features_is_refused(data, tmp_path, changes, match):
     with pytest.raises(InputError, match=match):
         run_transfer(settings(data, **{"features": "mix+bilstm", **changes}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -76,3 +79,4 @@ def test_the_schedule_is_the_paper_s_whatever_the_preset(name):
     assert preset.values.keys() == preset.sources.keys() and len(preset.grid()) == 1
     told = {"peak_rate": 1e-3, "batch_size": 32, "decay": "plateau", "max_length": 128}
     assert told.items() <= preset.values.items()
+    assert preset.values.get("windows") == find_preset(name, "tag").values.get("windows")

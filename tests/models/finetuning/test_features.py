@@ -1,6 +1,7 @@
 """Features of a frozen encoder: the loss and gradient of a loop, padding, states that are computed
 once, the schedule, and resuming."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -88,17 +89,43 @@ def test_loss_and_gradient_are_those_of_a_loop_over_sentences(encoder, states, w
         torch.testing.assert_close(gradients[name], p.grad, msg=name)
 
 
-def test_padding_changes_no_answer(encoder, states):
-    kind = Classify(2, pool="max")
-    model = FeatureModel(FrozenStates(encoder, states), kind, SETTINGS).eval()
+@pytest.mark.parametrize("features", ["mix+bilstm", "transformer"])
+def test_padding_changes_no_answer(encoder, states, features):
+    kind, settings = Classify(2, pool="max"), dataclasses.replace(SETTINGS, features=features)
+    model = FeatureModel(FrozenStates(encoder, states), kind, settings).eval()
     rows = model.rows(texts_of(ENGLISH[:8]))
     given = padded(kind, rows, encoder.pad_id)
     together = model.states(given["states"], given["mask"])
     for row, mine in zip(rows, together, strict=True):
         one = padded(kind, [row], encoder.pad_id)
         alone = model.states(one["states"], one["mask"])[0]
-        torch.testing.assert_close(mine[: len(alone)], alone, atol=1e-6, rtol=1e-5)
-        assert not mine[len(alone) :].any()
+        torch.testing.assert_close(mine[: len(alone)], alone, atol=1e-5, rtol=1e-5)
+        assert features == "transformer" or not mine[len(alone) :].any()
+
+
+def test_new_layers_are_those_of_torch(encoder, states):
+    settings = dataclasses.replace(SETTINGS, features="transformer")
+    model = FeatureModel(FrozenStates(encoder, states, layer=2), Tag(3), settings).train()
+    first, second = (layer.linear1.weight for layer in list(model.body.layers)[:2])
+    assert len(model.body.layers) == 4 and not torch.equal(first, second)
+    body = torch.nn.TransformerEncoder(model.body.layers[0], 4)
+    body.load_state_dict(model.body.state_dict())
+    rows = model.rows(words_of(ENGLISH[:6]))
+    given = padded(model.kind, rows, encoder.pad_id)
+    assert given["states"].shape[2] == 1  # of layer 2 alone
+    for each in (model, body):
+        for module in each.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            elif isinstance(module, torch.nn.MultiheadAttention):
+                module.dropout = 0.0
+    there = given["mask"].bool()
+    theirs = body(given["states"][:, :, 0].float(), src_key_padding_mask=~there)[there]
+    torch.testing.assert_close(model.states(given["states"], given["mask"])[there], theirs)
+    with torch.no_grad():
+        ids = torch.tensor(rows[0].ids)[None]
+        hidden = encoder.states(ids, None)["hidden"][2][0].half().float()
+    np.testing.assert_allclose(rows[0].states[:, 0], hidden, atol=2e-3)
 
 
 def test_one_encoding_serves_all_seeds_and_epochs(encoder, tmp_path, encoded):
@@ -107,7 +134,8 @@ def test_one_encoding_serves_all_seeds_and_epochs(encoder, tmp_path, encoded):
         settings = FineTuning(epochs=2, batch_size=8, features="mix+bilstm", seed=seed)
         folder, shared = tmp_path / str(seed), tmp_path / "states"
         kind, measures = Classify(2), {"dev": right(dev)}
-        tuned = fine_tune(encoder, kind, [train], settings, folder, measures, shared)
+        source = FrozenStates(encoder, shared)
+        tuned = fine_tune(encoder, kind, [train], settings, folder, measures, source)
         tuned.predict(dev)
     assert sum(encoded) == 32
     assert len(list((tmp_path / "states").glob("*.npy"))) == 2
@@ -126,18 +154,27 @@ def test_other_tokens_or_another_encoder_have_states_of_their_own(encoder, tmp_p
     assert sum(encoded) == 6 and not np.array_equal(mine.states, theirs.states)
 
 
-@pytest.mark.parametrize("what", ["texts", "words", "trees"])
-def test_every_kind_learns(encoder, states, tmp_path, what):
+@pytest.mark.parametrize(
+    ("what", "features"),
+    [
+        ("texts", "mix+bilstm"),
+        ("words", "mix+bilstm"),
+        ("trees", "mix+bilstm"),
+        ("words", "transformer"),
+    ],
+)
+def test_every_kind_learns(encoder, states, tmp_path, what, features):
     kind, examples, measure = {
         "texts": lambda: (Classify(2, pool="max"), texts_of(ENGLISH[:40]), right),
         "words": lambda: (Tag(3), words_of(ENGLISH[:40]), right),
         "trees": lambda: (Parse(4), trees_of(), heads_right),
     }[what]()
-    settings = FineTuning(
-        epochs=25 if what == "trees" else 5, batch_size=4, peak_rate=3e-3, features="mix+bilstm"
-    )
+    epochs, rate = 25 if what == "trees" else 5, 1e-3 if features == "transformer" else 3e-3
+    settings = FineTuning(epochs=epochs, batch_size=4, peak_rate=rate, features=features)
     measures = {"dev": measure(examples)}
-    tuned = fine_tune(encoder, kind, [examples], settings, tmp_path, measures, states)
+    tuned = fine_tune(
+        encoder, kind, [examples], settings, tmp_path, measures, FrozenStates(encoder, states)
+    )
     assert max(found["dev"] for found in tuned.epochs.values()) > 0.9
 
 
@@ -186,7 +223,13 @@ def told(encoder, folder, states, epochs=20):
     )  # fmt: skip
     measures = {name: measure(name) for name in left}
     return fine_tune(
-        encoder, Classify(2), [texts_of(ENGLISH[:16])], settings, folder, measures, states
+        encoder,
+        Classify(2),
+        [texts_of(ENGLISH[:16])],
+        settings,
+        folder,
+        measures,
+        FrozenStates(encoder, states),
     )
 
 
@@ -238,7 +281,13 @@ def test_no_folder_of_transformers_is_written(encoder, states, tmp_path):
     examples = texts_of(ENGLISH[:8])
     measures = {"dev": right(examples)}
     tuned = fine_tune(
-        encoder, Classify(2), [examples], settings, tmp_path / "run", measures, states
+        encoder,
+        Classify(2),
+        [examples],
+        settings,
+        tmp_path / "run",
+        measures,
+        FrozenStates(encoder, states),
     )
     with pytest.raises(InputError, match="tuned: expected an encoder that is fine-tuned"):
         save_fine_tuned(tuned, ["no", "yes"], tmp_path / "kept")
