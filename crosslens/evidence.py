@@ -187,7 +187,7 @@ class Evidence:
 
     Attributes
     ----------
-    part: the split that it was measured on: train, dev, test or held_out.
+    part: the split that it was measured on: train, dev, test, held_out, or train and test.
     reason: why the value could not be computed.
     representation: what of a pair of words was classified. method: how minimal pairs were scored.
         category, average: of minimal pairs, one category, or the mean over several.
@@ -211,6 +211,7 @@ class Evidence:
     warnings: sentences. by_frequency: the P@1 that frequency alone would give.
     counted_as: whose definition of the quantity. setting, freeze: of a fine-tuning, the point of its grid
         and the layers that were frozen. epochs: epoch -> split -> its value after that epoch.
+    points: of a correlation over languages, language -> the two numbers. p: of no correlation.
     corrected_p: the measurement is a paired test, with the fields of
         :class:`crosslens.probes.methods.paired_tests.PairedTest`. paired_tests: such tests.
 
@@ -257,6 +258,8 @@ class Evidence:
     setting: int | None = _kept(_whole)
     freeze: int | None = _kept(_whole)
     epochs: dict[str, dict[str, float | None] | None] | None = _kept(_table_of(_numbers))
+    points: dict[str, list[float] | None] | None = _kept(_table_of(_list_of(_number)))
+    p: float | None = _kept(_number)
     corrected_p: float | None = _kept(_number)
     paired_tests: list[dict[str, Any]] | None = _kept(_list_of(_named))
 

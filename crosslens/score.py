@@ -107,6 +107,18 @@ QUANTITIES = {
     "root_accuracy_difference": Quantity(
         "Difference of root accuracies", "fraction of sentences", -1.0, 1.0, None
     ),
+    "subword_overlap_types": Quantity(
+        "Subword overlap by type", "fraction of different subwords", 0.0, 1.0, None
+    ),
+    "subword_overlap_tokens": Quantity(
+        "Subword overlap by token", "fraction of subwords", 0.0, 1.0, None
+    ),
+    "subword_jaccard": Quantity(
+        "Jaccard index of subwords", "fraction of different subwords", 0.0, 1.0, None
+    ),
+    "word_order_distance": Quantity(
+        "Word-order distance", "mean difference of shares", 0.0, 1.0, None
+    ),
     "perplexity": Quantity(
         "Perplexity", "effective choices per masked token", 1.0, math.inf, False
     ),

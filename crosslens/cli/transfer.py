@@ -26,7 +26,7 @@ _HANDED_ON = (
         "seeds",
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed", "parser", "gold_pos", "precision", "segment"),
+    *("trust_remote_code", "seed", "parser", "gold_pos", "crf", "features", "precision", "segment"),
 )
 
 
@@ -36,7 +36,7 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, "encoder", help="model folder or hub name; several are compared")
     add("--tasks", metavar="LIST", help="tasks, separated by commas; crosslens list names all")
     add("--train", metavar="LIST", help="languages, or treebanks, that are trained on together")
-    add("--test", metavar="LIST", help="languages, or treebanks, that are tested on")
+    add("--test", metavar="LIST", help="languages, or treebanks, that are tested on, or all")
     add("--data", metavar="DIR", help="folder with the data sets, or hf: for the Hugging Face hub")
     add_common(parser, "out")
     add(
@@ -57,8 +57,8 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-length", type=int, metavar="N", help="longest input in subwords")
     add(
         "--pool",
-        choices=("first", "pooled", "mean"),
-        help="what the head of a task on texts reads (default: first)",
+        choices=("first", "pooled", "mean", "max"),
+        help="what the head of a task on texts reads (default: first; with --features max)",
     )
     add("--warmup", type=float, metavar="F", help="share of the updates with a rising rate")
     add(
@@ -77,6 +77,17 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="give a parser the parts of speech of the treebank",
+    )
+    add(
+        "--crf",
+        action="store_true",
+        default=None,
+        help="of tags, choose those of a sentence together (conditional random field)",
+    )
+    add(
+        "--features",
+        choices=("mix+bilstm",),
+        help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head",
     )
     add(
         "--segment",

@@ -135,8 +135,8 @@ def probe(
         that they are tested on: ``only=["upos"], train="eng", test=["fra", "hin"]``.
     labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
         or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers.
-    limit: most items of each part of a task. seeds: how many seeds. This and all others are told
-        in full by :class:`crosslens.run.battery.Battery`, which has the same names.
+    limit: most items of each part of a task. seeds: how many seeds. This and all others are
+        described in full by :class:`crosslens.run.battery.Battery`, which has the same names.
 
     Returns
     -------
@@ -189,6 +189,8 @@ def transfer(
     warmup: float | None = None,
     parser: str = "wu_dredze",
     gold_pos: bool = False,
+    crf: bool = False,
+    features: str | None = None,
     segment: str | None = None,
     freeze: int | Sequence[int] = -1,
     seeds: int = 3,
@@ -213,17 +215,18 @@ def transfer(
     encoder: a folder or hub name; several are compared on the same items.
     tasks: names of tasks of the catalogue: "ner", "upos", "xnli", "topic", …
     train: languages that are trained on together. test: languages that are tested on. Codes, or
-        names of treebanks.
+        names of treebanks; ``test="all"`` is every language that there is data in.
     data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
         run that was stopped, and opens one that is finished.
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
         "deshpande", "xtreme". Those that follow stand in the place of its own.
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
-        parts of speech.
+        parts of speech. crf: of tags, a conditional random field over each sentence's words.
+    features: "mix+bilstm" freezes the encoder, and learns a mean of its layers, an LSTM and the head.
     segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
-        encoders of the first seed in ``out/encoders``. All are told in full by
+        encoders of the first seed in ``out/encoders``. All are described in full by
         :class:`crosslens.run.transfer_settings.Transfer`, which has the same names.
 
     Returns

@@ -1,9 +1,9 @@
 """What a treebank says of its words, as labels for probes, and the trees that its words make.
 
-An extracted store of words (``unit="word"``) has a row per word of the CoNLL-U file, and in its
-index the file's columns: upos, feats, head, deprel and so on. Here these columns become labels with
-the numbers of their rows, and heads become trees, depths and distances. Words that have no label,
-or no vector because the encoder has no subword for them, are left out and counted.
+An extracted activation dataset of words (``unit="word"``) has a row per word of the CoNLL-U file,
+and in its index the file's columns: upos, feats, head, deprel and so on. Here these columns become
+labels with the numbers of their rows, and heads become trees, depths and distances. Words that have
+no label, or no vector because the encoder has no subword for them, are left out and counted.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class WordLabels:
     Attributes
     ----------
     labels: shape (m,), text.
-    rows: shape (m,), the row of each in the store, rising.
+    rows: shape (m,), the row of each in the activation dataset, rising.
     without_label: how many words were left out because the file gives them none.
     without_vector: how many were left out because the encoder has no subword for them (or they were
         cut off).
@@ -61,13 +61,13 @@ class WordLabels:
 def word_labels(
     columns: Mapping[str, Sequence[Any]], what: str, *, none: str | None = None
 ) -> WordLabels:
-    """The labels of a store's words.
+    """The labels of an activation dataset's words.
 
     Parameters
     ----------
-    columns: of the store's index (:meth:`crosslens.activations.Activations.index`), those that are
-        asked for; with "pieces", words without a vector are left out; with "text", "start" and
-        "end", words that share one are counted.
+    columns: of the activation dataset's index (:meth:`crosslens.activations.Activations.index`),
+        those that are asked for; with "pieces", words without a vector are left out; with "text",
+        "start" and "end", words that share one are counted.
     what: "upos", "xpos", "lemma", "form", "deprel" or "ner", as the file writes them; "coarse_deprel", the
         relation without its subtype (nsubj of nsubj:pass), which Wu & Dredze 2019 predict; or
         "feature:NAME", the value of one feature: "feature:Number".
@@ -175,8 +175,8 @@ class Trees:
 
     Attributes
     ----------
-    rows: shape (n,), the row of each word in the store; the words of a sentence stand together, in
-        their order.
+    rows: shape (n,), the row of each word in the activation dataset; the words of a sentence stand
+        together, in their order.
     heads: shape (n,), the head's number in its sentence, from 1; 0 for the root.
     lengths: shape (s,), words of each sentence; they sum to n.
     punctuation: shape (n,), True for words whose upos is PUNCT.
@@ -191,12 +191,12 @@ class Trees:
 
 
 def trees(columns: Mapping[str, Sequence[Any]], names: Sequence[str] | None = None) -> Trees:
-    """The trees of a store's sentences.
+    """The trees of an activation dataset's sentences.
 
     Parameters
     ----------
-    columns: "text" (the sentence's number), "head" and "upos" of the store's index; with "pieces",
-        sentences in which a word has no vector are left out and counted.
+    columns: "text" (the sentence's number), "head" and "upos" of the activation dataset's index;
+        with "pieces", sentences in which a word has no vector are left out and counted.
     names: what to call the sentences in a refusal; without it their numbers.
 
     Raises

@@ -1,4 +1,4 @@
-"""The engine of all runs: looks, claims, locks, goes on where a run was stopped, and finishes.
+"""The engine of all runs: looks, claims, locks, resumes a run that was stopped, and finishes.
 
 A run's folder holds ``config.json`` (its kind, its settings and what was learnt on the way), the
 parts that are finished, and at the end ``scores.jsonl``. A run is made of parts (one language

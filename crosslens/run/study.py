@@ -48,7 +48,7 @@ __all__ = ["Study", "display_name", "run_study", "summary"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Study:
-    """What a study is told.
+    """The settings of a study.
 
     Attributes
     ----------

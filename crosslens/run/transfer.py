@@ -10,12 +10,14 @@ written its weights go, unless they are to be kept.
 import contextlib
 import dataclasses
 import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
 from crosslens.errors import InputError, refuse
+from crosslens.examples import EXAMPLES, write_examples
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
@@ -23,6 +25,7 @@ from crosslens.run.engine import Run, versions
 from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.study import display_name
 from crosslens.run.transfer_data import TaskData, transfer_data
+from crosslens.run.transfer_examples import examples
 from crosslens.run.transfer_fits import (
     IN_LANGUAGE,
     RANDOM,
@@ -33,7 +36,8 @@ from crosslens.run.transfer_fits import (
     settings_of,
 )
 from crosslens.run.transfer_means import means
-from crosslens.run.transfer_presets import Preset, find_preset
+from crosslens.run.transfer_predictors import predicted
+from crosslens.run.transfer_presets import Preset, find_preset, with_features
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
@@ -50,7 +54,8 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
 
     Parameters
     ----------
-    out: the run's folder: config.json, scores.jsonl, outcomes.parquet, models/ while it is trained.
+    out: the run's folder: config.json, scores.jsonl, outcomes.parquet, examples.jsonl (some
+        wrong answers), models/ while it is trained.
 
     Raises
     ------
@@ -90,10 +95,15 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
         for name, task in tasks.items():
             for system in systems:
                 dev += _measure(transfer, system, task, presets[name], data, run, world)
+            with world.together():
+                if world.first:  # 2 bytes for each number of each layer and subword
+                    shutil.rmtree(run.path / "states", ignore_errors=True)
         with world.together():
             if world.first:
                 every = read_outcomes(run.finish_outcomes())
-                run.finish([*means(transfer, tasks, every, presets), *dev])
+                write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
+                found = means(transfer, tasks, every, presets)
+                run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
 
 
@@ -144,6 +154,8 @@ def _settings(
                 "checkpoints",
                 "parser",
                 "gold_pos",
+                "crf",
+                "features",
                 "precision",
             )  # fmt: skip
         },
@@ -176,6 +188,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 def _preset(transfer: Transfer, data: TaskData) -> Preset:
     """The preset with what was asked for in its place."""
     preset = find_preset(transfer.preset, data.task.kind)
+    if transfer.features is not None:
+        preset = with_features(preset, transfer.features)
     given = {name: value for name in _SET if (value := getattr(transfer, name)) is not None}
     sources = {**preset.sources, **dict.fromkeys(given, "asked for")}
     return Preset(preset.name, {**preset.values, **given}, sources)
@@ -207,7 +221,7 @@ def _measure(
 def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iterator[TaskData]:
     """The task trained on each test language that can be and is not trained on already."""
     trained = {one.language for one in data.train}
-    for language in transfer.test:
+    for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
         try:
             told = _of_data(transfer)
             one = transfer_data(data.task.name, folder, [language], [language], **told)

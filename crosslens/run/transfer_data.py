@@ -29,7 +29,7 @@ from crosslens.run.probe_splits import (
 from crosslens.run.repeats import normal_texts, text_names
 from crosslens.run.resegmented import SEGMENTED, resegmented
 
-__all__ = ["Split", "TaskData", "transfer_data"]
+__all__ = ["Split", "TaskData", "heads_of", "transfer_data"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,7 +122,8 @@ def transfer_data(
     Parameters
     ----------
     name: of a task of the catalogue.
-    train, test: languages, in codes of any kind, or names of treebanks.
+    train, test: languages, in codes of any kind, or names of treebanks; "all" tests on every
+        language that there is data in.
     limit: most items of each split, sampled with the seed; None for all.
     segment: of names, the segmenter whose words are taken in its language; None for the files'.
 
@@ -136,6 +137,7 @@ def transfer_data(
         known = ", ".join(one.name for one in TASKS if one.kind in _READ)
         expected = f"tasks that can be fine-tuned ({known})"
         refuse("--tasks", expected, repr(name), "choose among these")
+    test = task.languages(data) if list(test) == ["all"] else test
     found = {
         language: _read(task, data, language, segment)
         for language in dict.fromkeys([*train, *test])
@@ -272,12 +274,17 @@ def _read_trees(task: Task, items: Items) -> _Splits:
     made = {}
     for part, split in found.splits.items():
         corpus = words_apart(items.splits[part])
-        made[part] = dataclasses.replace(split, corpus=corpus, heads=_heads(corpus))
+        made[part] = dataclasses.replace(split, corpus=corpus, heads=heads_of(corpus))
     return _Splits(found.language, made)
 
 
-def _heads(corpus: Corpus) -> list[np.ndarray]:
-    """The heads of each sentence of a treebank, checked to be trees."""
+def heads_of(corpus: Corpus) -> list[np.ndarray]:
+    """The heads of each sentence of a treebank.
+
+    Raises
+    ------
+    InputError: a sentence is no tree.
+    """
     columns: dict[str, list[Any]] = {
         name: [value for row in (corpus.annotations or {})[name] for value in row]
         for name in ("head", "upos")

@@ -151,7 +151,9 @@ def _tune(transfer: Transfer, fit: Fit, loaded: Loaded, run: Run) -> tuple[Any, 
             measures[f"dev of {language}"] = functools.partial(value, [split])
     say(f"fine-tuning {fit.name}")
     train = [_examples(one, data, settings.max_length) for one in data.train]
-    return fine_tune(loaded.encoder, kind, train, settings, folder, measures), answer
+    states = run.path / "states"
+    tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures, states)
+    return tuned, answer
 
 
 def _compute(
@@ -251,7 +253,7 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
         windows = str(point.get("windows", "stitched"))
-        return Tag(n, max_length=longest, dropout=rate, windows=windows)
+        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf, windows=windows)
     if data.task.kind == "tree":
         tags = len(UPOS) + 1 if transfer.gold_pos else 0
         roots = str(point.get("roots", "single"))

@@ -18,7 +18,7 @@ from crosslens.run.transfer_presets import SPANS_BY, Preset
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["means"]
+__all__ = ["means", "told_of"]
 
 _WAYS = {
     "dev": None,
@@ -53,7 +53,7 @@ def means(
             "source": source,
             "target": target,
             "n": len(first) if split is None else _n(data, split, first),
-            "details": _told(where),
+            "details": told_of(where),
         }
         scores.append(over_seeds(seeds, fields))
     for name, data in tasks.items():
@@ -74,7 +74,7 @@ def _condition(condition: str | None, way: str | None) -> str | None:
     return "_".join(told) or None
 
 
-def _told(where: str | None) -> dict[str, Any]:
+def told_of(where: str | None) -> dict[str, Any]:
     """The setting and the frozen layers of a fine-tuning, from its outcomes."""
     setting, _, frozen = (where or "").partition(", ")
     freeze = int(frozen.removeprefix("freeze ") or -1)
@@ -131,7 +131,7 @@ def _differences(
                 "source": source,
                 "target": target,
                 "n": len(next(iter(seeds.values()))),
-                "details": {**_told(where), **({"counted_as": preset} if preset else {})},
+                "details": {**told_of(where), **({"counted_as": preset} if preset else {})},
             }
             if (score := difference(seeds, theirs, fields)) is not None:
                 yield score

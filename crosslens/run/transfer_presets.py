@@ -12,7 +12,7 @@ from typing import Any
 
 from crosslens.errors import refuse
 
-__all__ = ["PRESETS", "SPANS_BY", "Preset", "find_preset"]
+__all__ = ["PRESETS", "SPANS_BY", "Preset", "find_preset", "with_features"]
 
 _WU_DREDZE = "Wu & Dredze 2019, section 4"
 _WU_DREDZE_CODE = "their code, evaluate.sh and src/model/base.py"
@@ -176,6 +176,10 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
     ],
 }  # fmt: skip
 
+_FEATURES = _made(
+    "Wu & Dredze 2019, section 5.2", peak_rate=1e-3, batch_size=32, decay="plateau", pool="max"
+) | _made(_OURS + " (the paper does not say)", epochs=100, warmup=0.0, weight_decay=0.0, clip=1.0)
+
 PRESETS = tuple(_TABLE)
 """Names of all presets."""
 
@@ -216,4 +220,18 @@ def find_preset(name: str, kind: str) -> Preset:
         f"one for this kind of task ({', '.join(fits)})",
         repr(name),
         "choose one of them",
+    )
+
+
+def with_features(preset: Preset, features: str) -> Preset:
+    """The same preset for features of a frozen encoder: its lengths, and Wu & Dredze's schedule.
+
+    >>> with_features(find_preset("default", "tag"), "mix+bilstm").values["peak_rate"]
+    0.001
+    """
+    lengths = {name: v for name, v in preset.values.items() if name in ("max_length", "stride")}
+    values = {**lengths, "features": features, **{n: v for n, (v, _) in _FEATURES.items()}}
+    sources = {name: preset.sources[name] for name in lengths} | {"features": "asked for"}
+    return Preset(
+        preset.name, values, sources | {n: source for n, (_, source) in _FEATURES.items()}
     )

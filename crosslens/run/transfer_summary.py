@@ -12,6 +12,7 @@ __all__ = ["tables"]
 
 _Rows = list[tuple[str, ...]]
 _WAYS = ("last_epoch", "averaged_epochs", "target_dev_oracle")
+_FEWEST = 5  # languages of a correlation that is shown
 
 
 def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, str]]:
@@ -30,6 +31,7 @@ def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, 
         yield title + (f", as {preset}" if preset else ""), _main_rows(mine), ""
         yield "", _epoch_rows(mine), "The oracle is chosen on the target's own dev split."
         yield "", _difference_rows(mine), ""
+        yield "", _correlation_rows(scores, mine, task), "Over languages that are not trained on."
     for task in main:
         yield f"Settings, {task}", _setting_rows(config, task), ""
 
@@ -93,6 +95,22 @@ def _difference_rows(scores: Sequence[Score]) -> _Rows:
     return rows
 
 
+def _correlation_rows(every: Sequence[Score], mine: Sequence[Score], task: str) -> _Rows:
+    """Correlations with what may predict transfer, where there are five languages or more."""
+    rows: _Rows = [("goes with", "correlation", "r", "95 % interval", "p", "languages")]
+    for score in every:
+        if score.task == task and score.condition in QUANTITIES and score.n >= _FEWEST:
+            told, within = score.details or {}, "-"
+            if score.low is not None and score.high is not None:
+                within = f"{score.low:.2f} to {score.high:.2f}"
+            name = QUANTITIES[score.condition].label
+            name += _whose(mine, str(score.encoder), told.get("freeze"))
+            p = f"{told['p']:.3f}" if "p" in told else "-"
+            r = format_value(score.value, 2)
+            rows.append((name, score.quantity.capitalize(), r, within, p, str(score.n)))
+    return rows
+
+
 def _setting_rows(config: Mapping[str, Any], task: str) -> _Rows:
     values = ((config.get("settings") or {}).get("values") or {}).get(task) or {}
     sources = (config.get("sources") or {}).get(task) or {}
@@ -134,11 +152,15 @@ def _one(scores: Sequence[Score], target: str, condition: str, **wanted: Any) ->
 
 def _where(scores: Sequence[Score], encoder: str, freeze: Any, source: str, target: str) -> str:
     """What a row is of: the languages, and encoder and frozen layers where there are several."""
+    return f"{source} → {target}{_whose(scores, encoder, freeze)}"
+
+
+def _whose(scores: Sequence[Score], encoder: str, freeze: Any) -> str:
     systems = _of_systems(scores, None)
     told = [encoder] * (len({key[0] for key in systems}) > 1)
     if len({key[1] for key in systems}) > 1:
         told.append("nothing frozen" if freeze is None else f"frozen to layer {freeze}")
-    return " ".join([f"{source} → {target}", *(f"({', '.join(told)})" for _ in told[:1])])
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _percent(value: float) -> str:

@@ -25,6 +25,7 @@ from crosslens.files import lock_folder, read_json, sha256_file, write_json
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
 from crosslens.models.finetuning.examples import Examples
+from crosslens.models.finetuning.frozen import FeatureModel, FrozenStates
 from crosslens.models.finetuning.kind import Kind
 from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.finetuning.settings import FineTuning
@@ -36,6 +37,8 @@ from crosslens.selection import choose
 
 __all__ = ["FineTuned", "Measures", "Predict", "fine_tune"]
 
+_Model = FineTunedModel | FeatureModel
+
 Predict = Callable[[Any], Any]
 """Examples -> their predictions."""
 Measures = Mapping[str, Callable[[Predict], float]]
@@ -46,7 +49,7 @@ class _Objective:
     """The mean loss of what is counted, as the loop minimises it."""
 
     def __init__(
-        self, model: FineTunedModel, batches: EpochBatches, tuned: "FineTuned", world: World
+        self, model: _Model, batches: EpochBatches, tuned: "FineTuned", world: World
     ) -> None:
         self.model, self.batches, self.tuned, self.world = model, batches, tuned, world
         self._step = 0
@@ -81,8 +84,8 @@ class _Objective:
         return {"epoch": epoch, **found}
 
     def measure(self, found: Mapping[str, Any]) -> float:
-        """Not asked for: epochs are chosen when all are there."""
-        return math.nan
+        """What the rate of "plateau" follows; epochs are chosen when all are there."""
+        return -float(found[next(iter(self.tuned.measures))])
 
 
 class FineTuned:
@@ -96,7 +99,7 @@ class FineTuned:
 
     def __init__(
         self,
-        model: FineTunedModel,
+        model: _Model,
         kind: Kind[Any],
         settings: FineTuning,
         folder: Path,
@@ -187,13 +190,13 @@ class FineTuned:
     def predict(self, examples: Any) -> Any:
         """The predictions of the kind for some examples, of any language that the encoder reads."""
         model, encoder = self.model.eval(), self.model.encoder
-        rows = self.kind.rows(encoder.for_text(*_languages(examples)), examples)
+        rows = model.rows(examples)
         outputs: list[Any] = [None] * len(rows)
         for part in by_length(rows, np.arange(len(rows)), encoder.device.type):
             inputs = moved(
                 padded(self.kind, [rows[n] for n in part], encoder.pad_id), encoder.device
             )
-            given = {name: inputs.pop(name) for name in _STATES}
+            given = {name: inputs.pop(name) for name in model.reads}
             states = model.states(**given)
             found = self.kind.outputs(model.head, states, given["mask"], inputs)
             for number, output in zip(part, found, strict=True):
@@ -207,7 +210,6 @@ class FineTuned:
 
 
 _SUMS = "checksums.json"
-_STATES = ("ids", "mask", "segments", "language", "second")
 
 
 def fine_tune(
@@ -217,6 +219,7 @@ def fine_tune(
     settings: FineTuning,
     folder: str | Path,
     measures: Measures,
+    states: Path | None = None,
 ) -> FineTuned:
     """Train a copy of an encoder and a new head on labelled examples; returns it with the weights
     of the epoch that the first measure was best after.
@@ -231,6 +234,8 @@ def fine_tune(
     train: examples of one or more languages.
     folder: gets the log, the checkpoints and the epochs' weights.
     measures: name -> what is measured after each epoch, on development data; the first one chooses.
+    states: with ``settings.features``, where the states of the frozen encoder are kept; fine-tunings
+        of one encoder share them. None: in ``folder``. They stay there.
 
     Raises
     ------
@@ -259,12 +264,13 @@ def fine_tune(
     with join_world(encoder.device.type) as world, contextlib.ExitStack() as held:
         if world.first:
             held.enter_context(lock_folder(folder))
-        model = FineTunedModel(encoder, kind, settings)
-        rows = [
-            row
-            for examples in train
-            for row in kind.rows(model.encoder.for_text(*_languages(examples)), examples)
-        ]
+        model: _Model
+        if settings.features is None:
+            model = FineTunedModel(encoder, kind, settings)
+        else:
+            source = FrozenStates(encoder, states or folder / "states", settings.precision)
+            model = FeatureModel(source, kind, settings)
+        rows = [row for examples in train for row in model.rows(examples)]
         batches = EpochBatches(
             kind,
             rows,
@@ -293,11 +299,6 @@ def fine_tune(
             run_loop(_Objective(model, batches, tuned, world), loop, folder, depends, world)
         with world.together():  # all have read them before one drops them
             return tuned.use(next(iter(measures)))
-
-
-def _languages(examples: Any) -> tuple[str, str | None]:
-    second = getattr(examples, "second", None)
-    return examples.corpus.language, None if second is None else second.language
 
 
 def _weights(folder: Path, epoch: int) -> Path:

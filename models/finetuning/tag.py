@@ -17,7 +17,7 @@ from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.units import Located, Reading, locate
 from crosslens.models.finetuning.examples import WordExamples
 from crosslens.models.finetuning.kind import Row, no_longer
-from crosslens.models.network.heads import TaggingHead
+from crosslens.models.network.heads import ChainTaggingHead, TaggingHead
 
 __all__ = ["WINDOWS", "Tag", "cut_rows", "word_rows"]
 
@@ -131,12 +131,15 @@ class Tag:
     ----------
     classes: their number. max_length: see :func:`word_rows`.
     dropout: of the head, see :class:`crosslens.models.finetuning.settings.FineTuning`.
+    crf: the words of an input are a chain (:mod:`crosslens.models.network.crf`), of which the best
+        path is the answer. Each window of a long sentence is a chain of its own.
     windows: "stitched", see :func:`word_rows`, or "wu_dredze", see :func:`cut_rows`.
     """
 
     classes: int
     max_length: int = 128
     dropout: float = 0.1
+    crf: bool = False
     windows: str = "stitched"
 
     def __post_init__(self) -> None:
@@ -144,8 +147,8 @@ class Tag:
             refuse("windows", f"one of {', '.join(WINDOWS)}", repr(self.windows), "choose one")
 
     def head(self, d: int) -> nn.Module:
-        """See :class:`crosslens.models.network.heads.TaggingHead`."""
-        return TaggingHead(d, self.classes, self.dropout)
+        """See :mod:`crosslens.models.network.heads`."""
+        return (ChainTaggingHead if self.crf else TaggingHead)(d, self.classes, self.dropout)
 
     def rows(self, encoder: Encoder, examples: WordExamples) -> list[Row]:
         """The windows of all sentences that have a word in them."""
@@ -169,20 +172,25 @@ class Tag:
         return rows
 
     def batch(self, rows: Sequence[Row]) -> dict[str, Tensor]:
-        """``first`` (batch, words), columns of first subwords, and ``labels``, where known."""
+        """``first`` (batch, words), columns of first subwords, and ``labels``, where known; and
+        ``words`` (batch,), how many words each row has."""
         most = max(len(row.items) for row in rows)
         fill = {"first": 0, "labels": _NOT_COUNTED}
         found = {name: np.full((len(rows), most), fill[name], np.int64) for name in rows[0].targets}
         for number, row in enumerate(rows):
             for name, values in row.targets.items():
                 found[name][number, : len(values)] = values
-        return {name: torch.from_numpy(values) for name, values in found.items()}
+        tensors = {name: torch.from_numpy(values) for name, values in found.items()}
+        return {**tensors, "words": torch.tensor([len(row.items) for row in rows])}
 
     def loss(
         self, head: nn.Module, states: Tensor, mask: Tensor, targets: Mapping[str, Tensor]
     ) -> Tensor:
-        """Cross-entropy in nats, summed over the words that are counted."""
+        """Cross-entropy in nats, summed over the words that are counted; with a CRF that of the
+        chains, over all classes of words that are not counted."""
         scores = head(states, targets["first"]).float()
+        if isinstance(head, ChainTaggingHead):
+            return head.crf.loss(scores, targets["words"], targets["labels"])
         return F.cross_entropy(
             scores.flatten(0, 1),
             targets["labels"].flatten(),
@@ -194,7 +202,10 @@ class Tag:
         self, head: nn.Module, states: Tensor, mask: Tensor, targets: Mapping[str, Tensor]
     ) -> list[Any]:
         """The class of each word of each row, and of what fills rows up."""
-        return list(head(states, targets["first"]).argmax(-1).cpu().numpy())
+        scores = head(states, targets["first"]).float()
+        if isinstance(head, ChainTaggingHead):
+            return list(head.crf.best(scores, targets["words"]).cpu().numpy())
+        return list(scores.argmax(-1).cpu().numpy())
 
     def join(
         self, examples: WordExamples, rows: Sequence[Row], outputs: Sequence[Any]

@@ -9,7 +9,7 @@ import numpy as np
 from crosslens.errors import refuse
 from crosslens.probes.methods.counted import Counted
 
-__all__ = ["PARSE_PRESETS", "Tree", "count_attachments"]
+__all__ = ["PARSE_PRESETS", "Tree", "count_attachments", "words_counted"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,6 +52,17 @@ _RULES: dict[str, tuple[Callable[[Tree], list[bool]], bool]] = {
 }
 PARSE_PRESETS = tuple(_RULES)
 """Names of all ways to count."""
+
+
+def words_counted(gold: Tree, preset: str = "wu_dredze") -> list[bool]:
+    """Which words count (:func:`count_attachments`).
+
+    >>> words_counted(Tree([2, 0], ["nsubj", "root"], ["He", "!"], ["PRON", "PUNCT"]))
+    [True, False]
+    """
+    if preset not in _RULES:
+        refuse("preset", f"one of {', '.join(_RULES)}", repr(preset), "choose one of them")
+    return _RULES[preset][0](gold)
 
 
 def count_attachments(

@@ -44,8 +44,10 @@ def test_counts_and_values_of_tables_are_read_one_by_one() -> None:
             "dropped": {"a": 2, "b": "x"},
             "f1": {"c": 0.5, "d": None},
             "unseen_in_training": {"test": {"e": 1}},
+            "points": {"deu": [0.5, 1], "fra": "x"},
         }
     )
+    assert told.points == {"deu": [0.5, 1.0], "fra": None}
     assert told.dropped == {"a": 2} and told.f1 == {"c": 0.5, "d": None}
     assert told.unseen_in_training == {"test": {"e": 1}}
 

@@ -21,6 +21,7 @@ from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.asked import read_asked
 from crosslens.corpus import open_text, read_lines, read_text, read_tsv
+from crosslens.examples import Example, read_examples, write_examples
 from crosslens.files import check_folder, read_json, write_json
 from crosslens.outcomes import Outcomes, read_outcomes, write_outcomes
 from crosslens.readers.dictionary import read_dictionary
@@ -244,7 +245,18 @@ def _study(folder: Path) -> None:
     )
 
 
+def _examples(folder: Path) -> None:
+    place: dict[str, Any] = {"task": "t", "encoder": "e", "source": "eng", "target": "fra"}
+    some = [
+        Example(**place, seed=0, item=k, texts=["Le chat", "dort"], marks=[(3, 7)] * k, gold=["A"],
+                predicted=["B", "C"])
+        for k in range(2)
+    ]  # fmt: skip
+    write_examples(some, folder / "examples.jsonl")
+
+
 def _transfer(folder: Path) -> None:
+    _examples(folder)
     write_json(
         folder / "config.json",
         {
@@ -502,6 +514,9 @@ READERS: dict[str, Reader] = {
         ("load_probe_runs",),
         lambda f: _scores(f, "probe", data={"tasks": {"upos": {}}}),
         lambda f: load_probe_runs([f]),
+    ),
+    "examples": Reader(
+        ("read_examples",), _examples, lambda f: read_examples(f / "examples.jsonl")
     ),
     "transfer": Reader(("load_transfer",), _transfer, load_transfer),
     "page of a transfer": Reader((), _transfer, render_report, 0.02),

@@ -26,9 +26,12 @@ EXCEPTIONS = {  # (name, module) -> what it means there
             "crosslens.run.kinds.parse",
             "crosslens.run.transfer_fits",
             "crosslens.run.transfer_data",
+            "crosslens.run.transfer_examples",
             "crosslens.run.transfer_measures",
+            "crosslens.run.transfer_predictors",
         )
     },
+    ("deprel", "crosslens.run.transfer_predictors"): COLUMN,
     **{(name, "crosslens.cli.main"): "the example of a command" for name in ("ner", "upos")},
     **{
         ("ner", module): COLUMN

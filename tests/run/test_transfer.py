@@ -232,7 +232,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_scores(data, tmp_path, monkeypa
             with pytest.raises(KeyboardInterrupt):
                 run_transfer(told, tmp_path / "run")
     again = run_transfer(told, tmp_path / "run")
-    for name in ("scores.jsonl", "outcomes.parquet"):
+    for name in ("scores.jsonl", "outcomes.parquet", "examples.jsonl"):
         assert (again / name).read_bytes() == (whole / name).read_bytes()
 
 
@@ -327,6 +327,11 @@ def test_a_dev_split_is_held_out_where_there_is_none(data):
 def test_treebanks_of_one_language_are_told_apart(data):
     one = transfer_data("ner", DataFolder(data), ["en_ewt"], ["en_ewt", "en_pud", "de_pud"])
     assert list(one.tests) == ["en_ewt", "en_pud", "deu"]
+
+
+def test_all_is_every_language_with_data(data, finished):
+    one = transfer_data("xnli", DataFolder(data), ["eng"], ["all"])
+    assert list(one.tests) == ["deu", "eng"]
 
 
 def test_a_limit_holds_for_each_split(data):
@@ -523,3 +528,11 @@ def test_words_that_are_not_read_are_counted_in_the_scores(trees, tmp_path, monk
     (dev,) = [s for s in read_scores(folder / "scores.jsonl") if s.details["part"] == "dev"]
     assert dev.details["without_subword"].keys() == {"eng", "deu"}
     assert 0 < dev.details["without_subword"]["deu"] < 6 * 9
+
+
+def test_tags_that_are_chosen_together_are_another_run(data, tmp_path):
+    told = settings(data, tasks=["ner"], epochs=1, seeds=1, random_control=False, crf=True)
+    folder = run_transfer(told, tmp_path / "run")
+    assert found(folder, part="test", condition=None, quantity="span_f1", target="deu")
+    with pytest.raises(OutputError, match="crf"):
+        run_transfer(dataclasses.replace(told, crf=False), tmp_path / "run")

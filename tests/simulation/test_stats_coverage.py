@@ -13,6 +13,7 @@ from scipy.stats import binom, spearmanr
 
 from crosslens.probes.methods.control_tasks import selectivity
 from crosslens.probes.methods.paired_tests import holm, mcnemar
+from crosslens.probes.methods.predictors import correlation
 from crosslens.stats import (
     difference_interval,
     jackknife_interval,
@@ -303,3 +304,18 @@ def test_differences_of_rank_correlations_are_covered_and_tested(n, better, wors
     )
     if better == worse:
         assert REJECTS[0] <= np.mean([p <= 0.05 for *_, p in found]) <= REJECTS[1]
+
+
+@pytest.mark.parametrize("kind", ["pearson", "spearman"])
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("n", [8, 20, 59])
+def test_correlations_over_few_languages_are_covered(kind, rho, n):
+    """An interval may be wider than it says; of numbers on one line there is none."""
+    truth = rho if kind == "pearson" else 6 / np.pi * np.arcsin(rho / 2)
+
+    def draw(rng):
+        x = rng.normal(size=n)
+        found = correlation(x, rho * x + np.sqrt(1 - rho**2) * rng.normal(size=n), kind)
+        return (truth, -1, 1) if found.low is None else (truth, found.low, found.high)
+
+    assert COVERS[0] <= coverage(draw, 2000) <= 0.99

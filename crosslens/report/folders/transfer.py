@@ -1,14 +1,16 @@
 """A run of transfer, read and indexed for the report."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.errors import refuse
+from crosslens.examples import EXAMPLES, Example, read_examples
 from crosslens.files import read_json
-from crosslens.score import Score, headline_quantities, read_scores
+from crosslens.score import QUANTITIES, Score, headline_quantities, read_scores
 
-__all__ = ["System", "Transfer", "load_transfer"]
+__all__ = ["System", "Transfer", "called", "load_transfer"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +21,14 @@ class System:
     freeze: int = -1
 
 
+def called(system: System, systems: Sequence[System]) -> str:
+    """What a system is called beside others."""
+    told = [system.encoder] if len({one.encoder for one in systems}) > 1 else []
+    if len({one.freeze for one in systems}) > 1:
+        told.append("nothing frozen" if system.freeze < 0 else f"frozen to layer {system.freeze}")
+    return ", ".join(told) or system.encoder
+
+
 @dataclasses.dataclass
 class Transfer:
     """What a run folder says.
@@ -27,12 +37,14 @@ class Transfer:
     ----------
     folder, config, scores: of the run.
     main: task -> the quantity that it is judged by, and by whose definition.
+    examples: some wrong answers; none of earlier versions' runs.
     """
 
     folder: Path
     config: dict[str, Any]
     scores: list[Score]
     main: dict[str, tuple[str, str]]
+    examples: list[Example]
 
     def section(self, *names: str) -> dict[str, Any]:
         """A part of the configuration, or a part of a part; empty where it is missing."""
@@ -97,6 +109,21 @@ class Transfer:
             and _freeze(s) == system.freeze
         ]
 
+    def predictors(self, task: str) -> list[Score]:
+        """What may predict a task's transfer, of each test language."""
+        return [s for s in self.scores if s.task == task and s.condition == "predictor"]
+
+    def correlations(self, task: str, system: System, kind: str) -> dict[str, Score]:
+        """Quantity that may predict transfer -> its correlation (pearson or spearman) with the
+        scores of a system."""
+        return {
+            str(s.condition): s
+            for s in self.scores
+            if (s.task, s.quantity, s.encoder) == (task, kind, system.encoder)
+            and _freeze(s) == system.freeze
+            and s.condition in QUANTITIES
+        }
+
 
 def _part(score: Score) -> str | None:
     return score.evidence.part
@@ -119,4 +146,6 @@ def load_transfer(folder: str | Path) -> Transfer:
         got = "one that is not finished" if config.get("kind") == "transfer" else "another folder"
         refuse(str(folder), "a finished run of crosslens transfer", got, "run it to its end")
     scores = list(read_scores(path))
-    return Transfer(folder, config, scores, headline_quantities(scores))
+    kept = folder / EXAMPLES
+    examples = read_examples(kept) if kept.is_file() else []
+    return Transfer(folder, config, scores, headline_quantities(scores), examples)

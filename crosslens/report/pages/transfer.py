@@ -1,12 +1,13 @@
 """The page of a run of transfer: a heat map of languages and tasks, three sentences, a section for
 each task."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from crosslens.report.folders.transfer import System, Transfer, load_transfer
+from crosslens.languages import code_of
+from crosslens.report.folders.transfer import System, Transfer, called, load_transfer
 from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
 from crosslens.report.parts.layout import (
     Numbering,
@@ -19,7 +20,7 @@ from crosslens.report.parts.layout import (
     settings_table,
 )
 from crosslens.report.parts.wording import estimate, join, language, named, plural, tag, text
-from crosslens.report.sections.transfer_task import called, transfer_section
+from crosslens.report.sections.transfer_task import transfer_section
 from crosslens.score import QUANTITIES, Score
 
 __all__ = ["transfer_page"]
@@ -47,7 +48,7 @@ def transfer_page(folder: str | Path) -> str:
 
 def _title(run: Transfer) -> str:
     trained = " + ".join(map(language, _list(run, "train")))
-    tested = list(dict.fromkeys(t for task in run.main for t in run.targets(task)))
+    tested = {code_of(t) for task in run.main for t in run.targets(task)}
     return f"Transfer from {trained}, tested in {plural(len(tested), 'language')}"
 
 
@@ -109,7 +110,9 @@ def _finding(run: Transfer, task: str) -> list[str]:
     for system in run.systems()[:3]:
         scores = {t: run.find(task, t, None, system) for t in run.targets(task)}
         there = {t: s for t, s in scores.items() if s is not None and s.value == s.value}
-        own = {t: s for t, s in there.items() if t in str(s.source).split("+")}
+        own = {
+            t: s for t, s in there.items() if code_of(t) in map(code_of, str(s.source).split("+"))
+        }
         others = {t: s for t, s in there.items() if t not in own}
         told = f"{run.title(task)}" + (
             f" ({called(system, run.systems())})" if len(run.systems()) > 1 else ""
@@ -119,7 +122,7 @@ def _finding(run: Transfer, task: str) -> list[str]:
             mean = sum(s.value for s in others.values()) / len(others)
             low, high = (pick(others, key=lambda t: others[t].value) for pick in (min, max))
             parts.append(
-                f"{mean:.3f} on average of {len(others)} other languages (from "
+                f"{mean:.3f} on average of {_many(others)} (from "
                 f"{others[low].value:.3f} in {text(language(low))} to {others[high].value:.3f} in "
                 f"{text(language(high))})"
             )
@@ -129,6 +132,13 @@ def _finding(run: Transfer, task: str) -> list[str]:
             sentence = f"{tag('strong', text(told))}: {', '.join(parts)}."
             found.append(sentence + _beside(run, task, system, there))
     return found
+
+
+def _many(others: Collection[str]) -> str:
+    """How many languages there are beside that of training."""
+    languages = {code_of(one) for one in others}
+    test_sets = f"{len(others)} test sets in " if len(others) > len(languages) else ""
+    return f"{test_sets}{len(languages)} other languages"
 
 
 def _beside(run: Transfer, task: str, system: System, scores: dict[str, Score]) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "curve_panel",
     "draw_line",
     "heat_panel",
+    "inline_svg",
     "layer_axes",
     "layer_ticks",
     "line_of",
@@ -40,6 +41,7 @@ __all__ = [
     "series_image",
     "series_panel",
     "series_style",
+    "sized_axes",
     "swatch",
     "upper_limit",
 ]
@@ -107,6 +109,8 @@ class Axis:
         if self.log:
             return low / 1.15, high * 1.15
         margin = 0.05 * (high - low) or max(0.5, 0.1 * abs(high))
+        if low == high == 0:  # nothing was right, say
+            return 0.0, 1.0
         return low - margin, high + margin
 
 
@@ -166,7 +170,7 @@ def plain_style() -> Iterator[None]:
         yield
 
 
-def _axes(
+def sized_axes(
     width: float, height: float, left: float, bottom: float, inner_width: float, inner_height: float
 ) -> tuple[Figure, Axes]:
     """A figure of so many pixels with axes at a fixed place, so that neighbouring panels line
@@ -203,7 +207,7 @@ def _drawn(figure: Figure, key: str) -> tuple[str, dict[str, str]]:
     return body, {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
 
 
-def _svg(figure: Figure, key: str, label: str) -> str:
+def inline_svg(figure: Figure, key: str, label: str) -> str:
     """The figure as an inline SVG element whose ids start with ``key`` and which has ``label`` as
     its text."""
     body, size = _drawn(figure, key)
@@ -241,13 +245,13 @@ def curve_panel(
     y_label: the vertical axis with its unit.
     level: where to draw a thin dotted line, the chance level.
     """
-    figure, axes = _axes(WIDTH, 236.0, 54.0, 44.0, WIDTH - 64, 182.0)
+    figure, axes = sized_axes(WIDTH, 236.0, 54.0, 44.0, WIDTH - 64, 182.0)
     layer_axes(axes, lines, limits, y_label)
     if level is not None:
         axes.axhline(level, color="black", linewidth=1.1, linestyle=(0, (1, 2)))
     for line in lines:
         draw_line(axes, line)
-    return _svg(figure, key, label)
+    return inline_svg(figure, key, label)
 
 
 def layer_axes(
@@ -301,7 +305,7 @@ def series_panel(
     *,
     narrow: bool = False,
 ) -> str:
-    """Curves over something that grows from 0, such as the tokens seen.
+    """Curves over something that grows from 0 or -1, such as the tokens seen.
 
     Parameters
     ----------
@@ -310,9 +314,9 @@ def series_panel(
     narrow: a panel of 284 instead of 360 pixels.
     """
     width, height = (NARROW, 200.0) if narrow else (WIDTH, 236.0)
-    figure, axes = _axes(width, height, 58.0, 44.0, width - 72, height - 54)
+    figure, axes = sized_axes(width, height, 58.0, 44.0, width - 72, height - 54)
     _series(axes, lines, x_label, axis, level)
-    return _svg(figure, key, label)
+    return inline_svg(figure, key, label)
 
 
 def series_image(label: str, parts: Sequence[tuple[str, Sequence[Line], str, Axis]]) -> str:
@@ -357,11 +361,13 @@ def series_image(label: str, parts: Sequence[tuple[str, Sequence[Line], str, Axi
 def _series(
     axes: Axes, lines: Sequence[Line], x_label: str, axis: Axis, level: float | None = None
 ) -> None:
-    end = max((place for line in lines for place in line.places), default=1.0) or 1.0
+    places = sorted({float(place) for line in lines for place in line.places})
+    start, end = min([0.0, *places]), max(places, default=1.0) or 1.0
     low, high = axis.ends(
         [value for line in lines for value in line.values] + ([] if level is None else [level])
     )
-    axes.set(xlim=(-0.015 * end, 1.025 * end), xlabel=x_label, ylabel=axis.label)
+    limits = start - 0.015 * (end - start), end + 0.025 * (end - start)
+    axes.set(xlim=limits, xlabel=x_label, ylabel=axis.label)
     if axis.log:
         axes.set_yscale("log")
         span = math.log10(high) - math.log10(low)
@@ -373,7 +379,10 @@ def _series(
         axes.yaxis.set_minor_formatter(NullFormatter())
         axes.yaxis.set_major_formatter(FuncFormatter(_round_about))
     axes.set_ylim(low, high)
-    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    whole = all(place.is_integer() for place in places)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=whole))
+    if whole and len(places) <= 8 and end < 60:  # epochs, say, or layers
+        axes.set_xticks(places)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color=_FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -428,7 +437,8 @@ def heat_panel(
     """
     rows, columns = values.shape
     width, places = WIDTH, (_places(rows, upward), _places(columns, upward))
-    labels = [[short(names[side][place], 17) for place in places[side]] for side in (0, 1)]
+    most = (17, 26 if rows_high else 17)  # characters: names of tasks, say, are longer
+    labels = [[short(names[side][place], most[side]) for place in places[side]] for side in (0, 1)]
     longest, widest = (7 * max(len(label) for label in side) for side in labels)  # pixels, about
     if not rows_high:
         longest = widest = max(longest, widest)
@@ -442,7 +452,7 @@ def heat_panel(
     tilted = not upward and widest > cell
     bottom = 32.0 + widest if tilted else 48.0
     height = bottom + high * rows + 8
-    figure, axes = _axes(width, height, left, bottom, cell * columns, high * rows)
+    figure, axes = sized_axes(width, height, left, bottom, cell * columns, high * rows)
     cells = values.astype(float)
     axes.imshow(
         np.ma.masked_invalid(cells),
@@ -467,7 +477,7 @@ def heat_panel(
     axes.spines[:].set_color("#c9cdd2")
     if cell >= 24:
         _annotate(axes, cells, diagonal, ends)
-    return _svg(figure, key, label)
+    return inline_svg(figure, key, label)
 
 
 def _annotate(axes: Axes, cells: np.ndarray, diagonal: bool, ends: tuple[float, float]) -> None:
@@ -516,7 +526,7 @@ def _step(low: float, high: float) -> float:
 def colour_bar(key: str, label: str, ends: tuple[float, float] = (0.0, 1.0)) -> str:
     """The scale shared by the heat maps of a group, from its lower to its upper end."""
     low, high = ends
-    figure, axes = _axes(WIDTH, 54.0, 20.0, 38.0, WIDTH - 40, 12.0)
+    figure, axes = sized_axes(WIDTH, 54.0, 20.0, 38.0, WIDTH - 40, 12.0)
     axes.imshow(
         np.linspace(0, 1, 128)[None],
         cmap=_colours(),
@@ -532,7 +542,7 @@ def colour_bar(key: str, label: str, ends: tuple[float, float] = (0.0, 1.0)) -> 
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}".replace("-", "−")))
     axes.xaxis.labelpad = 3
     axes.spines[:].set_color("#c9cdd2")
-    return _svg(
+    return inline_svg(
         figure, key, f"Colour scale from {low:g}, nearly white, to {high:g}, dark blue: {label}"
     )
 

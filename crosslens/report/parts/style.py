@@ -91,6 +91,7 @@ td small.within{color:var(--soft);white-space:nowrap}
 .words{display:inline-block;white-space:normal;text-align:start;min-width:min(9rem,100%)}
 table.plain th,table.plain td{white-space:normal;overflow-wrap:anywhere}
 table.plain tbody th{min-width:9.2rem;width:39%}
+mark{background:#ffe9a8;color:inherit}
 th .quiet,td .quiet{font-size:inherit;font-weight:400}
 @media(min-width:721px){table.numbers tbody th{min-width:11rem}}
 @media(max-width:720px){

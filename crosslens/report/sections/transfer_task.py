@@ -3,13 +3,12 @@ confused."""
 
 import collections
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from crosslens.outcomes import FILE, read_outcomes
 from crosslens.readers.published import PAPERS, published
-from crosslens.report.folders.transfer import System, Transfer
+from crosslens.report.folders.transfer import System, Transfer, called
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -33,9 +32,15 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.wording import language, paragraph, plural, text
+from crosslens.report.sections.transfer_examples import example_tables
+from crosslens.report.sections.transfer_predictors import (
+    correlation_table,
+    predictor_figure,
+    predictor_table,
+)
 from crosslens.score import QUANTITIES, Score
 
-__all__ = ["called", "transfer_section"]
+__all__ = ["transfer_section"]
 
 _WAYS = {
     "last_epoch": "last epoch",
@@ -54,14 +59,6 @@ _MOST = 20  # classes of a matrix of confusions
 _EXAMPLES = 12
 
 
-def called(system: System, systems: Sequence[System]) -> str:
-    """What a system is called beside others."""
-    told = [system.encoder] if len({one.encoder for one in systems}) > 1 else []
-    if len({one.freeze for one in systems}) > 1:
-        told.append("nothing frozen" if system.freeze < 0 else f"frozen to layer {system.freeze}")
-    return ", ".join(told) or system.encoder
-
-
 def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -> str:
     """The whole section of a task."""
     quantity, preset = run.main[task]
@@ -69,6 +66,7 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
     figures = [
         _learning(run, task, numbering),
         _frozen(run, task, numbering),
+        predictor_figure(run, task, numbering),
         _confusions(run, task, numbering),
     ]
     about = _ABOUT.get(str(run.section("cards", task).get("kind")), "")
@@ -84,6 +82,10 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
         paragraph(text(about)),
         _table(run, task),
         flow(*figures),
+        folded("Examples of errors", example_tables(run, task)),
+        folded(
+            "What may predict transfer", correlation_table(run, task), predictor_table(run, task)
+        ),
         folded("Epochs and other ways to choose them", _ways(run, task)),
         folded("Printed in the papers", _printed(run, task)),
         folded("Settings, and where they come from", settings_table("Settings.", settings)),
@@ -129,20 +131,20 @@ def _table(run: Transfer, task: str) -> str:
 def _printed(run: Transfer, task: str) -> str:
     """What the papers print for the same task, quantity and languages."""
     targets = [code for code in run.targets(task) if len(code) == 3]
-    rows: dict[tuple[str, str, str], dict[str, float]] = {}
+    rows: dict[str, dict[str, float]] = {}
     for one in published(task=task, metric=run.main[task][0]):
         if one.language in targets:
-            key = (PAPERS[one.paper], one.table, one.system)
+            key = f"{one.system} ({PAPERS[one.paper]}, {one.table})"
             rows.setdefault(key, {})[one.language] = one.value
     if not rows:
         return ""
     there = [code for code in targets if any(code in found for found in rows.values())]
     cells = [
-        [*map(text, key), *(f"{found[code] / 100:.3f}" if code in found else "–" for code in there)]
+        [text(key), *(f"{found[code] / 100:.3f}" if code in found else "–" for code in there)]
         for key, found in rows.items()
     ]
     caption = "Other encoders, trained and tested on other data: what to expect, and no measure of this run."
-    return table(caption, ["Paper", "Place", "System", *map(language, there)], cells)
+    return table(caption, ["System", *map(language, there)], cells)
 
 
 def _seeds(score: Score) -> str:
@@ -214,12 +216,12 @@ def _frozen(run: Transfer, task: str, numbering: Numbering) -> str:
                 for e in (lambda s: s.low, lambda s: s.high)
             ]
             style = series_style(len(lines))
-            lines.append(Line([float(n + 1) for n in layers], values, style, *ends))
+            lines.append(Line([float(n) for n in layers], values, style, *ends))
             names.append((style, language(target)))
         axis = Axis(QUANTITIES[run.main[task][0]].label)
         key = legend(names, sticky=False)
         label = f"by frozen layer, {encoder}"
-        x_label = "frozen: 0 nothing, 1 embeddings, n + 1 to layer n"
+        x_label = "last frozen layer (−1: none, 0: embeddings)"
         picture = series_panel(numbering.panel(), label, lines, x_label, axis)
         panels.append(panel(encoder, "", picture, key=key))
     reading = "layers up to this one, and the embeddings, are as before fine-tuning"
@@ -232,6 +234,7 @@ def _confusions(run: Transfer, task: str, numbering: Numbering) -> str:
         return ""
     system, panels = run.systems()[0], []
     quantity, preset = run.main[task]
+    by_word = run.section("cards", task).get("kind") == "tag"
     wanted = {"task": task, "suite": "dev", "condition": None, "encoder": system.encoder}
     every = read_outcomes(run.folder, **wanted, quantity="accuracy")
     first: dict[str, collections.Counter[tuple[str, str]]] = {}
@@ -241,9 +244,10 @@ def _confusions(run: Transfer, task: str, numbering: Numbering) -> str:
         pairs = zip(one.gold.tolist(), one.predicted.tolist(), strict=True)
         counts: collections.Counter[tuple[str, str]] = collections.Counter()
         for gold, predicted in pairs:
-            single = run.section("cards", task).get("kind") != "tag"
             both = (
-                [(gold, predicted)] if single else zip(gold.split(), predicted.split(), strict=True)
+                zip(gold.split(), predicted.split(), strict=True)
+                if by_word
+                else [(gold, predicted)]
             )
             counts.update(both)
         first[one.target] = counts
@@ -263,10 +267,12 @@ def _confusions(run: Transfer, task: str, numbering: Numbering) -> str:
             ("gold", "predicted"),
             ends=scale_ends([0.0, 1.0]),
         )
-        n = plural(int(rows.sum()), "item" if "tag" not in task else "word")
+        n = plural(int(rows.sum()), "word" if by_word else "item")
         panels.append(panel(language(target), n, picture))
     if not panels:
         return ""
     reading = "each row is a gold label and adds up to 1; of the first seed"
+    if len(first) > _EXAMPLES:
+        reading += f", in the first {_EXAMPLES} languages"
     bar = colour_bar(numbering.panel(), "share of the gold label", (0.0, 1.0))
     return figure(numbering, "What was taken for what.", reading, bar, panels)

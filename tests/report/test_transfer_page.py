@@ -1,0 +1,144 @@
+"""The page of a run of transfer: what may predict it, and what was answered wrongly."""
+
+import json
+import re
+from html import escape
+
+import numpy as np
+import pytest
+from pages import Page
+
+from crosslens.examples import Example, write_examples
+from crosslens.report.pages.page import render_report
+from crosslens.report.parts.drawing import (
+    Axis,
+    Line,
+    plain_style,
+    series_panel,
+    series_style,
+)
+from crosslens.report.parts.scatter import _meet, _names, scatter_panel
+from crosslens.score import Score, write_scores
+
+CODES = ("deu", "fra", "spa", "bul", "zho", "heb")
+
+
+def run_folder(folder, codes):
+    """A finished run with scores, two numbers of each language, and their correlations."""
+    config = {"kind": "transfer", "settings": {"train": ["eng"], "encoders": {"tiny": "x"}}}
+    config["cards"] = {"topic": {"title": "Topic", "kind": "classify"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    place = {"task": "topic", "encoder": "tiny", "source": "eng"}
+    points = {code: [0.1 * k, 0.9 - 0.1 * k] for k, code in enumerate(codes)}
+    scores = [
+        Score(quantity="accuracy", value=y, low=y - 0.1, high=y + 0.1, n=40, target=code,
+              details={"part": "test"}, **place)
+        for code, (_, y) in points.items()
+    ]  # fmt: skip
+    for name in ("subword_jaccard", "word_order_distance"):
+        own = {**place, "encoder": None} if name == "word_order_distance" else place
+        scores += [
+            Score(
+                quantity=name,
+                value=x,
+                n=9,
+                target=code,
+                condition="predictor",
+                details={"part": "train and test"},
+                **own,
+            )
+            for code, (x, _) in points.items()
+        ]
+        told = {"part": "train and test", "of": "accuracy", "points": points, "p": 0.0004}
+        scores += [
+            Score(quantity=kind, value=-0.9, low=-1, high=-0.5, n=len(codes), condition=name,
+                  details=told, **place)
+            for kind in ("pearson", "spearman")
+        ]  # fmt: skip
+    write_scores(scores, folder / "scores.jsonl")
+    return folder
+
+
+def test_scores_stand_over_what_may_predict_them(tmp_path):
+    page = Page(source := render_report(run_folder(tmp_path, CODES)))
+    assert "What goes with transfer." in page.text and "r = −0.90, 6 languages" in page.text
+    labels = [one["aria-label"] for one in page.all("svg") if "aria-label" in one]
+    assert "Accuracy over word-order distance, r = −0.90, 6 languages" in labels
+    assert all(source.count(f">{code}<") >= 2 for code in CODES)
+    assert "−0.900 [−1.000, −0.500]" in page.text and "< .001" in page.text
+    assert "Jaccard index of subwords" in page.text and "0.500" in page.text
+
+
+def test_four_languages_have_numbers_and_no_picture(tmp_path):
+    text = Page(render_report(run_folder(tmp_path, CODES[:4]))).text
+    assert "What goes with transfer." not in text and "Pearson" not in text
+    assert "What may predict transfer" in text and "Word-order distance" in text
+
+
+@pytest.mark.parametrize("n", [2, 20, 60])
+def test_names_are_beside_their_points_and_cover_nothing(n):
+    rng = np.random.default_rng(n)
+    pixels = rng.uniform(0, [288, 232], (n, 2))
+    named = dict(_names([f"{k:03d}" for k in range(n)], pixels, (288.0, 232.0)))
+    boxes = [(x - 8.4, y - 4.75, x + 8.4, y + 4.75) for x, y in named.values()]
+    assert len(named) >= 0.9 * n
+    assert not any(_meet(a, b) for k, a in enumerate(boxes) for b in boxes[:k])
+    assert not any(b[0] < x < b[2] and b[1] < y < b[3] for b in boxes for x, y in pixels)
+    for name, middle in named.items():
+        assert np.hypot(*(np.array(middle) - pixels[int(name)])) < 40
+
+
+def test_epochs_and_frozen_layers_have_their_numbers_below_the_axis():
+    for places, told in (([1.0, 2.0], ["1", "2"]), ([-1.0, 0.0, 9.0], ["−1", "0", "9"])):
+        lines = [Line(places, [0.5] * len(places), series_style(0))]
+        with plain_style():
+            svg = series_panel("p1", "label", lines, "x", Axis("y", (0.0, 1.0)))
+        assert re.findall(r">(−?\d+)</text>", svg)[: len(told)] == told
+
+
+def test_points_are_drawn_where_they_are():
+    points = {"deu": [0.0, 0.0], "fra": [1.0, 1.0]}
+    axes = Axis("x", (0.0, 1.0)), Axis("y", (0.0, 1.0))
+    with plain_style():
+        svg = scatter_panel("p1", "label", points, axes)
+    dots = re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', svg)
+    assert ("58", "242") in [(x.partition(".")[0], y.partition(".")[0]) for x, y in dots]
+
+
+# -- examples
+
+
+def shown(folder, **changes):
+    """The page of a run with one example."""
+    told = {"task": "topic", "encoder": "tiny", "source": "eng", "target": "heb", "seed": 3}
+    told |= {"item": 0, "texts": ["a b"], "gold": ["x"], "predicted": ["y"], **changes}
+    write_examples([Example(**told)], run_folder(folder, CODES) / "examples.jsonl")
+    return render_report(folder)
+
+
+def test_what_was_answered_wrongly_is_shown_in_the_direction_of_its_script(tmp_path):
+    page = shown(tmp_path, texts=["הכלב ישן"], marks=[(0, 4)], gold=["NOUN"], predicted=["VERB"])
+    assert "Hebrew: some of what was answered wrongly, seed 3." in page
+    assert '<div dir="auto"><mark>הכלב</mark> ישן</div>' in page
+    assert '<div dir="auto">NOUN</div>' in page and '<div dir="auto">VERB</div>' in page
+
+
+def test_markup_in_an_example_is_text(tmp_path):
+    bad = '<script>alert(1)</script>&"'
+    page = shown(tmp_path, texts=[f"a {bad}", bad], marks=[(2, 9)], gold=[bad], predicted=[bad])
+    assert "<script>alert" not in page and page.count(escape(bad)) == 3
+    assert "<mark>&lt;script</mark>" in page
+
+
+def test_a_long_text_is_cut_around_what_is_marked(tmp_path):
+    text = "".join(f"{k:04d} " for k in range(400))
+    page = shown(tmp_path, texts=[text, text], marks=[(1000, 1004), (1700, 1704)])
+    (first,) = re.findall(r'<div dir="auto">(…[^…]*…)</div>', page)
+    assert "<mark>0200</mark>" in first and "0340" not in first and len(first) < 430
+    assert f'<div dir="auto">{text[:400]}…</div>' in page
+
+
+def test_nothing_predicted_is_a_dash_and_other_tasks_have_no_examples(tmp_path):
+    page = shown(tmp_path, predicted=[])
+    assert "<td>–</td>" in page and "Examples of errors" in page
+    assert "Examples of errors" not in shown(tmp_path, task="another")
