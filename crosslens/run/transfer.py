@@ -64,24 +64,11 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     """
     from crosslens.models.machine.distributed import join_world
 
-    data = DataFolder(transfer.data)
-    told = _of_data(transfer)
-    tasks = {
-        name: transfer_data(name, data, transfer.train, transfer.test, **told)
-        for name in dict.fromkeys(transfer.tasks)
-    }
-    if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
-        expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
-        refuse("--segment", expected, "none", "leave it out")
-    presets = {name: preset_of(transfer, one) for name, one in tasks.items()}
-    for name, preset in presets.items():
-        for point in preset.grid():
-            settings_of(point, tasks[name].task.kind, -1, 0, transfer)
-    systems = list(_systems(transfer))
-    settings = _settings(transfer, data, systems, presets)
     with contextlib.ExitStack() as held:
         world = held.enter_context(join_world(transfer.device.partition(":")[0]))
-        with world.together():
+        with world.together():  # the first says what is wrong before it is ended
+            data, tasks, presets, systems = _prepared(transfer)
+            settings = _settings(transfer, data, systems, presets)
             run = Run(out, "transfer", settings, _asked(transfer))
             finished = run.finished
         with world.together():
@@ -105,6 +92,26 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
                 found = means(transfer, tasks, every, presets)
                 run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
+
+
+def _prepared(
+    transfer: Transfer,
+) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset], list[System]]:
+    """What is asked for, checked: the data, the tasks, their presets, and what is fine-tuned."""
+    data = DataFolder(transfer.data)
+    told = _of_data(transfer)
+    tasks = {
+        name: transfer_data(name, data, transfer.train, transfer.test, **told)
+        for name in dict.fromkeys(transfer.tasks)
+    }
+    if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
+        expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
+        refuse("--segment", expected, "none", "leave it out")
+    presets = {name: preset_of(transfer, one) for name, one in tasks.items()}
+    for name, preset in presets.items():
+        for point in preset.grid():
+            settings_of(point, tasks[name].task.kind, -1, 0, transfer)
+    return data, tasks, presets, list(_systems(transfer))
 
 
 def _of_data(transfer: Transfer) -> dict[str, Any]:
