@@ -11,8 +11,8 @@ an epoch each, in several rounds, and ratios are medians over rounds:
     padded       transformers' Trainer on inputs padded to 128, as its documented example has them
     grouped      the same Trainer with batches of like length, padded to their longest
 
-Tokenising is left out of all. And trees decoded
-a second, on one core. The last line is one JSON object. Extra ``bench``.
+Tokenising is left out of all. Beside them: trees decoded a second, on one core. The last line is one
+JSON object. Extra ``bench``.
 """
 
 import argparse

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crosslens.corpus import Corpus, open_text, read_dataset, read_text, read_tsv
     from crosslens.errors import CrosslensError
     from crosslens.front.calls import probe, study, train, transfer
+    from crosslens.front.mapped import mapped_transfer
     from crosslens.front.results import Run, Scores
     from crosslens.front.spaces import align, compare, identify_languages
     from crosslens.front.texts import extract_files
@@ -68,6 +69,7 @@ _FROM = {
     "corpus": ("Corpus", "open_text", "read_dataset", "read_text", "read_tsv"),
     "errors": ("CrosslensError",),
     "front.calls": ("probe", "study", "train", "transfer"),
+    "front.mapped": ("mapped_transfer",),
     "front.results": ("Run", "Scores"),
     "front.spaces": ("align", "compare", "identify_languages"),
     "front.texts": ("extract_files",),
@@ -120,6 +122,7 @@ __all__ = [
     "linear_cka",
     "load_encoder",
     "map_to_pivot",
+    "mapped_transfer",
     "models",
     "open_text",
     "probe",

@@ -1,9 +1,9 @@
-"""The place where a store of activations is being written: whose it is, and what an earlier run has
+"""The place where an activation dataset is being written: whose it is, and what an earlier run has
 left there.
 
-A half-written store is somebody's work. It is resumed where the settings are the same; nothing
-of it is deleted unless that is asked for, and a folder that is called like it and holds something
-else is never touched.
+A half-written activation dataset is somebody's work. It is resumed where the settings are the same;
+nothing of it is deleted unless that is asked for, and a folder that is called like it and holds
+something else is never touched.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ __all__ = [
     "tidy",
 ]
 
-# Names in the folder of a half-written store (those that begin with a dot are the system's, or on
+# Names in the folder of a half-written dataset (those that begin with a dot are the system's, or on
 # their way to one of these), and those among them that hold work.
 _OURS = re.compile(
     r"\..*|(plan|blocks|manifest)\.json|index\.parquet|checksums\.bin|(earlier|journal-\d+)\.jsonl"
@@ -66,15 +66,15 @@ class _Blocks(TypedDict):
 
 
 def aside_of(folder: Path) -> Path:
-    """Where a store is while it is written."""
+    """Where an activation dataset is while it is written."""
     return folder.with_name(f"{folder.name}.partial")
 
 
 def check_place(
     folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any], restart: bool
 ) -> None:
-    """Refuse a place that is taken: by files, by a store with other settings, by somebody's folder
-    that is called like ours."""
+    """Refuse a place that is taken: by files, by an activation dataset with other settings, by
+    somebody's folder that is called like ours."""
     aside = aside_of(folder)
     names = os.listdir(folder) if folder.is_dir() else []
     if (
@@ -135,7 +135,7 @@ def check_place(
 
 
 def read_blocks(aside: Path) -> tuple[list[Block], str]:
-    """The blocks of a half-written store, and the checksum of its index.
+    """The blocks of a half-written activation dataset, and the checksum of its index.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def _rows(index: Path) -> int:
 
 
 def refuse_damaged(aside: Path, name: str) -> NoReturn:
-    """Refuse a half-written store of which a file is not whole.
+    """Refuse a half-written activation dataset of which a file is not whole.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def refuse_damaged(aside: Path, name: str) -> NoReturn:
 
 
 def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]) -> bool:
-    """Whether a store of these settings is planned there."""
+    """Whether an activation dataset of these settings is planned there."""
     plan, blocks = aside_of(folder) / "plan.json", aside_of(folder) / "blocks.json"
     return (
         plan.exists()
@@ -191,8 +191,8 @@ def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]
 
 
 def tidy(folder: Path) -> None:
-    """Remove what only an unfinished store needs, and what a killed process has left: files that
-    safetensors had not renamed yet, and locks that nobody holds."""
+    """Remove what only an unfinished activation dataset needs, and what a killed process has left:
+    files that safetensors had not renamed yet, and locks that nobody holds."""
     for path in [
         folder / "plan.json",
         folder / "blocks.json",
@@ -204,7 +204,8 @@ def tidy(folder: Path) -> None:
 
 
 def remove_left_locks(folder: Path) -> None:
-    """Remove the locks beside a finished store, but for those that a running process holds."""
+    """Remove the locks beside a finished activation dataset, but for those that a running process
+    holds."""
     name = glob.escape(f".{folder.name}.lock")
     for path in [*folder.parent.glob(name), *folder.parent.glob(f"{name}-*")]:
         with contextlib.suppress(OutputError, OSError), lock_file(path, str(folder)):

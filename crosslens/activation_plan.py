@@ -1,4 +1,4 @@
-"""What a store of activations will hold: the rows of its index, and the blocks in which its vectors
+"""What an activation dataset will hold: the rows of its index, and the blocks in which its vectors
 are written."""
 
 import contextlib

@@ -1,6 +1,6 @@
 """Activations on disk: one memory-mapped array per layer, and what they are the activations of.
 
-A store is a folder; docs/activations.md says byte by byte what is in it:
+An activation dataset is a folder; docs/activations.md says byte by byte what is in it:
 
     manifest.json            what was encoded, by what, how; sizes
     checksums.bin            a checksum of every block of rows, read by `verify` alone
@@ -219,8 +219,8 @@ class Activations:
 
     @property
     def fingerprint(self) -> str:
-        """A short name for what is in the store, as its manifest says: equal names, equal rows and
-        numbers."""
+        """A short name for what is in the activation dataset, as its manifest says: equal names,
+        equal rows and numbers."""
         marks = self.manifest["blocks" if self.manifest["format"] == _OLDER else "checksums_sha256"]
         return fingerprint([self.manifest["index_sha256"], marks, self.arrays])
 
@@ -236,7 +236,7 @@ class Activations:
 
         Raises
         ------
-        InputError: the store has no such array; the message says which it has.
+        InputError: the activation dataset has no such array; the message says which it has.
         StoreError: the file is damaged.
         """
         name = f"{OUTPUTS.get(output)}_{number!s:0>2}"
@@ -323,7 +323,7 @@ class Activations:
         return np.concatenate([np.empty(0, np.int64), *found])
 
     def blocks(self, rows: int = 1 << 16) -> Iterator[slice]:
-        """Slices of at most ``rows`` rows that cover the store once, in order.
+        """Slices of at most ``rows`` rows that cover the activation dataset once, in order.
 
         Raises
         ------
@@ -476,30 +476,30 @@ class Activations:
 
 @dataclass(frozen=True)
 class Joined:
-    """Which rows of several stores belong together."""
+    """Which rows of several activation datasets belong together."""
 
     rows: list[np.ndarray]
-    """For each store its row numbers (int64): row i of each is the same item."""
+    """For each activation dataset its row numbers (int64): row i of each is the same item."""
     left_out: list[int]
-    """For each store how many of its items are not in all of the others."""
+    """For each activation dataset how many of its items are not in all of the others."""
 
 
 def join(stores: Sequence[Activations], on: str = "id") -> Joined:
-    """Row numbers of every store such that row i of each has the same value in the index column
-    ``on``.
+    """Row numbers of every activation dataset such that row i of each has the same value in the
+    index column ``on``.
 
-    Items are in the order of the first store; those that are not in all stores are left out and
-    counted.
+    Items are in the order of the first activation dataset; those that are not in all activation
+    datasets are left out and counted.
 
     Parameters
     ----------
     stores: at least one.
-    on: a column in which a store has no value twice.
+    on: a column in which an activation dataset has no value twice.
 
     Raises
     ------
-    InputError: no store, a value that occurs twice (the message names it), an item without a value,
-        or columns of types that cannot be compared.
+    InputError: no activation dataset, a value that occurs twice (the message names it), an item
+        without a value, or columns of types that cannot be compared.
 
     >>> import numpy as np
     >>> from crosslens import as_activations, join
@@ -540,7 +540,7 @@ def join(stores: Sequence[Activations], on: str = "id") -> Joined:
 
 
 def _keys(store: Activations, on: str) -> pa.Array:
-    """A column of a store's index that names each item once."""
+    """A column of an activation dataset's index that names each item once."""
     column = _plain(store.table([on])[on])
     if pa.types.is_string(column.type):
         # strings of more than 2 GB do not fit into one array otherwise

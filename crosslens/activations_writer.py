@@ -1,8 +1,8 @@
-"""Writes a store of activations: the index first, as the text is read, then the vectors, block by
+"""Writes an activation dataset: the index first, as the text is read, then the vectors, block by
 block, in any order.
 
-While it is written a store is called ``NAME.partial``. Beside what docs/activations.md describes it
-holds
+While it is written an activation dataset is called ``NAME.partial``. Beside what
+docs/activations.md describes it holds
 
     plan.json             what is being written: settings, arrays, d, dtype
     blocks.json           the blocks of rows, and the index's checksum; there once the index is
@@ -81,27 +81,28 @@ class _Written(TypedDict):
 
 
 class ActivationsWriter:
-    """Writes a store block by block, and goes on where an earlier writer was stopped.
+    """Writes an activation dataset block by block, and resumes where an earlier writer was stopped.
 
-    Several processes may write one store, each with a rank of its own: the process of rank 0 is
-    constructed and plans first, then the others are constructed; each writes its share of the
-    blocks (``block.number % processes == rank``); rank 0 finishes when all have written. The
-    store's bytes are the same however many processes wrote it and in whatever order.
+    Several processes may write one activation dataset, each with a rank of its own: the process of
+    rank 0 is constructed and plans first, then the others are constructed; each writes its share of
+    the blocks (``block.number % processes == rank``); rank 0 finishes when all have written. The
+    activation dataset's bytes are the same however many processes wrote it and in whatever order.
 
     Parameters
     ----------
-    folder: where the store will be.
-    settings: what the numbers depend on, of JSON types. A store with other settings, finished or
-        half written, is refused.
+    folder: where the activation dataset will be.
+    settings: what the numbers depend on, of JSON types. An activation dataset with other settings,
+        finished or half written, is refused.
     arrays: names of the arrays: layer_00, attention_01, mlp_01 ...
     d: width of each.
     dtype: "float32", "float16" or "bfloat16": the numbers' type on disk.
     rank: number of this process. processes: how many share the blocks.
     restart: delete what an earlier run has left half written, whatever its settings. A finished
-        store stays.
+        activation dataset stays.
 
     While a writer is open no other may write there, from this process or another; it is closed when
-    the store is finished, at the end of a ``with`` block, and with the process, however that ends.
+    the activation dataset is finished, at the end of a ``with`` block, and with the process,
+    however that ends.
 
     Attributes: ``planned``, whether index and blocks are complete; ``blocks``, all of them;
     ``aside``, the folder until it is finished; ``scratch``, where the caller may keep files of its
@@ -201,7 +202,7 @@ class ActivationsWriter:
 
         Raises
         ------
-        OutputError: there is a store of other settings, or something else.
+        OutputError: there is an activation dataset of other settings, or something else.
         StoreError: a finished store, or a half-written one, is damaged.
         """
         if ActivationsWriter.finished(folder, settings) is None:
@@ -213,7 +214,7 @@ class ActivationsWriter:
     def finished(
         folder: str | Path, settings: dict[str, Any], *, verify: bool = False
     ) -> Activations | None:
-        """The finished store of these settings, or None where there is none.
+        """The finished activation dataset of these settings, or None where there is none.
 
         Parameters
         ----------
@@ -221,7 +222,8 @@ class ActivationsWriter:
 
         Raises
         ------
-        OutputError: a finished store has other settings; the message says which differ.
+        OutputError: a finished activation dataset has other settings; the message says which
+            differ.
         StoreError: it is damaged.
         """
         if not (Path(folder) / "manifest.json").exists():
@@ -270,8 +272,8 @@ class ActivationsWriter:
 
     @contextlib.contextmanager
     def plan(self, schema: pa.Schema | None = None) -> Iterator["Plan"]:
-        """Begin the store, and take the index's rows and the blocks' bounds from the object that
-        this gives.
+        """Begin the activation dataset, and take the index's rows and the blocks' bounds from the
+        object that this gives.
 
         When the ``with`` ends without an error the index is whole, the arrays' space is taken on
         the disk, and ``planned`` is True. After an error nothing is left, and the next run plans
@@ -332,7 +334,7 @@ class ActivationsWriter:
 
     def put(self, block: Block, rows: np.ndarray, states: Mapping[str, np.ndarray]) -> None:
         """Write some rows of a block: one (len(rows), d) array for each name in ``arrays``,
-        converted to the store's type.
+        converted to the activation dataset's type.
 
         Arrays that have the type already are written as they are, which saves numpy's slow
         conversion to float16 where the caller has a faster one. NaN is written as it comes (a row
@@ -348,8 +350,8 @@ class ActivationsWriter:
 
         Raises
         ------
-        InputError: not a block or not the arrays of this store, rows outside it, another shape, or
-            a number too large.
+        InputError: not a block or not the arrays of this activation dataset, rows outside it,
+            another shape, or a number too large.
         OutputError: the disk is full, or another error of it.
         """
         if self.blocks[block.number : block.number + 1] != [block]:
@@ -427,7 +429,7 @@ class ActivationsWriter:
 
     def finish(self, **more: Any) -> Activations:
         """Check that every block is there, flush everything to disk, add the manifest, and make the
-        store visible under its name.
+        activation dataset visible under its name.
 
         Parameters
         ----------
@@ -467,7 +469,7 @@ class ActivationsWriter:
             write_whole(self.aside / "checksums.bin", sums)
             write_json(self.aside / "manifest.json", {**sizes, **more, **rest})
             os.replace(self.aside, self.folder)
-            # last: until the store stands under its name, a stopped run needs these to go on
+            # last: until the dataset stands under its name, a stopped run needs these to resume
             tidy(self.folder)
         self.close()
         return Activations(self.folder)

@@ -172,8 +172,8 @@ def self_learning(
     seed: of the random numbers. The same seed gives the same result on the same machine, whatever
         the hash seed.
     state: a file that keeps how far learning has come, written every ten seconds and at the end.
-        Where it is there, learning goes on from it, and gives the same bits as if it had never been
-        stopped.
+        Where it is there, learning is resumed from it, and gives the same bits as if it had never
+        been stopped.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How far self-learning has come, in a file: after kill -9 it goes on from there, and ends with the
+"""How far self-learning has come, in a file: after kill -9 it resumes there, and ends with the
 same bits."""
 
 import dataclasses
@@ -32,7 +32,7 @@ class _Facts(TypedDict):
 
 @dataclasses.dataclass
 class LearningState:
-    """All that the next iteration depends on, and what is told of those before.
+    """All that the next iteration depends on, and what is reported of those before.
 
     Attributes
     ----------

@@ -354,7 +354,7 @@ def _check_sentences(links: Int[np.ndarray, "k 3"], sentences: int) -> None:
 
 def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray, " s1"]:
     """Where each sentence's words begin, from the number of the sentence of each word (column
-    ``text`` of a store's index).
+    ``text`` of an activation dataset's index).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The verbs ``align`` and ``compare``: two or more stores of activations, or word vectors of two
+"""The verbs ``align`` and ``compare``: two or more activation datasets, or word vectors of two
 languages, and how alike they are with and without a rotation."""
 
 import argparse
@@ -92,8 +92,8 @@ def compare_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def align(arguments: argparse.Namespace) -> None:
-    """Print retrieval between two stores before and after Procrustes, of sentences, of word types
-    or of words in context; or of static vectors once they are in one space."""
+    """Print retrieval between two activation datasets before and after Procrustes, of sentences, of
+    word types or of words in context; or of static vectors once they are in one space."""
     vectors = all(LANGUAGE.fullmatch(s) and not Path(s).exists() for s in arguments.stores)
     expected = "with LANGUAGE=FILE of word vectors only"
     for name in ("links",) if vectors else ("start", "method"):
@@ -115,7 +115,7 @@ def align(arguments: argparse.Namespace) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    """Print linear CKA between stores of the same items."""
+    """Print linear CKA between activation datasets of the same items."""
     also = [name for name in arguments.also.split(",") if name]
     scores = cl.compare(*arguments.stores, also=also, seed=arguments.seed, out=arguments.out)
     show(arguments, scores, _similarities(scores, also))

@@ -29,6 +29,7 @@ from crosslens.cli import (
     export,
     extraction,
     listing,
+    mapped,
     probes,
     study,
     training,
@@ -107,6 +108,14 @@ _VERBS = {
         "crosslens transfer --encoder xlm-roberta-base --tasks ner,upos --train eng --test "
         "eng,deu,hin --data data --out runs/transfer",
     ),
+    "mapped-transfer": (
+        mapped.mapped_transfer,
+        mapped.mapped_transfer_arguments,
+        "train a head on a layer of one encoder, test it on another one through a map",
+        "crosslens mapped-transfer --encoder bert-base-cased --target-encoder "
+        "bert-base-german-cased --task ner --train eng --test deu --data data --text eng=eng.txt "
+        "deu=deu.txt --links links.txt --out runs/mapped",
+    ),
     "report": (
         export.report,
         export.report_arguments,
@@ -142,7 +151,7 @@ _VERBS = {
     ),
 }
 # verbs whose work is kept when they are stopped
-_RESUMED = ("quickstart", "study", "train", "extract", "probe", "transfer")
+_RESUMED = ("quickstart", "study", "train", "extract", "probe", "transfer", "mapped-transfer")
 
 
 _FROM_FILES = ("study", "train", "extract", "align", "compare", "probe", "transfer")

@@ -1,5 +1,5 @@
-"""The verb ``probe``: a battery of probes on encoders, or language identification on stores of
-activations."""
+"""The verb ``probe``: a battery of probes on encoders, or language identification on activation
+datasets."""
 
 import argparse
 from collections.abc import Iterator, Sequence

@@ -21,6 +21,11 @@ def quickstart_arguments(parser: argparse.ArgumentParser) -> None:
 def study_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens study`` takes."""
     add_common(parser, "encoder", "text", "out", required=True)
+    parser.add_argument(
+        "--preset",
+        choices=("deshpande", "xtreme"),
+        help="read sentences as these do, special tokens included, and tell retrieval at their layer",
+    )
     add_common(parser, "train-fraction", "device", "trust-remote-code", "seed", "json")
 
 
@@ -43,6 +48,7 @@ def study(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         device=arguments.device,
         trust_remote_code=arguments.trust_remote_code,
+        preset=arguments.preset,
     )
     _show(run, arguments)
 

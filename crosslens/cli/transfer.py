@@ -1,6 +1,7 @@
 """The verb ``transfer``: encoders fine-tuned on one language and tested on others."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ _HANDED_ON = (
         "seeds",
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
-    *("trust_remote_code", "seed", "parser", "gold_pos", "precision"),
+    *("trust_remote_code", "seed", "parser", "gold_pos", "crf", "features", "precision", "segment"),
 )
 
 
@@ -35,7 +36,7 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, "encoder", help="model folder or hub name; several are compared")
     add("--tasks", metavar="LIST", help="tasks, separated by commas; crosslens list names all")
     add("--train", metavar="LIST", help="languages, or treebanks, that are trained on together")
-    add("--test", metavar="LIST", help="languages, or treebanks, that are tested on")
+    add("--test", metavar="LIST", help="languages, or treebanks, that are tested on, or all")
     add("--data", metavar="DIR", help="folder with the data sets, or hf: for the Hugging Face hub")
     add_common(parser, "out")
     add(
@@ -56,8 +57,8 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-length", type=int, metavar="N", help="longest input in subwords")
     add(
         "--pool",
-        choices=("first", "pooled", "mean"),
-        help="what the head of a task on texts reads (default: first)",
+        choices=("first", "pooled", "mean", "max"),
+        help="what the head of a task on texts reads (default: first; with --features max)",
     )
     add("--warmup", type=float, metavar="F", help="share of the updates with a rising rate")
     add(
@@ -76,6 +77,23 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=None,
         help="give a parser the parts of speech of the treebank",
+    )
+    add(
+        "--crf",
+        action="store_true",
+        default=None,
+        help="of tags, choose those of a sentence together (conditional random field)",
+    )
+    add(
+        "--features",
+        choices=("mix+bilstm", "transformer"),
+        help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head, or "
+        "four new layers on its last one",
+    )
+    add(
+        "--segment",
+        choices=("rjieba", "pythainlp", "sudachipy"),
+        help="of names, take this segmenter's words in its language (Chinese, Thai, Japanese)",
     )
     add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
     add(
@@ -131,6 +149,8 @@ def transfer(arguments: argparse.Namespace) -> None:
         arguments.out,
         **{name: value for name, value in given.items() if value is not None},
     )
+    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes the first one shows them
+        return
     show(arguments, run.scores, _tables(run))
 
 

@@ -24,6 +24,7 @@ def study(
     seed: int = 0,
     device: str = "cpu",
     trust_remote_code: bool = False,
+    preset: str | None = None,
 ) -> Run:
     """Study parallel texts layer by layer: retrieval, similarity and language identification, each
     beside its controls.
@@ -45,6 +46,8 @@ def study(
     seed: of the split, of the random encoder and of the shuffled labels.
     device: where encoders run: "cpu", "cuda", "cuda:1" or "mps".
     trust_remote_code: run the Python code that an encoder's folder brings.
+    preset: "deshpande" or "xtreme": sentences are read as in these, special tokens included, and
+        retrieval at their layer is told (:mod:`crosslens.run.retrieval_presets`).
 
     Returns
     -------
@@ -79,6 +82,7 @@ def study(
         "seed": seed,
         "device": device,
         "trust_remote_code": trust_remote_code,
+        "preset": preset,
     }
     return Run(run_study(Study(encoders=encoders, texts=files, **told), out))
 
@@ -131,8 +135,8 @@ def probe(
         that they are tested on: ``only=["upos"], train="eng", test=["fra", "hin"]``.
     labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
         or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers.
-    limit: most items of each part of a task. seeds: how many seeds. This and all others are told
-        in full by :class:`crosslens.run.battery.Battery`, which has the same names.
+    limit: most items of each part of a task. seeds: how many seeds. This and all others are
+        described in full by :class:`crosslens.run.battery.Battery`, which has the same names.
 
     Returns
     -------
@@ -185,6 +189,9 @@ def transfer(
     warmup: float | None = None,
     parser: str = "wu_dredze",
     gold_pos: bool = False,
+    crf: bool = False,
+    features: str | None = None,
+    segment: str | None = None,
     freeze: int | Sequence[int] = -1,
     seeds: int = 3,
     seed: int = 0,
@@ -208,16 +215,19 @@ def transfer(
     encoder: a folder or hub name; several are compared on the same items.
     tasks: names of tasks of the catalogue: "ner", "upos", "xnli", "topic", …
     train: languages that are trained on together. test: languages that are tested on. Codes, or
-        names of treebanks.
+        names of treebanks; ``test="all"`` is every language that there is data in.
     data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
         run that was stopped, and opens one that is finished.
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
         "deshpande", "xtreme". Those that follow stand in the place of its own.
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
-        parts of speech.
+        parts of speech. crf: of tags, a conditional random field over each sentence's words.
+    segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.
+    features: freezes the encoder, and learns beside the head a mean of its layers and an LSTM
+        ("mix+bilstm"), or four new layers on the last one ("transformer").
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
-        encoders of the first seed in ``out/encoders``. All are told in full by
+        encoders of the first seed in ``out/encoders``. All are described in full by
         :class:`crosslens.run.transfer_settings.Transfer`, which has the same names.
 
     Returns
@@ -234,7 +244,7 @@ def transfer(
     >>> from crosslens.recipes.quickstart import DATA  # the encoder that the package carries
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "xnli").mkdir()
-    >>> def pair(i, word): return f"The {word} sleeps in house {i}.\\t{word}\\t{'yes' if word == 'dog' else 'no'}"
+    >>> def pair(i, word): return f"The {word} sleeps in house {i}.\\t{word}\\t{'neutral' if word == 'dog' else 'entailment'}"
     >>> for split, n in (("train", 16), ("dev", 4), ("test", 8)):
     ...     lines = "\\n".join(pair(i, "dog" if i % 2 else "cat") for i in range(n))
     ...     _ = (folder / "xnli" / f"{split}-en.tsv").write_text(lines)

@@ -45,7 +45,7 @@ def extract_files(
     encoder: a folder or hub name; for monolingual encoders a dictionary, language to encoder.
     texts: language to a file: UTF-8 text, a sentence per line; .conllu; .jsonl with text and words;
         or hf:PATH, a data set. For pairs, lines are sentence TAB sentence.
-    out: the folder; each text's activations lie in ``out/LANGUAGE``. The same call goes on with what
+    out: the folder; each text's activations lie in ``out/LANGUAGE``. The same call resumes what
         was stopped.
     words: of plain text: "whitespace", or by "rjieba" (Chinese), "pythainlp" (Thai) or "sudachipy"
         (Japanese).

@@ -53,17 +53,21 @@ class SentencePairs:
         )
 
 
-def read_sentence_pairs(path: str | Path, language: str | None = None) -> SentencePairs:
+def read_sentence_pairs(
+    path: str | Path, language: str | None = None, labels: Sequence[str] = ()
+) -> SentencePairs:
     """Read a tab-separated file of labelled pairs (or one with ``.gz`` behind its name).
 
     Parameters
     ----------
     language: of a file with a column ``language``, as it is written there, those pairs alone.
+    labels: those that there may be; any where none is named.
 
     Raises
     ------
     InputError: no such file, not UTF-8, a line with more or fewer cells than the first, a blank
-        sentence or label, a file without labels (XTREME's test files have none), or no pair left.
+        sentence or label, another label, a file without labels (XTREME's test files have none), or
+        no pair left.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "multinli.train.fr.tsv"
@@ -86,12 +90,14 @@ def read_sentence_pairs(path: str | Path, language: str | None = None) -> Senten
             if not cells[column].strip():
                 refuse(place, f"a {name}", "a blank one", "repair the line")
             found[name].append(cells[column])
+        label = found["label"][-1] = _SAME.get(found["label"][-1], found["label"][-1])
+        if labels and label not in labels:
+            refuse(place, f"a label ({', '.join(labels)})", quote(label), "repair the line")
         places.append(place)
     if not places:
         got = "none" if language is None else f"none of {language}"
         refuse(str(path), "labelled pairs", got, "check the file")
-    labels = [_SAME.get(label, label) for label in found["label"]]
-    return SentencePairs(found["first"], found["second"], labels, places, file_name(path))
+    return SentencePairs(found["first"], found["second"], found["label"], places, file_name(path))
 
 
 def _columns(names: Sequence[str], path: str | Path) -> tuple[dict[str, int], int]:

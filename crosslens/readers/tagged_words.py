@@ -5,7 +5,9 @@ WikiAnn, iob2) or, where the first column numbers the words, the third (Universa
 that is written ``en:word``, as in WikiAnn, is taken without its language. ``# text = …`` says what
 the sentence is; without it the words stand between single spaces.
 
-Tags are kept as they are: an I- that follows no B- of its type is a matter of who counts spans.
+In the files of CoNLL-2003 a name begins with I-, and with B- only right behind another one of its
+type (IOB1). Such a file is read with B- at the beginning of every name (IOB2); one that has both
+ways is neither, and refused.
 """
 
 import re
@@ -30,7 +32,8 @@ def read_tagged_words(path: str | Path, language: str, column: str = "ner") -> C
     Raises
     ------
     InputError: no such file, not UTF-8, a line without a tag, a tag that is none (B-TYPE, I-TYPE or
-        O), words that are not those of the sentence's text, or no sentence at all.
+        O), names that begin with I- in a file where others begin with B-, words that are not those
+        of the sentence's text, or no sentence at all.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "en.iob2"
@@ -41,7 +44,7 @@ def read_tagged_words(path: str | Path, language: str, column: str = "ner") -> C
     """
     sentences, words, tags = [], [], []
     ids = list[str]()
-    for comments, rows in _sentences(read_lines(path), path):
+    for comments, rows in _begun([*_sentences(read_lines(path), path)], path):
         forms = [form for _, form, _ in rows]
         text = comments.get("text", " ".join(forms))
         check_sentence(text, f"{path}:{rows[0][0]}")
@@ -81,6 +84,28 @@ def _sentences(
         if everywhere:
             some = [(number, _PREFIX.sub("", form, 1), tag) for number, form, tag in some]
         yield comments, some
+
+
+def _begun(
+    sentences: Sequence[tuple[dict[str, str], list[Row]]], path: str | Path
+) -> list[tuple[dict[str, str], list[Row]]]:
+    """The same with B- at the beginning of every name."""
+    stray, begun, made = list[tuple[int, str]](), list[int](), []
+    for comments, rows in sentences:
+        before, found = "O", list[Row]()
+        for number, form, tag in rows:
+            if tag[1:] != before[1:]:
+                stray += [(number, tag)] * tag.startswith("I-")
+                begun += [number] * tag.startswith("B-")
+                tag = tag.replace("I-", "B-", 1)
+            found.append((number, form, tag))
+            before = tag
+        made.append((comments, found))
+    if stray and begun:
+        number, tag = stray[0]
+        expected = f"B-{tag[2:]} at the beginning of a name, as line {begun[0]} has"
+        refuse(f"{path}:{number}", expected, quote(tag), "repair the line")
+    return made
 
 
 def _word(line: str, following: int, place: str) -> tuple[str, str]:

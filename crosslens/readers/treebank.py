@@ -1,9 +1,9 @@
 """What a treebank says of its words, as labels for probes, and the trees that its words make.
 
-An extracted store of words (``unit="word"``) has a row per word of the CoNLL-U file, and in its
-index the file's columns: upos, feats, head, deprel and so on. Here these columns become labels with
-the numbers of their rows, and heads become trees, depths and distances. Words that have no label,
-or no vector because the encoder has no subword for them, are left out and counted.
+An extracted activation dataset of words (``unit="word"``) has a row per word of the CoNLL-U file,
+and in its index the file's columns: upos, feats, head, deprel and so on. Here these columns become
+labels with the numbers of their rows, and heads become trees, depths and distances. Words that have
+no label, or no vector because the encoder has no subword for them, are left out and counted.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class WordLabels:
     Attributes
     ----------
     labels: shape (m,), text.
-    rows: shape (m,), the row of each in the store, rising.
+    rows: shape (m,), the row of each in the activation dataset, rising.
     without_label: how many words were left out because the file gives them none.
     without_vector: how many were left out because the encoder has no subword for them (or they were
         cut off).
@@ -61,13 +61,13 @@ class WordLabels:
 def word_labels(
     columns: Mapping[str, Sequence[Any]], what: str, *, none: str | None = None
 ) -> WordLabels:
-    """The labels of a store's words.
+    """The labels of an activation dataset's words.
 
     Parameters
     ----------
-    columns: of the store's index (:meth:`crosslens.activations.Activations.index`), those that are
-        asked for; with "pieces", words without a vector are left out; with "text", "start" and
-        "end", words that share one are counted.
+    columns: of the activation dataset's index (:meth:`crosslens.activations.Activations.index`),
+        those that are asked for; with "pieces", words without a vector are left out; with "text",
+        "start" and "end", words that share one are counted.
     what: "upos", "xpos", "lemma", "form", "deprel" or "ner", as the file writes them; "coarse_deprel", the
         relation without its subtype (nsubj of nsubj:pass), which Wu & Dredze 2019 predict; or
         "feature:NAME", the value of one feature: "feature:Number".
@@ -175,8 +175,8 @@ class Trees:
 
     Attributes
     ----------
-    rows: shape (n,), the row of each word in the store; the words of a sentence stand together, in
-        their order.
+    rows: shape (n,), the row of each word in the activation dataset; the words of a sentence stand
+        together, in their order.
     heads: shape (n,), the head's number in its sentence, from 1; 0 for the root.
     lengths: shape (s,), words of each sentence; they sum to n.
     punctuation: shape (n,), True for words whose upos is PUNCT.
@@ -190,13 +190,14 @@ class Trees:
     left_out: int
 
 
-def trees(columns: Mapping[str, Sequence[Any]]) -> Trees:
-    """The trees of a store's sentences.
+def trees(columns: Mapping[str, Sequence[Any]], names: Sequence[str] | None = None) -> Trees:
+    """The trees of an activation dataset's sentences.
 
     Parameters
     ----------
-    columns: "text" (the sentence's number), "head" and "upos" of the store's index; with "pieces",
-        sentences in which a word has no vector are left out and counted.
+    columns: "text" (the sentence's number), "head" and "upos" of the activation dataset's index;
+        with "pieces", sentences in which a word has no vector are left out and counted.
+    names: what to call the sentences in a refusal; without it their numbers.
 
     Raises
     ------
@@ -234,16 +235,17 @@ def trees(columns: Mapping[str, Sequence[Any]]) -> Trees:
         )
     lengths = np.diff(bounds)
     rows = np.flatnonzero(np.repeat(whole, lengths))
+    called = text if names is None else np.asarray(names)[text]
     heads = np.array(
-        [_head(columns["head"][row], row, int(text[row])) for row in rows.tolist()], np.int64
+        [_head(columns["head"][row], row, str(called[row])) for row in rows.tolist()], np.int64
     )
     lengths = lengths[whole]
-    check_heads(heads, lengths, names=text[bounds[:-1][whole]])
+    check_heads(heads, lengths, names=called[bounds[:-1][whole]])
     punctuation = np.array([columns["upos"][row] == "PUNCT" for row in rows.tolist()], bool)
     return Trees(rows, heads, lengths, punctuation, int((~whole).sum()))
 
 
-def _head(cell: Any, row: int, sentence: int) -> int:
+def _head(cell: Any, row: int, sentence: str) -> int:
     if not (str(cell).isascii() and str(cell).isdecimal() and len(str(cell)) < 10):
         refuse(
             f"head of row {row} (sentence {sentence})",

@@ -21,7 +21,11 @@ _PAPERS = Path(__file__).parents[1] / "data" / "papers.bib"
 # What a run says of itself -> the papers of it. A fact is "kind of fact:value", and a pattern fits
 # all of it.
 _CITED = (
-    (r"task:(mean_)?sentence_retrieval|kind:emergence|sharing:sep.*", ("conneau2020emerging",)),
+    (
+        r"task:(mean_)?sentence_retrieval|kind:emergence|kind:mapped_transfer|sharing:sep.*",
+        ("conneau2020emerging",),
+    ),
+    (r"features:mix\+bilstm", ("wu2019beto", "peters2018deep")),
     (r"condition:.*procrustes|method:procrustes", ("schonemann1966procrustes",)),
     (r"condition:random_encoder.*|condition:random", ("zhang2018language",)),
     (
@@ -103,7 +107,7 @@ def _facts(config: Mapping[str, Any], scores: Iterable[Score]) -> Iterator[str]:
     settings = config.get("settings")
     settings = settings if isinstance(settings, dict) else {}
     yield f"kind:{config.get('kind')}"
-    for name in ("by", "method", "start", "probe", "sharing"):
+    for name in ("by", "method", "start", "probe", "sharing", "features"):
         given = settings.get(name)
         # of an emergence: one for each condition
         for value in given.values() if isinstance(given, dict) else [given]:

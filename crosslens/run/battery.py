@@ -49,7 +49,7 @@ _PLL = {"original": "pll", "word-l2r": "pll_word_l2r"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Battery:
-    """What a battery is told.
+    """The settings of a battery.
 
     Attributes
     ----------

@@ -67,12 +67,12 @@ def is_collapsed(layers: Sequence[Any]) -> bool:
 
 
 def collapse_reason(stores: Iterable[Activations], number: int) -> str:
-    """Why a layer of these stores cannot be measured: in one of them all vectors are alike. Empty
-    where they are not.
+    """Why a layer of these activation datasets cannot be measured: in one of them all vectors are
+    alike. Empty where they are not.
 
     Raises
     ------
-    InputError: a store has no such layer.
+    InputError: an activation dataset has no such layer.
     """
     alike = dict.fromkeys(store.language for store in stores if is_collapsed([store.layer(number)]))
     return "; ".join(f"all vectors of {language} are alike" for language in alike)

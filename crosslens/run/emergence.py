@@ -78,7 +78,7 @@ def run_emergence(
     recipes: condition to its recipe; each has one source of two languages, the second a copy of the
         first. The source's texts are replaced by the run's own.
     sentences: the text, a sentence each.
-    folder: the run's folder; with ``resume`` a stopped run goes on.
+    folder: the run's folder; with ``resume`` a stopped run is resumed.
     asked: what changes the recipe, kept for another run.
 
     Raises

@@ -1,4 +1,4 @@
-"""The engine of all runs: looks, claims, locks, goes on where a run was stopped, and finishes.
+"""The engine of all runs: looks, claims, locks, resumes a run that was stopped, and finishes.
 
 A run's folder holds ``config.json`` (its kind, its settings and what was learnt on the way), the
 parts that are finished, and at the end ``scores.jsonl``. A run is made of parts (one language
@@ -123,6 +123,10 @@ class Run:
             self._parts.mkdir(exist_ok=True)
             write_scores(compute(), path)
         return list(read_scores(path))
+
+    def has(self, name: str) -> bool:
+        """Whether a part and its outcomes are there."""
+        return all(self._file(name, ending).exists() for ending in (".jsonl", ".parquet"))
 
     def measured_part(
         self, name: str, compute: Callable[[], tuple[list[Score], list[Outcomes]]]

@@ -1,6 +1,6 @@
 """Stored activations to scores: what the rooms compute, put together and told with its controls.
 
-Every function takes open stores whose row i is the same sentence, and returns
+Every function takes open activation datasets whose row i is the same sentence, and returns
 :class:`crosslens.score.Score` rows. A split is sampled once per study: the same
 sentences train every mapping and probe, and the same are held out.
 """

@@ -89,12 +89,12 @@ def repeats_told(groups: np.ndarray) -> list[str]:
 
 
 def store_groups(stores: Sequence[Activations]) -> np.ndarray:
-    """The group of each item of stores whose rows are the same items: those are together that an
-    encoder reads alike.
+    """The group of each item of activation datasets whose rows are the same items: those are
+    together that an encoder reads alike.
 
-    A store does not keep its text. An encoder gives equal texts equal vectors, but for rounding, so
-    these are looked for in the last layer that has not collapsed; a store without such a layer says
-    nothing.
+    An activation dataset does not keep its text. An encoder gives equal texts equal vectors, but
+    for rounding, so these are looked for in the last layer that has not collapsed; an activation
+    dataset without such a layer says nothing.
     """
     sides = []
     for store in stores:
@@ -106,8 +106,8 @@ def store_groups(stores: Sequence[Activations]) -> np.ndarray:
 
 
 def sentence_groups(stores: Sequence[Activations], n: int) -> np.ndarray:
-    """The group of each of n sentences, of stores of words in context: those are together that have
-    the same words on any side."""
+    """The group of each of n sentences, of activation datasets of words in context: those are
+    together that have the same words on any side."""
     sides = []
     for store in stores:
         if "word" not in store.columns:

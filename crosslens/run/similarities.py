@@ -1,4 +1,4 @@
-"""How alike stores of activations are, layer by layer, and whether that goes with retrieval."""
+"""How alike activation datasets are, layer by layer, and whether that goes with retrieval."""
 
 import contextlib
 import itertools
@@ -54,21 +54,21 @@ def read_layer(store: Activations, number: int) -> np.ndarray:
 
     Raises
     ------
-    InputError: the store has no such layer.
+    InputError: the activation dataset has no such layer.
     """
     return np.asarray(store.layer(number), np.float32)
 
 
 def compare_stores(stores: Mapping[str, Activations], seed: int) -> list[Score]:
-    """Linear CKA, biased and debiased, of every layer of each store with every layer of each other,
-    and of shuffled rows.
+    """Linear CKA, biased and debiased, of every layer of each activation dataset with every layer
+    of each other, and of shuffled rows.
 
     Widths and numbers of layers may differ. The vectors are read block by block, and all products
     are computed once for all pairs.
 
     Parameters
     ----------
-    stores: name -> store; row i of all is the same item.
+    stores: name -> activation dataset; row i of all is the same item.
 
     Raises
     ------
@@ -107,8 +107,8 @@ def cka_without_lost(
 
     Returns
     -------
-    what was computed, None where fewer than two stores have a layer left; and the layers that are
-    lost.
+    what was computed, None where fewer than two activation datasets have a layer left; and the
+    layers that are lost.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def _refused(store: Activations, number: int) -> str:
 
 
 def _fields(stores: Mapping[str, Activations], pair: tuple[str, str], seed: int) -> dict[str, Any]:
-    """What all scores of a pair of stores have in common."""
+    """What all scores of a pair of activation datasets have in common."""
     encoder = " / ".join(dict.fromkeys(stores[name].encoder for name in pair))
     return {
         "task": "similarity",
@@ -265,8 +265,8 @@ def check_measures(names: Sequence[str]) -> None:
 def measure_layers(
     stores: Mapping[str, Activations], names: Sequence[str], seed: int
 ) -> list[Score]:
-    """Other measures of the same layer of every two stores, and of the same with the rows of one
-    shuffled.
+    """Other measures of the same layer of every two activation datasets, and of the same with the
+    rows of one shuffled.
 
     Parameters
     ----------
@@ -274,9 +274,9 @@ def measure_layers(
 
     Raises
     ------
-    InputError: an unknown measure, two stores without a layer in common, or what the measure
-        refuses at every layer (too few items for canonical correlations, say). What it refuses at
-        some layers is NaN there, with the reason in the details.
+    InputError: an unknown measure, two activation datasets without a layer in common, or what the
+        measure refuses at every layer (too few items for canonical correlations, say). What it
+        refuses at some layers is NaN there, with the reason in the details.
     """
     check_measures(names)
     pairs = list(itertools.combinations(stores, 2))

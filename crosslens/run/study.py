@@ -34,6 +34,12 @@ from crosslens.run.measures import (
     told_apart,
 )
 from crosslens.run.repeats import groups_of, normal_texts, repeated, text_names
+from crosslens.run.retrieval_presets import (
+    check_order,
+    longest_input,
+    preset_layer,
+    published_way,
+)
 from crosslens.score import Score, few_pairs, format_value, not_measured, read_scores
 from crosslens.selection import chosen_layer
 
@@ -42,7 +48,7 @@ __all__ = ["Study", "display_name", "run_study", "summary"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Study:
-    """What a study is told.
+    """The settings of a study.
 
     Attributes
     ----------
@@ -55,6 +61,8 @@ class Study:
     trust_remote_code: run the Python code that an encoder's folder brings for its model or its
         tokeniser.
     device: where the encoders run, "cpu", "cuda", "cuda:1" or "mps".
+    preset: "deshpande" or "xtreme": sentences are read as these read them, and their layer is told
+        (:mod:`crosslens.run.retrieval_presets`); None leaves special tokens out.
 
     >>> Study(encoders={"*": "model"}, texts={"eng": "en.txt", "fra": "fr.txt"}).seed
     0
@@ -66,8 +74,11 @@ class Study:
     seed: int = 0
     trust_remote_code: bool = False
     device: str = "cpu"
+    preset: str | None = None
 
     def __post_init__(self) -> None:
+        if self.preset is not None:
+            preset_layer(self.preset, 12)
         check_fraction(self.train_fraction, "train_fraction")
         if len(self.texts) < 2:
             refuse(
@@ -116,6 +127,8 @@ def run_study(study: Study, out: str | Path) -> Path:
     """
     corpora = {language: read_text(path, language) for language, path in study.texts.items()}
     n = check_parallel(corpora)
+    if study.preset is not None:
+        check_order(corpora)
     groups = groups_of([text_names(normal_texts(corpus.sentences)) for corpus in corpora.values()])
     split = make_split(n, study.train_fraction, study.seed, groups)
     # torch, once the texts are fit
@@ -150,6 +163,8 @@ def _check_encoders(
         encoder = load_encoder(name, trust_remote_code=study.trust_remote_code, device=study.device)
         mine = [language for language in corpora if study.encoder_of(language) == name]
         shapes |= dict.fromkeys(mine, (encoder.layers, encoder.d))
+        if study.preset is not None:
+            preset_layer(study.preset, encoder.layers - 1)
         for language in mine:
             check_text(encoder, corpora[language])
         if not run.path.exists():
@@ -177,6 +192,7 @@ def _settings(
         "texts": {language: corpus.fingerprint[:16] for language, corpus in corpora.items()},
         "train_fraction": study.train_fraction,
         "seed": study.seed,
+        **({"preset": study.preset} if study.preset is not None else {}),
     }
 
 
@@ -196,6 +212,7 @@ def _extract_all(
     """Stores of every language, of the encoder and of its random control: condition -> language ->
     store."""
     from crosslens.models.extraction.extract import extract
+    from crosslens.models.finetuning.kind import no_longer
     from crosslens.models.saved.loading import load_encoder
 
     stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
@@ -214,12 +231,15 @@ def _extract_all(
                 trust_remote_code=study.trust_remote_code,
                 device=study.device,
             )
+            if study.preset is not None:
+                encoder = no_longer(encoder, longest_input(study.preset))
             for language, corpus in corpora.items():
                 if study.encoder_of(language) == name:
                     mine[language] = extract(
                         encoder,
                         corpus,
                         run.path / "activations" / condition / language,
+                        special_tokens=study.preset is not None,
                         long_input="truncate",
                     )
         if condition == "encoder":
@@ -279,6 +299,12 @@ def _facts(
         notes.append(
             f"{told}; equal ones are on one side of every division. As targets they tie, and "
             f"all but the first count as wrong."
+        )
+    if study.preset is not None:
+        layer, longest = preset_layer(study.preset, first.layers - 1), longest_input(study.preset)
+        notes.append(
+            f"Sentences are read as {study.preset} reads them: means over all subwords, special "
+            f"tokens included, of at most {longest} each; its layer is {layer}."
         )
     texts = {
         language: {
@@ -432,6 +458,8 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
         text += (
             f"\nLanguage identification, same layer, {found[None].n} held-out sentences: {shares}."
         )
+    if preset := config.get("settings", {}).get("preset"):
+        text += f"\n{published_way(preset, config['data']['layers'] - 1, scores)}"
     return rows, "\n".join([text, *lost])
 
 

@@ -7,19 +7,22 @@ A fine-tuning is a part of the run: it is resumed where it was stopped, and when
 written its weights go, unless they are to be kept.
 """
 
+import contextlib
 import dataclasses
 import math
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
-from crosslens.errors import InputError
+from crosslens.errors import InputError, refuse
 from crosslens.examples import EXAMPLES, write_examples
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
+from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.study import display_name
 from crosslens.run.transfer_data import TaskData, transfer_data
 from crosslens.run.transfer_examples import examples
@@ -34,11 +37,11 @@ from crosslens.run.transfer_fits import (
 )
 from crosslens.run.transfer_means import means
 from crosslens.run.transfer_predictors import predicted
-from crosslens.run.transfer_presets import Preset, find_preset
+from crosslens.run.transfer_presets import Preset, find_preset, with_features
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["run_transfer"]
+__all__ = ["preset_of", "run_transfer"]
 
 _SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup")
 
@@ -46,7 +49,8 @@ _SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", 
 def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     """Run it, or resume a run that was stopped; returns the folder with ``scores.jsonl``.
 
-    Everything that can be refused is refused before anything is computed or written.
+    Everything that can be refused is refused before anything is computed or written. Under
+    ``torchrun`` the processes share each fine-tuning.
 
     Parameters
     ----------
@@ -58,32 +62,53 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
     InputError: data, settings or encoders are not what is needed.
     OutputError: the folder holds something else, or cannot be written to.
     """
+    from crosslens.models.machine.distributed import join_world
+
     data = DataFolder(transfer.data)
-    told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
+    told = _of_data(transfer)
     tasks = {
         name: transfer_data(name, data, transfer.train, transfer.test, **told)
         for name in dict.fromkeys(transfer.tasks)
     }
-    presets = {name: _preset(transfer, one) for name, one in tasks.items()}
+    if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
+        expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
+        refuse("--segment", expected, "none", "leave it out")
+    presets = {name: preset_of(transfer, one) for name, one in tasks.items()}
     for name, preset in presets.items():
         for point in preset.grid():
             settings_of(point, tasks[name].task.kind, -1, 0, transfer)
     systems = list(_systems(transfer))
-    run = Run(out, "transfer", _settings(transfer, data, systems, presets), _asked(transfer))
-    if run.finished:
-        with run.open():
+    settings = _settings(transfer, data, systems, presets)
+    with contextlib.ExitStack() as held:
+        world = held.enter_context(join_world(transfer.device.partition(":")[0]))
+        with world.together():
+            run = Run(out, "transfer", settings, _asked(transfer))
+            finished = run.finished
+        with world.together():
+            if world.first:
+                held.enter_context(run.open())
+        if finished:
             return run.path
-    with run.open():
-        run.note(**_facts(tasks, data, presets))
+        if world.first:
+            run.note(**_facts(tasks, data, presets))
         dev = list[Score]()
         for name, task in tasks.items():
             for system in systems:
-                dev += _measure(transfer, system, task, presets[name], data, run)
-        every = read_outcomes(run.finish_outcomes())
-        write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
-        found = means(transfer, tasks, every, presets)
-        run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
+                dev += _measure(transfer, system, task, presets[name], data, run, world)
+            with world.together():
+                if world.first:  # 2 bytes for each number of each layer and subword
+                    shutil.rmtree(run.path / "states", ignore_errors=True)
+        with world.together():
+            if world.first:
+                every = read_outcomes(run.finish_outcomes())
+                write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
+                found = means(transfer, tasks, every, presets)
+                run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
+
+
+def _of_data(transfer: Transfer) -> dict[str, Any]:
+    return {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:
@@ -129,9 +154,12 @@ def _settings(
                 "checkpoints",
                 "parser",
                 "gold_pos",
+                "crf",
+                "features",
                 "precision",
             )  # fmt: skip
         },
+        **({} if transfer.segment is None else {"segment": transfer.segment}),
         "average": transfer.average,
         "limit": transfer.limit,
         "freeze": list(transfer.freeze),
@@ -157,9 +185,11 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
 
 
-def _preset(transfer: Transfer, data: TaskData) -> Preset:
+def preset_of(transfer: Transfer, data: TaskData) -> Preset:
     """The preset with what was asked for in its place."""
     preset = find_preset(transfer.preset, data.task.kind)
+    if transfer.features is not None:
+        preset = with_features(preset, transfer.features)
     given = {name: value for name in _SET if (value := getattr(transfer, name)) is not None}
     sources = {**preset.sources, **dict.fromkeys(given, "asked for")}
     return Preset(preset.name, {**preset.values, **given}, sources)
@@ -175,6 +205,7 @@ def _measure(
     preset: Preset,
     folder: DataFolder,
     run: Run,
+    world: Any,
 ) -> list[Score]:
     """Fine-tune a system with every seed, at the setting that is best on dev; returns the scores of
     dev."""
@@ -182,17 +213,17 @@ def _measure(
         return [
             score
             for one in _in_language(transfer, data, folder)
-            for score in _with_seeds(transfer, system, one, preset, run)
+            for score in _with_seeds(transfer, system, one, preset, run, world)
         ]
-    return _with_seeds(transfer, system, data, preset, run)
+    return _with_seeds(transfer, system, data, preset, run, world)
 
 
 def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iterator[TaskData]:
     """The task trained on each test language that can be and is not trained on already."""
     trained = {one.language for one in data.train}
-    for language in transfer.test:
+    for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
         try:
-            told: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
+            told = _of_data(transfer)
             one = transfer_data(data.task.name, folder, [language], [language], **told)
         except InputError as error:  # nothing to train on in this language
             say(f"not fine-tuned on {language}: {error}")
@@ -202,18 +233,18 @@ def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iter
 
 
 def _with_seeds(
-    transfer: Transfer, system: System, data: TaskData, preset: Preset, run: Run
+    transfer: Transfer, system: System, data: TaskData, preset: Preset, run: Run, world: Any
 ) -> list[Score]:
     grid, seeds = preset.grid(), transfer.all_seeds
     seeds = seeds[:1] if system.condition == RANDOM else seeds
     encoder = Loaded(transfer, system)
     fits = [Fit(system, data, point, number, seeds[0]) for number, point in enumerate(grid)]
-    scores = [score for fit in fits for score in fit_one(transfer, fit, encoder, run)]
+    scores = [score for fit in fits for score in fit_one(transfer, fit, encoder, run, world)]
     best = _best_points(transfer, data, scores)
     for number in best:
         for seed in seeds[1:]:
             fit = Fit(system, data, grid[number], number, seed)
-            scores += fit_one(transfer, fit, encoder, run)
+            scores += fit_one(transfer, fit, encoder, run, world)
     chosen = {"chosen": best} if len(grid) > 1 else {}
     return [
         dataclasses.replace(score, details={**(score.details or {}), **chosen}) for score in scores

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.corpus import Corpus
-from crosslens.errors import InputError, refuse
+from crosslens.errors import InputError, quote, refuse
 from crosslens.languages import same_language
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.tasks.catalogue import TASKS, find_task
@@ -27,6 +27,7 @@ from crosslens.run.probe_splits import (
     some_sentences,
 )
 from crosslens.run.repeats import normal_texts, text_names
+from crosslens.run.resegmented import SEGMENTED, resegmented
 
 __all__ = ["Split", "TaskData", "heads_of", "transfer_data"]
 
@@ -45,6 +46,7 @@ class Split:
     groups: shape (n,), which items stand and fall together: equal texts, translations of one
         sentence.
     corpus: of tasks on words, the sentences with their words; None for others.
+    places: of tasks on texts, ``file:line`` of each, for messages.
     heads: of tasks on trees, for each sentence the numbers of its words' heads, from 1; 0 for the
         root. ``labels`` are the relations, and ``corpus`` has the words apart from each other.
     """
@@ -56,6 +58,7 @@ class Split:
     seconds: Sequence[str] | None = None
     corpus: Corpus | None = None
     heads: Sequence[np.ndarray] | None = None
+    places: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -71,6 +74,7 @@ class Split:
             None if self.seconds is None else [self.seconds[row] for row in chosen],
             None if self.corpus is None else some_sentences(self.corpus, rows),
             None if self.heads is None else [self.heads[row] for row in chosen],
+            None if self.places is None else [self.places[row] for row in chosen],
         )
 
 
@@ -105,6 +109,7 @@ def transfer_data(
     *,
     limit: int | None = None,
     seed: int = 0,
+    segment: str | None = None,
 ) -> TaskData:
     """A task's items to train, choose and test on.
 
@@ -117,8 +122,10 @@ def transfer_data(
     Parameters
     ----------
     name: of a task of the catalogue.
-    train, test: languages, in codes of any kind, or names of treebanks.
+    train, test: languages, in codes of any kind, or names of treebanks; "all" tests on every
+        language that there is data in.
     limit: most items of each split, sampled with the seed; None for all.
+    segment: of names, the segmenter whose words are taken in its language; None for the files'.
 
     Raises
     ------
@@ -130,7 +137,12 @@ def transfer_data(
         known = ", ".join(one.name for one in TASKS if one.kind in _READ)
         expected = f"tasks that can be fine-tuned ({known})"
         refuse("--tasks", expected, repr(name), "choose among these")
-    found = {language: _read(task, data, language) for language in dict.fromkeys([*train, *test])}
+    test = task.languages(data) if list(test) == ["all"] else test
+    found = {
+        language: _read(task, data, language, segment)
+        for language in dict.fromkeys([*train, *test])
+    }
+    _check_labels([found[language] for language in train], [*found.values()])
     trained = {language: _divided(found[language], seed) for language in dict.fromkeys(train)}
     parts = {
         part: [_limited(one.splits[part], limit, seed, task) for one in trained.values()]
@@ -171,6 +183,8 @@ def transfer_data(
         "classes": classes,
         "splits": {one.language: one.how for one in trained.values()},
     }
+    if moved := {one.language: one.moved for one in found.values() if one.moved is not None}:
+        facts["segment"] = {"segmenter": segment, "names_with_other_borders": moved}
     if shared:
         facts["left_out_of_test" if sampled else "also_in_training"] = shared
     return TaskData(task, tuple(classes), parts["train"], parts["dev"], tests, target_devs, facts)
@@ -181,14 +195,16 @@ def transfer_data(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Splits:
-    """What a language has: "train", "dev", "test"; "" for items that belong to no split."""
+    """What a language has: "train", "dev", "test"; "" for items that belong to no split; and how many
+    names have other borders among a segmenter's words."""
 
     language: str
     splits: Mapping[str, Split]
     how: str = "as published"
+    moved: int | None = None
 
 
-def _read(task: Task, data: DataFolder, language: str) -> _Splits:
+def _read(task: Task, data: DataFolder, language: str, segment: str | None) -> _Splits:
     there = task.languages(data)
     if there and not any(same_language(language, one) for one in there):
         told = ", ".join(there) if len(there) <= 8 else f"{len(there)} languages"
@@ -197,6 +213,12 @@ def _read(task: Task, data: DataFolder, language: str) -> _Splits:
         items = task.read(data, language)
     except Absent as absent:
         refuse(f"task {task.name}", f"its data in {language}", str(absent), "add the files")
+    if segment and task.spans and isinstance(items, Words) and task.label:
+        if same_language(items.language, SEGMENTED[segment]):
+            made = {p: resegmented(c, task.label, segment) for p, c in items.splits.items()}
+            corpora = {part: corpus for part, (corpus, _) in made.items()}
+            found = _read_words(task, dataclasses.replace(items, splits=corpora))
+            return dataclasses.replace(found, moved=sum(n for _, n in made.values()))
     return _READ[task.kind](task, items)
 
 
@@ -209,7 +231,8 @@ def _read_texts(task: Task, items: Items) -> _Splits:
     groups = (
         text_names(normal_texts(texts.texts)) if texts.groups is None else np.array(texts.groups)
     )
-    whole = Split(items.language, list(texts.texts), list(texts.labels), groups)
+    told = items.language, list(texts.texts), list(texts.labels), groups
+    whole = Split(*told, places=texts.places)
     if texts.parts is None:
         return _Splits(items.language, {"": whole})
     names = np.array(texts.parts)
@@ -269,7 +292,7 @@ def heads_of(corpus: Corpus) -> list[np.ndarray]:
     lengths = [len(spans) for spans in corpus.words or ()]
     columns["text"] = np.repeat(np.arange(len(lengths)), lengths).tolist()
     try:
-        return np.split(trees(columns).heads, np.cumsum(lengths)[:-1])
+        return np.split(trees(columns, corpus.ids).heads, np.cumsum(lengths)[:-1])
     except InputError as error:
         raise InputError(f"{corpus.name}: {error}") from None
 
@@ -282,7 +305,8 @@ def _read_pairs(task: Task, items: Items) -> _Splits:
     for part, pairs in items.splits.items():
         names = text_names(normal_texts(pairs.firsts))
         firsts, seconds = list(pairs.firsts), list(pairs.seconds)
-        splits[part] = Split(items.language, firsts, list(pairs.labels), names, seconds)
+        told = items.language, firsts, list(pairs.labels), names, seconds
+        splits[part] = Split(*told, places=pairs.places)
     return _Splits(items.language, splits)
 
 
@@ -378,6 +402,20 @@ def _limited(split: Split, limit: int | None, seed: int, task: Task) -> Split:
     plain = all(isinstance(label, str) for label in split.labels)
     labels = np.array([*split.labels], str) if plain else None
     return split.take(some(np.arange(len(split)), limit, seed, labels))
+
+
+def _check_labels(trained: Sequence[_Splits], every: Sequence[_Splits]) -> None:
+    """Refuse a text whose label no training item has. (Words may have such: a rare relation, say.)"""
+    sources = (
+        next(one.splits[p] for p in ("train", "dev", "", "test") if p in one.splits)
+        for one in trained
+    )
+    known = {label for split in sources for label in split.labels if split.places}
+    for split in (split for one in every for split in one.splits.values()):
+        for place, label in zip(split.places or (), split.labels, strict=False):
+            if label not in known:
+                expected = f"a label that training items have ({', '.join(sorted(known))})"
+                refuse(place, expected, quote(label), "repair it, or add training items")
 
 
 def _each(labels: Any) -> Sequence[str]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from crosslens.corpus import Corpus
 from crosslens.outcomes import Outcomes
+from crosslens.probes.tasks.task import Task
 from crosslens.progress import say
 from crosslens.readers.treebank import UPOS
 from crosslens.run.engine import Run
@@ -26,7 +27,19 @@ from crosslens.run.transfer_presets import SPANS_BY
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["IN_LANGUAGE", "RANDOM", "Fit", "Loaded", "System", "fit_one", "settings_of"]
+__all__ = [
+    "IN_LANGUAGE",
+    "RANDOM",
+    "Fit",
+    "Loaded",
+    "System",
+    "answering",
+    "examples_of",
+    "fit_one",
+    "kind_of",
+    "settings_of",
+    "share_right",
+]
 
 IN_LANGUAGE, RANDOM = "in_language", "random_encoder"
 
@@ -101,51 +114,64 @@ class Loaded:
         )
 
 
-def fit_one(transfer: Transfer, fit: Fit, encoder: Loaded, run: Run) -> list[Score]:
-    """One fine-tuning and its answers; the score of dev."""
-    return run.measured_part(fit.name, functools.partial(_compute, transfer, fit, encoder, run))
+def fit_one(transfer: Transfer, fit: Fit, encoder: Loaded, run: Run, world: Any) -> list[Score]:
+    """One fine-tuning and its answers; the score of dev. Of several processes the first answers and
+    writes, and the others train along."""
+    compute = functools.partial(_compute, transfer, fit, encoder, run)
+    with world.together():  # all have looked before one writes
+        there = run.has(fit.name)
+    if world.first:
+        scores = run.measured_part(fit.name, compute)
+    elif not there:
+        _tune(transfer, fit, encoder, run)
+    with world.together():
+        pass
+    return scores if world.first else run.measured_part(fit.name, compute)
 
 
-def _compute(
-    transfer: Transfer, fit: Fit, loaded: Loaded, run: Run
-) -> tuple[list[Score], list[Outcomes]]:
+_Answer = Callable[[Split, Callable[[Any], Any]], Answers]
+
+
+def _tune(transfer: Transfer, fit: Fit, loaded: Loaded, run: Run) -> tuple[Any, _Answer]:
+    """What is fine-tuned, and what it answers to a split."""
     from crosslens.models.finetuning.finetune import fine_tune
-    from crosslens.models.finetuning.save import save_fine_tuned
+    from crosslens.models.finetuning.frozen import FrozenStates
 
     data, task = fit.data, fit.data.task
     settings = settings_of(fit.point, task.kind, fit.system.freeze, fit.seed, transfer)
-    kind = _kind(data, settings, fit.point, transfer)
-    common, spans_by = most_frequent(data.train), SPANS_BY.get(transfer.preset, "strict")
+    kind = kind_of(data, settings, fit.point, transfer)
+    spans_by = SPANS_BY.get(transfer.preset, "strict")
     folder = run.path / "models" / fit.name
 
-    def value(splits: Sequence[Split], predict: Callable[[Any], Any]) -> float:
-        found = [
-            counted(
-                task,
-                one,
-                answers_of(predict(_examples(one, data)), data.classes, common),
-                spans_by,
-            )[0]
-            for one in splits
-        ]
-        of = sum(one.of.sum() for one in found)
-        return float(sum(one.found.sum() for one in found) / of) if of else math.nan
-
+    answer = answering(kind, loaded.encoder, data)
+    value = functools.partial(share_right, task, answer, spans_by)
     measures: dict[str, Callable[[Any], float]] = {"dev": functools.partial(value, data.dev)}
     if transfer.checkpoints and settings.epochs > 1:
         for language, split in data.target_devs.items():
             measures[f"dev of {language}"] = functools.partial(value, [split])
     say(f"fine-tuning {fit.name}")
-    train = [_examples(one, data, settings.max_length) for one in data.train]
-    tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures)
+    train = [examples_of(one, data, settings.max_length) for one in data.train]
+    source = None
+    if settings.features is not None:
+        source = FrozenStates(loaded.encoder, run.path / "states", settings.precision)
+    tuned = fine_tune(loaded.encoder, kind, train, settings, folder, measures, source)
+    return tuned, answer
+
+
+def _compute(
+    transfer: Transfer, fit: Fit, loaded: Loaded, run: Run
+) -> tuple[list[Score], list[Outcomes]]:
+    from crosslens.models.finetuning.save import save_fine_tuned
+
+    data, task, spans_by = fit.data, fit.data.task, SPANS_BY.get(transfer.preset, "strict")
+    tuned, answer = _tune(transfer, fit, loaded, run)
     made, unread = list[Outcomes](), dict[str, int]()
     answered: dict[Any, Answers] = {}  # the best epoch is often the last one, too
     for way, epoch, languages in _checkpoints(transfer, tuned, data):
         for language in languages:
             split, key = data.tests[language], (tuned.numbers(epoch), language)
             if key not in answered:
-                predicted = tuned.use(epoch).predict(_examples(split, data))
-                answered[key] = answers_of(predicted, data.classes, common)
+                answered[key] = answer(split, tuned.use(epoch).predict)
             answers = answered[key]
             made += _outcomes(fit, split, answers, spans_by, suite=way, target=language)
             if answers.without_subword:
@@ -187,6 +213,40 @@ def _compute(
     return [score], made
 
 
+def answering(
+    kind: Any, encoder: Any, data: TaskData
+) -> Callable[[Split, Callable[[Any], Any]], Answers]:
+    """How the answers to a split follow from what predicts its examples; ``encoder`` reads them."""
+    from crosslens.models.finetuning.tag import Tag
+
+    common = most_frequent(data.train)
+
+    @functools.cache
+    def windows(split: Split) -> Any:
+        if not isinstance(kind, Tag):
+            return None
+        return kind.cuts(encoder.for_text(split.language), examples_of(split, data))
+
+    def answer(split: Split, predict: Callable[[Any], Any]) -> Answers:
+        predicted = predict(examples_of(split, data))
+        return answers_of(predicted, data.classes, common, windows(split))
+
+    return answer
+
+
+def share_right(
+    task: Task,
+    answer: Callable[[Split, Callable[[Any], Any]], Answers],
+    spans_by: str,
+    splits: Sequence[Split],
+    predict: Callable[[Any], Any],
+) -> float:
+    """What development splits are judged by: the task's headline, over all of them."""
+    found = [counted(task, one, answer(one, predict), spans_by)[0] for one in splits]
+    of = sum(one.of.sum() for one in found)
+    return float(sum(one.found.sum() for one in found) / of) if of else math.nan
+
+
 def _checkpoints(
     transfer: Transfer, tuned: Any, data: TaskData
 ) -> Iterator[tuple[str, int | str, list[str]]]:
@@ -219,7 +279,7 @@ def _outcomes(
     return [outcomes(split, answers, one, **fields) for one in every]
 
 
-def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Transfer) -> Any:
+def kind_of(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Transfer) -> Any:
     """What fine-tuning must know of the task."""
     from crosslens.models.finetuning.answer import Answer
     from crosslens.models.finetuning.classify import Classify
@@ -228,16 +288,18 @@ def _kind(data: TaskData, settings: Any, point: Mapping[str, Any], transfer: Tra
 
     n, longest, rate = len(data.classes), settings.max_length, settings.dropout
     if data.task.kind == "tag":
-        return Tag(n, max_length=longest, dropout=rate)
+        windows = str(point.get("windows", "stitched"))
+        return Tag(n, max_length=longest, dropout=rate, crf=transfer.crf, windows=windows)
     if data.task.kind == "tree":
         tags = len(UPOS) + 1 if transfer.gold_pos else 0
-        return Parse(n, sizes=transfer.parser, tags=tags)
+        roots = str(point.get("roots", "single"))
+        return Parse(n, sizes=transfer.parser, tags=tags, roots=roots)
     if data.task.kind == "answer":
         return Answer(longest, int(point["stride"]))
     return Classify(n, max_length=longest, dropout=rate, pool=settings.pool)
 
 
-def _examples(split: Split, data: TaskData, longest: int | None = None) -> Any:
+def examples_of(split: Split, data: TaskData, longest: int | None = None) -> Any:
     """A split as fine-tuning reads it; a label that training lacks is not learnt from.
 
     ``longest`` is that of sentences whose trees are learnt from, in subwords.

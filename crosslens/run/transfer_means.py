@@ -18,7 +18,7 @@ from crosslens.run.transfer_presets import SPANS_BY, Preset
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["means", "told_of"]
+__all__ = ["majority_scores", "means", "n_counted", "told_of"]
 
 _WAYS = {
     "dev": None,
@@ -52,14 +52,14 @@ def means(
             "condition": _condition(condition, way),
             "source": source,
             "target": target,
-            "n": len(first) if split is None else _n(data, split, first),
+            "n": len(first) if split is None else n_counted(data, split, first),
             "details": told_of(where),
         }
         scores.append(over_seeds(seeds, fields))
     for name, data in tasks.items():
         if data.task.kind == "answer":  # there is no most frequent answer
             continue
-        scores += _majority_scores(name, data, spans_by)
+        scores += majority_scores(name, data, spans_by)
     return [*scores, *_differences(kept, tasks)]
 
 
@@ -82,7 +82,8 @@ def told_of(where: str | None) -> dict[str, Any]:
     return {"part": "test", "setting": number} | ({} if freeze == -1 else {"freeze": freeze})
 
 
-def _n(data: TaskData, split: Split, first: Outcomes) -> int:
+def n_counted(data: TaskData, split: Split, first: Outcomes) -> int:
+    """What the n of a measurement is, from its outcomes."""
     from crosslens.probes.methods.counted import Counted
 
     assert first.of is not None
@@ -91,7 +92,8 @@ def _n(data: TaskData, split: Split, first: Outcomes) -> int:
     )
 
 
-def _majority_scores(name: str, data: TaskData, spans_by: str) -> Iterator[Score]:
+def majority_scores(name: str, data: TaskData, spans_by: str) -> Iterator[Score]:
+    """The control without an encoder, in each test language."""
     trained = "+".join(one.language for one in data.train)
     for target, split in data.tests.items():
         answers = majority(data.task, data.train, split)

@@ -41,14 +41,21 @@ class Answers:
     heads: of trees, for each sentence its words' heads.
     without_subword: words that the encoder has no subword for, which get the most frequent label of
         training.
+    windows: where windows are examples of their own, the places of each sentence's words in them.
     """
 
     labels: Sequence[Any]
     without_subword: int = 0
     heads: Sequence[np.ndarray] | None = None
+    windows: Sequence[Sequence[np.ndarray]] | None = None
 
 
-def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers:
+def answers_of(
+    predictions: Any,
+    classes: Sequence[str],
+    common: str,
+    windows: Sequence[Sequence[np.ndarray]] | None = None,
+) -> Answers:
     """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), numbers of classes
     word by word, -1 where there is no subword, trees, or texts of answers.
 
@@ -64,7 +71,7 @@ def answers_of(predictions: Any, classes: Sequence[str], common: str) -> Answers
     if predictions and hasattr(predictions[0], "heads"):
         heads, predictions = [p.heads for p in predictions], [p.relations for p in predictions]
     rows = [[classes[n] if n >= 0 else common for n in row.tolist()] for row in predictions]
-    return Answers(rows, sum(int((row < 0).sum()) for row in predictions), heads)
+    return Answers(rows, sum(int((row < 0).sum()) for row in predictions), heads, windows)
 
 
 def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
@@ -110,7 +117,8 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
 
     Parameters
     ----------
-    spans_by: of tasks of spans, the reading that is the headline. Of trees that is Wu & Dredze's.
+    spans_by: of tasks of spans, the reading that is the headline; Wu & Dredze's is by windows where
+        these are examples of their own. Of trees the headline is Wu & Dredze's.
     """
     if task.kind == "answer":
         return _count_answers(task, split, answers)
@@ -128,7 +136,11 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
         return [accuracy, count_tags_xtreme(split.labels, answers.labels)]
     gold = [[label or "O" for label in row] for row in split.labels]
     presets = [spans_by, *(preset for preset in SPAN_PRESETS if preset != spans_by)]
-    return [*(count_spans(gold, answers.labels, preset) for preset in presets), accuracy]
+    windows = {"wu_dredze": answers.windows}
+    return [
+        *(count_spans(gold, answers.labels, one, windows.get(one)) for one in presets),
+        accuracy,
+    ]
 
 
 def _trees(

@@ -12,10 +12,12 @@ from typing import Any
 
 from crosslens.errors import refuse
 
-__all__ = ["PRESETS", "SPANS_BY", "Preset", "find_preset"]
+__all__ = ["PRESETS", "SPANS_BY", "Preset", "find_preset", "with_features"]
 
 _WU_DREDZE = "Wu & Dredze 2019, section 4"
 _WU_DREDZE_CODE = "their code, evaluate.sh and src/model/base.py"
+_WU_DREDZE_TREES = "their code, src/model/dependency_parser.py"
+_WU_DREDZE_WINDOWS = "their code, src/dataset/tagging.py"
 _CONNEAU = "Conneau et al. 2020, appendix"
 _XLM = "README of XLM, whose grid they keep"
 _ARTETXE = "Artetxe et al. 2020, section 3.2"
@@ -23,6 +25,8 @@ _DEVLIN = "Devlin et al. 2019"
 _DESHPANDE = "Deshpande et al. 2022, appendix F"
 _XTREME = "scripts of XTREME, and the defaults of what they call"
 _OURS = "chosen here"
+
+_UNTOLD = _OURS + " (the paper does not say)"
 
 _SPANS = ("answer",)
 _WORDS = ("tag", "tree")
@@ -75,6 +79,14 @@ _WU_DREDZE_GRID: dict[str, Any] = dict(
     decay="linear",
 )
 
+_PAPER = (
+    _made(_WU_DREDZE, **_WU_DREDZE_GRID, weight_decay=0.01, beta2=0.999)
+    | _made(_WU_DREDZE_CODE + " (the paper does not say)", clip=0.0)
+)  # fmt: skip
+_CODE = _made(_WU_DREDZE_CODE, **_WU_DREDZE_GRID, weight_decay=0.0, beta2=0.99, clip=0.0)
+_CUT = _made(_WU_DREDZE_WINDOWS, windows="wu_dredze")
+_ROOTS = _made(_WU_DREDZE_TREES, roots="any")
+
 # preset -> kinds it is for -> setting -> (value, source)
 _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
     "default": [
@@ -89,30 +101,8 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
             | _from_bert(),
         ),
     ],
-    "wu_dredze": [
-        (
-            (*_TEXTS, *_WORDS),
-            _made(
-                _WU_DREDZE,
-                **_WU_DREDZE_GRID,
-                weight_decay=0.01,
-                beta2=0.999,
-            )
-            | _made(_WU_DREDZE_CODE + " (the paper does not say)", clip=0.0),
-        )
-    ],
-    "wu_dredze_code": [
-        (
-            (*_TEXTS, *_WORDS),
-            _made(
-                _WU_DREDZE_CODE,
-                **_WU_DREDZE_GRID,
-                weight_decay=0.0,
-                beta2=0.99,
-                clip=0.0,
-            ),
-        )
-    ],
+    "wu_dredze": [(_TEXTS, _PAPER), (("tag",), _PAPER | _CUT), (("tree",), _PAPER | _ROOTS)],
+    "wu_dredze_code": [(_TEXTS, _CODE), (("tag",), _CODE | _CUT), (("tree",), _CODE | _ROOTS)],
     "conneau": [
         (
             _WORDS,
@@ -188,6 +178,16 @@ _TABLE: dict[str, list[tuple[tuple[str, ...], dict[str, tuple[Any, str]]]]] = {
     ],
 }  # fmt: skip
 
+# what is learnt on a frozen encoder -> setting -> (value, source)
+_FEATURES: dict[str, dict[str, tuple[Any, str]]] = {
+    "mix+bilstm": _made(
+        "Wu & Dredze 2019, section 5.2", peak_rate=1e-3, batch_size=32, decay="plateau", pool="max"
+    )
+    | _made(_UNTOLD, epochs=100, warmup=0.0, weight_decay=0.0, clip=1.0),
+    "transformer": _made(_UNTOLD, peak_rate=3e-4, batch_size=32, epochs=10) | _from_bert(_UNTOLD),
+}
+_READING = ("max_length", "stride", "windows", "roots")
+
 PRESETS = tuple(_TABLE)
 """Names of all presets."""
 
@@ -229,3 +229,27 @@ def find_preset(name: str, kind: str) -> Preset:
         repr(name),
         "choose one of them",
     )
+
+
+def with_features(preset: Preset, features: str) -> Preset:
+    """The same preset for features of a frozen encoder, with a schedule of their own.
+
+    Parameters
+    ----------
+    features: "mix+bilstm" (Wu & Dredze 2019) or "transformer" (Conneau et al. 2020).
+
+    Raises
+    ------
+    InputError: no such features.
+
+    >>> with_features(find_preset("default", "tag"), "mix+bilstm").values["peak_rate"]
+    0.001
+    """
+    if features not in _FEATURES:
+        expected = f"one of {', '.join(_FEATURES)}"
+        refuse("--features", expected, repr(features), "choose one of them")
+    schedule = _FEATURES[features]
+    kept = {name: v for name, v in preset.values.items() if name in _READING}
+    values = {**kept, "features": features, **{n: value for n, (value, _) in schedule.items()}}
+    sources = {name: preset.sources[name] for name in kept} | {"features": "asked for"}
+    return Preset(preset.name, values, sources | {n: source for n, (_, source) in schedule.items()})

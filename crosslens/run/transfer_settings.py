@@ -1,10 +1,11 @@
-"""What a run of transfer is told."""
+"""The settings of a run of transfer."""
 
 import dataclasses
 from collections.abc import Sequence
 
 from crosslens.errors import refuse
 from crosslens.models.network.parser_sizes import PARSERS
+from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.transfer_presets import PRESETS
 
 __all__ = ["Transfer"]
@@ -12,7 +13,7 @@ __all__ = ["Transfer"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """What a run of transfer is told.
+    """The settings of a run of transfer.
 
     Attributes
     ----------
@@ -20,12 +21,20 @@ class Transfer:
     tasks: names of the catalogue's tasks.
     data: the folder with the data sets, or "hf:".
     train: the languages that are trained on, together; names of treebanks will do.
-    test: the languages that are tested on.
+    test: the languages that are tested on; "all" for every one that there is data in.
     preset: settings of fine-tuning by name (:data:`crosslens.run.transfer_presets.PRESETS`); where it
         is a grid, the setting that is best on dev is taken.
     epochs, batch_size, peak_rate, head_rate, max_length, pool, warmup: in the place of the preset's.
     parser: of tasks on trees, sizes by name (:data:`crosslens.models.network.parser_sizes.PARSERS`).
     gold_pos: a parser is given the words' parts of speech as the treebank has them.
+    crf: of tags, a conditional random field over the words of an input
+        (:mod:`crosslens.models.network.crf`).
+    features: the encoder is frozen whole and encodes each text once; beside the head "mix+bilstm"
+        learns a mean of its layers and an LSTM, "transformer" four new layers on the last one, by a
+        schedule of their own (:func:`crosslens.run.transfer_presets.with_features`). None: the
+        encoder is fine-tuned.
+    segment: of names, a segmenter by name (:data:`crosslens.run.resegmented.SEGMENTED`), on whose words
+        those of its language are projected; None takes the words of the files.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
         several are measured one after the other.
     seeds: how many seeds, ``seed`` and those behind it: heads, order of examples, dropout.
@@ -60,6 +69,9 @@ class Transfer:
     warmup: float | None = None
     parser: str = "wu_dredze"
     gold_pos: bool = False
+    crf: bool = False
+    features: str | None = None
+    segment: str | None = None
     freeze: Sequence[int] = (-1,)
     seeds: int = 3
     seed: int = 0
@@ -88,6 +100,16 @@ class Transfer:
             refuse("--preset", expected, repr(self.preset), "choose one of them")
         if self.parser not in PARSERS:
             refuse("--parser", f"one of {', '.join(PARSERS)}", repr(self.parser), "choose one")
+        if self.features is not None and tuple(self.freeze) != (-1,):
+            refuse(
+                "--freeze", "none with --features", str(self.freeze), "features freeze all layers"
+            )
+        if self.features is not None and self.keep:
+            expected, remedy = "no --keep with --features", "transformers has no such head"
+            refuse("--keep", expected, "both", f"leave one out: {remedy}")
+        if self.segment is not None and self.segment not in SEGMENTED:
+            expected = f"one of {', '.join(SEGMENTED)}"
+            refuse("--segment", expected, repr(self.segment), "choose one")
         if self.seeds < 1:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:

@@ -91,7 +91,7 @@ def map_vectors(
     procrustes: iterative normalisation (Zhang et al. 2019) and the rotation that fits the pairs.
     refine: the same, fitted again to mutual neighbours five times (Conneau et al. 2018).
     self-learning: :func:`crosslens.alignment.maps.induction.self_learning` from the pairs (Artetxe
-    et al. 2018), which keeps how far it is in the file ``state`` and goes on from there.
+    et al. 2018), which keeps how far it is in the file ``state`` and resumes there.
 
     The maps are called normalisation_x, normalisation_y and map; for self-learning there is ``map``
     alone, for both sides.

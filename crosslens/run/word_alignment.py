@@ -1,8 +1,8 @@
 """Words of two encoders, layer by layer: how well a rotation learnt from some pairs translates
 others (Conneau et al. 2020, § 5.1).
 
-    stores of word types + bilingual dictionary        -> pairs of rows     § 5.1.1, and § 5.1.2
-    with contextual encoders stores of words in context + links between them    -> pairs of rows
+    activations of word types + bilingual dictionary                -> pairs of rows     § 5.1.1, and § 5.1.2
+    with contextual encoders: activations of words in context + links    -> pairs of rows
     § 5.1.2, parallel words
 
 Before it learns, each side is normalised iteratively over its whole vocabulary (Zhang et al. 2019),
@@ -67,7 +67,7 @@ class LinkGold:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordGold:
-    """Which rows of two stores translate each other.
+    """Which rows of two activation datasets translate each other.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ class WordGold:
     train: (p, 2) pairs that the rotation is learnt from.
     test: (q, 2) pairs that it is judged by.
     x, y: the rows that compete, rising; those of ``test`` are among them.
-    sources: number of different source words of the test dictionary, also those that no store has;
-        0 for links.
+    sources: number of different source words of the test dictionary, also those that no activation
+        dataset has; 0 for links.
     ways: "forward", or "both" directions.
     links: for words in context, what links between them are judged by.
     """
@@ -127,15 +127,15 @@ def split_dictionary(
 def gold_of_dictionaries(
     x: Activations, y: Activations, train: Dictionary, test: Dictionary
 ) -> WordGold:
-    """Pairs of two stores of types (or of embeddings): those of ``train`` to learn from, those of
-    ``test`` to judge by.
+    """Pairs of two activation datasets of types (or of embeddings): those of ``train`` to learn
+    from, those of ``test`` to judge by.
 
     No source word may be in both: then it would be judged by what it was learnt from.
 
     Raises
     ------
-    InputError: the stores are of another unit, a dictionary has no pair that both have, or the
-        dictionaries share source words.
+    InputError: the activation datasets are of another unit, a dictionary has no pair that both
+        have, or the dictionaries share source words.
     """
     for store in (x, y):
         if store.unit not in ("type", "embedding"):
@@ -171,8 +171,8 @@ def gold_of_links(
     *,
     possible: np.ndarray | None = None,
 ) -> WordGold:
-    """Pairs of two stores of words in context: links in the sentences of one part to learn from,
-    those of the other to judge by.
+    """Pairs of two activation datasets of words in context: links in the sentences of one part to
+    learn from, those of the other to judge by.
 
     Parameters
     ----------
@@ -183,8 +183,8 @@ def gold_of_links(
 
     Raises
     ------
-    InputError: the stores are of another unit, or a link names a word that a sentence does not
-        have.
+    InputError: the activation datasets are of another unit, or a link names a word that a sentence
+        does not have.
     """
     for store in (x, y):
         if store.unit != "word":

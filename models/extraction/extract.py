@@ -1,8 +1,9 @@
 """Text to activations: every layer of an encoder, for each sentence, word or token.
 
-The text is read twice. The first pass tokenises it and writes the store's index: what the items
-are, and in which blocks they will be encoded. The second encodes block by block. In a block, inputs
-are sorted by length, so that a batch holds little padding, and pooled as soon as they are encoded.
+The text is read twice. The first pass tokenises it and writes the activation dataset's index: what
+the items are, and in which blocks they will be encoded. The second encodes block by block. In a
+block, inputs are sorted by length, so that a batch holds little padding, and pooled as soon as they
+are encoded.
 While a batch is encoded a thread writes the one before to its places in the store: memory holds a
 few batches, whatever the size of the text and of a block. What is done when is the same with any
 number of processes, and so are the numbers.
@@ -93,7 +94,7 @@ def extract(
         it stands.
     min_count: for types, leave out words that are rarer; how many is in the manifest.
     restart: delete what an earlier call has left half written, whatever its settings were. A
-        finished store stays.
+        finished activation dataset stays.
 
     Returns
     -------
@@ -175,7 +176,7 @@ def store_settings(
     lowercase: bool,
     min_count: int,
 ) -> dict[str, Any]:
-    """The store that :func:`extract` will write, as
+    """The activation dataset that :func:`extract` will write, as
     :class:`crosslens.activations_writer.ActivationsWriter` takes it: settings, arrays, d and dtype.
 
     Raises

@@ -37,7 +37,7 @@ __all__ = ["average_types", "embedding_rows", "plan_types"]
 
 _SCALE = float(1 << 30)
 _MOST = float(1 << 33)  # the largest sum that 64 bits hold at this scale
-_ROWS = 4096  # types in a block of the store
+_ROWS = 4096  # types in a block of the activation dataset
 _SAVE_EVERY = 120.0  # seconds
 
 Vectors = Callable[[Iterable[range]], Generator[Encoded, None, None]]
@@ -53,8 +53,8 @@ def plan_types(
     lowercase: bool,
     min_count: int,
 ) -> None:
-    """Count the words of a text and lay out a store with a row for each type, the most frequent
-    first.
+    """Count the words of a text and lay out an activation dataset with a row for each type, the
+    most frequent first.
 
     Raises
     ------
@@ -264,8 +264,8 @@ class _Sums:
 
 
 def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> None:
-    """Write the rows of the embedding matrix for the words of the store's index (of the first kind
-    of token embedding the model has)."""
+    """Write the rows of the embedding matrix for the words of the activation dataset's index (of
+    the first kind of token embedding the model has)."""
     table = encoder.token_embeddings().float().cpu()
     if table.shape[1] != writer.d:
         refuse(

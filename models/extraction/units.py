@@ -84,6 +84,7 @@ class Located:
     ----------
     ids: (p,) token ids of all sentences on end, special tokens among them.
     segments: (p,) segment of each token: 1 for the second sentence of a pair.
+    special: (p,) whether a token is a special one.
     inputs: for each input of the encoder the tokens in it, at least one, as places in ``ids``.
     owner, column: (p,) the input from which a token's vector is taken and its place in that; -1
         where it was cut off.
@@ -97,6 +98,7 @@ class Located:
 
     ids: np.ndarray
     segments: np.ndarray
+    special: np.ndarray
     inputs: list[np.ndarray]
     owner: np.ndarray
     column: np.ndarray
@@ -175,6 +177,7 @@ def locate(
     return Located(
         tokens.ids,
         tokens.segments,
+        tokens.special,
         inputs,
         owner,
         column,

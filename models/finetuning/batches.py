@@ -36,13 +36,20 @@ def by_length(rows: Sequence[Row], numbers: np.ndarray, device: str) -> Iterator
 
 
 def padded(kind: Kind[Any], rows: Sequence[Row], pad_id: int) -> dict[str, Any]:
-    """The keyword arguments of :meth:`FineTunedModel.forward` for rows of one language."""
+    """The keyword arguments of a model's ``forward`` for rows of one language: token ids, or the
+    states that are kept of them."""
     width = max(len(row.ids) for row in rows)
     ids = np.full((len(rows), width), pad_id, np.int64)
     mask, segments = np.zeros_like(ids), np.zeros_like(ids)
     for number, row in enumerate(rows):
         n = len(row.ids)
         ids[number, :n], mask[number, :n], segments[number, :n] = row.ids, 1, row.segments
+    if rows[0].states is not None:
+        states = np.zeros((*ids.shape, *rows[0].states.shape[1:]), rows[0].states.dtype)
+        for number, row in enumerate(rows):
+            states[number, : len(row.ids)] = row.states
+        kept = {"states": torch.from_numpy(states), "mask": torch.from_numpy(mask)}
+        return {**kept, **kind.batch(rows)}
     tensors: dict[str, Tensor] = {
         "ids": torch.from_numpy(ids),
         "mask": torch.from_numpy(mask),

@@ -11,7 +11,14 @@ from crosslens.files import fingerprint
 from crosslens.readers.questions import Answer
 from crosslens.readers.treebank import check_heads
 
-__all__ = ["Examples", "QuestionExamples", "TextExamples", "TreeExamples", "WordExamples"]
+__all__ = [
+    "Examples",
+    "QuestionExamples",
+    "TextExamples",
+    "TreeExamples",
+    "WordExamples",
+    "languages_of",
+]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -209,6 +216,12 @@ class QuestionExamples:
 
 
 Examples = TextExamples | WordExamples | TreeExamples | QuestionExamples
+
+
+def languages_of(examples: Examples) -> tuple[str, str | None]:
+    """The language of the texts, and of the second texts where there are some."""
+    second = getattr(examples, "second", None)
+    return examples.corpus.language, None if second is None else second.language
 
 
 def _same(name: str, n: int, values: object) -> None:

@@ -3,7 +3,8 @@
 FOLDER/log.jsonl       a line per log interval and per epoch
 FOLDER/checkpoints/    the last whole checkpoint, while it is trained
 FOLDER/epochs.json     epoch -> what was measured after it
-FOLDER/epochs/         weights after the epochs that :meth:`FineTuned.use` may choose
+FOLDER/epochs/         weights after the epochs that :meth:`FineTuned.use` may choose, and their
+                       checksums
 """
 
 import contextlib
@@ -19,11 +20,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crosslens.errors import refuse
-from crosslens.files import lock_folder, read_json, write_json
+from crosslens.errors import StoreError, refuse
+from crosslens.files import lock_folder, read_json, sha256_file, write_json
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
 from crosslens.models.finetuning.examples import Examples
+from crosslens.models.finetuning.frozen import FeatureModel, FrozenStates
 from crosslens.models.finetuning.kind import Kind
 from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.finetuning.settings import FineTuning
@@ -35,6 +37,8 @@ from crosslens.selection import choose
 
 __all__ = ["FineTuned", "Measures", "Predict", "fine_tune"]
 
+_Model = FineTunedModel | FeatureModel
+
 Predict = Callable[[Any], Any]
 """Examples -> their predictions."""
 Measures = Mapping[str, Callable[[Predict], float]]
@@ -45,7 +49,7 @@ class _Objective:
     """The mean loss of what is counted, as the loop minimises it."""
 
     def __init__(
-        self, model: FineTunedModel, batches: EpochBatches, tuned: "FineTuned", world: World
+        self, model: _Model, batches: EpochBatches, tuned: "FineTuned", world: World
     ) -> None:
         self.model, self.batches, self.tuned, self.world = model, batches, tuned, world
         self._step = 0
@@ -80,8 +84,8 @@ class _Objective:
         return {"epoch": epoch, **found}
 
     def measure(self, found: Mapping[str, Any]) -> float:
-        """Not asked for: epochs are chosen when all are there."""
-        return math.nan
+        """What the rate of "plateau" follows; epochs are chosen when all are there."""
+        return -float(found[next(iter(self.tuned.measures))])
 
 
 class FineTuned:
@@ -95,7 +99,7 @@ class FineTuned:
 
     def __init__(
         self,
-        model: FineTunedModel,
+        model: _Model,
         kind: Kind[Any],
         settings: FineTuning,
         folder: Path,
@@ -125,8 +129,10 @@ class FineTuned:
         """Write the weights after an epoch, and drop those that cannot be chosen any more."""
         path = _weights(self.folder, epoch)
         path.parent.mkdir(exist_ok=True)
-        save_tensors(_plain(self.model.trained()), path.with_suffix(".partial"))
-        os.replace(path.with_suffix(".partial"), path)
+        aside = path.with_suffix(".partial")
+        save_tensors(_plain(self.model.trained()), aside)
+        write_json(path.with_name(_SUMS), {**self._sums(), path.name: sha256_file(aside)})
+        os.replace(aside, path)
         told = {**self.epochs, epoch: dict(found)}
         known = {e: v for e, v in told.items() if e <= epoch}  # of a run that was stopped later
         write_json(
@@ -141,6 +147,18 @@ class FineTuned:
         for path in (self.folder / "epochs").glob("epoch-*.safetensors"):
             if int(path.stem.partition("-")[2]) not in wanted:
                 path.unlink()
+
+    def _sums(self) -> dict[str, str]:
+        path = self.folder / "epochs" / _SUMS
+        found: dict[str, str] = read_json(path, dict[str, str]) if path.exists() else {}
+        return found
+
+    def check(self, path: Path) -> Path:
+        """Refuse a file of an epoch's weights that is not the one that was written (StoreError)."""
+        if not path.is_file() or self._sums().get(path.name) != sha256_file(path):
+            remedy = f"delete {self.folder}, and run this again: it is trained anew"
+            refuse(str(path), "the weights that were written", "others", remedy, StoreError)
+        return path
 
     def numbers(self, epoch: int | str) -> tuple[int, ...]:
         """The epochs, counted from 1, whose weights :meth:`use` takes for ``epoch``."""
@@ -161,22 +179,31 @@ class FineTuned:
         """
         with torch.no_grad():
             mine = self.model.trained()
-            together = [load_tensors(_weights(self.folder, n)) for n in self.numbers(epoch)]
+            together = [
+                load_tensors(self.check(_weights(self.folder, n))) for n in self.numbers(epoch)
+            ]
             for name, tensor in mine.items():
                 tensor.copy_(torch.stack([one[name] for one in together]).mean(0))
         return self
 
     @torch.no_grad()
-    def predict(self, examples: Any) -> Any:
-        """The predictions of the kind for some examples, of any language that the encoder reads."""
-        model, encoder = self.model.eval(), self.model.encoder
-        rows = self.kind.rows(encoder.for_text(*_languages(examples)), examples)
+    def predict(self, examples: Any, source: FrozenStates | None = None) -> Any:
+        """The predictions of the kind for some examples, of any language that the encoder reads.
+
+        ``source``: where a frozen encoder's states are read, those of another in their place.
+        """
+        model = self.model.eval()
+        if source is not None:
+            assert isinstance(model, FeatureModel), "this encoder is not frozen"
+            model = model.reading(source)
+        encoder = model.encoder
+        rows = model.rows(examples)
         outputs: list[Any] = [None] * len(rows)
         for part in by_length(rows, np.arange(len(rows)), encoder.device.type):
             inputs = moved(
                 padded(self.kind, [rows[n] for n in part], encoder.pad_id), encoder.device
             )
-            given = {name: inputs.pop(name) for name in _STATES}
+            given = {name: inputs.pop(name) for name in model.reads}
             states = model.states(**given)
             found = self.kind.outputs(model.head, states, given["mask"], inputs)
             for number, output in zip(part, found, strict=True):
@@ -189,7 +216,7 @@ class FineTuned:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
 
-_STATES = ("ids", "mask", "segments", "language", "second")
+_SUMS = "checksums.json"
 
 
 def fine_tune(
@@ -199,6 +226,7 @@ def fine_tune(
     settings: FineTuning,
     folder: str | Path,
     measures: Measures,
+    source: FrozenStates | None = None,
 ) -> FineTuned:
     """Train a copy of an encoder and a new head on labelled examples; returns it with the weights
     of the epoch that the first measure was best after.
@@ -213,11 +241,13 @@ def fine_tune(
     train: examples of one or more languages.
     folder: gets the log, the checkpoints and the epochs' weights.
     measures: name -> what is measured after each epoch, on development data; the first one chooses.
+    source: with ``settings.features``, the states of the frozen encoder; fine-tunings share those of
+        one folder. None: in ``folder``. They stay there.
 
     Raises
     ------
     InputError: nothing to train on, or settings do not fit the encoder.
-    StoreError: a checkpoint is damaged, or belongs to another training.
+    StoreError: a checkpoint or an epoch's weights are damaged, or belong to another training.
     TrainingError: the loss is not a number any more.
 
     >>> from tempfile import mkdtemp
@@ -241,12 +271,13 @@ def fine_tune(
     with join_world(encoder.device.type) as world, contextlib.ExitStack() as held:
         if world.first:
             held.enter_context(lock_folder(folder))
-        model = FineTunedModel(encoder, kind, settings)
-        rows = [
-            row
-            for examples in train
-            for row in kind.rows(model.encoder.for_text(*_languages(examples)), examples)
-        ]
+        model: _Model
+        if settings.features is None:
+            model = FineTunedModel(encoder, kind, settings)
+        else:
+            source = source or FrozenStates(encoder, folder / "states", settings.precision)
+            model = FeatureModel(source, kind, settings)
+        rows = [row for examples in train for row in model.rows(examples)]
         batches = EpochBatches(
             kind,
             rows,
@@ -262,6 +293,7 @@ def fine_tune(
         depends = {
             "encoder": encoder.fingerprint,
             "kind": f"{type(kind).__name__} {dataclasses.asdict(kind)}",  # type: ignore[call-overload]
+            "layer": None if source is None else source.layer,
             "train": [examples.content for examples in train],
             "settings": {
                 name: value
@@ -269,14 +301,12 @@ def fine_tune(
                 if name != "average"
             },
         }
+        for path in (folder / "epochs").glob("epoch-*.safetensors"):
+            tuned.check(path)  # before another epoch is trained
         if len(tuned.epochs) < settings.epochs or not (folder / "epochs").exists():
             run_loop(_Objective(model, batches, tuned, world), loop, folder, depends, world)
-        return tuned.use(next(iter(measures)))
-
-
-def _languages(examples: Any) -> tuple[str, str | None]:
-    second = getattr(examples, "second", None)
-    return examples.corpus.language, None if second is None else second.language
+        with world.together():  # all have read them before one drops them
+            return tuned.use(next(iter(measures)))
 
 
 def _weights(folder: Path, epoch: int) -> Path:

@@ -28,6 +28,7 @@ class Row:
     targets: what the kind needs beside: places of words, labels.
     counted: answers that the loss is the mean over.
     languages: of the text, and of the second text of a pair.
+    states: (length, layers, d) states of a frozen encoder, where they are kept.
     """
 
     ids: np.ndarray
@@ -36,6 +37,7 @@ class Row:
     targets: Mapping[str, Any]
     counted: int
     languages: tuple[str, str | None]
+    states: np.ndarray | None = None
 
 
 E = TypeVar("E", contravariant=True)

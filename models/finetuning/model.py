@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from crosslens.errors import refuse
 from crosslens.models.extraction.encoder import Encoder
-from crosslens.models.finetuning.kind import Kind
+from crosslens.models.finetuning.examples import languages_of
+from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.surgery import freeze, freeze_layers
@@ -32,6 +33,9 @@ class FineTunedModel(nn.Module):
     ------
     InputError: the encoder has no layers that could be frozen, or not so many.
     """
+
+    reads = ("ids", "mask", "segments", "language", "second")
+    leaves_out = True  # a pooler, say: several processes must look for gradients that are not there
 
     def __init__(self, encoder: Encoder, kind: Kind[Any], settings: FineTuning) -> None:
         super().__init__()
@@ -60,6 +64,10 @@ class FineTunedModel(nn.Module):
     def encoder(self) -> Any:
         """The copy of the encoder, on the weights as they are now."""
         return self._encoder[0]
+
+    def rows(self, examples: Any) -> list[Row]:
+        """The inputs of some examples."""
+        return self.kind.rows(self.encoder.for_text(*languages_of(examples)), examples)
 
     def states(
         self, ids: Tensor, mask: Tensor, segments: Tensor, language: str, second: str | None

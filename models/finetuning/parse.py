@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from crosslens.errors import refuse
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.units import Reading, locate
 from crosslens.models.finetuning.examples import TreeExamples
@@ -49,11 +50,17 @@ class Parse:
     ----------
     classes: number of relations. sizes: a name of :data:`crosslens.models.network.parser_sizes.PARSERS`.
     tags: number of parts of speech that the parser is given; 0 for none.
+    roots: how many words may depend on the root in what is predicted: "single" or "any".
     """
 
     classes: int
     sizes: str = "wu_dredze"
     tags: int = 0
+    roots: str = "single"
+
+    def __post_init__(self) -> None:
+        if self.roots not in ("single", "any"):
+            refuse("roots", "single or any", repr(self.roots), "choose one of these")
 
     def head(self, d: int) -> nn.Module:
         """See :class:`crosslens.models.network.parser.ParserHead`."""
@@ -145,7 +152,7 @@ class Parse:
         heads = np.zeros(targets["first"].shape, np.int64)
         for row, n in enumerate(lengths):
             scores = likely[row, :n, : n + 1]
-            heads[row, :n] = best_tree(scores)
+            heads[row, :n] = best_tree(scores, single_root=self.roots == "single")
         found = head.relations(vectors, torch.from_numpy(heads).to(arcs.device)).argmax(-1)
         relations = found.cpu().numpy()
         return [(heads[k, :n], relations[k, :n]) for k, n in enumerate(lengths)]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from crosslens.errors import OutputError, refuse
 from crosslens.files import write_json
 from crosslens.models.finetuning.finetune import FineTuned
+from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.network.heads import AnswerHead, ClassificationHead, TaggingHead
 from crosslens.models.saved.arrays import save_tensors
 from crosslens.progress import say
@@ -52,7 +53,11 @@ def save_fine_tuned(tuned: FineTuned, classes: Sequence[str], folder: str | Path
     """
     from transformers.utils import logging
 
-    folder, module = Path(folder), tuned.model.module
+    if not isinstance(tuned.model, FineTunedModel):
+        expected, remedy = "an encoder that is fine-tuned", "transformers has no such head"
+        refuse("tuned", expected, "features of a frozen one", f"keep {tuned.folder}: {remedy}")
+    module: Any = tuned.model.module
+    folder = Path(folder)
     if folder.exists():
         refuse(str(folder), "a new folder", "one that is there", "choose another", OutputError)
     if not hasattr(module, "save_pretrained"):
@@ -82,7 +87,8 @@ def _with_head(tuned: FineTuned, classes: Sequence[str]) -> Any:
     """The model of transformers that gives the same scores; None where there is none."""
     import transformers
 
-    head, module = tuned.model.head, tuned.model.module
+    head: Any = tuned.model.head
+    module: Any = tuned.model.module
     maker = getattr(transformers, _HEADS.get(type(head), ""), None)
     if maker is None or getattr(head, "pool", "pooled") != "pooled":
         return None

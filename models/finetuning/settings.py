@@ -20,7 +20,8 @@ class FineTuning:
     peak_rate: highest learning rate of the encoder, and of the head if ``head_rate`` is None.
     head_rate: highest learning rate of the head.
     warmup: share of the updates in which the rate rises linearly; from 1 on, their number.
-    decay: "linear" to 0 at the last update, or "constant".
+    decay: "linear" to 0 at the last update; "constant"; or "plateau", halved after each epoch that
+        is no better on dev, until it is below a hundredth of the peak: then the training ends.
     weight_decay: decay of matrices; biases and norms have none.
     beta2: decay of the second moment of AdamW.
     clip: gradients are scaled down to this norm; 0 leaves them alone.
@@ -28,10 +29,15 @@ class FineTuning:
     max_length: longest input in subwords, special tokens included. Longer texts are cut, longer
         sentences with words read through windows that overlap by half.
     pool: of tasks on texts, what the head reads: "first", the state at position 0; "pooled", that
-        through a layer of its own with tanh, as transformers' heads have it; "mean", the mean over
+        through a layer of its own with tanh, as transformers' heads have it; "mean" or "max", over
         all subwords.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers
         (Wu & Dredze 2019, § 5.2).
+    features: "mix+bilstm": the encoder is frozen whole, and a mean of its layers with an LSTM on it
+        is learnt between it and the head
+        (:class:`crosslens.models.network.scalar_mix.ScalarMixLSTM`); "transformer": four new layers
+        are (:class:`crosslens.models.network.transformer_layers.TransformerLayers`); None: the head
+        reads the encoder's last states.
     average: how many of the last epochs' weights :meth:`FineTuned.use` can average.
     precision: "float32", or "bfloat16" for products under autocast.
     seed: of the head's first weights, the order of the examples, and dropout.
@@ -57,6 +63,7 @@ class FineTuning:
     max_length: int = 128
     pool: str = "first"
     freeze: int = -1
+    features: str | None = None
     average: int = 1
     precision: str = "float32"
     seed: int = 0
@@ -64,12 +71,14 @@ class FineTuning:
     def __post_init__(self) -> None:
         check_numbers(self)
         for name, value, known in (
-            ("decay", self.decay, ("linear", "constant")),
-            ("pool", self.pool, ("first", "pooled", "mean")),
+            ("decay", self.decay, ("linear", "constant", "plateau")),
+            ("pool", self.pool, ("first", "pooled", "mean", "max")),
+            ("features", self.features, (None, "mix+bilstm", "transformer")),
             ("precision", self.precision, ("float32", "bfloat16")),
         ):
             if value not in known:
-                refuse(name, f"one of {', '.join(known)}", repr(value), "choose one of these")
+                expected = f"one of {', '.join(map(str, known))}"
+                refuse(name, expected, repr(value), "choose one of these")
 
     @property
     def head_factor(self) -> float:

@@ -178,7 +178,8 @@ def spread(model: nn.Module, world: World) -> nn.Module:
         # Where languages own parts, some of them are in no batch of a process: these gradients must
         # be looked for.
         owned = any(module.owned for module in model.modules() if isinstance(module, PerLanguage))
-        return DistributedDataParallel(model, find_unused_parameters=owned)
+        unused = owned or getattr(model, "leaves_out", False)
+        return DistributedDataParallel(model, find_unused_parameters=unused)
     for layer in [module for module in model.modules() if isinstance(module, Layer)]:
         fully_shard(layer)
     fully_shard(model)

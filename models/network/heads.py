@@ -2,6 +2,7 @@
 
     ClassificationHead   one text                 -> (batch, classes)
     TaggingHead          the words of a sentence  -> (batch, words, classes)
+    ChainTaggingHead     the same, and what neighbours' classes are worth
     AnswerHead           a question and a context -> (batch, length, 2): where the answer starts and ends
 
 Each head is one matrix over the encoder's states; what fine-tuning adds to an encoder is no more than
@@ -12,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from crosslens.errors import refuse
+from crosslens.models.network.crf import LinearChainCRF
 from crosslens.models.network.dropout import dropout
 
-__all__ = ["POOLINGS", "AnswerHead", "ClassificationHead", "TaggingHead"]
+__all__ = ["POOLINGS", "AnswerHead", "ChainTaggingHead", "ClassificationHead", "TaggingHead"]
 
-POOLINGS = ("first", "pooled", "mean")
+POOLINGS = ("first", "pooled", "mean", "max")
 
 
 class _Head(nn.Module):
@@ -47,8 +49,7 @@ class ClassificationHead(_Head):
     rate: dropout before the matrix, while training.
     pool: "first", the state at position 0 as it is (Wu & Dredze's program has no pooler); "pooled",
         that through a matrix and tanh, sampled anew (the heads of BERT and RoBERTa in
-        transformers); or "mean", the mean over all tokens that are no padding, special ones
-        included.
+        transformers); "mean" or "max", over all tokens that are no padding, special ones included.
 
     >>> import torch
     >>> states, mask = torch.ones(1, 3, 4), torch.tensor([[1, 1, 0]])
@@ -72,6 +73,9 @@ class ClassificationHead(_Head):
             return self._scores(states[:, 0])
         if self.pool == "pooled":
             return self._scores(torch.tanh(self.dense(states[:, 0])))
+        if self.pool == "max":
+            gone = ~mask.bool().unsqueeze(-1)
+            return self._scores(states.masked_fill(gone, float("-inf")).amax(1))
         weights = mask.unsqueeze(-1).to(states.dtype)
         return self._scores((states * weights).sum(1) / weights.sum(1).clamp(min=1))
 
@@ -94,6 +98,15 @@ class TaggingHead(_Head):
         has fewer words is any column, and its scores are to be left out of the loss.
         """
         return self._scores(states.gather(1, first.unsqueeze(-1).expand(-1, -1, states.shape[-1])))
+
+
+class ChainTaggingHead(TaggingHead):
+    """The same with a conditional random field on them, ``crf``
+    (:class:`crosslens.models.network.crf.LinearChainCRF`)."""
+
+    def __init__(self, d: int, classes: int, rate: float = 0.1) -> None:
+        super().__init__(d, classes, rate)
+        self.crf = LinearChainCRF(classes)
 
 
 class AnswerHead(_Head):

@@ -78,7 +78,8 @@ def _rounded(number: float, dtype: str) -> float:
 
 
 def as_tensor(array: np.ndarray) -> Tensor:
-    """An array of a store as a tensor on the same memory. Stores are read-only: do not write to it.
+    """An array of an activation dataset as a tensor on the same memory. Activation datasets are
+    read-only: do not write to it.
 
     >>> as_tensor(np.zeros((2, 3), np.float16)).shape
     torch.Size([2, 3])

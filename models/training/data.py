@@ -267,7 +267,7 @@ def _check_choice(recipe: TrainRecipe, measured: set[str]) -> None:
             repr(recipe.select),
             "raise validation or max_length",
         )
-    if not measured and (recipe.select == "best" or recipe.patience):
+    if not measured and recipe.decided_by_validation:
         refuse(
             "validation",
             "held-out sentences to choose weights by",

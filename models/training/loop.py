@@ -36,6 +36,8 @@ from crosslens.selection import improves
 
 __all__ = ["run_loop"]
 
+_HALVED = 7  # times that leave less than a hundredth
+
 
 def run_loop(
     objective: Objective[Any],
@@ -67,6 +69,7 @@ def run_loop(
         "best": math.inf,
         "worse": 0,
         "stopped": False,
+        "halved": 0,
         "loss": 0.0,
         "predicted": 0,
     }
@@ -98,6 +101,7 @@ class _Memory(TypedDict):
     best: float
     worse: int
     stopped: bool
+    halved: NotRequired[int]  # how often the rate was, with decay "plateau"
     loss: NotRequired[float]  # since the last line of the log; older checkpoints have neither
     predicted: NotRequired[int]
 
@@ -129,7 +133,7 @@ def _loop(run: _Run, done: int) -> None:
             loss = sum(_backward(run, batch, part) for part in range(len(batch.parts)))
             norm = _clip(model, settings.optimisation.clip)
             for group in optimiser.param_groups:
-                rate = learning_rate(step, settings.optimisation, steps)
+                rate = learning_rate(step, settings.optimisation, steps) * 0.5 ** memory["halved"]
                 group["lr"] = rate * group["rate_factor"]
             meter.add(step, loss, norm, batch)
             optimiser.step()
@@ -155,7 +159,7 @@ def _loop(run: _Run, done: int) -> None:
                     run.world,
                 )
             if memory["stopped"]:
-                say(f"stopped at step {now}: no better validation in {settings.patience}")
+                say(f"stopped at step {now}: no better validation in {memory['worse']}")
                 return
 
 
@@ -216,15 +220,19 @@ def _validate(run: _Run, now: int) -> None:
     run.events.write(
         {"step": now, "tokens": memory["tokens"], "seconds": round(memory["seconds"], 3), **found}
     )
-    if settings.select == "last" and not settings.patience:
+    if not settings.decided_by_validation:
         return
     measure = run.world.agreed(objective.measure(found))
     if improves(measure, memory["best"]):
         memory.update(best=measure, worse=0)
-        save_best(run.folder / "checkpoints", now, objective.model, run.depends, measure, run.world)
+        if settings.select != "last" or settings.patience:
+            save_best(
+                run.folder / "checkpoints", now, objective.model, run.depends, measure, run.world
+            )
     else:
         memory["worse"] += 1
-        memory["stopped"] = 0 < settings.patience <= memory["worse"]
+        memory["halved"] += settings.optimisation.decay == "plateau"
+        memory["stopped"] = 0 < settings.patience <= memory["worse"] or memory["halved"] == _HALVED
 
 
 class _Meter:

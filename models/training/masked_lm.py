@@ -292,11 +292,7 @@ def describe_data(data: TrainingData, vocabularies: Vocabularies) -> dict[str, A
 def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) -> dict[str, Any]:
     """What the weights depend on: the recipe, with the texts' contents in the place of their
     paths."""
-    free = (
-        _WHEN_ONLY
-        if recipe.select == "last" and not recipe.patience
-        else _WHEN_ONLY - {"validate_every"}
-    )
+    free = _WHEN_ONLY - ({"validate_every"} if recipe.decided_by_validation else set())
     settings = {
         name: value for name, value in dataclasses.asdict(recipe).items() if name not in free
     }

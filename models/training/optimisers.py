@@ -35,7 +35,7 @@ def learning_rate(step: int, settings: Optimisation, steps: int) -> float:
         return first + (peak - first) * at / warmup
     if settings.decay == "inverse_sqrt":
         return peak * math.sqrt(warmup / at)
-    if settings.decay == "constant":
+    if settings.decay in ("constant", "plateau"):  # the loop halves the latter
         return peak
     done = (step - warmup) / max(1, steps - warmup)
     return peak * (1 - done if settings.decay == "linear" else 0.5 * (1 + math.cos(math.pi * done)))

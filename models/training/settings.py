@@ -1,4 +1,4 @@
-"""What a training run is told: one frozen record, readable, printable and saved with the run."""
+"""The settings of a training run: one frozen record, readable, printable and saved with the run."""
 
 import dataclasses
 import math
@@ -83,8 +83,9 @@ class Optimisation:
     first_rate: learning rate from which the warm-up rises (XLM: 1e-7).
     warmup: steps of linear rise to the peak, no more than the run has; None: 500, or a quarter of
         the steps where these are few.
-    decay: "linear" or "cosine", to zero at the last step; "inverse_sqrt" (Vaswani et al. 2017); or
-        "constant".
+    decay: "linear" or "cosine", to zero at the last step; "inverse_sqrt" (Vaswani et al. 2017);
+        "constant"; or "plateau", halved after each validation that is no better than all before,
+        until it is below a hundredth of the peak: then the training ends (Wu & Dredze 2019, § 5.2).
     weight_decay: decay of matrices (biases and norms have none).
     beta1, beta2: decay of the first and second moment.
     eps: added to the root of the second moment.
@@ -111,10 +112,10 @@ class Optimisation:
                 repr(self.optimiser),
                 "choose one of these",
             )
-        if self.decay not in ("linear", "cosine", "inverse_sqrt", "constant"):
+        if self.decay not in ("linear", "cosine", "inverse_sqrt", "constant", "plateau"):
             refuse(
                 "optimisation.decay",
-                "linear, cosine, inverse_sqrt or constant",
+                "linear, cosine, inverse_sqrt, constant or plateau",
                 repr(self.decay),
                 "choose one of these",
             )
@@ -184,6 +185,12 @@ class LoopSettings:
                 str(warmup),
                 remedy,
             )
+
+    @property
+    def decided_by_validation(self) -> bool:
+        """Whether something follows from what validations measure."""
+        plateau = self.optimisation.decay == "plateau"
+        return self.select != "last" or self.patience > 0 or plateau
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

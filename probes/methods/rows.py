@@ -106,7 +106,7 @@ class TakenRows:
 
 class JoinedRows:
     """Several arrays on end as one, copied when rows are asked for: the test items of several
-    languages, each in a store of its own.
+    languages, each in an activation dataset of its own.
 
     Parameters
     ----------

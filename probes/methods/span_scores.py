@@ -66,13 +66,21 @@ SPAN_PRESETS = tuple(_GOES_ON)
 
 
 def count_spans(
-    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], preset: str = "strict"
+    gold: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    preset: str = "strict",
+    windows: Sequence[Sequence[np.ndarray]] | None = None,
 ) -> Counted:
     """F1 of the spans of some sentences, micro-averaged: a span is right if its type and both ends
     are.
 
     Both sides are read by the same preset. ``found`` is twice the spans that both have, ``of`` the
     spans of both together.
+
+    Parameters
+    ----------
+    windows: for each sentence the places of its words window by window, where a span ends with its
+        window, gold or predicted, as in Wu & Dredze's program; words in no window are left out.
 
     Raises
     ------
@@ -81,13 +89,16 @@ def count_spans(
     >>> counted = count_spans([["B-PER", "O"], ["B-LOC", "I-LOC"]], [["B-PER", "O"], ["B-LOC", "O"]])
     >>> counted.value, counted.found.tolist(), counted.of.tolist()
     (0.5, [2.0, 0.0], [2.0, 2.0])
+    >>> cut = [[np.array([0, 1]), np.array([2])]]
+    >>> count_spans([["B-LOC", "I-LOC", "I-LOC"]], [["B-LOC", "I-LOC", "O"]], "wu_dredze", cut).of.tolist()
+    [3.0]
     """
     if [len(row) for row in gold] != [len(row) for row in predicted]:
         refuse("predicted", "a tag for each word of gold", "others", "predict every word")
-    pairs = [
-        ({*spans(mine, preset)}, {*spans(theirs, preset)})
-        for mine, theirs in zip(gold, predicted, strict=True)
-    ]
-    found = np.array([2.0 * len(mine & theirs) for mine, theirs in pairs])
-    of = np.array([float(len(mine) + len(theirs)) for mine, theirs in pairs])
+    found, of = np.zeros(len(gold)), np.zeros(len(gold))
+    for number, (mine, theirs) in enumerate(zip(gold, predicted, strict=True)):
+        for words in [range(len(mine))] if windows is None else windows[number]:
+            one, other = ({*spans([side[w] for w in words], preset)} for side in (mine, theirs))
+            found[number] += 2.0 * len(one & other)
+            of[number] += len(one) + len(other)
     return Counted("span_f1", found, of, preset)

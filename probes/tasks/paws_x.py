@@ -27,7 +27,8 @@ def _read(data: DataFolder, language: str) -> TextPairs:
     name, paths = name_splits(find_files(data, _PATTERNS, _SPLITS), language, _PATTERNS)
     data.note(paths.values())
     return TextPairs(
-        {split: read_sentence_pairs(path) for split, path in paths.items()}, code_of(name)
+        {split: read_sentence_pairs(path, labels=("0", "1")) for split, path in paths.items()},
+        code_of(name),
     )
 
 

@@ -19,6 +19,7 @@ _PATTERNS = (
 )
 _SPLITS = {name: name for name in ("train", "dev", "test")}
 _WHOLE = {split: f"XNLI-1.0/xnli.{split}.tsv" for split in ("dev", "test")}
+_LABELS = ("contradiction", "entailment", "neutral")
 # of all languages
 _LANGUAGES = (
     "ar",
@@ -51,11 +52,14 @@ def _read(data: DataFolder, language: str) -> TextPairs:
     splits: dict[str, SentencePairs] = {}
     if whole and official is not None:
         data.note(whole.values())
-        splits = {split: read_sentence_pairs(path, official) for split, path in whole.items()}
+        splits = {
+            split: read_sentence_pairs(path, official, _LABELS) for split, path in whole.items()
+        }
     if not splits or any(same_language(name, language) for name in there):
         _, paths = name_splits(there, language, _PATTERNS)
         data.note(paths.values())
-        splits = {split: read_sentence_pairs(path) for split, path in paths.items()} | splits
+        more = {s: read_sentence_pairs(path, labels=_LABELS) for s, path in paths.items()}
+        splits = more | splits
     return TextPairs(splits, code_of(language))
 
 

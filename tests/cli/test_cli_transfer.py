@@ -24,7 +24,7 @@ def data(tmp_path):
     folder.mkdir(parents=True)
     for name, n in (("train-en", 24), ("dev-en", 8), ("test-en", 12), ("test-de", 12)):
         lines = (
-            f"The {'dog' if i % 2 else 'cat'} sleeps in {name} {i}.\tIt is {i}.\t{'yes' if i % 2 else 'no'}\n"
+            f"The {'dog' if i % 2 else 'cat'} sleeps in {name} {i}.\tIt is {i}.\t{'neutral' if i % 2 else 'entailment'}\n"
             for i in range(n)
         )
         (folder / f"{name}.tsv").write_text("".join(lines))

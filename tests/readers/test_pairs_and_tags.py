@@ -44,7 +44,13 @@ def test_universal_ner_keeps_its_text_and_ids(tmp_path):
 def test_other_layouts(tmp_path, text):
     corpus = read_tagged_words(put(tmp_path, "x.iob2", text), "eng")
     assert corpus.sentences == ["Ada wrote", "Paris"] and corpus.ids == ["0", "1"]
-    assert corpus.annotations["ner"] == [["I-PER", "O"], ["I-LOC"]]
+    assert corpus.annotations["ner"] == [["B-PER", "O"], ["B-LOC"]]
+
+
+def test_names_that_begin_with_i_are_those_of_conll_2003(tmp_path):
+    text = "Ada I-PER\nBea B-PER\nLove I-PER\nParis I-LOC\nis O\n\nBea I-PER\n"
+    corpus = read_tagged_words(put(tmp_path, "x", text), "eng")
+    assert corpus.annotations["ner"] == [["B-PER", "B-PER", "I-PER", "B-LOC", "O"], ["B-PER"]]
 
 
 def test_a_word_with_a_colon_is_no_prefix_where_others_have_none(tmp_path):
@@ -58,6 +64,8 @@ def test_a_word_with_a_colon_is_no_prefix_where_others_have_none(tmp_path):
         ("Ada\n", r"x:1: expected a word and its tag"),
         ("Ada S-PER\n", r"x:1: expected a tag B-TYPE"),
         ("Ada B-PER\nLove E-PER\n", r"x:2: expected a tag B-TYPE"),
+        ("Ada B-PER\n\nwrote O\nLove I-PER\n", r"x:4: expected B-PER at the beg.* as line 1 has"),
+        ("Ada B-PER\nParis I-LOC\n", r"x:2: expected B-LOC at the beginning of a name"),
         ("# text = Bea\n1\tAda\tB-PER\n", r"x:2: expected word 1"),
         ("\n\n", r"x: expected sentences|text"),
     ],
@@ -121,8 +129,9 @@ def test_tasks_find_the_folders_that_are_published(tmp_path):
     put(tmp_path, "XNLI-1.0/xnli.dev.tsv", OFFICIAL)
     put(tmp_path, "XNLI-MT-1.0/multinli/multinli.train.en.tsv", PAIRS["translated"])
     put(tmp_path, "pawsx/train-en.tsv", "A\tB\t1\n")
-    put(tmp_path, "x-final/de/translated_train.tsv", PAIRS["paws"])
-    put(tmp_path, "x-final/de/dev_2k.tsv", PAIRS["paws"])
+    numbered = PAIRS["paws"].replace("neutral", "0").replace("contradiction", "1")
+    put(tmp_path, "x-final/de/translated_train.tsv", numbered)
+    put(tmp_path, "x-final/de/dev_2k.tsv", numbered)
     for split in ("train", "testa", "testb"):
         put(tmp_path, f"conll2002/esp.{split}", "Ada B-PER\n")
     put(tmp_path, "ner/de_pud-ud-test.iob2", UNER)

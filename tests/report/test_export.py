@@ -333,6 +333,16 @@ def test_the_library_is_cited_as_its_own_file_says():
             ["devlin2019bert", "conneau2019crosslingual", "sennrich2016neural", "you2020large"],
         ),
         (
+            {"kind": "mapped_transfer", "settings": {"features": "transformer"}},
+            [],
+            ["conneau2020emerging"],
+        ),
+        (
+            {"kind": "transfer", "settings": {"features": "mix+bilstm"}},
+            [],
+            ["wu2019beto", "peters2018deep"],
+        ),
+        (
             {"kind": "study"},
             SCORES,
             ["conneau2020emerging", "schonemann1966procrustes", "kornblith2019similarity"],

@@ -88,7 +88,8 @@ def make(folder: Path) -> None:
     make_data(folder / "data")
     (folder / "data" / "xnli").mkdir()
     for name, n in (("train-en", 48), ("dev-en", 8), ("test-en", 12), ("test-de", 12)):
-        pairs = (f"{('A', 'The')[i % 2]} dog {i}.\tIt is {i}.\t{i % 2}\n" for i in range(n))
+        given = [(i, ("neutral", "entailment")[i % 2]) for i in range(n)]
+        pairs = (f"{('A', 'The')[i % 2]} dog {i}.\tIt is {i}.\t{label}\n" for i, label in given)
         (folder / "data" / "xnli" / f"{name}.tsv").write_text("".join(pairs))
 
 
@@ -249,7 +250,10 @@ def main() -> int:
         if wrong is None:
             shutil.rmtree(out, ignore_errors=True)
             wrong = stop(command, out, log, how, chance, seconds, whole)
-            begun += out.exists() and differing(files(out), whole) != []
+            there = files(out) if out.exists() else {}
+            begun += there != {} and there != whole
+            # a machine may have more or less to do than when the undisturbed run was timed
+            seconds *= 0.9 if there == whole else 1.0 if there else 1.1
             if not wrong and (status := run(command, out, log)):
                 wrong = f"given again: status {status}: {log.read_text(errors='replace')[-300:]}"
             elif not wrong and (names := differing(files(out), whole)):

@@ -10,9 +10,13 @@ from battery_data import make_data, write
 from crosslens.errors import InputError, OutputError
 from crosslens.models.saved.loading import load_encoder
 from crosslens.outcomes import read_outcomes
+from crosslens.probes.methods.span_scores import count_spans
 from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.readers.tagged_words import read_tagged_words
+from crosslens.readers.words import SEGMENTERS
 from crosslens.recipes.quickstart import DATA
 from crosslens.run import transfer_fits, transfer_presets
+from crosslens.run.resegmented import resegmented
 from crosslens.run.transfer import run_transfer
 from crosslens.run.transfer_data import transfer_data
 from crosslens.run.transfer_presets import PRESETS, find_preset
@@ -41,7 +45,7 @@ def ner_lines(n, start=0):
 def pair_lines(n, start=0):
     for i in range(start, start + n):
         animal = "dog" if i % 2 else "cat"
-        yield f"The {animal} sleeps in house {i}.\tA {animal}.\t{'yes' if i % 2 else 'no'}"
+        yield f"The {animal} sleeps in house {i}.\tA {animal}.\t{'entailment' if i % 2 else 'neutral'}"
 
 
 @pytest.fixture(scope="module")
@@ -258,6 +262,29 @@ def test_a_grid_is_chosen_on_dev_with_the_first_seed(data, tmp_path, monkeypatch
     assert score.details["setting"] == 1 and score.value > 0.8
 
 
+def test_names_are_counted_by_windows_where_these_are_examples_of_their_own(
+    data, tmp_path, monkeypatch
+):
+    told = dict(tasks=["ner"], test=["deu"], seeds=1, epochs=1, checkpoints=False)
+    told = settings(data, **told, peak_rate=1e-3, random_control=False, max_length=6)
+    plain = find_preset("default", "tag")
+    values = {name: (value, "a test") for name, value in plain.values.items()}
+    found = {}
+    for windows in ("stitched", "wu_dredze"):
+        made = {**values, "windows": (windows, "a test")}
+        monkeypatch.setitem(transfer_presets._TABLE, "default", [(("tag",), made)])
+        run = run_transfer(told, tmp_path / windows)
+        for one in read_outcomes(run, task="ner", suite="dev", quantity="span_f1"):
+            gold, predicted = ([row.split() for row in side] for side in (one.gold, one.predicted))
+            whole = count_spans(gold, predicted, one.method)
+            same = (
+                whole.found.tolist() == one.outcome.tolist()
+                and whole.of.tolist() == one.of.tolist()
+            )
+            found[windows, one.method] = same
+    assert found.pop(("wu_dredze", "wu_dredze")) is False and set(found.values()) == {True}
+
+
 def test_frozen_layers_are_measured_one_after_the_other(data, tmp_path):
     told = settings(
         data, freeze=(-1, 2), seeds=1, epochs=1, checkpoints=False, random_control=False
@@ -302,6 +329,11 @@ def test_treebanks_of_one_language_are_told_apart(data):
     assert list(one.tests) == ["en_ewt", "en_pud", "deu"]
 
 
+def test_all_is_every_language_with_data(data, finished):
+    one = transfer_data("xnli", DataFolder(data), ["eng"], ["all"])
+    assert list(one.tests) == ["deu", "eng"]
+
+
 def test_a_limit_holds_for_each_split(data):
     one = transfer_data("xnli", DataFolder(data), ["eng"], ["eng"], limit=6)
     assert (len(one.train[0]), len(one.dev[0]), len(one.tests["eng"])) == (6, 6, 6)
@@ -335,6 +367,50 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path
     assert "scores.jsonl" not in left and (left == [] or "freeze" in changes)
 
 
+# -- words of a segmenter
+
+
+def pairs_of_characters(text):
+    return [text[n : n + 2] for n in range(0, len(text), 2)]
+
+
+def test_names_are_projected_onto_a_segmenter_s_words(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(SEGMENTERS, "rjieba", lambda: pairs_of_characters)
+    lines = [
+        "北\tB-LOC",
+        "京\tI-LOC",
+        "王\tB-PER",
+        "在\tO",
+        "A\tB-PER",
+        "B\tI-PER",
+        "",
+        "京\tB-LOC",
+    ]
+    write(tmp_path / "zh.iob2", lines)
+    corpus = read_tagged_words(tmp_path / "zh.iob2", "zho")
+    assert corpus.sentences[0] == "北 京 王 在 A B"
+    made, moved = resegmented(corpus, "ner", "rjieba")
+    assert made.sentences == ["北京王在A B", "京"] and moved == 1
+    assert made.words == [[(0, 2), (2, 4), (4, 5), (6, 7)], [(0, 1)]]
+    assert made.annotations == {"ner": [["B-LOC", "B-PER", "B-PER", "I-PER"], ["B-LOC"]]}
+    (tmp_path / "ner").mkdir()
+    for name in ("en_ewt-ud-train", "en_ewt-ud-dev"):
+        write(tmp_path / "ner" / f"{name}.iob2", list(ner_lines(8)))
+    write(tmp_path / "ner" / "zh_x-ud-test.iob2", lines)
+    told = settings(tmp_path, tasks=["ner"], test=["zho"], epochs=1, seeds=1, segment="rjieba")
+    run = run_transfer(dataclasses.replace(told, random_control=False), tmp_path / "run")
+    facts = json.loads((run / "config.json").read_text())["data"]["tasks"]["ner"]
+    assert facts["segment"] == {"segmenter": "rjieba", "names_with_other_borders": {"cmn": 1}}
+    (one, *_) = read_outcomes(run, task="ner", suite="dev", quantity="span_f1")
+    assert one.gold[0] == "B-LOC B-PER B-PER I-PER"
+    with pytest.raises(
+        InputError, match="--segment: expected names in tha, which pythainlp is for"
+    ):
+        run_transfer(dataclasses.replace(told, segment="pythainlp"), tmp_path / "other")
+    with pytest.raises(InputError, match="--segment: expected one of rjieba"):
+        dataclasses.replace(told, segment="jieba")
+
+
 # -- presets
 
 
@@ -354,6 +430,10 @@ def test_the_grids_of_the_papers():
     assert (first["decay"], first["warmup"]) == ("constant", 0.0)
     assert find_preset("wu_dredze", "tag").values["weight_decay"] == 0.01
     assert find_preset("wu_dredze_code", "tag").values["weight_decay"] == 0.0
+    for name in ("wu_dredze", "wu_dredze_code"):
+        assert find_preset(name, "tag").values["windows"] == "wu_dredze"
+        assert find_preset(name, "tree").values["roots"] == "any"
+        assert not {"windows", "roots"} & find_preset(name, "pair").values.keys()
     assert json.loads(json.dumps(find_preset("xtreme", "pair").values))["epochs"] == 5
 
 
@@ -441,10 +521,18 @@ def test_words_that_are_not_read_are_counted_in_the_scores(trees, tmp_path, monk
         examples = plain(split, data, longest)
         return dataclasses.replace(examples, longest=5)
 
-    plain = transfer_fits._examples
-    monkeypatch.setattr(transfer_fits, "_examples", short)
+    plain = transfer_fits.examples_of
+    monkeypatch.setattr(transfer_fits, "examples_of", short)
     told = settings(trees, tasks=["parsing"], epochs=1, seeds=1, random_control=False)
     folder = run_transfer(told, tmp_path / "run")
     (dev,) = [s for s in read_scores(folder / "scores.jsonl") if s.details["part"] == "dev"]
     assert dev.details["without_subword"].keys() == {"eng", "deu"}
     assert 0 < dev.details["without_subword"]["deu"] < 6 * 9
+
+
+def test_tags_that_are_chosen_together_are_another_run(data, tmp_path):
+    told = settings(data, tasks=["ner"], epochs=1, seeds=1, random_control=False, crf=True)
+    folder = run_transfer(told, tmp_path / "run")
+    assert found(folder, part="test", condition=None, quantity="span_f1", target="deu")
+    with pytest.raises(OutputError, match="crf"):
+        run_transfer(dataclasses.replace(told, crf=False), tmp_path / "run")

@@ -42,7 +42,10 @@ def data(tmp_path_factory):
     (folder / "xnli").mkdir()
     (folder / "ud").mkdir()
     for code, (dog, cat) in ANIMALS.items():
-        lines = [f"{(dog, cat)[i % 2]} {i}.\t{dog}.\t{'yes' if i % 2 else 'no'}" for i in range(12)]
+        lines = [
+            f"{(dog, cat)[i % 2]} {i}.\t{dog}.\t{('neutral', 'entailment')[i % 2]}"
+            for i in range(12)
+        ]
         write(folder / "xnli" / f"test-{code}.tsv", lines)
         if code == "en":
             for split in ("train", "dev"):

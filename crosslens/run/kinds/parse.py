@@ -41,7 +41,7 @@ class _Part:
     Attributes
     ----------
     language: of the treebank, or of all.
-    rows: name of a store -> rows of its words.
+    rows: name of an activation dataset -> rows of its words.
     heads, lengths, punctuation: of the trees.
     sentences: each sentence's text. texts: a name of each; equal ones have one.
     left_out: sentences with a word that has no subword.

@@ -273,7 +273,7 @@ def test_epochs_are_chosen_by_what_was_measured(finished):
         best = max(tuned.epochs, key=lambda e: (tuned.epochs[e][name], -e))
         assert tuned.best_epoch(name) == best
         assert measure(tuned.use(name).predict) == pytest.approx(tuned.epochs[best][name])
-    kept = {int(path.stem[-3:]) for path in (tuned.folder / "epochs").iterdir()}
+    kept = {int(path.stem[-3:]) for path in (tuned.folder / "epochs").glob("epoch-*")}
     assert kept == {2, 3, tuned.best_epoch("dev"), tuned.best_epoch("nld")}
 
 

@@ -219,6 +219,34 @@ def test_circles_are_refused_by_the_name_of_the_sentence():
         trees_of(["a b", "a b c"], [[0, 1], [0, 3, 2]], [[0, 0], [0, 0, 0]])
 
 
+@pytest.mark.parametrize("roots", ["single", "any"])
+def test_sentences_have_the_roots_that_are_asked_for(encoder, monkeypatch, roots):
+    """Against every tree, of scores under which two roots are best now and then."""
+    rng, several = np.random.default_rng(3), 0
+    kind = Parse(4, roots=roots)
+    head = kind.head(8)
+    lengths, nothing = torch.tensor([4, 3, 1]), torch.zeros((3, 1, 8))
+    targets = {"first": torch.zeros((3, 4), dtype=torch.int64), "words": lengths}
+    for _ in range(8):
+        arcs = torch.from_numpy(rng.normal(size=(3, 4, 5)) * 3)
+        monkeypatch.setattr(head, "forward", lambda *_, arcs=arcs: (arcs, None))
+        monkeypatch.setattr(head, "relations", lambda _, heads: torch.zeros((*heads.shape, 4)))
+        for number, (heads, _) in enumerate(kind.outputs(head, nothing, nothing, targets)):
+            n = int(lengths[number])
+            scores = arcs[number, :n, : n + 1].log_softmax(-1)
+            every = (
+                heads
+                for heads in itertools.product(range(n + 1), repeat=n)
+                if is_tree(heads) and (heads.count(0) == 1 or roots == "any")
+            )
+            best = max(every, key=lambda heads: sum(scores[i, h] for i, h in enumerate(heads)))
+            assert tuple(heads.tolist()) == best
+            several += best.count(0) > 1
+    assert (several > 2) == (roots == "any")
+    with pytest.raises(InputError, match="roots: expected single or any, got 'two'"):
+        Parse(4, roots="two")
+
+
 # -- training
 
 

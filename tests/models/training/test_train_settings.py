@@ -138,7 +138,7 @@ def test_missing_settings_are_named():
         ),
         (
             {"optimisation": {"decay": "steps"}},
-            "optimisation.decay: expected linear, cosine, inverse_sqrt or constant",
+            "optimisation.decay: expected linear, cosine, inverse_sqrt, constant or plateau",
         ),
         (
             {"optimisation": {"warmup": -1}},

@@ -29,6 +29,18 @@ def test_the_golden_case_of_three_readings():
     assert spans(["B-PER", "B-PER", "I-PER"]) == [("PER", 0, 1), ("PER", 1, 3)]
 
 
+def test_a_span_across_windows_is_two_on_both_sides():
+    gold, predicted = [["B-PER", "I-PER", "O", "I-PER"]], [["B-PER", "I-PER", "I-PER", "O"]]
+    windows = [[np.array([0]), np.array([1, 3])]]  # word 2 is in none
+    counted = count_spans(gold, predicted, "wu_dredze", windows)
+    assert (counted.found.tolist(), counted.of.tolist()) == ([2.0], [4.0])
+    assert count_spans(gold, gold, "wu_dredze", windows).of.tolist() == [4.0]
+    whole = [[np.arange(4)]]
+    assert count_spans(gold, predicted, "wu_dredze", whole).of.tolist() == [3.0]
+    assert count_spans(gold, predicted, "wu_dredze").of.tolist() == [3.0]
+    assert count_spans(gold, predicted, "wu_dredze", [[]]).of.tolist() == [0.0]
+
+
 def repaired(tags, preset):
     """The tags as strict ones, by a second account of the presets: rewrite, then read."""
     found = list(tags)
