@@ -494,7 +494,7 @@ def test_axes_end_around_their_values() -> None:
     assert Axis("x", (0.0, 1.0)).ends([5.0]) == (0.0, 1.0)
     low, high = Axis("x").ends([1.0, math.nan, 3.0])
     assert low == pytest.approx(0.9) and high == pytest.approx(3.1)
-    assert Axis("x").ends([2.0]) == (1.5, 2.5) and Axis("x").ends([0.0]) == (0.0, 1.0)
+    assert Axis("x").ends([2.0]) == (1.5, 2.5) and Axis("x").ends([0.3]) == (0.0, 1.0)
     low, high = Axis("x", log=True).ends([0.0, math.inf, 10.0])
     assert 0 < low < 10 < high
     assert Axis("x", log=True).ends([]) != (1.0, 1.0)

@@ -69,6 +69,39 @@ def test_scores_stand_over_what_may_predict_them(tmp_path):
     assert "Jaccard index of subwords" in page.text and "0.500" in page.text
 
 
+def test_many_languages_have_one_curve_by_frozen_layer(tmp_path):
+    for n in (12, 13):
+        codes = [
+            "eng",
+            "deu",
+            "fra",
+            "spa",
+            "bul",
+            "zho",
+            "heb",
+            "nld",
+            "swe",
+            "dan",
+            "ita",
+            "por",
+            "ron",
+        ][:n]
+        place = {
+            "quantity": "accuracy",
+            "task": "topic",
+            "encoder": "tiny",
+            "source": "eng",
+            "n": 9,
+        }
+        scores = [
+            Score(value=0.5 + 0.1 * freeze, target=code, details={"part": "test", "freeze": freeze}, **place)
+            for freeze in (0, 2) for code in codes
+        ]  # fmt: skip
+        write_scores(scores, run_folder(tmp_path, CODES) / "scores.jsonl")
+        told = Page(render_report(tmp_path)).text
+        assert ("mean of 12 others" in told) == (n == 13) and "How much is frozen." in told
+
+
 def test_four_languages_have_numbers_and_no_picture(tmp_path):
     text = Page(render_report(run_folder(tmp_path, CODES[:4]))).text
     assert "What goes with transfer." not in text and "Pearson" not in text
@@ -79,13 +112,14 @@ def test_four_languages_have_numbers_and_no_picture(tmp_path):
 def test_names_are_beside_their_points_and_cover_nothing(n):
     rng = np.random.default_rng(n)
     pixels = rng.uniform(0, [288, 232], (n, 2))
-    named = dict(_names([f"{k:03d}" for k in range(n)], pixels, (288.0, 232.0)))
-    boxes = [(x - 8.4, y - 4.75, x + 8.4, y + 4.75) for x, y in named.values()]
-    assert len(named) >= 0.9 * n
+    found = _names([f"{k:03d}" for k in range(n)], pixels, (288.0, 232.0))
+    named = {name: middle for name, middle, _ in found}
+    boxes = [(x - 9, y - 5.75, x + 9, y + 5.75) for x, y in named.values()]
+    assert len(named) >= 0.8 * n
     assert not any(_meet(a, b) for k, a in enumerate(boxes) for b in boxes[:k])
     assert not any(b[0] < x < b[2] and b[1] < y < b[3] for b in boxes for x, y in pixels)
     for name, middle in named.items():
-        assert np.hypot(*(np.array(middle) - pixels[int(name)])) < 40
+        assert np.hypot(*(np.array(middle) - pixels[int(name)])) < 45
 
 
 def test_epochs_and_frozen_layers_have_their_numbers_below_the_axis():

@@ -109,7 +109,7 @@ class Axis:
         if self.log:
             return low / 1.15, high * 1.15
         margin = 0.05 * (high - low) or max(0.5, 0.1 * abs(high))
-        if low == high == 0:  # nothing was right, say
+        if low == high and 0 <= high <= 1:  # a share
             return 0.0, 1.0
         return low - margin, high + margin
 

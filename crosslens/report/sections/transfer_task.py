@@ -208,16 +208,12 @@ def _frozen(run: Transfer, task: str, numbering: Numbering) -> str:
     panels = []
     for encoder in dict.fromkeys(system.encoder for system in systems):
         lines, names = list[Line](), list[tuple[Style, str]]()
-        for target in run.targets(task):
-            found = [run.find(task, target, None, System(encoder, n)) for n in layers]
-            values = [math.nan if s is None else s.value for s in found]
-            ends = [
-                [math.nan if s is None or e(s) is None else float(e(s)) for s in found]
-                for e in (lambda s: s.low, lambda s: s.high)
-            ]
+        for name, targets in _curves(run, task).items():
+            found = [[run.find(task, t, None, System(encoder, n)) for t in targets] for n in layers]
+            values = [np.mean([math.nan if s is None else s.value for s in row]) for row in found]
             style = series_style(len(lines))
-            lines.append(Line([float(n) for n in layers], values, style, *ends))
-            names.append((style, language(target)))
+            lines.append(Line([float(n) for n in layers], [float(v) for v in values], style))
+            names.append((style, name))
         axis = Axis(QUANTITIES[run.main[task][0]].label)
         key = legend(names, sticky=False)
         label = f"by frozen layer, {encoder}"
@@ -226,6 +222,20 @@ def _frozen(run: Transfer, task: str, numbering: Numbering) -> str:
         panels.append(panel(encoder, "", picture, key=key))
     reading = "layers up to this one, and the embeddings, are as before fine-tuning"
     return figure(numbering, "How much is frozen.", reading, "", panels)
+
+
+def _curves(run: Transfer, task: str) -> dict[str, list[str]]:
+    """Name of a curve -> test sets that it is the mean of: each, or, where there are many, those of
+    other languages together."""
+    targets = run.targets(task)
+    if len(targets) <= _EXAMPLES:
+        return {language(one): [one] for one in targets}
+    own = [s.target for s in run.of(task) if s.target and s.target in str(s.source).split("+")]
+    others = [one for one in targets if one not in own]
+    return {
+        **{language(one): [one] for one in dict.fromkeys(own)},
+        f"mean of {len(others)} others": others,
+    }
 
 
 def _confusions(run: Transfer, task: str, numbering: Numbering) -> str:
