@@ -68,7 +68,7 @@ def mapped_transfer(
     >>> from crosslens.recipes.quickstart import DATA  # the encoder that the package carries
     >>> folder = Path(tempfile.mkdtemp())
     >>> (folder / "xnli").mkdir()
-    >>> def pair(i, word): return f"The {word} sleeps in house {i}.\\t{word}\\t{'yes' if word == 'dog' else 'no'}"
+    >>> def pair(i, word): return f"The {word} sleeps in house {i}.\\t{word}\\t{'entailment' if word == 'dog' else 'neutral'}"
     >>> for name, n in (("train-en", 16), ("dev-en", 4), ("test-en", 8), ("test-de", 8)):
     ...     lines = "\\n".join(pair(i, "dog" if i % 2 else "cat") for i in range(n))
     ...     _ = (folder / "xnli" / f"{name}.tsv").write_text(lines)

@@ -122,6 +122,8 @@ def test_the_map_of_a_layer_is_the_rotation_itself(encoder, parallel):
             learnt.of_target(x @ other.turns[layer].numpy()), learnt.of_source(x), atol=1e-4
         )
         assert np.allclose(np.linalg.norm(learnt.of_source(x), axis=1), 1, atol=1e-5)
+    with pytest.raises(InputError, match="links: expected links of words that both encoders"):
+        learn_map(mine, theirs, links[:0], len(lines), 0)
 
 
 def test_one_encoder_for_both_is_measured_without_and_with_a_map(data, parallel, tmp_path, capsys):

@@ -3,6 +3,7 @@ once, the schedule, and resuming."""
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from test_fine_tuning import DUTCH, ENGLISH, right, texts_of, weights_of, words_
 from test_parse import trees_of
 from torch.nn import functional as F
 
-from crosslens.errors import InputError
+from crosslens import files
+from crosslens.errors import InputError, OutputError
 from crosslens.models.finetuning.batches import padded
 from crosslens.models.finetuning.classify import Classify
 from crosslens.models.finetuning.finetune import fine_tune
@@ -292,6 +294,25 @@ def test_no_folder_of_transformers_is_written(encoder, states, tmp_path):
     with pytest.raises(InputError, match="tuned: expected an encoder that is fine-tuned"):
         save_fine_tuned(tuned, ["no", "yes"], tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+def test_states_that_do_not_fit_are_refused_and_nothing_is_left(encoder, tmp_path, monkeypatch):
+    plain = type(encoder).states
+
+    def large(self, *given, **more):
+        return {"hidden": [1e6 * state for state in plain(self, *given, **more)["hidden"]]}
+
+    source, examples = FrozenStates(encoder, tmp_path), texts_of(ENGLISH[:2])
+    with monkeypatch.context() as patched:
+        patched.setattr(type(encoder), "states", large)
+        with pytest.raises(InputError, match="expected states within float16"):
+            source.rows(Classify(2), examples)
+    assert not list(tmp_path.glob("*.npy"))
+    with monkeypatch.context() as patched:
+        patched.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
+        with pytest.raises(OutputError, match="states of a frozen encoder: expected"):
+            source.rows(Classify(2), examples)
+    assert source.rows(Classify(2), examples)[0].states is not None
 
 
 def test_other_features_are_refused():
