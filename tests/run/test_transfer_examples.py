@@ -36,7 +36,8 @@ def data(tmp_path_factory):
         write(folder / "ner" / f"en_ewt-ud-{split}.iob2", names * 12)
         write(folder / "ud" / f"en_toy-ud-{split}.conllu", [*rows, ""] * 12)
         pairs = [
-            f"Text {i} of {split}.\tAnother {i}.\t{'yes' if i % 2 else 'no'}" for i in range(12)
+            f"Text {i} of {split}.\tAnother {i}.\t{'entailment' if i % 2 else 'neutral'}"
+            for i in range(12)
         ]
         write(folder / "xnli" / f"{split}-en.tsv", pairs)
     paragraphs = [
