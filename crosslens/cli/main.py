@@ -267,18 +267,20 @@ def _interrupts(parsed: argparse.Namespace) -> Iterator[list[int]]:
     item once that has happened.
 
     Within an import it ends the process at once: compiled modules print an exception that is raised
-    in theirs, and go on.
+    in theirs, and go on. While a pool of threads takes a lock it waits.
     """
     seen: list[int] = []
 
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         seen.append(number)
         if _is_importing(frame):
             os._exit(_stopped(parsed))
-        raise KeyboardInterrupt
+        if not _takes_a_lock(frame):
+            raise KeyboardInterrupt
+        _thread.start_new_thread(again, ())  # threading's own way takes locks, too
 
     def again() -> None:
-        time.sleep(0.01)  # until what has swallowed it is left
+        time.sleep(0.01)  # until what swallows it, or takes a lock, is left
         if active:
             _thread.interrupt_main()
 
@@ -313,6 +315,20 @@ def _is_importing(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _takes_a_lock(frame: FrameType | None) -> bool:
+    """Whether one of the calls that have led to this one takes a lock of a pool of threads, for a
+    moment: raised there, an exception leaves it taken, and the threads that wait for it never
+    end."""
+    while frame is not None:
+        if frame.f_code.co_qualname in _TAKING:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_TAKING = ("ThreadPoolExecutor.submit", "Condition.__enter__", "Condition.__exit__")
 
 
 def _stopped(parsed: argparse.Namespace) -> int:

@@ -186,6 +186,33 @@ def test_an_interrupt_within_a_destructor_stops_the_command():
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "crosslens: stopped\n")
 
 
+# The same while a pool of threads is given work: its locks would stay taken, and its threads wait.
+POOLED = """
+import concurrent.futures, os, signal, sys, time
+from crosslens.cli import main, process
+class Pool(concurrent.futures.ThreadPoolExecutor):
+    def _adjust_thread_count(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+        super()._adjust_thread_count()
+        print("given", flush=True)
+def doctor(_):
+    with Pool(1) as pool:
+        pool.submit(abs, 1)
+        time.sleep(20)
+    print("went on")
+main._VERBS["doctor"] = (doctor, *main._VERBS["doctor"][1:])
+sys.argv = ["crosslens", "doctor"]
+process.run()
+"""
+
+
+def test_an_interrupt_while_work_is_handed_to_threads_waits_for_their_locks():
+    run = subprocess.run([sys.executable, "-c", POOLED], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "given\n", "crosslens: stopped\n")
+
+
 def test_other_exceptions_of_destructors_are_still_told():
     code = SWALLOWED.replace(
         "os.kill(os.getpid(), signal.SIGINT)", "raise ValueError('x')"
