@@ -126,8 +126,11 @@ def test_the_map_of_a_layer_is_the_rotation_itself(encoder, parallel):
         learn_map(mine, theirs, links[:0], len(lines), 0)
 
 
-def test_one_encoder_for_both_is_measured_without_and_with_a_map(data, parallel, tmp_path, capsys):
+def test_one_encoder_for_both_is_measured_without_and_with_a_map(
+    data, parallel, tmp_path, capsys, monkeypatch
+):
     """By the command, and resumed to the same scores by Python's call."""
+    monkeypatch.setenv("COLUMNS", "120")
     arguments = ["--encoder", ENCODER, "--target-encoder", ENCODER, "--task", "ner"]
     arguments += ["--train", "en_ewt", "--test", "de_pud", "--data", str(data), "--layers", "4"]
     arguments += ["--text", f"eng={parallel / 'text'}", f"deu={parallel / 'text'}"]
