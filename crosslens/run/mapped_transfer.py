@@ -50,7 +50,7 @@ _UNMAPPED, _MAPPED = "unaligned", "procrustes"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MappedTransfer:
-    """What a run of mapped transfer is told.
+    """The settings of a run of mapped transfer.
 
     Attributes
     ----------
