@@ -119,14 +119,17 @@ def run(
     limit: int | None = None,
 ) -> int:
     """The exit status of the command, or of a signal ``after`` so many seconds (-9)."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until somebody is there to hear it
     child = os.fork()
     if child == 0:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             status = work(command, out, log, limit)
             sys.stdout.flush()
         except BaseException:
             status = AFTER
         os._exit(status)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     if after is not None:
         time.sleep(after)
         os.kill(child, STOPPED[how])
