@@ -15,7 +15,7 @@ from crosslens.probes.methods.predictors import (
     subword_overlap,
     word_order_distance,
 )
-from crosslens.stats import pearson_interval
+from crosslens.stats import pearson_interval, spearman_interval
 
 # -- subwords
 
@@ -95,7 +95,7 @@ def test_a_language_without_arcs_is_refused():
 # -- correlations
 
 
-@pytest.mark.parametrize("n", [6, 9, 40])
+@pytest.mark.parametrize("n", [8, 9, 40])
 def test_correlations_are_those_of_scipy(n):
     rng = np.random.default_rng(n)
     x = rng.normal(size=n)
@@ -108,6 +108,16 @@ def test_correlations_are_those_of_scipy(n):
         assert (again.value, again.low) == pytest.approx((found.value, found.low))
     assert correlation(x, y, "pearson").low == pearson_interval(x, y)[1]
     assert correlation(x, np.exp(y), "spearman").value == correlation(x, y, "spearman").value
+
+
+def test_few_ranks_have_no_interval():
+    """It would not cover."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=6)
+    y = x + rng.normal(size=6)
+    assert correlation(x, y, "spearman").low is None
+    assert spearman_interval(x, y)[1] < spearman_interval(x, y)[2]  # what is left out
+    assert correlation(x, y, "pearson").low is not None
 
 
 def test_numbers_on_one_line_have_no_interval():
