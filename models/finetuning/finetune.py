@@ -278,6 +278,8 @@ def fine_tune(
             source = source or FrozenStates(encoder, folder / "states", settings.precision)
             model = FeatureModel(source, kind, settings)
         rows = [row for examples in train for row in model.rows(examples)]
+        if isinstance(model, FineTunedModel):
+            model.train_rows_of(rows)
         batches = EpochBatches(
             kind,
             rows,

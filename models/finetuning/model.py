@@ -1,8 +1,10 @@
 """An encoder with a head, as one module."""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -11,8 +13,11 @@ from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.examples import languages_of
 from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
+from crosslens.models.machine.threads import same_weights
 from crosslens.models.network.encoder import MaskedLM
+from crosslens.models.network.quick_dropout import use_quick_dropout
 from crosslens.models.network.surgery import freeze, freeze_layers
+from crosslens.models.network.trained_rows import TrainedRows, train_rows
 
 __all__ = ["FineTunedModel"]
 
@@ -43,6 +48,8 @@ class FineTunedModel(nn.Module):
         mine: Any = copy.copy(source)
         mine.precision = settings.precision
         self.module = copy.deepcopy(source.model)  # the encoder's weights, trained in place
+        if encoder.device.type == "cpu":
+            use_quick_dropout(self.module)
         mine.model = self.module
         self._encoder = [mine]  # in a list: it is no module
         self.kind = kind
@@ -59,6 +66,21 @@ class FineTunedModel(nn.Module):
         if settings.freeze > encoder.layers - 1:
             got = str(settings.freeze)
             refuse("freeze", f"from -1 to {encoder.layers - 1}", got, "name a layer that is there")
+
+    def train_rows_of(self, rows: Sequence[Row]) -> None:
+        """Of the token embeddings train only those that these inputs have
+        (:mod:`crosslens.models.network.trained_rows`)."""
+        ids = np.unique(np.concatenate([[self.encoder.pad_id], *(row.ids for row in rows)]))
+        train_rows(self.module, torch.from_numpy(ids.astype(np.int64)).to(self.encoder.device))
+
+    def whole_module(self) -> Any:
+        """The encoder's module as transformers knows it, on the weights as they are now."""
+        table = getattr(self.module, "get_input_embeddings", lambda: None)()
+        if not isinstance(table, TrainedRows):
+            return self.module
+        module: Any = same_weights(self.module)
+        module.set_input_embeddings(table.whole())
+        return module
 
     @property
     def encoder(self) -> Any:

@@ -56,7 +56,7 @@ def save_fine_tuned(tuned: FineTuned, classes: Sequence[str], folder: str | Path
     if not isinstance(tuned.model, FineTunedModel):
         expected, remedy = "an encoder that is fine-tuned", "transformers has no such head"
         refuse("tuned", expected, "features of a frozen one", f"keep {tuned.folder}: {remedy}")
-    module: Any = tuned.model.module
+    module: Any = tuned.model.whole_module()
     folder = Path(folder)
     if folder.exists():
         refuse(str(folder), "a new folder", "one that is there", "choose another", OutputError)
@@ -88,7 +88,7 @@ def _with_head(tuned: FineTuned, classes: Sequence[str]) -> Any:
     import transformers
 
     head: Any = tuned.model.head
-    module: Any = tuned.model.module
+    module: Any = tuned.model.whole_module()
     maker = getattr(transformers, _HEADS.get(type(head), ""), None)
     if maker is None or getattr(head, "pool", "pooled") != "pooled":
         return None

@@ -179,7 +179,10 @@ def spread(model: nn.Module, world: World) -> nn.Module:
         # be looked for.
         owned = any(module.owned for module in model.modules() if isinstance(module, PerLanguage))
         unused = owned or getattr(model, "leaves_out", False)
-        return DistributedDataParallel(model, find_unused_parameters=unused)
+        # buffers are constants, some of them large
+        return DistributedDataParallel(
+            model, find_unused_parameters=unused, broadcast_buffers=False
+        )
     for layer in [module for module in model.modules() if isinstance(module, Layer)]:
         fully_shard(layer)
     fully_shard(model)

@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from crosslens.files import check_shape
 from crosslens.models.machine.distributed import World, gathered, spread, whole
+from crosslens.models.machine.memory import freed_memory_kept
 from crosslens.models.training.checkpoint import (
     latest_checkpoint,
     load_best,
@@ -82,11 +83,10 @@ def run_loop(
         memory |= found
     with world.together():
         events = Events(folder, done, tensorboard=settings.tensorboard, silent=not world.first)
+    run = _Run(objective, settings, folder, depends, world, runner, optimiser, events, memory)
     if not memory["stopped"]:
-        _loop(
-            _Run(objective, settings, folder, depends, world, runner, optimiser, events, memory),
-            done,
-        )
+        with freed_memory_kept(world.device):
+            _loop(run, done)
     events.close()
     if settings.select != "last":
         load_best(checkpoints, model)
