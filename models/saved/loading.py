@@ -10,6 +10,7 @@ import torch
 
 from crosslens.errors import CrosslensError, panics_as_errors, refuse
 from crosslens.models.extraction.encoder import Encoder
+from crosslens.models.machine.precision import remark_slow_bfloat16
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.saved.locate import encoder_fingerprint, hub_commit, resolve_encoder
 from crosslens.models.saved.model_files import find_model_files, is_native
@@ -68,6 +69,7 @@ def load_encoder(
     """
     name = str(name)
     _check_device(device, precision)
+    remark_slow_bfloat16(device, precision)
     folder = resolve_encoder(name, trust_remote_code=trust_remote_code, revision=revision)
     if is_native(folder):
         return _native(name, folder, random_seed, device, precision, language)

@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from crosslens.files import check_shape
 from crosslens.models.machine.distributed import World, gathered, spread, whole
 from crosslens.models.machine.memory import freed_memory_kept
+from crosslens.models.machine.precision import remark_slow_bfloat16
 from crosslens.models.training.checkpoint import (
     latest_checkpoint,
     load_best,
@@ -61,6 +62,8 @@ def run_loop(
     TrainingError: the loss is not a number any more; the last checkpoint is kept.
     """
     model, checkpoints = objective.model, folder / "checkpoints"
+    if world.first:
+        remark_slow_bfloat16(world.device, settings.precision)
     runner = spread(model, world)
     optimiser = build_optimiser(model, settings.optimisation, objective.rate_factors)
     done = 0

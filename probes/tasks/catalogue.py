@@ -15,6 +15,7 @@ _LISTED = (  # module, and the task's name in it
     "scws.TASK",
     "topic.TASK",
     "mldoc.TASK",
+    "documents.TASK",
     "xnli.TASK",
     "paws_x.TASK",
     "xquad.TASK",

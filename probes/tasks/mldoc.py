@@ -1,11 +1,7 @@
 """MLDoc: what a news story is about, in eight languages."""
 
-from crosslens.languages import code_of
-from crosslens.probes.tasks.data_folder import DataFolder
-from crosslens.probes.tasks.items import Texts
-from crosslens.probes.tasks.language_files import find_files, languages_of, name_splits
+from crosslens.probes.tasks.labelled_files import languages_of_labelled, read_labelled
 from crosslens.probes.tasks.task import Card, Task
-from crosslens.readers.labelled_text import LabelledText, read_labelled_text
 
 __all__ = ["TASK"]
 
@@ -23,31 +19,13 @@ _CALLED = {
 }
 
 
-def _read(data: DataFolder, language: str) -> Texts:
-    name, paths = name_splits(find_files(data, _PATTERNS, _SPLITS, _CALLED), language, _PATTERNS)
-    data.note(paths.values())
-    parts = {
-        split: read_labelled_text(paths[split])
-        for split in ("train", "dev", "test")
-        if split in paths
-    }
-    joined = LabelledText(
-        [label for one in parts.values() for label in one.labels],
-        [text for one in parts.values() for text in one.texts],
-        [place for one in parts.values() for place in one.places],
-        f"mldoc/{name}",
-        [split for split, one in parts.items() for _ in range(len(one))],
-    )
-    return Texts(joined, code_of(name))
-
-
 TASK = Task(
     name="mldoc",
     kind="classify",
     group="semantic",
     metrics=("accuracy", "macro_f1", "selectivity"),
-    read=_read,
-    languages=lambda data: languages_of(find_files(data, _PATTERNS, _SPLITS, _CALLED)),
+    read=read_labelled("mldoc", _PATTERNS, _SPLITS, _CALLED),
+    languages=languages_of_labelled(_PATTERNS, _SPLITS, _CALLED),
     usual=(),
     card=Card(
         title="Document classification (MLDoc)",

@@ -33,7 +33,8 @@ class Card:
     ----------
     title: its name for people. says: what is measured, in a sentence or two.
     data: its files, below the folder of data sets. languages: in which it is to be had.
-    chance: what is reached without knowing anything. citation: BibTeX. licence: of the data.
+    chance: what is reached without knowing anything. citation: BibTeX, "" where the data are the
+        user's own. licence: of the data.
     """
 
     title: str

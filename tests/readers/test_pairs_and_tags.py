@@ -140,13 +140,17 @@ def test_tasks_find_the_folders_that_are_published(tmp_path):
     put(tmp_path, "ner/en_ewt-ud-test.iob2", UNER)
     put(tmp_path, "mldoc/english.train.1000", "CCAT\tShares rose.\nGCAT\tA vote.\n")
     put(tmp_path, "mldoc/english.test", "CCAT\tShares fell.\n")
+    put(tmp_path, "documents/swh.train.tsv", "good\tNzuri.\nbad\tMbaya.\n")
+    put(tmp_path, "documents/swh.test.tsv", "good\tNzuri sana.\n")
+    put(tmp_path, "documents/eng.test", "good\tGood.\n")
     data = DataFolder(tmp_path)
-    there = {
-        name: list(find_task(name).languages(data)) for name in ("xnli", "paws_x", "ner", "mldoc")
-    }
+    names = ("xnli", "paws_x", "ner", "mldoc", "documents")
+    there = {name: list(find_task(name).languages(data)) for name in names}
     assert {"deu", "eng"} <= {*there["xnli"]} and len(there["xnli"]) == 15
     assert there["paws_x"] == ["deu", "eng"] and there["ner"] == ["deu", "eng", "spa"]
-    assert there["mldoc"] == ["eng"]
+    assert there["mldoc"] == ["eng"] and there["documents"] == ["eng", "swh"]
+    own = find_task("documents").read(data, "swh").texts
+    assert own.parts == ["train", "train", "test"] and own.labels == ["good", "bad", "good"]
     assert sizes(find_task("xnli").read(data, "eng")) == {"train": 2, "dev": 1}
     assert sizes(find_task("xnli").read(data, "deu")) == {"dev": 1}
     assert sizes(find_task("paws_x").read(data, "de")) == {"train": 2, "dev": 2}
