@@ -165,7 +165,7 @@ def with_config(parser: argparse.ArgumentParser, verb: str, line: Sequence[str])
         return list(line)
     from crosslens.asked import NEVER, absolute, read_asked
 
-    values, beside = read_asked(typed["config"], verb)
+    values, beside = read_asked(typed["config"], verb.replace("-", "_"))
     actions = {action.dest: action for action in parser._actions if action.dest not in _OF_THE_LINE}
     positions, options = list[str](), list[str]()
     for name, value in values.items():

@@ -154,7 +154,9 @@ _VERBS = {
 _RESUMED = ("quickstart", "study", "train", "extract", "probe", "transfer", "mapped-transfer")
 
 
-_FROM_FILES = ("study", "train", "extract", "align", "compare", "probe", "transfer")
+_FROM_FILES = (
+    *("study", "train", "extract", "align", "compare", "probe", "transfer", "mapped-transfer"),
+)
 
 
 class _Parser(argparse.ArgumentParser):

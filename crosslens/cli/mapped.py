@@ -71,7 +71,7 @@ def mapped_transfer(arguments: argparse.Namespace) -> None:
         texts=by_language(arguments.text, "--text"),
         **{name: value for name, value in given.items() if value is not None},
     )
-    show(argparse.Namespace(json=arguments.json), run.scores, [summary(run.scores)])
+    show(arguments, run.scores, [summary(run.scores)])
 
 
 def _layer(text: str) -> int:

@@ -210,9 +210,22 @@ def _settings(
 
 
 def _asked(told: MappedTransfer) -> dict[str, Any]:
-    values = {**vars(told.transfer), **vars(told), "encoder": told.transfer.encoders[0]}
-    del values["transfer"], values["encoders"]
-    return asked_of(values, ["encoder", "target", "data", "texts", "links"])
+    """What was asked, by the names that the command has."""
+    transfer = told.transfer
+    names = ("epochs", "batch_size", "peak_rate", "max_length", "parser", "crf", "seeds", "seed")
+    values = {
+        "encoder": transfer.encoders[0],
+        "target_encoder": told.target,
+        "task": transfer.tasks[0],
+        "train": transfer.train[0],
+        "test": transfer.test[1],
+        "data": transfer.data,
+        "texts": told.texts,
+        "links": told.links,
+        "layers": None if told.layers is None else ",".join(map(str, told.layers)),
+        **{name: getattr(transfer, name) for name in (*names, "limit", "precision", "device")},
+    }
+    return asked_of(values, ["encoder", "target_encoder", "data", "texts", "links"])
 
 
 # -- one layer with one seed

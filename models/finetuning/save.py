@@ -87,8 +87,8 @@ def _with_head(tuned: FineTuned, classes: Sequence[str]) -> Any:
     """The model of transformers that gives the same scores; None where there is none."""
     import transformers
 
-    head: Any = tuned.model.head
-    module: Any = tuned.model.whole_module()
+    model: Any = tuned.model
+    head, module = model.head, model.whole_module()
     maker = getattr(transformers, _HEADS.get(type(head), ""), None)
     if maker is None or getattr(head, "pool", "pooled") != "pooled":
         return None

@@ -4,6 +4,7 @@ measured beside it, resuming, and what is refused."""
 import copy
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -16,8 +17,8 @@ from crosslens.errors import InputError
 from crosslens.models.extraction.extract import extract
 from crosslens.models.saved.loading import load_encoder
 from crosslens.models.saved.pretrained import PretrainedEncoder
-from crosslens.report import write_report
 from crosslens.report.export import export_run
+from crosslens.report.pages.page import render_report
 from crosslens.run import mapped_transfer as run_module
 from crosslens.run.mapped_transfer import MappedTransfer, run_mapped_transfer, summary
 from crosslens.run.transfer_settings import Transfer
@@ -95,11 +96,27 @@ def test_a_rotated_encoder_is_read_as_the_one_it_was_made_from(rotated):
         assert (mapped.details["fitted_on"], mapped.details["dimensions"]) == (600, 128)
 
 
-def test_it_is_exported_and_a_page_is_refused_by_name(rotated, tmp_path):
+def test_it_is_exported(rotated, tmp_path):
     names = {path.name for path in export_run(rotated, tmp_path / "out")}
     assert {"scores.csv", "tables.tex", "tables.md"} <= names
-    with pytest.raises(InputError, match="of kind 'mapped_transfer'"):
-        write_report(rotated)
+
+
+def test_its_page_shows_each_layer_and_says_where_the_map_serves(rotated):
+    page = render_report(rotated)
+    assert page == render_report(rotated)
+    (layers,) = re.findall(r"Clearly better with the map at layers ([\d, ]+)", page)
+    assert layers == "2, 4" and "Clearly worse" not in page
+    rows = {row.condition: row for row in found(rotated, quantity="span_f1", layer=4, part="test")}
+    assert f"{rows['procrustes'].value:.3f}" in page and "600" in page
+    label = re.search(r'aria-label="(span F1|F1)[^"]* by layer: ([^"]*)"', page)
+    assert label and label[2] == "English, source encoder, German, no map, German, mapped"
+    assert "asked for" in page  # where a setting is from
+
+
+def test_a_run_that_is_not_finished_has_no_page(rotated, tmp_path):
+    (tmp_path / "config.json").write_bytes((rotated / "config.json").read_bytes())
+    with pytest.raises(InputError, match="a finished run of crosslens mapped-transfer"):
+        render_report(tmp_path)
 
 
 def test_only_scores_and_outcomes_are_left_and_each_layer_has_a_row(rotated):
@@ -144,6 +161,10 @@ def test_one_encoder_for_both_is_measured_without_and_with_a_map(
         rows = found(tmp_path / "run", quantity="accuracy", condition=condition, layer=4)
         assert [row.encoder for row in rows] == [own.encoder]
     before = (tmp_path / "run" / "scores.jsonl").read_bytes()
+    assert (tmp_path / "run" / "report.html").is_file()
+    again = ["--config", str(tmp_path / "run"), "--out", str(tmp_path / "again")]
+    assert main(["mapped-transfer", *again]) == 0
+    assert (tmp_path / "again" / "scores.jsonl").read_bytes() == before
     one = told(data, parallel, layers=[4], seeds=1, epochs=2)
     assert (
         run_mapped_transfer(one, tmp_path / "run").joinpath("scores.jsonl").read_bytes() == before

@@ -7,6 +7,7 @@ from typing import Any
 from crosslens.errors import OutputError, refuse
 from crosslens.files import read_json, write_whole
 from crosslens.report.pages.emergence import emergence_page
+from crosslens.report.pages.mapped_transfer import mapped_transfer_page
 from crosslens.report.pages.probes import probe_page, probe_runs_page
 from crosslens.report.pages.study import study_page
 from crosslens.report.pages.training import training_page
@@ -23,6 +24,7 @@ _PAGES = {
     "emergence": emergence_page,
     "probe": probe_page,
     "transfer": transfer_page,
+    "mapped_transfer": mapped_transfer_page,
 }
 _MADE_BY = (
     "crosslens study",
@@ -31,6 +33,7 @@ _MADE_BY = (
     "crosslens train",
     "crosslens probe",
     "crosslens transfer",
+    "crosslens mapped-transfer",
 )  # training makes emergence, too
 
 
