@@ -7,12 +7,15 @@ Contestants, each given the same encoder, texts, batch size, optimiser and rate;
 an epoch each, in several rounds, and ratios are medians over rounds:
 
     crosslens    crosslens.models.finetuning.finetune.fine_tune, with its log and last checkpoint
-    bare step    forward, backward, clipping and AdamW on our batches, made beforehand: the floor
+    bare step    forward, backward, clipping and AdamW on our batches, made beforehand, on the same
+                 model, with freed memory kept as ours keeps it: the floor
     padded       transformers' Trainer on inputs padded to 128, as its documented example has them
     grouped      the same Trainer with batches of like length, padded to their longest
 
-Tokenising is left out of all. Beside them: trees decoded a second, on one core. The last line is one
-JSON object. Extra ``bench``.
+Tokenising is left out of all. Beside them: an epoch of ours and of the grouped Trainer with a
+vocabulary of 250,000 subwords, as multilingual encoders have; the first and a further seed on the
+features of a frozen encoder, which is to be encoded once; trees decoded a second, on one core. The
+last line is one JSON object. Extra ``bench``.
 """
 
 import argparse
@@ -30,8 +33,9 @@ import torch
 LENGTH, BATCH, CLASSES, RATE = 128, 32, 3, 3e-5
 
 
-def make_encoder(folder: Path, quick: bool) -> Any:
-    """A BERT with random weights and the tokeniser that the package carries."""
+def make_encoder(folder: Path, quick: bool, vocabulary: int = 0) -> Any:
+    """A BERT with random weights and the tokeniser that the package carries; its table may have more
+    rows than that has subwords."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     import crosslens as cl
@@ -40,7 +44,7 @@ def make_encoder(folder: Path, quick: bool) -> Any:
     tokenizer = AutoTokenizer.from_pretrained(DATA / "tiny-encoder")
     width, layers = (64, 2) if quick else (256, 4)
     config = BertConfig(
-        vocab_size=len(tokenizer),
+        vocab_size=max(vocabulary, len(tokenizer)),
         hidden_size=width,
         num_hidden_layers=layers,
         num_attention_heads=4,
@@ -99,22 +103,52 @@ def bare(encoder: Any, examples: Any) -> float:
     from crosslens.models.finetuning.classify import Classify
     from crosslens.models.finetuning.model import FineTunedModel
     from crosslens.models.finetuning.settings import FineTuning
+    from crosslens.models.machine.memory import freed_memory_kept
 
     kind = Classify(CLASSES, max_length=LENGTH, pool="pooled")
     model = FineTunedModel(encoder, kind, FineTuning())
     rows = kind.rows(encoder, examples)
+    model.train_rows_of(rows)
     batches = EpochBatches(kind, rows, BATCH, 0, encoder.pad_id)
     made = [batches[step] for step in range(batches.per_epoch)]
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
     model.train()
-    started = time.perf_counter()
-    for step in made:
-        for part in step.parts:
-            (model(**part) / step.predicted).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-    return time.perf_counter() - started
+    with freed_memory_kept(encoder.device):
+        started = time.perf_counter()
+        for step in made:
+            for part in step.parts:
+                (model(**part) / step.predicted).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        return time.perf_counter() - started
+
+
+def frozen(encoder: Any, examples: Any) -> tuple[float, float]:
+    """Seconds of an epoch on the features of a frozen encoder: of a first seed, and of a second one
+    with the same states."""
+    from crosslens.models.finetuning.classify import Classify
+    from crosslens.models.finetuning.finetune import fine_tune
+    from crosslens.models.finetuning.frozen import FrozenStates
+    from crosslens.models.finetuning.settings import FineTuning
+
+    kind, found = Classify(CLASSES, max_length=LENGTH, pool="max"), list[float]()
+    with tempfile.TemporaryDirectory() as folder:
+        states = FrozenStates(encoder, Path(folder) / "states")
+        for seed in (0, 1):
+            settings = FineTuning(
+                epochs=1,
+                batch_size=BATCH,
+                peak_rate=1e-3,
+                pool="max",
+                features="mix+bilstm",
+                seed=seed,
+            )
+            started = time.perf_counter()
+            out = Path(folder) / str(seed)
+            fine_tune(encoder, kind, [examples], settings, out, {"dev": lambda _: 0.0}, states)
+            found.append(time.perf_counter() - started)
+    return found[0], found[1]
 
 
 def trainer(folder: Path, examples: Any, grouped: bool) -> float:
@@ -196,9 +230,15 @@ def main() -> None:
         for _ in range(rounds):
             for name, run in contestants.items():
                 seconds[name].append(run())
+        first, further = frozen(encoder, examples)
+        large = make_encoder(folder / "large", arguments.quick, 250_000)
+        with_many = ours(large, examples), trainer(folder / "large", examples, grouped=True)
     for name, found in seconds.items():
         told = f"{min(found):.2f} to {max(found):.2f} s"
         print(f"{name:10} {n / statistics.median(found):8.1f} texts a second   {told}")
+
+    print(f"250,000 subwords: ours {with_many[0]:.2f} s, grouped {with_many[1]:.2f} s")
+    print(f"frozen encoder, mix and LSTM: first seed {first:.2f} s, a further one {further:.2f} s")
 
     def ratio(one: str, other: str) -> float:
         pairs = zip(seconds[one], seconds[other], strict=True)
@@ -210,6 +250,8 @@ def main() -> None:
                 "speedup_vs_trainer_padded": ratio("padded", "crosslens"),
                 "speedup_vs_trainer_grouped": ratio("grouped", "crosslens"),
                 "overhead_vs_bare_step": ratio("crosslens", "bare step"),
+                "speedup_with_250000_subwords": round(with_many[1] / with_many[0], 2),
+                "further_frozen_seed_vs_first": round(further / first, 3),
                 "decode_sentences_per_second": round(decoded(200 if arguments.quick else 2_000)),
             }
         )
