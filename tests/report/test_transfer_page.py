@@ -9,6 +9,7 @@ import pytest
 from pages import Page
 
 from crosslens.examples import Example, write_examples
+from crosslens.outcomes import FILE, Outcomes, write_outcomes
 from crosslens.report.pages.page import render_report
 from crosslens.report.parts.drawing import (
     Axis,
@@ -176,3 +177,45 @@ def test_nothing_predicted_is_a_dash_and_other_tasks_have_no_examples(tmp_path):
     page = shown(tmp_path, predicted=[])
     assert "<td>–</td>" in page and "Examples of errors" in page
     assert "Examples of errors" not in shown(tmp_path, task="another")
+
+
+# -- relations of trees
+
+
+def tree_run(folder, kind="tree"):
+    """A finished run of two sentences with relations that are right and wrong."""
+    config = {"kind": "transfer", "settings": {"train": ["eng"], "encoders": {"tiny": "x"}}}
+    config["cards"] = {"parsing": {"title": "Parsing", "kind": kind}}
+    (folder / "config.json").write_text(json.dumps(config))
+    place = {"task": "parsing", "encoder": "tiny", "source": "eng", "target": "deu"}
+    score = Score(quantity="las", value=0.5, low=0.4, high=0.6, n=6,
+                  details={"part": "test", "counted_as": "conll18"}, **place)  # fmt: skip
+    write_scores([score], folder / "scores.jsonl")
+    gold = np.array(["2:nsubj 0:root 2:obj", "2:det 3:nsubj 0:root"], object)
+    predicted = np.array(["2:nsubj 0:root 1:obj", "2:det 3:obj 0:root"], object)
+    one = Outcomes(
+        quantity="las", item=np.arange(2), item_id=np.array(["a", "b"], object),
+        group=np.array(["a", "b"], object), outcome=np.array([2.0, 2.0]), of=np.array([3.0, 3.0]),
+        gold=gold, predicted=predicted, method="conll18", suite="dev", part="test", seed=7, **place,
+    )  # fmt: skip
+    write_outcomes([one], folder / FILE)
+    return folder
+
+
+def test_relations_stand_with_what_they_are_taken_for(tmp_path):
+    page = render_report(tree_run(tmp_path))
+    (table,) = re.findall(
+        r"<table.*?</table>", page[page.index("of 4 relations") - 200 :], re.DOTALL
+    )[:1]
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in table.split("<tr")[1:]]
+    assert [[re.sub(r"<[^>]*>", "", cell) for cell in row] for row in rows] == [
+        ["Relation", "n", "Head right", "Head and relation", "Taken for"],
+        ["nsubj", "2", "1.000", "0.500", "obj 0.500"],
+        ["root", "2", "1.000", "1.000", "–"],
+        ["det", "1", "1.000", "1.000", "–"],
+        ["obj", "1", "0.000", "0.000", "–"],
+    ]
+
+
+def test_tasks_without_trees_have_no_relations(tmp_path):
+    assert "Head right" not in render_report(tree_run(tmp_path, kind="tag"))

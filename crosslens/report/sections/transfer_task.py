@@ -38,6 +38,7 @@ from crosslens.report.sections.transfer_predictors import (
     predictor_figure,
     predictor_table,
 )
+from crosslens.report.sections.transfer_relations import relation_tables
 from crosslens.score import QUANTITIES, Score
 
 __all__ = ["transfer_section"]
@@ -82,6 +83,7 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
         paragraph(text(about)),
         _table(run, task),
         flow(*figures),
+        folded("Relations", relation_tables(run, task)),
         folded("Examples of errors", example_tables(run, task)),
         folded(
             "What may predict transfer", correlation_table(run, task), predictor_table(run, task)
