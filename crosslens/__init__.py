@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from crosslens.front.results import Run, Scores
     from crosslens.front.spaces import align, compare, identify_languages
     from crosslens.front.texts import extract_files
+    from crosslens.front.transplanted import transplant
     from crosslens.front.vectors import align_vectors
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
@@ -73,6 +74,7 @@ _FROM = {
     "front.results": ("Run", "Scores"),
     "front.spaces": ("align", "compare", "identify_languages"),
     "front.texts": ("extract_files",),
+    "front.transplanted": ("transplant",),
     "front.vectors": ("align_vectors",),
     "models.extraction.extract": ("extract",),
     "models.saved.loading": ("load_encoder",),
@@ -140,6 +142,7 @@ __all__ = [
     "study",
     "train",
     "transfer",
+    "transplant",
 ]
 
 

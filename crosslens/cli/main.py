@@ -34,6 +34,7 @@ from crosslens.cli import (
     study,
     training,
     transfer,
+    transplant,
 )
 from crosslens.cli.arguments import add_common, check_spelling, with_config
 from crosslens.errors import CrosslensError, cut, panics_as_errors
@@ -115,6 +116,13 @@ _VERBS = {
         "crosslens mapped-transfer --encoder bert-base-cased --target-encoder "
         "bert-base-german-cased --task ner --train eng --test deu --data data --text eng=eng.txt "
         "deu=deu.txt --links links.txt --out runs/mapped",
+    ),
+    "transplant": (
+        transplant.transplant,
+        transplant.transplant_arguments,
+        "give an encoder the vocabulary of another language; its body stays as it is",
+        "crosslens transplant --encoder bert-base-cased --text swh=swh.txt --by similarity --out "
+        "encoders/swh",
     ),
     "report": (
         export.report,

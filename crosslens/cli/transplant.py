@@ -1,0 +1,74 @@
+"""The verb ``transplant``: an encoder with the vocabulary of another language."""
+
+import argparse
+import json
+
+import crosslens as cl
+from crosslens.cli.arguments import add_common, by_language
+from crosslens.errors import refuse
+
+__all__ = ["transplant", "transplant_arguments"]
+
+
+def transplant_arguments(parser: argparse.ArgumentParser) -> None:
+    """What ``crosslens transplant`` takes."""
+    add = parser.add_argument
+    add_common(parser, "encoder", action="store", required=True, help="model folder or hub name")
+    add_common(parser, "text", required=True, help="text of the new language, a sentence a line")
+    add(
+        "--by",
+        metavar="NAME",
+        default="similarity",
+        help="how new embeddings begin: random, overlap, translation, similarity (FOCUS) or factorised "
+        "(OFA) (default: %(default)s)",
+    )
+    add(
+        "--vocabulary",
+        type=int,
+        default=16_000,
+        metavar="N",
+        help="subwords of the new vocabulary (default: %(default)s)",
+    )
+    add(
+        "--dictionary",
+        metavar="FILE",
+        help="of --by translation, pairs of words, that of the encoder's language first",
+    )
+    add("--links", metavar="FILE", help="instead: links of words (Pharaoh format: 0-0 1-2)")
+    add(
+        "--parallel",
+        metavar="LANGUAGE=FILE",
+        nargs=2,
+        help="the two texts that the links are of, that of the encoder's language first",
+    )
+    add_common(parser, "out", required=True, help="a new folder")
+    add_common(parser, "seed", default=0)
+    add_common(parser, "trust-remote-code")
+    add("--json", action="store_true", help="print a line of JSON")
+
+
+def transplant(arguments: argparse.Namespace) -> None:
+    """Write the encoder, and say how its rows were made."""
+    texts = by_language(arguments.text, "--text")
+    if len(texts) != 1:
+        refuse("--text", "one text, of the new language", str(len(texts)), "give one")
+    ((language, path),) = texts.items()
+    made = cl.transplant(
+        arguments.encoder,
+        path,
+        arguments.out,
+        by=arguments.by,
+        size=arguments.vocabulary,
+        dictionary=arguments.dictionary,
+        links=arguments.links,
+        parallel=by_language(arguments.parallel, "--parallel") if arguments.parallel else None,
+        language=language,
+        seed=arguments.seed,
+        trust_remote_code=arguments.trust_remote_code,
+    )
+    if arguments.json:
+        told = {"folder": str(made.folder), "by": made.initialiser, "subwords": made.subwords}
+        print(json.dumps({**told, **made.made}))
+        return
+    told = ", ".join(f"{count:,} {name}" for name, count in made.made.items() if count)
+    print(f"{made.folder}: {made.subwords:,} subwords, their embeddings {told}")

@@ -1,0 +1,123 @@
+"""An encoder with the vocabulary of another language."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.corpus import Corpus, as_corpus, check_parallel, open_text
+from crosslens.errors import refuse
+
+__all__ = ["transplant"]
+
+
+def transplant(
+    encoder: str | Path,
+    text: Any,
+    out: str | Path,
+    *,
+    by: str = "similarity",
+    size: int = 16_000,
+    dictionary: str | Path | None = None,
+    links: str | Path | None = None,
+    parallel: Mapping[str, str | Path] | None = None,
+    language: str | None = None,
+    seed: int = 0,
+    trust_remote_code: bool = False,
+) -> Any:
+    """Give an encoder a vocabulary that is learnt from a text of another language; the body stays as
+    it is.
+
+    Parameters
+    ----------
+    encoder: a folder or hub name of anything transformers loads with a fast tokeniser.
+    text: a file, a sentence a line; a corpus; or a list of sentences, with their ``language``.
+    out: a new folder: an ordinary one of transformers, with its own tokeniser, and
+        ``transplant.json``, which says how the rows were made.
+    by: how the new embeddings begin. "random": sampled from the distribution of the old ones.
+        "overlap": shared subwords are copied, others sampled. "translation": means of the subwords
+        of words that translate each other. "similarity": shared subwords are copied, others are
+        means of similar ones (FOCUS: Dobler & de Melo 2023). "factorised": the same in few
+        directions (OFA: Liu et al. 2024).
+    size: subwords of the new vocabulary.
+    dictionary: for "translation", a file of word pairs, the encoder's language first, a third column
+        being their weight (WECHSEL's idea: Minixhofer et al. 2022).
+    links, parallel: for "translation", instead: links of words (Pharaoh format) of two texts whose
+        words stand between spaces, language to file, the encoder's language first
+        (Trans-tokenisation: Remy et al. 2024).
+    seed: of what is sampled. trust_remote_code: run the code that comes with the encoder.
+
+    Returns
+    -------
+    Where it is, and how many rows were sampled, copied and combined.
+
+    Raises
+    ------
+    InputError: no such initialiser, what it needs is missing or fits nothing, an encoder of another
+        kind. OutputError: the folder is there already.
+
+    >>> import tempfile
+    >>> import crosslens as cl
+    >>> from crosslens.recipes.quickstart import DATA  # the encoder and the texts that the package carries
+    >>> french = DATA / "corpus" / "fra.txt"
+    >>> made = cl.transplant(DATA / "tiny-encoder", french, Path(tempfile.mkdtemp()) / "fra", by="overlap", size=400,
+    ...                      language="fra")
+    >>> made.subwords, sorted(made.made)
+    (400, ['combined', 'copied', 'sampled'])
+    >>> cl.load_encoder(made.folder)
+    Encoder(fra, layers 0–4 × 128, up to 128 tokens)
+    """
+    from crosslens.models.transplant.transplant import transplant_vocabulary
+
+    corpus = (
+        open_text(text, language or "und")
+        if isinstance(text, str | Path)
+        else as_corpus(text, language)
+    )
+    return transplant_vocabulary(
+        encoder,
+        corpus,
+        out,
+        by=by,
+        size=size,
+        pairs=_pairs(dictionary, links, parallel),
+        seed=seed,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def _pairs(
+    dictionary: str | Path | None,
+    links: str | Path | None,
+    parallel: Mapping[str, str | Path] | None,
+) -> dict[tuple[str, str], float] | None:
+    """Pairs of words with their weights, from a dictionary or from links; None without both."""
+    from crosslens.alignment.words.links import read_pharaoh
+    from crosslens.readers.dictionary import read_dictionary
+
+    if (links is None) != (parallel is None) or (links is not None and dictionary is not None):
+        expected = "a dictionary, or links with the parallel text that they are of"
+        refuse("--links", expected, "something else", "give one of the two")
+    if dictionary is not None:
+        found = read_dictionary(dictionary)
+        weights = found.scores or [1.0] * len(found)
+        return dict(zip(map(tuple, found.pairs), weights, strict=True))  # type: ignore[arg-type]
+    if links is None or parallel is None:
+        return None
+    texts: dict[str, Corpus] = {name: open_text(path, name) for name, path in parallel.items()}
+    if len(texts) != 2:
+        refuse(
+            "--parallel",
+            "two texts, that of the encoder's language first",
+            str(len(texts)),
+            "give two",
+        )
+    read = read_pharaoh(links)
+    if check_parallel(texts) != read.sentences:
+        got = f"{read.sentences} lines of links"
+        refuse("--links", "a line for each pair of sentences", got, "give those of this text")
+    old, new = ([line.split() for line in one.sentences] for one in texts.values())
+    words = ((s, i, j) for s, i, j in read.sure.tolist() if i < len(old[s]) and j < len(new[s]))
+    return {
+        pair: float(n) for pair, n in Counter((old[s][i], new[s][j]) for s, i, j in words).items()
+    }

@@ -1,0 +1,106 @@
+"""What the subwords of two tokenisers have in common, and which of them translate each other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from scipy.sparse import coo_matrix, csr_matrix
+
+from crosslens.errors import refuse
+from crosslens.models.text.tokenisation import tokenised
+
+__all__ = ["shared_subwords", "subword_texts", "translation_weights"]
+
+_WORD_MARKS = ("▁", "Ġ", " ")  # of SentencePiece, of byte-level BPE, and once that is decoded
+
+
+def subword_texts(tokenizer: Any) -> list[str]:
+    """What each token id of a tokeniser stands for, a space in front where it begins a word; "" for
+    special tokens.
+
+    So that the subwords of WordPiece, SentencePiece and byte-level BPE can be compared.
+    """
+    names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    special = set(tokenizer.all_special_ids)
+    pieces = any(name and name.startswith("##") for name in names)
+    bytes_of = _bytes_of_characters() if any(n and n.startswith("Ġ") for n in names) else None
+    texts = []
+    for number, name in enumerate(names):
+        if name is None or number in special:
+            texts.append("")
+        elif pieces:
+            texts.append(name[2:] if name.startswith("##") else f" {name}")
+        else:
+            text = _decoded(name, bytes_of) if bytes_of is not None else name
+            texts.append(f" {text[1:]}" if text.startswith(_WORD_MARKS) else text)
+    return texts
+
+
+def _decoded(name: str, bytes_of: Mapping[str, int]) -> str:
+    """Bytes written as printable characters; as they are where they are no text by themselves."""
+    try:
+        return bytes(bytes_of[character] for character in name).decode()
+    except (KeyError, UnicodeDecodeError):
+        return name
+
+
+def _bytes_of_characters() -> dict[str, int]:
+    """Byte-level BPE writes bytes that are no printable characters as others from 256 on."""
+    kept = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    moved = [byte for byte in range(256) if byte not in kept]
+    return {chr(b): b for b in kept} | {chr(256 + n): b for n, b in enumerate(moved)}
+
+
+def shared_subwords(source: Any, target: Any) -> Int[np.ndarray, " n"]:
+    """For each token id of the target's tokeniser the source's id of the same subword, or of the
+    special token with the same role; -1 where there is none.
+
+    Raises
+    ------
+    InputError: the target has a special token that the source lacks.
+    """
+    first: dict[str, int] = {}
+    for number, text in enumerate(subword_texts(source)):
+        if text:
+            first.setdefault(text, number)
+    found = np.array([first.get(text, -1) if text else -1 for text in subword_texts(target)])
+    for role, name in target.special_tokens_map.items():
+        if not isinstance(name, str):
+            continue
+        theirs = getattr(source, f"{role}_id", None)
+        if theirs is None:
+            remedy = "learn the vocabulary with this encoder's own tokeniser"
+            refuse("vocabulary", f"special tokens of the encoder, not {role}", repr(name), remedy)
+        found[target.convert_tokens_to_ids(name)] = theirs
+    return found
+
+
+def translation_weights(
+    pairs: Mapping[tuple[str, str], float], source: Any, target: Any, rows: int
+) -> csr_matrix:
+    """(target subwords, ``rows``) how often subwords translate each other: a pair of words gives its
+    weight to each subword of the target's word, divided over those of the source's.
+
+    Parameters
+    ----------
+    pairs: (source word, target word) -> weight: how often they were linked, say.
+    rows: of the source's table of embeddings.
+    """
+    sides = [
+        [_without_special(one) for one in tokenised(name, tokenizer, [pair[k] for pair in pairs])]
+        for k, (name, tokenizer) in enumerate((("source", source), ("target", target)))
+    ]
+    lines, columns, values = list[int](), list[int](), list[float]()
+    for mine, theirs, weight in zip(*sides, pairs.values(), strict=True):
+        for row in theirs:
+            lines += [row] * len(mine)
+            columns += mine
+            values += [weight / len(mine)] * len(mine)
+    shape = (len(target), rows)
+    return coo_matrix((np.array(values, float), (lines, columns)), shape=shape).tocsr()
+
+
+def _without_special(encoding: Any) -> list[int]:
+    marks = encoding.special_tokens_mask
+    return [n for n, special in zip(encoding.ids, marks, strict=True) if not special]

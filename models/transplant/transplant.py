@@ -1,0 +1,280 @@
+"""An encoder with the vocabulary of another language, written as an ordinary transformers folder.
+
+    text of the language --train--> tokeniser --subwords shared, translated, similar--> new rows
+    encoder: embeddings and output bias --new rows--> the same body below a new vocabulary
+
+The body, and whatever else is no token embedding, keeps its bits.
+"""
+
+import dataclasses
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from crosslens.alignment.words.new_rows import (
+    NewRows,
+    copied_rows,
+    factorised_rows,
+    mean_rows,
+    random_rows,
+    similar_rows,
+)
+from crosslens.corpus import Corpus
+from crosslens.errors import OutputError, refuse
+from crosslens.files import make_folder, write_json
+from crosslens.models.saved.loading import find_tokenizer, make_model, opened
+from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
+from crosslens.models.saved.model_files import is_native
+from crosslens.models.transplant.subwords import shared_subwords, translation_weights
+from crosslens.progress import say
+from crosslens.readers.fasttext import train_skipgram
+
+__all__ = ["INITIALISERS", "Transplant", "transplant_vocabulary"]
+
+INITIALISERS = ("random", "overlap", "translation", "similarity", "factorised")
+"""How new embeddings begin, by name."""
+_FOLDER = "transplant.json"
+_MINIMUM = 1  # occurrences of a subword that has a static vector
+
+
+@dataclasses.dataclass(frozen=True)
+class Transplant:
+    """What a transplant made.
+
+    Attributes
+    ----------
+    folder: of the encoder.
+    initialiser: its name.
+    subwords: of the new vocabulary.
+    made: how many rows were sampled, copied and combined of several old ones.
+    """
+
+    folder: Path
+    initialiser: str
+    subwords: int
+    made: Mapping[str, int]
+
+
+def transplant_vocabulary(
+    encoder: str | Path,
+    text: Corpus,
+    out: str | Path,
+    *,
+    by: str = "similarity",
+    size: int = 16_000,
+    pairs: Mapping[tuple[str, str], float] | None = None,
+    seed: int = 0,
+    trust_remote_code: bool = False,
+) -> Transplant:
+    """Give an encoder a vocabulary that is learnt from a text.
+
+    Parameters
+    ----------
+    encoder: a transformers folder or hub name. With a head for masked words that shares the token
+        embeddings the head goes along, and so does its bias.
+    text: of the new language. The vocabulary is learnt from it by the encoder's own kind of
+        tokeniser (WordPiece, BPE, unigram), which also keeps its normalisation and special tokens.
+    out: a new folder.
+    by: "random": rows from the distribution of the old ones; "overlap": shared subwords are copied,
+        others random; "translation": means over translations (``pairs``), others as by overlap;
+        "similarity": shared subwords are copied, others a sparse mean of similar ones (FOCUS);
+        "factorised": the same in a factorisation of the table, with a mean of ten (OFA). The last
+        two train static vectors of the new subwords on the text.
+    size: subwords of the new vocabulary, special tokens among them.
+    pairs: (old language's word, new language's word) -> weight, for "translation".
+    seed: of what is sampled.
+
+    Raises
+    ------
+    InputError: no such initialiser, translations missing or none known, an encoder of another kind,
+        a text that gives no such vocabulary, nothing shared.
+    OutputError: the folder is there already.
+    """
+    if by not in INITIALISERS:
+        refuse("--by", f"one of {', '.join(INITIALISERS)}", repr(by), "choose one of them")
+    if (by == "translation") != (pairs is not None):
+        got = "none" if pairs is None else f"some, with {by}"
+        refuse(
+            "--dictionary",
+            "translations with --by translation alone",
+            got,
+            "add them, or leave out",
+        )
+    if size < 100:
+        refuse("--vocabulary", "100 subwords or more", str(size), "give more")
+    out = Path(out)
+    if out.exists():
+        refuse("--out", "a new folder", f"{out}, which is there", "choose another", OutputError)
+    name = str(encoder)
+    folder = resolve_encoder(name, trust_remote_code=trust_remote_code)
+    if is_native(folder):
+        remedy = "give one of its views, a folder of transformers"
+        refuse("--encoder", "an encoder that transformers loads", f"{name}, of ours", remedy)
+    remedy = "check the folder"
+    with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
+        source = find_tokenizer(name, view, trust_remote_code)
+        model = _load(name, view, trust_remote_code)
+    table = _table(name, model)
+    say(f"learning {size:,} subwords from {len(text):,} sentences")
+    target = _learn(source, text, size)
+    shared = shared_subwords(source, target)
+    rows = _new_rows(by, table, shared, text, source, target, pairs, seed)
+    special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
+    rows.rows[special], rows.made[special] = table[shared[special]], 1
+    _replace(model, rows.rows, source, target)
+    told = {
+        "encoder": encoder_fingerprint(folder),
+        "text": text.fingerprint,
+        "by": by,
+        "seed": seed,
+        "subwords": len(target),
+        "rows": rows.counts,
+    }
+    _write(model, target, told, out)
+    return Transplant(out, by, len(target), rows.counts)
+
+
+def _load(name: str, view: Path, trusted: bool) -> Any:
+    """The model, with its head for masked words where the folder has one."""
+    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+
+    config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
+    made = (config.architectures or ["Model"])[0]
+    maker: Any = (
+        AutoModelForMaskedLM if made.endswith(("ForMaskedLM", "ForPreTraining")) else AutoModel
+    )
+    return make_model(name, view, maker, config, None, trusted)[0].eval()
+
+
+def _table(name: str, model: Any) -> np.ndarray:
+    """(v, d) or, with a head, (v, d + 1) the old rows, the bias of the output behind each."""
+    table = model.get_input_embeddings()
+    if type(table) is not nn.Embedding or table.embedding_dim < 1:
+        got = type(table).__name__
+        refuse("--encoder", "one with a plain table of token embeddings", got, "choose another")
+    weight = table.weight.detach()
+    head = model.get_output_embeddings()
+    if head is None:
+        return np.array(weight.numpy())
+    if head.weight is not table.weight and not torch.equal(head.weight, table.weight):
+        remedy = "remove its head, or choose another encoder"
+        refuse(
+            "--encoder", f"{name} with a head that shares its embeddings", "another head", remedy
+        )
+    if head.bias is None:
+        return np.array(weight.numpy())
+    return np.concatenate([weight.numpy(), head.bias.detach().numpy()[:, None]], 1)
+
+
+def _learn(source: Any, text: Corpus, size: int) -> Any:
+    """A tokeniser of the encoder's kind with a vocabulary of the text."""
+    if not hasattr(source, "train_new_from_iterator"):
+        expected, got = "an encoder with a fast tokeniser", type(source).__name__
+        refuse("--encoder", expected, got, "choose another")
+    from crosslens.errors import panics_as_errors
+
+    try:
+        with panics_as_errors():
+            target = source.train_new_from_iterator(iter(text.sentences), size, show_progress=False)
+    except Exception as error:  # the library raises bare Exception
+        got = " ".join(str(error).split())[:200]
+        refuse(
+            "--vocabulary", "a text that gives such a vocabulary", got, "give more text, or fewer"
+        )
+    return target
+
+
+def _new_rows(
+    by: str,
+    table: np.ndarray,
+    shared: np.ndarray,
+    text: Corpus,
+    source: Any,
+    target: Any,
+    pairs: Mapping[tuple[str, str], float] | None,
+    seed: int,
+) -> NewRows:
+    """The rows of an initialiser."""
+    if by == "random":
+        return random_rows(table, len(shared), seed)
+    if by == "overlap":
+        return copied_rows(table, shared, seed)
+    if by == "translation":
+        assert pairs is not None
+        weights = translation_weights(pairs, source, target, len(table))
+        return mean_rows(table, weights, shared, seed)
+    say("training static vectors of the new subwords")
+    vectors = _static_vectors(text, target, len(shared))
+    made = similar_rows if by == "similarity" else factorised_rows
+    return made(table, shared, vectors, seed)
+
+
+def _static_vectors(text: Corpus, target: Any, n: int) -> np.ndarray:
+    """(n, 300) skip-gram vectors of subwords, NaN for those that are too rare."""
+    found = np.full((n, 300), np.nan, np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = Path(folder) / "tokens.txt"
+        with open(tokens, "w", encoding="utf-8") as file:
+            for start in range(0, len(text), 1000):
+                some = list(text.sentences[start : start + 1000])
+                for ids in target(some, add_special_tokens=False)["input_ids"]:
+                    file.write(" ".join(map(str, ids)) + "\n")
+        # subwords are the units: their numbers have no n-grams
+        vectors = train_skipgram(
+            tokens, Path(folder) / "v.vec", min_count=_MINIMUM, subwords=(0, 0), epochs=3
+        )
+    for word, row in zip(vectors.words, vectors.vectors, strict=True):
+        if word.isdecimal():
+            found[int(word)] = row
+    return found
+
+
+@torch.no_grad()
+def _replace(model: Any, rows: np.ndarray, source: Any, target: Any) -> None:
+    """Put new rows below a model, and in its head and configuration."""
+    table, head = model.get_input_embeddings(), model.get_output_embeddings()
+    d, pad = table.embedding_dim, target.pad_token_id
+    if table.padding_idx is not None and pad != table.padding_idx:
+        # some families count positions from the padding id
+        expected, remedy = (
+            f"padding at id {table.padding_idx}, where it is",
+            "choose another encoder",
+        )
+        refuse("vocabulary", expected, f"at {pad}", remedy)
+    new = nn.Embedding.from_pretrained(
+        torch.from_numpy(np.ascontiguousarray(rows[:, :d])),
+        freeze=False,
+        padding_idx=table.padding_idx,
+    )
+    model.set_input_embeddings(new)
+    if head is not None:
+        head.weight = new.weight
+        head.out_features = len(rows)
+        old = head.bias
+        if old is not None:
+            bias = nn.Parameter(torch.from_numpy(np.ascontiguousarray(rows[:, d])))
+            for module in model.modules():  # some families hold it twice
+                if getattr(module, "bias", None) is old:
+                    module.bias = bias
+    config = model.config
+    config.vocab_size = len(rows)
+    for role in ("pad", "bos", "eos", "sep", "cls", "mask"):
+        if getattr(config, f"{role}_token_id", None) is not None:
+            setattr(config, f"{role}_token_id", getattr(target, f"{role}_token_id"))
+
+
+def _write(model: Any, tokenizer: Any, told: Mapping[str, Any], out: Path) -> None:
+    make_folder(out.parent, "--out")
+    aside = out.with_name(f"{out.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    model.save_pretrained(aside, safe_serialization=True)
+    tokenizer.save_pretrained(aside)
+    write_json(aside / _FOLDER, told)
+    os.replace(aside, out)

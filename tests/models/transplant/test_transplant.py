@@ -1,0 +1,168 @@
+"""Encoders with another vocabulary: what is shared, what stays, what is written, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from crosslens.cli.main import main
+from crosslens.corpus import Corpus
+from crosslens.errors import CrosslensError
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.transplant.subwords import (
+    shared_subwords,
+    subword_texts,
+    translation_weights,
+)
+from crosslens.models.transplant.transplant import INITIALISERS, transplant_vocabulary
+from crosslens.recipes.quickstart import DATA
+
+FRENCH = (DATA / "corpus" / "fra.txt").read_text(encoding="utf-8").splitlines()[:300]
+TEXT = Corpus("fra", FRENCH, [str(n) for n in range(len(FRENCH))], "french")
+TINY = DATA / "tiny-encoder"
+PAIRS = {("dog", "chien"): 1.0, ("the house", "maison"): 2.0}
+
+
+def given(by):
+    return {"by": by, "pairs": PAIRS} if by == "translation" else {"by": by}
+
+
+@pytest.mark.parametrize("by", INITIALISERS)
+def test_the_body_keeps_its_bits_and_the_folder_is_an_ordinary_one(by, tmp_path):
+    made = transplant_vocabulary(TINY, TEXT, tmp_path / "fra", size=500, **given(by))
+    old, new = (load_file(folder / "model.safetensors") for folder in (TINY, made.folder))
+    ours = {name for name, tensor in new.items() if tensor.shape[0] == 500}
+    rest = new.keys() - ours
+    assert rest and all(torch.equal(old[name].float(), new[name]) for name in rest)
+    assert ours == {"bert.embeddings.word_embeddings.weight", "cls.predictions.bias"}
+    model = AutoModelForMaskedLM.from_pretrained(made.folder)
+    assert model.config.vocab_size == 500 == model.get_output_embeddings().weight.shape[0]
+    table, head = model.get_input_embeddings(), model.get_output_embeddings()
+    assert table.weight is head.weight or torch.equal(table.weight, head.weight)
+    assert torch.equal(head.bias, new["cls.predictions.bias"])
+    encoder = load_encoder(made.folder)
+    assert (encoder.layers, encoder.d) == (5, 128) and len(encoder.tokenizer) == 500
+    told = json.loads((made.folder / "transplant.json").read_text())
+    assert told["rows"] == dict(made.made) and sum(made.made.values()) == 500
+
+
+def test_shared_and_special_rows_are_the_old_ones(tmp_path):
+    made = transplant_vocabulary(TINY, TEXT, tmp_path / "fra", by="overlap", size=500)
+    old, new = (AutoTokenizer.from_pretrained(folder) for folder in (TINY, made.folder))
+    tables = [load_encoder(folder).token_embeddings() for folder in (TINY, made.folder)]
+    words = set(old.get_vocab()) & set(new.get_vocab())
+    assert len(words) > 100 and {"[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]"} <= words
+    for word in words:
+        mine, theirs = new.convert_tokens_to_ids(word), old.convert_tokens_to_ids(word)
+        assert torch.equal(tables[1][mine], tables[0][theirs]), word
+    assert made.made["copied"] == len(words)
+
+
+def test_an_encoder_with_its_own_text_s_vocabulary_is_itself(tmp_path):
+    """Where every subword is shared and texts are cut alike, states are the same."""
+    made = transplant_vocabulary(TINY, TEXT, tmp_path / "fra", by="overlap", size=500)
+    once = load_encoder(made.folder)
+    again = transplant_vocabulary(made.folder, TEXT, tmp_path / "again", by="overlap", size=500)
+    assert again.made == {"sampled": 0, "copied": 500, "combined": 0}
+    twice, ids = load_encoder(again.folder), torch.tensor([[5, 40, 300, 7]])
+    with torch.inference_mode():
+        for a, b in zip(once.hidden_states(ids, None), twice.hidden_states(ids, None), strict=True):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "xlmr"])
+def test_every_kind_of_tokeniser_finds_its_own_subwords(originals, family, tmp_path):
+    if family not in originals:
+        family = next(name for name in originals if name.startswith(family[:3]))
+    tokenizer = AutoTokenizer.from_pretrained(originals[family])
+    found = shared_subwords(tokenizer, tokenizer)
+    texts = subword_texts(tokenizer)
+    assert found.shape == (len(tokenizer),) and len(texts) == len(tokenizer)
+    twice = {text for text in texts if texts.count(text) > 1}
+    for number, text in enumerate(texts):
+        assert found[number] == number or not text or text in twice, (number, text)
+    assert any(text.startswith(" ") for text in texts)
+
+
+def test_words_of_other_tokenisers_are_the_same_text(originals):
+    """A word of WordPiece, of byte-level BPE and of SentencePiece has a space in front in each."""
+    every = {
+        name: set(subword_texts(AutoTokenizer.from_pretrained(folder)))
+        for name, folder in originals.items()
+        if name in ("bert", "roberta", "xlmr")
+    }
+    assert len(every) > 1 and all(" the" in texts for texts in every.values()), every.keys()
+
+
+def test_a_translation_gives_its_weight_to_the_subwords_of_both_words(tmp_path):
+    made = transplant_vocabulary(TINY, TEXT, tmp_path / "fra", by="overlap", size=500)
+    old, new = (AutoTokenizer.from_pretrained(folder) for folder in (TINY, made.folder))
+    found = translation_weights(PAIRS, old, new, len(old)).toarray()
+    chien, dog = (t.encode(w, add_special_tokens=False) for t, w in ((new, "chien"), (old, "dog")))
+    for row in chien:
+        expected = np.zeros(len(old))
+        for column in dog:
+            expected[column] += chien.count(row) / len(dog)
+        house = new.encode("maison", add_special_tokens=False)
+        if row not in house:
+            np.testing.assert_allclose(found[row], expected)
+    np.testing.assert_allclose(
+        found.sum(), len(chien) + 2 * len(new.encode("maison", add_special_tokens=False))
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"by": "guess"}, "--by: expected one of random, overlap"),
+        ({"by": "translation"}, "--dictionary: expected translations with --by translation"),
+        ({"by": "overlap", "pairs": PAIRS}, "--dictionary: expected translations"),
+        ({"by": "translation", "pairs": {("qqq", "zzz"): 0.0}}, "weights: expected a translation"),
+        ({"size": 3}, "--vocabulary: expected 100 subwords"),
+        ({"encoder": "no/such/folder"}, "encoder"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_written(changes, match, tmp_path):
+    told = {"encoder": TINY, "text": TEXT, "out": tmp_path / "out", "size": 300, "by": "overlap"}
+    with pytest.raises(CrosslensError, match=match):
+        transplant_vocabulary(**{**told, **changes})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_there_is_kept(tmp_path):
+    (tmp_path / "out").mkdir()
+    with pytest.raises(CrosslensError, match="--out: expected a new folder"):
+        transplant_vocabulary(TINY, TEXT, tmp_path / "out", by="random", size=300)
+
+
+def test_the_command_takes_links_of_a_parallel_text(tmp_path, capsys):
+    (tmp_path / "fra.txt").write_text("\n".join(FRENCH), encoding="utf-8")
+    (tmp_path / "en").write_text("the dog sleeps\n" * 3, encoding="utf-8")
+    (tmp_path / "fr").write_text("le chien dort\n" * 3, encoding="utf-8")
+    (tmp_path / "links").write_text("0-0 1-1 2-2\n" * 3, encoding="utf-8")
+    line = [
+        "transplant",
+        "--encoder",
+        str(TINY),
+        "--text",
+        f"fra={tmp_path / 'fra.txt'}",
+        "--by",
+        "translation",
+    ]
+    line += [
+        "--vocabulary",
+        "300",
+        "--links",
+        str(tmp_path / "links"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    line += ["--parallel", f"eng={tmp_path / 'en'}", f"fra={tmp_path / 'fr'}", "--json"]
+    assert main(line) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["subwords"] == 300 and told["combined"] > 0
+    assert main([*line[:-1], "--dictionary", str(tmp_path / "links"), "--quiet"]) == 2
+    assert "--links: expected a dictionary, or links" in capsys.readouterr().err
