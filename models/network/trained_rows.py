@@ -87,7 +87,7 @@ def train_rows(model: nn.Module, ids: Tensor) -> bool:
     """
     try:
         table = model.get_input_embeddings()  # type: ignore[operator]
-    except (AttributeError, NotImplementedError):
+    except (AttributeError, RuntimeError):  # it has none, or says so
         return False
     if type(table) is not nn.Embedding or not table.weight.requires_grad:
         return False
