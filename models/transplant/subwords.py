@@ -12,8 +12,6 @@ from crosslens.models.text.tokenisation import tokenised
 
 __all__ = ["shared_subwords", "subword_texts", "translation_weights"]
 
-_WORD_MARKS = ("▁", "Ġ", " ")  # of SentencePiece, of byte-level BPE, and once that is decoded
-
 
 def subword_texts(tokenizer: Any) -> list[str]:
     """What each token id of a tokeniser stands for, a space in front where it begins a word; "" for
@@ -23,17 +21,21 @@ def subword_texts(tokenizer: Any) -> list[str]:
     """
     names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     special = set(tokenizer.all_special_ids)
-    pieces = any(name and name.startswith("##") for name in names)
-    bytes_of = _bytes_of_characters() if any(n and n.startswith("Ġ") for n in names) else None
+    backend = tokenizer.backend_tokenizer
+    wordpiece = type(backend.model).__name__ == "WordPiece"
+    # by what it does, not by how subwords look: Ġ is a letter of Maltese as well
+    by_bytes = "ByteLevel" in f"{backend.pre_tokenizer} {backend.decoder}"
+    bytes_of = _bytes_of_characters() if by_bytes else None
     texts = []
     for number, name in enumerate(names):
         if name is None or number in special:
             texts.append("")
-        elif pieces:
+        elif wordpiece:
             texts.append(name[2:] if name.startswith("##") else f" {name}")
         else:
             text = _decoded(name, bytes_of) if bytes_of is not None else name
-            texts.append(f" {text[1:]}" if text.startswith(_WORD_MARKS) else text)
+            begins = text.startswith(" " if by_bytes else "▁")
+            texts.append(f" {text[1:]}" if begins else text)
     return texts
 
 

@@ -12,6 +12,11 @@ from crosslens.cli.main import main
 from crosslens.corpus import Corpus
 from crosslens.errors import CrosslensError
 from crosslens.models.saved.loading import load_encoder
+from crosslens.models.text.tokenisation import (
+    Vocabulary,
+    train_tokenizer,
+    with_special_tokens,
+)
 from crosslens.models.transplant.subwords import (
     shared_subwords,
     subword_texts,
@@ -95,6 +100,20 @@ def test_words_of_other_tokenisers_are_the_same_text(originals):
         if name in ("bert", "roberta", "xlmr")
     }
     assert len(every) > 1 and all(" the" in texts for texts in every.values()), every.keys()
+
+
+def test_a_letter_that_byte_level_bpe_writes_for_a_space_is_a_letter_elsewhere():
+    """Maltese has Ġ, and every large multilingual vocabulary has it."""
+    tokenizer = with_special_tokens(
+        train_tokenizer(
+            {"mlt": ["Ġorġ mar id-dar", "Ġorġ u Ġanna"] * 9}, Vocabulary(size=60, kind="bpe")
+        )
+    )
+    texts = subword_texts(tokenizer)
+    assert any(text.startswith(" Ġ") for text in texts), texts
+    assert not any("\ufffd" in text for text in texts)
+    found = shared_subwords(tokenizer, tokenizer)
+    assert (found >= 0).all()
 
 
 def test_a_translation_gives_its_weight_to_the_subwords_of_both_words(tmp_path):
