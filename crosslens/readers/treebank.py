@@ -21,6 +21,7 @@ __all__ = [
     "UPOS",
     "Trees",
     "WordLabels",
+    "conllu_text",
     "trees",
     "word_labels",
     "words_apart",
@@ -275,3 +276,36 @@ def words_apart(corpus: Corpus) -> Corpus:
         words.append([(end - 1 - len(form), end - 1) for form, end in zip(row, ends, strict=True)])
     sentences = [" ".join(row) for row in forms]
     return dataclasses.replace(corpus, sentences=sentences, words=words)
+
+
+def conllu_text(corpus: Corpus) -> str:
+    """A treebank as a CoNLL-U file has it: ``sent_id``, ``text`` and ten columns, of which those that
+    the corpus has not (deps and misc) are "_".
+
+    Parameters
+    ----------
+    corpus: with the columns of :func:`crosslens.readers.words.read_conllu`; its sentences are its
+        words between single spaces (:func:`words_apart`).
+
+    >>> columns = {"form": [["Dogs", "bark"]], "upos": [["NOUN", "VERB"]], "head": [["2", "0"]]}
+    >>> corpus = Corpus("eng", ["Dogs bark"], ["a"], "toy", words=[[(0, 4), (5, 9)]], annotations=columns)
+    >>> print(conllu_text(corpus).expandtabs(6).rstrip())
+    # sent_id = a
+    # text = Dogs bark
+    1     Dogs  _     NOUN  _     _     2     _     _     _
+    2     bark  _     VERB  _     _     0     _     _     _
+    """
+    columns = corpus.annotations or {}
+    lines = list[str]()
+    for number, (name, text) in enumerate(zip(corpus.ids, corpus.sentences, strict=True)):
+        lines += [f"# sent_id = {name}", f"# text = {text}"]
+        n = len(columns["form"][number])
+        nothing = [_EMPTY] * n
+        rows = (
+            columns[column][number] if column in columns else nothing
+            for column in ("form", "lemma", "upos", "xpos", "feats", "head", "deprel")
+        )
+        for word, cells in enumerate(zip(*rows, strict=True), 1):
+            lines.append("\t".join([str(word), *cells, _EMPTY, _EMPTY]))
+        lines.append("")
+    return "\n".join(lines) + "\n"
