@@ -105,11 +105,13 @@ def derive_block(
         places = np.arange(start, end)
         if style == "fixed":
             places = places[~np.isin(block[start:end], tuple(special.all))]
-        sentence = Sentence(block[places], place=f"segment {number + count}")
+        row: Any = block[places]  # an array is as good as a list of tokens
+        sentence = Sentence(row, place=f"segment {number + count}")
         derived = told.derive(sentence, seed, number + count, epoch=epoch)
         moved[places] = derived.tokens
         sources[places] = places[np.asarray(derived.sources, np.int64)]
-    return Derived(moved, sources.tolist())
+    made: Any = moved
+    return Derived(made, sources.tolist())
 
 
 def _check(block: np.ndarray, transformation: Transformation, style: str) -> None:
@@ -151,7 +153,9 @@ def derive_blocks(
     """
     made, number = np.empty_like(blocks, dtype=np.int64), 0
     for row, block in enumerate(blocks):
-        given = {"special": special, "style": style, "epoch": epoch}
-        made[row] = derive_block(block, transformation, seed, number, **given).tokens
+        derived = derive_block(
+            block, transformation, seed, number, special=special, style=style, epoch=epoch
+        )
+        made[row] = derived.tokens
         number += len(segments(block, special))
     return made

@@ -6,7 +6,7 @@ words of their own; in a line of several sentences each is derived in its place.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from crosslens.checks import check_seed
@@ -25,6 +25,7 @@ from crosslens.errors import quote, refuse
 
 __all__ = ["DerivedCorpus", "LineDeriver", "derive_corpus", "restore"]
 
+Span = tuple[int, int]
 Unit = Literal["sentence", "line"]
 Tags = Literal["consistent", "raw"]
 _EMPTY = "_"
@@ -79,12 +80,24 @@ class LineDeriver:
         self.how, self.unit = how, unit
         self.seed, self.epoch, self.number = check_seed(seed), epoch, 0
 
-    def line(self, sentence: Sentence, *, whole: bool = False) -> Derived:
-        """The derived line; ``whole`` says that it is one sentence."""
+    def line(
+        self, sentence: Sentence, *, whole: bool = False, together: Iterable[Span] = ()
+    ) -> Derived:
+        """The derived line.
+
+        Parameters
+        ----------
+        whole: whether the line is one sentence. together: (first, last) words, within which no
+            sentence ends.
+        """
         n = len(sentence.tokens)
         bounds = [(0, n)]
         if self.unit == "sentence" and not whole:
             bounds = sentence_bounds(sentence.tokens)
+        for first, last in together:
+            cut = [start for start, _ in bounds if first < start <= last]
+            starts = sorted({start for start, _ in bounds} - {*cut})
+            bounds = list(zip(starts, [*starts[1:], n], strict=True))
         tokens, sources = list[Any](), list[int]()
         for start, end in bounds:
             one = sentence if (start, end) == (0, n) else _part(sentence, start, end)
@@ -112,6 +125,8 @@ def derive_corpus(
     epoch: int = 0,
     labels: bool = True,
     tags: Tags = "consistent",
+    places: Sequence[str] | None = None,
+    spans: Mapping[int, Sequence[Span]] | None = None,
 ) -> DerivedCorpus:
     """A text as it is in a derived language.
 
@@ -128,6 +143,10 @@ def derive_corpus(
         (column ``ner``) with B- and I- written anew, every other column with its word. False gives
         the text alone.
     tags: "raw" leaves B- and I- as the words have them, as Deshpande et al.'s code does.
+    places: what each sentence is called in a refusal, ``file:line`` say; without it the name of the
+        text and the sentence's number.
+    spans: number of a line -> (start, end) in characters of what is one thing, an answer say: no
+        sentence ends within it.
 
     Raises
     ------
@@ -145,43 +164,42 @@ def derive_corpus(
     keeps = not {"order", "length"} & made.changes and "form" not in columns
     lines, sources, back = list[str](), list[Sequence[int]](), list[Mapping[str, Any]]()
     words, annotations = (
-        list[list[tuple[int, int]]](),
+        list[list[Span]](),
         {name: list[list[str]]() for name in columns},
     )
     for number, original in enumerate(corpus.sentences):
-        sentence, spans = _sentence(corpus, number, original)
-        derived = deriver.line(sentence, whole=bool(columns))
+        place = places[number] if places else f"{corpus.name}:{number + 1}"
+        sentence, there = _sentence(corpus, number, original, place)
+        together = _words_of((spans or {}).get(number, ()), there or ())
+        derived = deriver.line(sentence, whole=bool(columns), together=together)
         if columns and labels:
             for name, values in _annotated(sentence, derived, tags).items():
                 annotations[name].append(values)
-        line, placed = _line(original, spans, derived.tokens, keeps)
+        line, placed = _line(original, there, derived.tokens, keeps)
         lines.append(line)
         words.append(placed)
         sources.append(derived.sources)
-        back.append(_back(original, spans, derived, line))
-    there = corpus.words is not None
+        back.append(_back(original, there, derived, line))
     result = Corpus(
         derived_code(corpus.language, made),
         lines,
         corpus.ids,
         f"{corpus.name}, {made.name}",
-        words if there else None,
-        annotations if there and labels and columns else None,
+        words if corpus.words is not None else None,
+        annotations if labels and columns else None,
     )
     return DerivedCorpus(result, sources, back)
 
 
 def _sentence(
-    corpus: Corpus, number: int, text: str
-) -> tuple[Sentence, Sequence[tuple[int, int]] | None]:
+    corpus: Corpus, number: int, text: str, place: str
+) -> tuple[Sentence, Sequence[Span] | None]:
     """A sentence with what is known of its words; and their spans, None where words are written by
     their forms."""
-    place = f"{corpus.name}:{number + 1}"
     columns = {name: values[number] for name, values in (corpus.annotations or {}).items()}
     if "form" in columns:
         heads = None
         if any(cell != _EMPTY for cell in columns.get("head", ())):
-            place = f"{corpus.name}, sentence {corpus.ids[number]}"
             heads = [_head(cell, place) for cell in columns["head"]]
             check_tree(heads, place)
         return Sentence(columns["form"], columns, heads, corpus.language, place), None
@@ -189,6 +207,15 @@ def _sentence(
     spans = punctuation_spans(text) if corpus.words is None else corpus.words[number]
     forms = [text[start:end] for start, end in spans]
     return Sentence(forms, columns, None, corpus.language, place), spans
+
+
+def _words_of(spans: Sequence[Span], words: Sequence[Span]) -> list[Span]:
+    """The (first, last) word of each span of characters that has one."""
+    found = list[Span]()
+    for start, end in spans:
+        inside = [i for i, (first, last) in enumerate(words) if first < end and last > start]
+        found += [(inside[0], inside[-1])] if inside else []
+    return found
 
 
 def _head(cell: str, place: str) -> int:
@@ -215,8 +242,8 @@ def _annotated(sentence: Sentence, derived: Derived, tags: Tags) -> dict[str, li
 
 
 def _line(
-    text: str, spans: Sequence[tuple[int, int]] | None, tokens: Sequence[str], keeps: bool
-) -> tuple[str, list[tuple[int, int]]]:
+    text: str, spans: Sequence[Span] | None, tokens: Sequence[str], keeps: bool
+) -> tuple[str, list[Span]]:
     """The derived words as a line, and where each stands: between single spaces, or, where all
     words keep their places, with what was between them."""
     if keeps and spans is not None and len(spans) == len(tokens):
@@ -225,7 +252,7 @@ def _line(
         rest = text[ends[-1] :]
     else:
         between, rest = [" " if place else "" for place in range(len(tokens))], ""
-    pieces, placed, at = list[str](), list[tuple[int, int]](), 0
+    pieces, placed, at = list[str](), list[Span](), 0
     for gap, token in zip(between, tokens, strict=True):
         at += len(gap)
         placed.append((at, at + len(token)))
@@ -234,9 +261,7 @@ def _line(
     return "".join([*pieces, rest]), placed
 
 
-def _back(
-    text: str, spans: Sequence[tuple[int, int]] | None, derived: Derived, line: str
-) -> dict[str, Any]:
+def _back(text: str, spans: Sequence[Span] | None, derived: Derived, line: str) -> dict[str, Any]:
     """What leads from a derived line to its original: the places that its words are from, which of
     them had no space before them and which words are not in the line; or, where that is not enough
     (other white space, say), the original itself."""
@@ -247,7 +272,7 @@ def _back(
         glued = [i for i in range(1, len(spans)) if spans[i][0] == spans[i - 1][1]]
         lost = {str(i): form for i, form in enumerate(forms) if there.get(i) != form}
         record |= {"glued": glued} if glued else {}
-        if len(lost) < len(forms):
+        if len(lost) < len(forms) and line.count(" ") == len(derived.tokens) - 1:
             record |= {"words": lost} if lost else {}
             if restore(line, record) == text:
                 return record

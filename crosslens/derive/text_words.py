@@ -10,6 +10,7 @@ __all__ = ["punctuation_spans", "sentence_bounds"]
 _RUN = re.compile(r"\S+")
 _ENDS = frozenset(".!?…。！？।॥؟۔։")
 _CLOSING = frozenset("\"'”’»)]}」』〉》")
+_OPENING = frozenset("\"'“‘„‚«»([{「『〈《¿¡")
 # words of English whose full stop ends no sentence
 _SHORT = frozenset(
     "Mr Mrs Ms Dr Prof St Jr Sr vs etc Inc Ltd Co Corp No Gen Col Sen Rep Gov".split()
@@ -61,9 +62,9 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
     """The sentences of a line of words, as (first word, word behind the last).
 
     A sentence ends with ``.``, ``!``, ``?`` or their like in other scripts, and the quotes and
-    brackets that are closed behind it, unless the next word begins with a small letter, or the full
-    stop is that of an initial or of one of a few English titles ("Mr."). Other abbreviations are
-    not known.
+    brackets that are closed behind it, where the next word begins as a sentence does (no small
+    letter, no comma), unless the full stop is that of an initial ("J."), of a word with another one
+    in it ("e.g.") or of one of a few English abbreviations ("Mr."). Others are not known.
 
     >>> words = "Mr . Fox ate . “ Good ! ” he said .".split()
     >>> [" ".join(words[start:end]) for start, end in sentence_bounds(words)]
@@ -79,10 +80,16 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
             continue
         while place < n and words[place] in _CLOSING:
             place += 1
-        if place < n and not words[place][:1].islower():
+        if place < n and _begins(words[place]):
             bounds.append((start, place))
             start = place
     return [*bounds, (start, n)] if start < n else bounds
+
+
+def _begins(word: str) -> bool:
+    """Whether a sentence may begin with a word."""
+    kind = unicodedata.category(word[0])
+    return kind in ("Lu", "Lt", "Lo", "Lm") or kind[0] == "N" or word[0] in _OPENING
 
 
 def _abbreviated(words: Sequence[str], place: int) -> bool:
@@ -91,4 +98,4 @@ def _abbreviated(words: Sequence[str], place: int) -> bool:
     if word[-1:] != ".":
         return False
     before = word[:-1] or (words[place - 1] if place else "")
-    return before in _SHORT or len(before) == 1 and before.isupper()
+    return before in _SHORT or "." in before or len(before) == 1 and before.isupper()
