@@ -6,6 +6,9 @@ that says where each token of its result is from; labels, trees and answers foll
 :func:`transformation` makes one from its name, :func:`derive_corpus` derives a text with what is
 known of its words, :func:`derive_block` and :func:`derive_blocks` numbers of subwords with special
 tokens among them. Nothing here needs more than numpy.
+
+>>> derive_corpus(["The cat sat."], "transliteration+inversion", language="eng").corpus
+Corpus(eng-transliteration-inversion, 1 sentence)
 """
 
 from crosslens.derive.blocks import SpecialTokens, derive_block, derive_blocks

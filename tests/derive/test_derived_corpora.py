@@ -65,6 +65,14 @@ def test_any_line_comes_back(text):
         assert restore(made.corpus.sentences[0], made.back[0]) == text
 
 
+def test_the_way_back_is_short_where_it_can_be():
+    made = derive_corpus([LINES[0]], "inversion")
+    assert made.back == [{"sources": [3, 2, 1, 0, 6, 5, 4], "glued": [3, 6]}]
+    assert restore(made.corpus.sentences[0], made.back[0]) == LINES[0]
+    hops = derive_corpus(treebank(), "token-hop:1", labels=False).back
+    assert hops[0] == {"sources": [0, 1, 2, -1, 3], "text": "He sees du-chat"}
+
+
 def test_sentences_of_a_line_are_derived_in_their_places():
     assert derive_corpus([LINES[0]], "inversion").corpus.sentences == [". sat cat The ! slept It"]
     whole = derive_corpus([LINES[0]], "inversion", unit="line").corpus.sentences

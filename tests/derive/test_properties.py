@@ -120,6 +120,12 @@ def test_scripts_change_places_and_back(one, other):
         assert not {*everything} & {*everything.translate(table)}
 
 
+def test_of_a_composition_the_last_part_comes_first():
+    even_odd = [*"ace", *"bd"]
+    made = transformation("inversion+even-odd").derive(Sentence([*"abcde"]), 0, 0)
+    assert made.tokens == even_odd[::-1] and made.sources == [3, 1, 4, 2, 0]
+
+
 def test_the_mark_of_a_soft_hyphen_and_white_space_stay():
     assert Transliteration().derive(Sentence(["a\u00adb", "c\u00a0d"]), 0, 0).tokens == [
         "а\u00adб",
