@@ -7,7 +7,7 @@
 
 ``dir(cl)`` names what there is, and ``help(cl.study)`` says what it does. Everything is imported
 when it is first named: this package by itself loads nothing heavy. The rooms have more than is
-named here: ``crosslens.alignment``, ``crosslens.probes``, ``crosslens.models``.
+named here: ``crosslens.alignment``, ``crosslens.probes``, ``crosslens.models``, ``crosslens.derive``.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 # for editors and type checkers; the same names are found by _FROM when they are asked for
 if TYPE_CHECKING:
-    from crosslens import alignment, models, probes
+    from crosslens import alignment, derive, models, probes
     from crosslens.activations import Activations, join
     from crosslens.activations_memory import as_activations
     from crosslens.alignment import (
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
         self_learning,
     )
     from crosslens.corpus import Corpus, open_text, read_dataset, read_text, read_tsv
+    from crosslens.derive.corpora import derive_corpus
     from crosslens.errors import CrosslensError
     from crosslens.front.calls import probe, study, train, transfer
+    from crosslens.front.derived import derive_files
     from crosslens.front.mapped import mapped_transfer
     from crosslens.front.results import Run, Scores
     from crosslens.front.spaces import align, compare, identify_languages
@@ -68,8 +70,10 @@ _FROM = {
         "self_learning",
     ),
     "corpus": ("Corpus", "open_text", "read_dataset", "read_text", "read_tsv"),
+    "derive.corpora": ("derive_corpus",),
     "errors": ("CrosslensError",),
     "front.calls": ("probe", "study", "train", "transfer"),
+    "front.derived": ("derive_files",),
     "front.mapped": ("mapped_transfer",),
     "front.results": ("Run", "Scores"),
     "front.spaces": ("align", "compare", "identify_languages"),
@@ -91,7 +95,7 @@ _FROM = {
     "readers.words": ("read_conllu", "read_words", "split_words"),
     "score": ("Score",),
 }
-_ROOMS = ("alignment", "models", "probes")
+_ROOMS = ("alignment", "derive", "models", "probes")
 _WHERE = {name: module for module, names in _FROM.items() for name in names}
 
 __all__ = [
@@ -117,6 +121,9 @@ __all__ = [
     "alignment",
     "as_activations",
     "compare",
+    "derive",
+    "derive_corpus",
+    "derive_files",
     "extract",
     "extract_files",
     "identify_languages",

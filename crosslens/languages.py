@@ -1,10 +1,13 @@
 """Languages: their codes and names, in one table.
 
 Data sets call a language ``en``, ``eng`` or ``eng_Latn``, and Chinese ``zh``, ``zho`` or ``cmn``.
-Here each of these finds the others.
+Here each of these finds the others. A language that is derived from another one has its code, and
+behind it how it was made: ``eng-inversion``.
 """
 
-__all__ = ["NAMES", "SEVERAL", "code_of", "same_language", "short_codes"]
+from collections.abc import Mapping
+
+__all__ = ["DERIVED", "NAMES", "SEVERAL", "code_of", "derivation", "same_language", "short_codes"]
 
 SEVERAL = "mul"
 """The code of a text in several languages (ISO 639-2)."""
@@ -59,17 +62,46 @@ _BROADER = {one: group for group, one in _GROUPS.items()} | {"nno": "nor", "zho"
 _SHORT = {three: two for two, three in _LONG.items()}
 
 
+DERIVED: Mapping[str, str] = {
+    name.replace("-", ""): name.replace("-", " ")
+    for name in (
+        "identity inversion permutation transliteration order codeswitch deterministic-shuffle "
+        "local-shuffle even-odd no-reversal partial-reversal full-reversal token-hop word-hop"
+    ).split()
+}
+"""How the code of a derived language goes on behind a hyphen, a setting at its end -> how that is
+read; :mod:`crosslens.derive` makes such languages."""
+
+
+def derivation(subtag: str) -> str | None:
+    """What a part of a code says of how a language was derived; None where it says nothing of it.
+
+    >>> derivation("inversion"), derivation("localshuffle3"), derivation("Latn")
+    ('inversion', 'local shuffle 3', None)
+    """
+    for name, read in DERIVED.items():
+        if subtag.startswith(name):
+            return f"{read} {subtag.removeprefix(name)}".strip()
+    return None
+
+
+def _parts(code: str) -> tuple[str, str]:
+    """The language in three letters, and how it was derived: "-inversion"."""
+    first, *rest = code.replace("-", "_").split("_")
+    derived = [f"-{part}" for part in rest if derivation(part)]
+    return _LONG.get(first.lower(), first.lower()), "".join(derived)
+
+
 def code_of(code: str) -> str:
     """The three letters (ISO 639-3) of a language that is called by two, or with a script or the
-    like behind it.
+    like behind it; a derived language is one of its own.
 
     What the table does not have stays as it is.
 
-    >>> code_of("en"), code_of("eng_Latn"), code_of("zh-Hans"), code_of("grc")
-    ('eng', 'eng', 'cmn', 'grc')
+    >>> code_of("en"), code_of("eng_Latn"), code_of("zh-Hans"), code_of("grc"), code_of("en-inversion")
+    ('eng', 'eng', 'cmn', 'grc', 'eng-inversion')
     """
-    first = code.replace("-", "_").split("_")[0].lower()
-    return _LONG.get(first, first)
+    return "".join(_parts(code))
 
 
 def same_language(one: str, other: str) -> bool:
@@ -78,9 +110,11 @@ def same_language(one: str, other: str) -> bool:
 
     >>> same_language("zh", "zho_Hans"), same_language("sw", "swh"), same_language("hin", "urd")
     (True, True, False)
+    >>> same_language("eng", "eng-inversion"), same_language("en-inversion", "eng-inversion")
+    (False, True)
     """
-    codes = code_of(one), code_of(other)
-    return _GROUPS.get(codes[0], codes[0]) == _GROUPS.get(codes[1], codes[1])
+    (first, how), (second, how_other) = _parts(one), _parts(other)
+    return _GROUPS.get(first, first) == _GROUPS.get(second, second) and how == how_other
 
 
 def short_codes(code: str) -> list[str]:

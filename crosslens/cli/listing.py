@@ -19,7 +19,7 @@ from crosslens.errors import quote, refuse
 
 __all__ = ["KINDS", "doctor", "doctor_arguments", "list_all", "list_arguments"]
 
-KINDS = ("tasks", "recipes", "measures")
+KINDS = ("tasks", "recipes", "transformations", "measures")
 _OURS = ("test", "bench", "docs")  # extras of those who work on the library itself
 
 
@@ -39,7 +39,8 @@ def list_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def list_all(arguments: argparse.Namespace) -> None:
-    """Print tasks with their cards, recipes and measures."""
+    """Print tasks with their cards, recipes, transformations and measures."""
+    from crosslens.derive.registry import TRANSFORMATIONS
     from crosslens.probes.tasks.catalogue import TASKS, task_names
     from crosslens.probes.tasks.data_folder import DataFolder
     from crosslens.recipes import RECIPES
@@ -71,13 +72,23 @@ def list_all(arguments: argparse.Namespace) -> None:
                 quote(kind),
                 meant(kind, KINDS) or "choose among them",
             )
-    found = {"tasks": tasks, "recipes": RECIPES, "measures": measures}
+    transformations = {
+        name: {"says": one.says, "setting": one.setting, "paper": one.paper}
+        for name, one in TRANSFORMATIONS.items()
+    }
+    found = {
+        "tasks": tasks,
+        "recipes": RECIPES,
+        "transformations": transformations,
+        "measures": measures,
+    }
     if arguments.json:
         print(json.dumps({kind: found[kind] for kind in kinds}, ensure_ascii=False))
         return
     shown = {
         "tasks": _tasks(tasks),
         "recipes": (_entry(*one) for one in RECIPES.items()),
+        "transformations": _transformations(transformations),
         "measures": _measures(measures),
     }
     print(
@@ -110,6 +121,7 @@ def _there_in(task: Any, data: Any) -> list[str]:
 _HEADS = {
     "tasks": "Tasks (crosslens probe --tasks NAME,NAME --data DIR, or --battery GROUP)",
     "recipes": "Recipes",
+    "transformations": "Transformations (crosslens derive --by NAME, NAME:SETTING or NAME+NAME)",
     "measures": "Measures (quantity in scores.jsonl)",
 }
 
@@ -126,6 +138,13 @@ def _tasks(cards: dict[str, Any]) -> Iterator[str]:
         if "there_in" in card:
             more.append(f"In this folder: {', '.join(card['there_in']) or 'none'}.")
         yield _entry(name, f"{card['title']}; battery {card['group']}", *more)
+
+
+def _transformations(entries: dict[str, dict[str, str]]) -> Iterator[str]:
+    for name, one in entries.items():
+        setting = f"; {name}:SETTING, {one['setting']}" if one["setting"] else ""
+        paper = f" ({one['paper']})" if one["paper"] else ""
+        yield _entry(name, f"{one['says']}{setting}{paper}")
 
 
 def _measures(measures: dict[str, Any]) -> Iterator[str]:

@@ -26,6 +26,7 @@ from typing import NoReturn
 from crosslens import __version__
 from crosslens.cli import (
     alignment,
+    derived,
     export,
     extraction,
     listing,
@@ -64,6 +65,15 @@ _VERBS = {
         training.train_arguments,
         "train a masked language model from a recipe",
         "crosslens train recipe.toml steps=2000 --out runs/my-encoder",
+    ),
+    "derive": (
+        derived.derive,
+        derived.derive_arguments,
+        "write a text, or labelled data, as a derived language has it: inverted, permuted, "
+        "transliterated, …",
+        "crosslens derive --text eng=eng.txt --by inversion --out derived\n"
+        "  crosslens derive --treebank eng=en_ewt-ud-test.conllu --iob2 eng=en_ewt-ud-test.iob2 "
+        "--by transliteration+permutation --out derived",
     ),
     "extract": (
         extraction.extract,

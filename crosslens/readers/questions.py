@@ -7,15 +7,16 @@ are passed over.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from crosslens.corpus import check_sentence, read_lines
 from crosslens.errors import InputError, quote, refuse
 from crosslens.files import parse_json
 
-__all__ = ["Answer", "Question", "read_questions"]
+__all__ = ["Answer", "Question", "questions_text", "read_questions"]
 
 _REMEDY = "take the file as SQuAD 1.1 publishes it"
 
@@ -158,3 +159,28 @@ def _answer(one: _Answer, context: str, where: str) -> Answer:
         expected = f"the answer {quote(text)} at character {start} of its context"
         refuse(where, expected, quote(there), "count characters (code points), from 0")
     return Answer(text, start)
+
+
+def questions_text(questions: Sequence[Question]) -> str:
+    """Questions as a file of SQuAD 1.1 has them: those of one paragraph stand together.
+
+    Parameters
+    ----------
+    questions: in the order of their paragraphs.
+
+    >>> asked = Question("q1", "Where?", "She is in Rome.", (Answer("Rome", 10),), "Ada", 0, 0)
+    >>> questions_text([asked])[:60]
+    '{"version": "1.1", "data": [{"title": "Ada", "paragraphs": ['
+    """
+    data, before = list[dict[str, Any]](), (-1, -1)
+    for one in questions:
+        here = (one.document, one.paragraph)
+        if here[0] != before[0]:
+            data.append({"title": one.title, "paragraphs": []})
+        if here != before:
+            data[-1]["paragraphs"].append({"context": one.context, "qas": []})
+        before = here
+        answers = [{"text": answer.text, "answer_start": answer.start} for answer in one.answers]
+        asked = {"id": one.id, "question": one.question, "answers": answers}
+        data[-1]["paragraphs"][-1]["qas"].append(asked)
+    return json.dumps({"version": "1.1", "data": data}, ensure_ascii=False) + "\n"

@@ -18,7 +18,7 @@ from crosslens.corpus import Corpus, check_sentence, file_name, read_lines
 from crosslens.errors import quote, refuse
 from crosslens.readers.words import locate_words
 
-__all__ = ["read_tagged_words"]
+__all__ = ["read_tagged_words", "tagged_text"]
 
 _TAG = re.compile(r"O|[BI]-\S+")
 _COMMENT = re.compile(r"# (text|sent_id) = ?(.*)")
@@ -117,3 +117,28 @@ def _word(line: str, following: int, place: str) -> tuple[str, str]:
     if not _TAG.fullmatch(tag):
         refuse(place, "a tag B-TYPE, I-TYPE or O", quote(tag), "repair the line")
     return form, tag
+
+
+def tagged_text(corpus: Corpus, column: str = "ner") -> str:
+    """Words and their tags as a file of Universal NER has them.
+
+    Parameters
+    ----------
+    corpus: with words, and their tags as the annotation ``column``.
+
+    >>> corpus = Corpus("eng", ["Ada wrote"], ["a"], "toy", [[(0, 3), (4, 9)]], {"ner": [["B-PER", "O"]]})
+    >>> print(tagged_text(corpus).expandtabs(8).rstrip())
+    # sent_id = a
+    # text = Ada wrote
+    1       Ada     B-PER   -       -
+    2       wrote   O       -       -
+    """
+    lines = list[str]()
+    assert corpus.words is not None and corpus.annotations is not None
+    rows = zip(corpus.ids, corpus.sentences, corpus.words, corpus.annotations[column], strict=True)
+    for name, text, spans, tags in rows:
+        lines += [f"# sent_id = {name}", f"# text = {text}"]
+        for number, ((start, end), tag) in enumerate(zip(spans, tags, strict=True), 1):
+            lines.append(f"{number}\t{text[start:end]}\t{tag}\t-\t-")
+        lines.append("")
+    return "\n".join(lines) + "\n"

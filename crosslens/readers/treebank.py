@@ -15,14 +15,13 @@ from jaxtyping import Bool, Int, Shaped
 
 from crosslens.corpus import Corpus
 from crosslens.errors import quote, refuse
+from crosslens.trees import check_heads
 
 __all__ = [
     "UPOS",
     "Trees",
     "WordLabels",
-    "check_heads",
-    "tree_depths",
-    "tree_distances",
+    "conllu_text",
     "trees",
     "word_labels",
     "words_apart",
@@ -256,124 +255,6 @@ def _head(cell: Any, row: int, sentence: str) -> int:
     return int(cell)
 
 
-def check_heads(
-    heads: Int[np.ndarray, " n"],
-    lengths: Int[np.ndarray, " s"],
-    names: Sequence[Any] | np.ndarray | None = None,
-) -> None:
-    """Pass if every sentence is a tree: one word with head 0, all others below it.
-
-    Parameters
-    ----------
-    heads: shape (n,). lengths: shape (s,), above 0. names: what to call the sentences in a refusal;
-        without it their numbers, from 0.
-
-    Raises
-    ------
-    InputError: lengths do not sum to n, or a sentence is no tree; the message names it.
-
-    >>> check_heads(np.array([2, 3, 2]), np.array([3]))
-    Traceback (most recent call last):
-    ...
-    crosslens.errors.InputError: heads: expected one root (head 0) in sentence 0, got 0; repair the sentence or leave it out
-    """
-    if (lengths < 1).any() or lengths.sum() != len(heads):
-        told = f"{int(lengths.sum())} in {len(lengths)} sentence(s)"
-        refuse(
-            "lengths",
-            f"{len(heads)} words in sentences of at least one",
-            told,
-            "give the number of words of every sentence",
-        )
-    ends = np.cumsum(lengths)
-    for number, (start, end) in enumerate(zip(ends - lengths, ends, strict=True)):
-        some, name = heads[start:end], number if names is None else names[number]
-        if some.min() < 0 or some.max() > len(some):
-            wrong = some[(some < 0) | (some > len(some))][0]
-            refuse(
-                "heads",
-                f"numbers from 0 to {len(some)} in sentence {name}",
-                str(wrong),
-                "repair the sentence or leave it out",
-            )
-        if (some == 0).sum() != 1:
-            got = str(int((some == 0).sum()))
-            refuse(
-                "heads",
-                f"one root (head 0) in sentence {name}",
-                got,
-                "repair the sentence or leave it out",
-            )
-        if (_depths(some) < 0).any():
-            refuse(
-                "heads",
-                f"a tree in sentence {name}",
-                "a circle",
-                "repair the sentence or leave it out",
-            )
-
-
-def tree_depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """The number of edges between each word of a sentence and its root.
-
-    Parameters
-    ----------
-    heads: shape (n,), a tree: the head's number from 1, or 0 for the root.
-
-    Returns
-    -------
-    shape (n,), from 0 (the root) to n - 1.
-
-    Raises
-    ------
-    InputError: the heads are no tree.
-
-    >>> tree_depths(np.array([2, 0, 4, 2])).tolist()
-    [1, 0, 2, 1]
-    """
-    check_heads(heads, np.array([len(heads)]))
-    return _depths(heads)
-
-
-def _depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Depths level by level; -1 for words that no way from the root leads to."""
-    depths = np.where(heads == 0, 0, -1)
-    for depth in range(1, len(heads)):
-        # the root, whose head - 1 is the last word, has a depth
-        below = (depths < 0) & (depths[heads - 1] == depth - 1)
-        if not below.any():
-            break
-        depths[below] = depth
-    return depths
-
-
-def tree_distances(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n n"]:
-    """The number of edges on the way between any two words of a sentence.
-
-    Parameters
-    ----------
-    heads: shape (n,), a tree: the head's number from 1, or 0 for the root.
-
-    Returns
-    -------
-    shape (n, n), symmetric, zeros on the diagonal.
-
-    Raises
-    ------
-    InputError: the heads are no tree.
-
-    >>> tree_distances(np.array([2, 0, 4, 2])).tolist()
-    [[0, 1, 3, 2], [1, 0, 2, 1], [3, 2, 0, 1], [2, 1, 1, 0]]
-    """
-    depths = tree_depths(heads)
-    order = np.argsort(depths, kind="stable")  # every word behind its head
-    distances = np.zeros((len(heads), len(heads)), np.int64)
-    for place, word in enumerate(order[1:], 1):
-        before = order[:place]
-        distances[word, before] = distances[before, word] = distances[heads[word] - 1, before] + 1
-    return distances
-
-
 def words_apart(corpus: Corpus) -> Corpus:
     """The same words with a space between any two, as parsers read them: the parts of a multiword
     token ("du" = de + le) have places of their own.
@@ -395,3 +276,36 @@ def words_apart(corpus: Corpus) -> Corpus:
         words.append([(end - 1 - len(form), end - 1) for form, end in zip(row, ends, strict=True)])
     sentences = [" ".join(row) for row in forms]
     return dataclasses.replace(corpus, sentences=sentences, words=words)
+
+
+def conllu_text(corpus: Corpus) -> str:
+    """A treebank as a CoNLL-U file has it: ``sent_id``, ``text`` and ten columns, of which those that
+    the corpus has not (deps and misc) are "_".
+
+    Parameters
+    ----------
+    corpus: with the columns of :func:`crosslens.readers.words.read_conllu`; its sentences are its
+        words between single spaces (:func:`words_apart`).
+
+    >>> columns = {"form": [["Dogs", "bark"]], "upos": [["NOUN", "VERB"]], "head": [["2", "0"]]}
+    >>> corpus = Corpus("eng", ["Dogs bark"], ["a"], "toy", words=[[(0, 4), (5, 9)]], annotations=columns)
+    >>> print(conllu_text(corpus).expandtabs(6).rstrip())
+    # sent_id = a
+    # text = Dogs bark
+    1     Dogs  _     NOUN  _     _     2     _     _     _
+    2     bark  _     VERB  _     _     0     _     _     _
+    """
+    columns = corpus.annotations or {}
+    lines = list[str]()
+    for number, (name, text) in enumerate(zip(corpus.ids, corpus.sentences, strict=True)):
+        lines += [f"# sent_id = {name}", f"# text = {text}"]
+        n = len(columns["form"][number])
+        nothing = [_EMPTY] * n
+        rows = (
+            columns[column][number] if column in columns else nothing
+            for column in ("form", "lemma", "upos", "xpos", "feats", "head", "deprel")
+        )
+        for word, cells in enumerate(zip(*rows, strict=True), 1):
+            lines.append("\t".join([str(word), *cells, _EMPTY, _EMPTY]))
+        lines.append("")
+    return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ from crosslens.corpus import Corpus
 from crosslens.errors import quote, refuse
 from crosslens.files import fingerprint
 from crosslens.readers.questions import Answer
-from crosslens.readers.treebank import check_heads
+from crosslens.trees import check_heads
 
 __all__ = [
     "Examples",

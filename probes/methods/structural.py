@@ -29,7 +29,7 @@ from crosslens.checks import as_array, check_positive_int, check_seed
 from crosslens.errors import refuse
 from crosslens.probes.methods.fitted import check_fitted
 from crosslens.probes.methods.rows import is_layer
-from crosslens.readers.treebank import check_heads, tree_depths, tree_distances
+from crosslens.trees import check_heads, tree_depths, tree_distances
 
 __all__ = ["KINDS", "StructuralProbe", "structural_loss"]
 

@@ -25,8 +25,8 @@ from scipy.stats import rankdata
 
 from crosslens.errors import refuse
 from crosslens.probes.methods.structural import KINDS
-from crosslens.readers.treebank import check_heads, tree_depths, tree_distances
 from crosslens.stats import jackknife_interval
+from crosslens.trees import check_heads, tree_depths, tree_distances
 
 __all__ = ["StructuralScore", "StructuralScores", "structural_scores"]
 

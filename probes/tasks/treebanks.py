@@ -123,9 +123,10 @@ def _of_hub(data: DataFolder, language: str) -> Words:
 
 def read_files(paths: dict[str, Path], name: str) -> Words:
     """A treebank from the files of some splits; the language is what its name begins with, if that
-    is a code ("und" if not)."""
+    is a code ("und" if not), of a derived language its code with how it was derived."""
     code = code_of(name.split(".")[0])
-    language = code if len(code) == 3 and code.isalpha() else "und"
+    base = code.split("-")[0]
+    language = code if len(base) == 3 and base.isalpha() else "und"
     return Words(
         {split: read_conllu(path, language) for split, path in paths.items()}, name, language
     )

@@ -36,6 +36,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     **{
         ("ner", module): COLUMN
         for module in (
+            "crosslens.derive.corpora",
             "crosslens.readers.tagged_words",
             "crosslens.readers.treebank",
             "crosslens.run.kinds.tag",

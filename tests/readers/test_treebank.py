@@ -7,8 +7,9 @@ import pytest
 from ground_tools import GRAMMAR
 
 from crosslens.errors import InputError
-from crosslens.readers.treebank import check_heads, tree_depths, tree_distances, trees, word_labels
+from crosslens.readers.treebank import trees, word_labels
 from crosslens.readers.words import read_conllu
+from crosslens.trees import check_heads, tree_depths, tree_distances
 
 CONLLU = """# text = Don't run, dogs _
 1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_

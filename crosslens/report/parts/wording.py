@@ -8,7 +8,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 
-from crosslens.languages import NAMES
+from crosslens.languages import NAMES, derivation
 from crosslens.score import Score
 
 __all__ = [
@@ -65,8 +65,8 @@ def language(code: str) -> str:
 
     >>> language("fra"), language("hin_Deva"), language("cmn_Hans"), language("eng-x"), language("qqq")
     ('French', 'Hindi', 'Mandarin Chinese (simplified)', 'English (x)', 'qqq')
-    >>> language("eng+fra")
-    'English + French'
+    >>> language("eng+fra"), language("eng-localshuffle3-inversion")
+    ('English + French', 'English (local shuffle 3, inversion)')
     """
     if "+" in code:
         return " + ".join(map(language, code.split("+")))
@@ -76,7 +76,9 @@ def language(code: str) -> str:
         return code
     scripts = [part for part in rest if len(part) == 4 and part.istitle()]
     told = [
-        _SCRIPTS.get(part, part) for part in rest if part not in scripts or first in _SCRIPTS_DIFFER
+        derivation(part) or _SCRIPTS.get(part, part)
+        for part in rest
+        if part not in scripts or first in _SCRIPTS_DIFFER
     ]
     return f"{name} ({', '.join(told)})" if told else name
 

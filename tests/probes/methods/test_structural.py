@@ -16,7 +16,7 @@ from crosslens.errors import InputError
 from crosslens.probes.methods import structural
 from crosslens.probes.methods.structural import StructuralProbe, structural_loss
 from crosslens.probes.methods.structural_scores import structural_scores
-from crosslens.readers.treebank import tree_depths, tree_distances
+from crosslens.trees import tree_depths, tree_distances
 
 KINDS = ("distance", "depth")
 # a few steps show what most tests ask

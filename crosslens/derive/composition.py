@@ -1,0 +1,130 @@
+"""Transformations one after the other: ``a+b`` is a ∘ b, so b comes first, then a."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from crosslens.derive.transformation import INSERTED, Derived, Sentence, Transformation
+from crosslens.errors import refuse
+
+__all__ = ["Composition"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Composition(Transformation):
+    """Several transformations as one, written as mathematics writes them: the last one is applied
+    first.
+
+    ``transliteration+order`` puts the words of a tree into another order and then writes them in
+    other letters. Deshpande et al. 2022, § 2.2, compose so; inversion and permutation commute with
+    transliteration.
+
+    Attributes
+    ----------
+    parts: two or more, the one that is applied first at the end.
+
+    Raises
+    ------
+    InputError: fewer than two; or one of them needs what an earlier one has changed: words that are
+        written otherwise by then, or a tree whose words are no longer those of the sentence.
+
+    >>> from crosslens.derive.reorderings import Inversion
+    >>> from crosslens.derive.transliteration import SubwordTransliteration
+    >>> both = Composition((SubwordTransliteration(100), Inversion()))
+    >>> both.name, both.derive(Sentence([7, 8, 9]), 0, 0).tokens
+    ('transliteration:100+inversion', [109, 108, 107])
+    >>> both.undo([109, 108, 107], 0, 0)
+    [7, 8, 9]
+    """
+
+    parts: tuple[Transformation, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.parts) < 2:
+            got = str(len(self.parts))
+            refuse("parts", "two transformations or more", got, "use the one by itself")
+        done = list[Transformation]()
+        for part in self._in_turn():
+            for before in done:
+                _check_after(part, before, self.name)
+            done.append(part)
+
+    def _in_turn(self) -> Sequence[Transformation]:
+        """The parts as they are applied."""
+        return self.parts[::-1]
+
+    @property
+    def name(self) -> str:
+        """The text form."""
+        return "+".join(part.name for part in self.parts)
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """What any part needs."""
+        return frozenset[str]().union(*(part.needs for part in self.parts))
+
+    @property
+    def changes(self) -> frozenset[str]:  # type: ignore[override]
+        """What any part changes."""
+        return frozenset[str]().union(*(part.changes for part in self.parts))
+
+    @property
+    def undoes(self) -> bool:  # type: ignore[override]
+        """Whether all parts undo themselves."""
+        return all(part.undoes for part in self.parts)
+
+    def derive(self, sentence: Sentence, seed: int, number: int, *, epoch: int = 0) -> Derived:
+        """The sentence after all parts, which have the same seed and number."""
+        self.check_needs(sentence)
+        found, here = None, sentence
+        for part in self._in_turn():
+            derived = part.derive(here, seed, number, epoch=epoch)
+            if found is None:
+                found = derived
+            else:
+                before = found.sources
+                sources = [
+                    INSERTED if source == INSERTED else before[source] for source in derived.sources
+                ]
+                found = Derived(derived.tokens, sources)
+            here = _moved(here, derived)
+        assert found is not None  # there are two parts
+        return found
+
+    def undo(
+        self, tokens: Sequence[Any], seed: int, number: int, *, epoch: int = 0
+    ) -> Sequence[Any]:
+        """The sentence's tokens: what was done last is undone first."""
+        for part in self.parts:
+            tokens = part.undo(tokens, seed, number, epoch=epoch)
+        return tokens
+
+
+def _check_after(part: Transformation, before: Transformation, name: str) -> None:
+    """Refuse a part that cannot follow another one."""
+    swap = f"apply {part.name} first: write it last"
+    if "words" in part.needs and "tokens" in before.changes:
+        expected = f"words of the language, which {part.name} needs"
+        refuse(name, expected, f"those that {before.name} has changed", swap)
+    if "length" in before.changes and part.needs - {"words", "characters"}:
+        expected = f"the words that {part.name} knows something of"
+        refuse(name, expected, f"a sentence whose words {before.name} has changed", swap)
+    if type(part) is type(before) and "tokens" in part.changes and "order" not in part.changes:
+        got = f"{before.name}, then {part.name}"
+        refuse(name, "words changed in one way", got, "keep one of the two")
+
+
+def _moved(sentence: Sentence, derived: Derived) -> Sentence:
+    """A sentence for the next part: tokens, and what is known of them where they are the same."""
+    if not sentence.columns and sentence.heads is None:
+        return Sentence(derived.tokens, language=sentence.language, place=sentence.place)
+    if not derived.is_reordering(len(sentence.tokens)):
+        return dataclasses.replace(sentence, tokens=derived.tokens, columns={}, heads=None)
+    sources = derived.sources
+    columns = {name: [row[i] for i in sources] for name, row in sentence.columns.items()}
+    heads = None
+    if sentence.heads is not None:
+        places = {source: place for place, source in enumerate(sources, 1)}
+        above = [sentence.heads[source] for source in sources]
+        heads = [places[head - 1] if head else 0 for head in above]
+    return dataclasses.replace(sentence, tokens=derived.tokens, columns=columns, heads=heads)

@@ -1,0 +1,218 @@
+"""Transformations that put a sentence's tokens into another order: inversion, permutation, and the
+shuffles of Kallini et al. 2024.
+
+Each is a function of the number of tokens, the seed and the sentence's number, so each undoes
+itself: the same order is made again and taken back.
+"""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Int
+
+from crosslens.checks import check_positive_int
+from crosslens.derive.transformation import Derived, Sentence, Transformation, generator
+from crosslens.errors import refuse
+
+__all__ = [
+    "DeterministicShuffle",
+    "EvenOdd",
+    "Identity",
+    "Inversion",
+    "LocalShuffle",
+    "Permutation",
+    "Reordering",
+    "take",
+]
+
+Order = Int[np.ndarray, " n"]
+
+
+def take(tokens: Sequence[Any], order: Order) -> Sequence[Any]:
+    """The tokens at these places: an array of an array, a list of anything else.
+
+    >>> take(["a", "b", "c"], np.array([2, 0]))
+    ['c', 'a']
+    """
+    if isinstance(tokens, np.ndarray):
+        return tokens[order]
+    return [tokens[place] for place in order.tolist()]
+
+
+class Reordering(Transformation):
+    """A transformation that is an order of places; what it is called stands in ``word``."""
+
+    changes: ClassVar[frozenset[str]] = frozenset({"order"})
+    undoes: ClassVar[bool] = True
+    word: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The text form."""
+        return self.word
+
+    @abc.abstractmethod
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """For each place of the derived sentence, the place that its token is from: shape (n,)."""
+
+    def derive(self, sentence: Sentence, seed: int, number: int, *, epoch: int = 0) -> Derived:
+        """The tokens in their new order."""
+        order = self.order(len(sentence.tokens), seed, number, epoch)
+        return Derived(take(sentence.tokens, order), order.tolist())
+
+    def undo(
+        self, tokens: Sequence[Any], seed: int, number: int, *, epoch: int = 0
+    ) -> Sequence[Any]:
+        """The tokens in the order that they had."""
+        order = self.order(len(tokens), seed, number, epoch)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return take(tokens, back)
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity(Reordering):
+    """The sentence as it is.
+
+    >>> Identity().derive(Sentence(["a", "b"]), 0, 0).tokens
+    ['a', 'b']
+    """
+
+    word: ClassVar[str] = "identity"
+    changes: ClassVar[frozenset[str]] = frozenset()
+
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """0, 1, …"""
+        return np.arange(n)
+
+
+@dataclasses.dataclass(frozen=True)
+class Inversion(Reordering):
+    """The last token first; its own inverse.
+
+    Deshpande et al. 2022, § 2.2.
+
+    >>> Inversion().derive(Sentence("the cat sat".split()), 0, 0).tokens
+    ['sat', 'cat', 'the']
+    """
+
+    word: ClassVar[str] = "inversion"
+
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """n - 1, n - 2, …"""
+        return np.arange(n)[::-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Permutation(Reordering):
+    """An order of its own for each sentence, all orders being equally probable.
+
+    Deshpande et al. 2022, § 2.2; the nondeterministic shuffle of Kallini et al. 2024, § 3.1.
+
+    Attributes
+    ----------
+    per_epoch: whether the order is drawn anew in every pass over the text ("permutation:epoch");
+        without it one is drawn once, as Deshpande et al.'s code does.
+
+    >>> Permutation().derive(Sentence("the cat sat on it".split()), seed=1, number=0).tokens
+    ['it', 'the', 'cat', 'sat', 'on']
+    """
+
+    per_epoch: bool = False
+    word: ClassVar[str] = "permutation"
+
+    @property
+    def name(self) -> str:
+        """The text form."""
+        return f"{self.word}:epoch" if self.per_epoch else self.word
+
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """Drawn from (seed, number), and the epoch where that is asked for."""
+        return generator(seed, number, epoch if self.per_epoch else 0).permutation(n)
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_length(n: int, seed: int) -> Order:
+    """The one order of all sentences of a length: (seed, length) has a stream that no sentence's
+    number has."""
+    order = generator(seed, n, 0, 1).permutation(n)
+    order.flags.writeable = False  # it is kept for the next sentence
+    return order
+
+
+@dataclasses.dataclass(frozen=True)
+class DeterministicShuffle(Reordering):
+    """One order for all sentences of the same length: the shuffle is a rule, which can be learnt.
+
+    Kallini et al. 2024, § 3.1.
+
+    >>> shuffle = DeterministicShuffle()
+    >>> [shuffle.derive(Sentence(text.split()), 3, i).tokens for i, text in enumerate(["a b c d", "e f g h"])]
+    [['d', 'b', 'a', 'c'], ['h', 'f', 'e', 'g']]
+    """
+
+    word: ClassVar[str] = "deterministic-shuffle"
+
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """Drawn from (seed, n)."""
+        return _of_length(n, seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalShuffle(Reordering):
+    """Tokens stay within windows, in each of which they are shuffled by the same order; a last
+    window that is shorter has the order of its length.
+
+    Kallini et al. 2024, § 3.1, with windows of 3, 5 and 10.
+
+    Attributes
+    ----------
+    window: tokens in a window, 2 or more.
+
+    Raises
+    ------
+    InputError: the window is no whole number above 1.
+
+    >>> LocalShuffle(3).derive(Sentence("a b c d e f g".split()), 0, 0).tokens
+    ['c', 'a', 'b', 'f', 'd', 'e', 'g']
+    """
+
+    window: int = 5
+    word: ClassVar[str] = "local-shuffle"
+
+    def __post_init__(self) -> None:
+        if check_positive_int(self.window, "window") == 1:
+            refuse("window", "2 tokens or more", "1", "choose a window in which tokens can move")
+
+    @property
+    def name(self) -> str:
+        """The text form."""
+        return f"{self.word}:{self.window}"
+
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """Window by window."""
+        full = n // self.window
+        whole = _of_length(self.window, seed) + self.window * np.arange(full)[:, None]
+        rest = _of_length(n - full * self.window, seed) + full * self.window
+        return np.concatenate([whole.ravel(), rest])
+
+
+@dataclasses.dataclass(frozen=True)
+class EvenOdd(Reordering):
+    """First the tokens at even places, counted from 0, then those at odd ones.
+
+    Kallini et al. 2024, § 3.1.
+
+    >>> EvenOdd().derive(Sentence("a b c d e".split()), 0, 0).tokens
+    ['a', 'c', 'e', 'b', 'd']
+    """
+
+    word: ClassVar[str] = "even-odd"
+
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """0, 2, …, 1, 3, …"""
+        return np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)])

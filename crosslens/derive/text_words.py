@@ -1,0 +1,106 @@
+"""The words that a plain text is derived by, and where its sentences end."""
+
+import functools
+import re
+import unicodedata
+from collections.abc import Sequence
+
+__all__ = ["punctuation_spans", "sentence_bounds"]
+
+_RUN = re.compile(r"\S+")
+_ENDS = frozenset(".!?…。！？।॥؟۔։")
+_CLOSING = frozenset("\"'”’»)]}」』〉》")
+_OPENING = frozenset("\"'“‘„‚«»([{「『〈《¿¡")
+# words of English whose full stop ends no sentence
+_SHORT = frozenset(
+    "Mr Mrs Ms Dr Prof St Jr Sr vs etc Inc Ltd Co Corp No Gen Col Sen Rep Gov".split()
+)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _pieces(run: str) -> tuple[tuple[int, int], ...]:
+    """The words within a run without white space: marks at its ends are words of their own, equal
+    ones side by side one word."""
+    first, last = 0, len(run)
+    while first < last and unicodedata.category(run[first])[0] in "PS":
+        first += 1
+    while last > first and unicodedata.category(run[last - 1])[0] in "PS":
+        last -= 1
+    found = _marks(run, 0, first)
+    found += [(first, last)] if first < last else []
+    return tuple(found + _marks(run, last, len(run)))
+
+
+def _marks(run: str, start: int, end: int) -> list[tuple[int, int]]:
+    found = list[tuple[int, int]]()
+    for place in range(start, end):
+        if found and run[place] == run[place - 1]:
+            found[-1] = (found[-1][0], place + 1)
+        else:
+            found.append((place, place + 1))
+    return found
+
+
+def punctuation_spans(text: str) -> list[tuple[int, int]]:
+    """Spans of the words between white space, without the marks at their ends, which are words of
+    their own.
+
+    What is inside a word stays: "don't", "3.5" and "mid-1990s" are one word each.
+
+    >>> text = 'He said: "Go, don\\'t wait..."'
+    >>> [text[start:end] for start, end in punctuation_spans(text)]
+    ['He', 'said', ':', '"', 'Go', ',', "don't", 'wait', '...', '"']
+    """
+    return [
+        (run.start() + start, run.start() + end)
+        for run in _RUN.finditer(text)
+        for start, end in _pieces(run.group())
+    ]
+
+
+def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
+    """The sentences of a line of words, as (first word, word behind the last).
+
+    A sentence ends with ``.``, ``!``, ``?`` or their like in other scripts, and the quotes and
+    brackets that are closed behind it, where the next word begins as a sentence does (no small
+    letter, no comma), unless the full stop is that of an initial ("J."), of a word with another one
+    in it ("e.g.") or of one of a few English abbreviations ("Mr."). Others are not known.
+
+    >>> words = "Mr . Fox ate . “ Good ! ” he said .".split()
+    >>> [" ".join(words[start:end]) for start, end in sentence_bounds(words)]
+    ['Mr . Fox ate .', '“ Good ! ” he said .']
+    """
+    bounds, start, place, n = list[tuple[int, int]](), 0, 0, len(words)
+    while place < n:
+        word = words[place]
+        place += 1
+        if word[-1] not in _ENDS and not (word[-1] in _CLOSING and _closes(word)):
+            continue
+        if _abbreviated(words, place - 1):
+            continue
+        while place < n and words[place] in _CLOSING:
+            place += 1
+        if place < n and _begins(words[place]):
+            bounds.append((start, place))
+            start = place
+    return [*bounds, (start, n)] if start < n else bounds
+
+
+def _closes(word: str) -> bool:
+    """Whether a word of white space ends a sentence within its quotes or brackets."""
+    return word.rstrip("".join(_CLOSING))[-1:] in {*_ENDS}
+
+
+def _begins(word: str) -> bool:
+    """Whether a sentence may begin with a word."""
+    kind = unicodedata.category(word[0])
+    return kind in ("Lu", "Lt", "Lo", "Lm") or kind[0] == "N" or word[0] in _OPENING
+
+
+def _abbreviated(words: Sequence[str], place: int) -> bool:
+    """Whether a full stop belongs to an initial or a title, in this word or as this word."""
+    word = words[place]
+    if word[-1:] != ".":
+        return False
+    before = word[:-1] or (words[place - 1] if place else "")
+    return before in _SHORT or "." in before or len(before) == 1 and before.isupper()

@@ -1,0 +1,157 @@
+"""Dependency trees as the numbers of heads: whether they are trees, depths, distances, crossing
+edges."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from crosslens.errors import refuse
+
+__all__ = ["check_heads", "crossing_edges", "tree_depths", "tree_distances"]
+
+
+def check_heads(
+    heads: Int[np.ndarray, " n"],
+    lengths: Int[np.ndarray, " s"],
+    names: Sequence[Any] | np.ndarray | None = None,
+) -> None:
+    """Pass if every sentence is a tree: one word with head 0, all others below it.
+
+    Parameters
+    ----------
+    heads: shape (n,). lengths: shape (s,), above 0. names: what to call the sentences in a refusal;
+        without it their numbers, from 0.
+
+    Raises
+    ------
+    InputError: lengths do not sum to n, or a sentence is no tree; the message names it.
+
+    >>> check_heads(np.array([2, 3, 2]), np.array([3]))
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: heads: expected one root (head 0) in sentence 0, got 0; repair the sentence or leave it out
+    """
+    if (lengths < 1).any() or lengths.sum() != len(heads):
+        told = f"{int(lengths.sum())} in {len(lengths)} sentence(s)"
+        refuse(
+            "lengths",
+            f"{len(heads)} words in sentences of at least one",
+            told,
+            "give the number of words of every sentence",
+        )
+    ends = np.cumsum(lengths)
+    for number, (start, end) in enumerate(zip(ends - lengths, ends, strict=True)):
+        some, name = heads[start:end], number if names is None else names[number]
+        if some.min() < 0 or some.max() > len(some):
+            wrong = some[(some < 0) | (some > len(some))][0]
+            refuse(
+                "heads",
+                f"numbers from 0 to {len(some)} in sentence {name}",
+                str(wrong),
+                "repair the sentence or leave it out",
+            )
+        if (some == 0).sum() != 1:
+            got = str(int((some == 0).sum()))
+            refuse(
+                "heads",
+                f"one root (head 0) in sentence {name}",
+                got,
+                "repair the sentence or leave it out",
+            )
+        if (_depths(some) < 0).any():
+            refuse(
+                "heads",
+                f"a tree in sentence {name}",
+                "a circle",
+                "repair the sentence or leave it out",
+            )
+
+
+def tree_depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """The number of edges between each word of a sentence and its root.
+
+    Parameters
+    ----------
+    heads: shape (n,), a tree: the head's number from 1, or 0 for the root.
+
+    Returns
+    -------
+    shape (n,), from 0 (the root) to n - 1.
+
+    Raises
+    ------
+    InputError: the heads are no tree.
+
+    >>> tree_depths(np.array([2, 0, 4, 2])).tolist()
+    [1, 0, 2, 1]
+    """
+    check_heads(heads, np.array([len(heads)]))
+    return _depths(heads)
+
+
+def _depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Depths level by level; -1 for words that no way from the root leads to."""
+    depths = np.where(heads == 0, 0, -1)
+    for depth in range(1, len(heads)):
+        # the root, whose head - 1 is the last word, has a depth
+        below = (depths < 0) & (depths[heads - 1] == depth - 1)
+        if not below.any():
+            break
+        depths[below] = depth
+    return depths
+
+
+def tree_distances(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n n"]:
+    """The number of edges on the way between any two words of a sentence.
+
+    Parameters
+    ----------
+    heads: shape (n,), a tree: the head's number from 1, or 0 for the root.
+
+    Returns
+    -------
+    shape (n, n), symmetric, zeros on the diagonal.
+
+    Raises
+    ------
+    InputError: the heads are no tree.
+
+    >>> tree_distances(np.array([2, 0, 4, 2])).tolist()
+    [[0, 1, 3, 2], [1, 0, 2, 1], [3, 2, 0, 1], [2, 1, 1, 0]]
+    """
+    depths = tree_depths(heads)
+    order = np.argsort(depths, kind="stable")  # every word behind its head
+    distances = np.zeros((len(heads), len(heads)), np.int64)
+    for place, word in enumerate(order[1:], 1):
+        before = order[:place]
+        distances[word, before] = distances[before, word] = distances[heads[word] - 1, before] + 1
+    return distances
+
+
+def crossing_edges(heads: Sequence[int]) -> int:
+    """How many words have an edge that makes the tree non-projective: a word between them and their
+    head is no descendant of that head. 0 means that the tree is projective.
+
+    Parameters
+    ----------
+    heads: a tree: the head's number from 1, or 0 for the root.
+
+    >>> crossing_edges([2, 0, 2]), crossing_edges([3, 4, 0, 3])
+    (0, 1)
+    """
+    above = [0, *(int(head) for head in heads)]
+    crossing = 0
+    for word in range(1, len(above)):
+        head = above[word]
+        if not head:
+            continue
+        for between in range(min(word, head) + 1, max(word, head)):
+            ancestor = between
+            while ancestor not in (0, head):
+                ancestor = above[ancestor]
+            if ancestor != head:
+                crossing += 1
+                break
+    return crossing

@@ -1,0 +1,173 @@
+"""Whole texts: words, sentences within lines, annotations, and the way back."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crosslens.corpus import Corpus
+from crosslens.derive.corpora import LineDeriver, derive_corpus, restore
+from crosslens.derive.registry import TRANSFORMATIONS, transformation
+from crosslens.derive.text_words import punctuation_spans, sentence_bounds
+from crosslens.errors import InputError
+
+LINES = [
+    "The cat sat. It slept!",
+    "  Two  spaces,\tand a tab ",
+    "“Quoted?” he said; (well) 3.5 % of it...",
+    "one",
+    "--",
+    "Ends with U.S. Then Mr. Fox came.",
+]
+PLAIN = [name for name in TRANSFORMATIONS if not name.endswith("hop")]
+MARKED = "Number=Sing|Person=3|Tense=Pres|VerbForm=Fin"
+
+
+def treebank() -> Corpus:
+    columns = {
+        "form": [["He", "sees", "du", "chat"], ["Go", "!"]],
+        "lemma": [["he", "see", "du", "chat"], ["go", "!"]],
+        "upos": [["PRON", "VERB", "DET", "NOUN"], ["VERB", "PUNCT"]],
+        "feats": [["_", MARKED, "_", "_"], ["_", "_"]],
+        "head": [["2", "0", "4", "2"], ["0", "1"]],
+        "deprel": [["nsubj", "root", "det", "obj"], ["root", "punct"]],
+    }
+    words = [[(0, 2), (3, 7), (8, 15), (8, 15)], [(0, 2), (2, 3)]]
+    return Corpus("mul", ["He sees du-chat", "Go!"], ["a", "b"], "toy", words, columns)
+
+
+def refusal(*arguments, **options) -> str:
+    with pytest.raises(InputError) as refused:
+        derive_corpus(*arguments, **options)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("unit", ["sentence", "line"])
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_text_comes_back(name, unit):
+    made = derive_corpus(LINES, name, 5, language="eng", unit=unit)
+    assert [restore(*both) for both in zip(made.corpus.sentences, made.back, strict=True)] == LINES
+    assert made.corpus.words is None and made.corpus.language.startswith("eng-")
+    assert derive_corpus(LINES, name, 5, language="eng", unit=unit) == made
+    for line, derived, sources in zip(LINES, made.corpus.sentences, made.sources, strict=True):
+        n = len(punctuation_spans(line))
+        assert sorted(source for source in sources if source >= 0) == list(range(n))
+        if "order" in transformation(name).changes:
+            assert derived == " ".join(derived.split())
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(text=st.text("aB. ,!?\u00a0\t“”я", min_size=1, max_size=30).filter(str.strip))
+def test_any_line_comes_back(text):
+    for name in ("inversion", "full-reversal", "transliteration+permutation"):
+        made = derive_corpus([text], name)
+        assert restore(made.corpus.sentences[0], made.back[0]) == text
+
+
+def test_the_way_back_is_short_where_it_can_be():
+    made = derive_corpus([LINES[0]], "inversion")
+    assert made.back == [{"sources": [3, 2, 1, 0, 6, 5, 4], "glued": [3, 6]}]
+    assert restore(made.corpus.sentences[0], made.back[0]) == LINES[0]
+    hops = derive_corpus(treebank(), "token-hop:1", labels=False).back
+    assert hops[0] == {"sources": [0, 1, 2, -1, 3], "text": "He sees du-chat"}
+
+
+def test_sentences_of_a_line_are_derived_in_their_places():
+    assert derive_corpus([LINES[0]], "inversion").corpus.sentences == [". sat cat The ! slept It"]
+    whole = derive_corpus([LINES[0]], "inversion", unit="line").corpus.sentences
+    assert whole == ["! slept It . sat cat The"]
+    lines = derive_corpus([LINES[0], "a b c d"], "permutation", 3)
+    apart = derive_corpus(["The cat sat.", "It slept!", "a b c d"], "permutation", 3)
+    assert lines.corpus.sentences == [
+        " ".join(apart.corpus.sentences[:2]),
+        apart.corpus.sentences[2],
+    ], "sentences are counted through the text"
+    kept = derive_corpus([LINES[0]], "inversion", spans={0: [(8, 15)]})
+    assert kept.corpus.sentences == whole, "no sentence ends within what is one thing"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentences"),
+    [
+        ("A b. C d.", ["A b .", "C d ."]),
+        ("“Go!” he said. “Now.” “Why?”", ["“ Go ! ” he said .", "“ Now . ”", "“ Why ? ”"]),
+        (
+            "Mr. Fox met J. Doe, e.g. Jane. 3 came.",
+            ["Mr . Fox met J . Doe , e.g . Jane .", "3 came ."],
+        ),
+        ("No end", ["No end"]),
+        ("वह गया। वह आया।", ["वह गया ।", "वह आया ।"]),
+        ("Well... yes. . .", ["Well ... yes . . ."]),
+    ],
+)
+def test_where_sentences_end(line, sentences):
+    words = [line[start:end] for start, end in punctuation_spans(line)]
+    assert [" ".join(words[start:end]) for start, end in sentence_bounds(words)] == sentences
+
+
+def test_a_treebank_keeps_its_edges_and_its_columns_go_with_their_words():
+    made = derive_corpus(treebank(), "inversion").corpus
+    assert made.language == "mul-inversion" and made.ids == ["a", "b"]
+    assert made.sentences == ["chat du sees He", "! Go"]
+    assert made.annotations["head"] == [["3", "1", "0", "3"], ["2", "0"]]
+    assert made.annotations["deprel"] == [["obj", "det", "root", "nsubj"], ["punct", "root"]]
+    assert made.words[0] == [(0, 4), (5, 7), (8, 12), (13, 15)]
+    letters = derive_corpus(treebank(), "transliteration").corpus
+    assert letters.annotations["form"][1] == letters.sentences[1].split() == ["Жо", "⸀"]
+    assert letters.annotations["lemma"] == treebank().annotations["lemma"]
+
+
+def test_hops_take_the_text_of_a_treebank_and_refuse_its_trees():
+    made = derive_corpus(treebank(), "token-hop:1", labels=False)
+    assert made.corpus.sentences == ["He see du 🅂 chat", "Go !"]
+    assert made.corpus.annotations is None
+    assert restore(made.corpus.sentences[0], made.back[0]) == "He sees du-chat"
+    assert "x.conllu:4: expected the same words in some order" in refusal(
+        treebank(), "token-hop", places=["x.conllu:4", "x.conllu:9"]
+    )
+
+
+def test_tags_are_consistent_or_raw():
+    corpus = Corpus(
+        "eng",
+        ["Ada Bo ran"],
+        ["0"],
+        "toy",
+        [[(0, 3), (4, 6), (7, 10)]],
+        {"ner": [["B-PER", "I-PER", "O"]]},
+    )
+    assert derive_corpus(corpus, "inversion").corpus.annotations["ner"] == [["O", "B-PER", "I-PER"]]
+    raw = derive_corpus(corpus, "inversion", tags="raw").corpus.annotations["ner"]
+    assert raw == [["O", "I-PER", "B-PER"]]
+
+
+def test_what_is_no_tree_is_refused_by_its_place():
+    columns = dict(treebank().annotations)
+    for heads, told in [
+        (["2", "1", "4", "2"], "one root (head 0) in sentence toy:1, got 0"),
+        (["0", "0", "4", "2"], "one root (head 0) in sentence toy:1, got 2"),
+        (["2", "0", "4", "3"], "a tree in sentence toy:1, got a circle"),
+        (["2", "0", "9", "2"], "numbers from 0 to 4 in sentence toy:1, got 9"),
+        (
+            ["2", "0", "_", "2"],
+            "toy:1: expected a word's number as head, or 0 for the root, got '_'",
+        ),
+    ]:
+        bad = {**columns, "head": [heads, ["0", "1"]]}
+        assert told in refusal(dataclasses.replace(treebank(), annotations=bad), "inversion")
+
+
+def test_other_bad_input():
+    assert "unit: expected sentence or line, got 'block'; take derive_blocks" in (
+        refusal(["a"], "inversion", unit="block")
+    )
+    assert "tags: expected consistent or raw" in refusal(["a"], "inversion", tags="bio")
+    assert "text: expected a list of sentences, got a single string" in refusal("a", "inversion")
+    assert "text:1: expected text, got a NUL" in refusal(["a\0b"], "inversion")
+    assert "text:1: expected feats and lemma" in refusal(["a"], "word-hop")
+    assert "text:1: expected numbers of subwords" in refusal(["a"], "transliteration:40000")
+    with pytest.raises(InputError, match="line: expected a line of 2 words, got 3"):
+        restore("a b c", {"sources": [1, 0]})
+    deriver = LineDeriver(transformation("permutation"), 0, "line", epoch=2)
+    assert deriver.number == 0 and deriver.epoch == 2

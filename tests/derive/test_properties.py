@@ -1,0 +1,201 @@
+"""What is true of every transformation, on sentences of any kind."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crosslens.derive.composition import Composition
+from crosslens.derive.registry import TRANSFORMATIONS, derived_code, transformation
+from crosslens.derive.reorderings import Permutation, Reordering
+from crosslens.derive.transformation import INSERTED, Sentence, generator
+from crosslens.derive.transliteration import SCRIPTS, Transliteration, exchange
+from crosslens.languages import DERIVED, code_of
+
+NAMES = [
+    *TRANSFORMATIONS,
+    "permutation:epoch",
+    "local-shuffle:2",
+    "local-shuffle:10",
+    "transliteration:greek",
+    "transliteration:georgian-cyrillic",
+    "token-hop:0",
+    "word-hop:2",
+    "transliteration+inversion",
+    "permutation+transliteration:armenian",
+    "full-reversal+even-odd",
+    "inversion+word-hop",
+]
+MARKED = "Mood=Ind|Number={}|Person=3|Tense=Pres|VerbForm=Fin"
+WORDS = st.lists(st.text("abzDйЖωあ.,7ß🙂", min_size=1, max_size=4), min_size=1, max_size=25)
+FEATS = st.sampled_from(["_", MARKED.format("Sing"), MARKED.format("Plur"), "Number=Sing|Person=3"])
+QUICK = settings(max_examples=10, deadline=None, derandomize=True)
+
+
+def sentence(words: list[str], feats: list[str]) -> Sentence:
+    n = len(words)
+    columns = {
+        "feats": [feats[i % len(feats)] for i in range(n)],
+        "lemma": [w + "L" for w in words],
+    }
+    return Sentence(words, columns)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@QUICK
+@given(
+    words=WORDS,
+    feats=st.lists(FEATS, min_size=1),
+    seed=st.integers(0, 99),
+    number=st.integers(0, 9),
+)
+def test_every_transformation(name, words, feats, seed, number):
+    how, given_ = transformation(name), sentence(words, feats)
+    before = list(words)
+    derived = how.derive(given_, seed, number)
+    again = how.derive(sentence(list(words), feats), seed, number)
+    assert list(derived.tokens) == list(again.tokens) and derived.sources == again.sources
+    assert words == before, "what is given stays as it is"
+    there = [source for source in derived.sources if source != INSERTED]
+    assert sorted(there) == list(range(len(words))), "no word is lost, none comes twice"
+    assert ("length" in how.changes) or len(derived.tokens) == len(words)
+    if "order" not in how.changes:
+        assert there == sorted(there)
+    if "tokens" not in how.changes:
+        assert all(derived.tokens[i] == words[s] for i, s in enumerate(derived.sources) if s >= 0)
+    if how.undoes:
+        assert list(how.undo(derived.tokens, seed, number)) == words
+    else:
+        from crosslens.errors import InputError
+
+        with pytest.raises(InputError, match="undo: expected a transformation that undoes itself"):
+            how.undo(derived.tokens, seed, number)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_says_all_of_a_transformation(name):
+    made = transformation(name)
+    assert transformation(made.name) == made
+    code = derived_code("eng", made)
+    assert code_of(code) == code, "a derived language is a language of its own"
+    assert {part.split(":")[0].replace("-", "") for part in made.name.split("+")} <= {*DERIVED}
+
+
+@pytest.mark.parametrize(
+    "how", [one for name in NAMES if isinstance(one := transformation(name), Reordering)], ids=str
+)
+def test_orders_take_arrays_of_numbers(how):
+    ids = np.arange(5, 40)
+    derived = how.derive(Sentence(ids), 3, 1)
+    assert isinstance(derived.tokens, np.ndarray)
+    assert derived.tokens.tolist() == [ids[source] for source in derived.sources]
+    assert how.undo(derived.tokens, 3, 1).tolist() == ids.tolist()
+
+
+@QUICK
+@given(words=WORDS, seed=st.integers(0, 99))
+def test_inversion_is_its_own_inverse_and_commutes_with_transliteration(words, seed):
+    inversion, letters = transformation("inversion"), transformation("transliteration")
+    once = inversion.derive(Sentence(words), seed, 0)
+    assert inversion.derive(Sentence(once.tokens), seed, 0).tokens == words
+    one, other = Composition((letters, inversion)), Composition((inversion, letters))
+    assert one.derive(Sentence(words), seed, 0) == other.derive(Sentence(words), seed, 0)
+
+
+@pytest.mark.parametrize("one", SCRIPTS)
+@pytest.mark.parametrize("other", SCRIPTS)
+def test_scripts_change_places_and_back(one, other):
+    if one == other:
+        return
+    table = exchange(one, other)
+    assert len({*table.values()}) == len(table), "no two characters become one"
+    assert all(chr(code).translate(table).translate(table) == chr(code) for code in range(0x3000))
+    n = min(len(SCRIPTS[one]), len(SCRIPTS[other]))
+    for i, letter in enumerate(SCRIPTS[one]):
+        partner = letter.translate(table)
+        assert (partner == SCRIPTS[other][i]) if i < n else (partner == letter)
+        assert letter.upper().translate(table) == (partner.upper() if i < n else letter.upper())
+    everything = "".join(map(chr, range(0x21, 0x7F)))
+    if one == "latin" and other == "cyrillic":
+        assert not {*everything} & {*everything.translate(table)}
+
+
+def test_of_a_composition_the_last_part_comes_first():
+    even_odd = [*"ace", *"bd"]
+    made = transformation("inversion+even-odd").derive(Sentence([*"abcde"]), 0, 0)
+    assert made.tokens == even_odd[::-1] and made.sources == [3, 1, 4, 2, 0]
+
+
+def test_the_mark_of_a_soft_hyphen_and_white_space_stay():
+    assert Transliteration().derive(Sentence(["a\u00adb", "c\u00a0d"]), 0, 0).tokens == [
+        "а\u00adб",
+        "в\u00a0г",
+    ]
+
+
+def test_permutations_are_drawn_by_sentence_and_epoch_only_where_that_is_asked():
+    words = Sentence([*range(12)])
+    once, anew = Permutation(), Permutation(per_epoch=True)
+    assert once.derive(words, 0, 5) == once.derive(words, 0, 5, epoch=3)
+    assert anew.derive(words, 0, 5, epoch=0) == once.derive(words, 0, 5)
+    assert anew.derive(words, 0, 5, epoch=1) != anew.derive(words, 0, 5, epoch=2)
+    assert once.derive(words, 0, 5) != once.derive(words, 0, 6)
+    assert once.derive(words, 0, 5) != once.derive(words, 1, 5)
+    undone = anew.undo(anew.derive(words, 0, 5, epoch=4).tokens, 0, 5, epoch=4)
+    assert undone == words.tokens
+
+
+def test_all_orders_are_equally_probable():
+    counts = {}
+    for number in range(2400):
+        order = tuple(Permutation().derive(Sentence("abcd"), 7, number).tokens)
+        counts[order] = counts.get(order, 0) + 1
+    assert len(counts) == 24
+    # chi-squared with 23 degrees of freedom: above 49.7 once in a thousand seeds
+    assert sum((count - 100) ** 2 / 100 for count in counts.values()) < 49.7
+
+
+def test_shuffles_that_are_rules():
+    def sources(name, n, number):
+        return transformation(name).derive(Sentence([*range(n)]), 4, number).sources
+
+    assert sources("deterministic-shuffle", 9, 0) == sources("deterministic-shuffle", 9, 1)
+    local = sources("local-shuffle:3", 11, 0)
+    assert local == sources("local-shuffle:3", 11, 8)
+    first = local[:3]
+    assert local[3:6] == [place + 3 for place in first] and sorted(local[9:]) == [9, 10]
+    assert sources("even-odd", 5, 0) == [0, 2, 4, 1, 3]
+    assert {tuple(sources("permutation", 9, i)) for i in range(5)} == {
+        tuple(generator(4, i, 0).permutation(9).tolist()) for i in range(5)
+    }
+
+
+def test_reversals_have_their_marker_everywhere():
+    def derive(name, number):
+        return transformation(name).derive(Sentence([*"abcd"]), 0, number).tokens
+
+    seen = set()
+    for number in range(60):
+        control = derive("no-reversal", number)
+        at = control.index("🅁")
+        seen.add(at)
+        assert [word for word in control if word != "🅁"] == [*"abcd"]
+        assert derive("partial-reversal", number) == control[: at + 1] + control[:at:-1]
+        assert derive("full-reversal", number) == control[::-1]
+    assert seen == {0, 1, 2, 3, 4}
+
+
+def test_hops_count_tokens_or_words_and_the_sentence_may_end_before():
+    words = "He cleans , and they sing : aloud .".split()
+    feats = ["_"] * 9
+    feats[1], feats[5] = MARKED.format("Sing"), MARKED.format("Plur")
+    lemmas = "he clean , and they sing : aloud .".split()
+    given_ = Sentence(words, {"feats": feats, "lemma": lemmas})
+
+    def text(name):
+        return " ".join(transformation(name).derive(given_, 0, 0).tokens)
+
+    assert text("token-hop:0") == "He clean 🅂 , and they sing 🄿 : aloud ."
+    assert text("token-hop:3") == "He clean , and they 🅂 sing : aloud . 🄿"
+    assert text("word-hop:3") == "He clean , and they sing 🅂 : aloud . 🄿"
+    assert text("word-hop:2") == "He clean , and they 🅂 sing : aloud . 🄿"
