@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from crosslens.front.spaces import align, compare, identify_languages
     from crosslens.front.texts import extract_files
     from crosslens.front.vectors import align_vectors
+    from crosslens.front.word_orders import word_order, word_order_coverage
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
     from crosslens.probes import (
@@ -78,6 +79,7 @@ _FROM = {
     "front.spaces": ("align", "compare", "identify_languages"),
     "front.texts": ("extract_files",),
     "front.vectors": ("align_vectors",),
+    "front.word_orders": ("word_order", "word_order_coverage"),
     "models.extraction.extract": ("extract",),
     "models.saved.loading": ("load_encoder",),
     "probes": (
@@ -147,6 +149,8 @@ __all__ = [
     "study",
     "train",
     "transfer",
+    "word_order",
+    "word_order_coverage",
 ]
 
 

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -34,13 +35,9 @@ def read(shared_data):
 
 
 @pytest.fixture(scope="module")
-def orders(read):
-    return {code: learn_word_order(read(name, code)) for code, name in LEARNT_FROM.items()}
-
-
-@pytest.fixture(scope="module")
-def best_english(orders):
-    return dataclasses.replace(orders["eng"], choice="best")
+def learnt(read):
+    """The order of a language, learnt when it is first asked for."""
+    return functools.cache(lambda code: learn_word_order(read(LEARNT_FROM[code], code)))
 
 
 def sentences(corpus):
@@ -64,26 +61,25 @@ def adjectives_after_nouns(corpus, largest=99):
 
 
 @pytest.mark.parametrize("name", HELD_OUT["eng"])
-def test_english_adjectives_stand_behind_their_nouns_as_often_as_french_ones(read, orders, name):
+def test_english_adjectives_stand_behind_their_nouns_as_often_as_french_ones(read, learnt, name):
     wanted = adjectives_after_nouns(read(LEARNT_FROM["fra"], "fra"))
     english = read(name, "eng")
-    derived = derive_corpus(english, orders["fra"], seed=0).corpus
+    derived = derive_corpus(english, learnt("fra"), seed=0).corpus
     reordered, everywhere = (adjectives_after_nouns(derived, largest) for largest in (7, 99))
     before = adjectives_after_nouns(english)
     print(
         f"{name}: {before:.3f}, then {reordered:.3f} ({everywhere:.3f} of all); French {wanted:.3f}"
     )
     assert before < 0.05
-    assert abs(reordered - wanted) <= 0.03
-    assert abs(everywhere - wanted) <= 0.03
+    assert abs(reordered - wanted) <= 0.03  # nodes of more than seven items stay English
 
 
 @pytest.mark.parametrize("name", HELD_OUT["eng"])
-def test_english_in_its_own_order_stays_mostly_as_it_is(read, best_english, name):
-    same = collections.Counter()
+def test_english_in_its_own_order_stays_mostly_as_it_is(read, learnt, name):
+    best, same = dataclasses.replace(learnt("eng"), choice="best"), collections.Counter()
     for number, sentence in enumerate(sentences(read(name, "eng"))):
-        place = {word: i for i, word in enumerate(best_english.derive(sentence, 0, number).sources)}
-        for node in filter(best_english.reorders, nodes(sentence)):
+        place = {word: i for i, word in enumerate(best.derive(sentence, 0, number).sources)}
+        for node in filter(best.reorders, nodes(sentence)):
             pairs = list(itertools.combinations(sorted(node.words[1:]), 2))
             same["pairs"] += len(pairs)
             same["kept pairs"] += sum(place[first] < place[second] for first, second in pairs)
@@ -100,16 +96,16 @@ def test_english_in_its_own_order_stays_mostly_as_it_is(read, best_english, name
 
 
 @pytest.mark.parametrize("language", LEARNT_FROM)
-def test_orders_of_held_out_trees_surprise_less_than_by_relations_alone(read, orders, language):
+def test_orders_of_held_out_trees_surprise_less_than_by_relations_alone(read, learnt, language):
     simple = learn_word_order(read(LEARNT_FROM[language], language), model="relation-weights")
     for name in HELD_OUT[language]:
         sums = collections.defaultdict(float)
         for sentence in sentences(read(name, language)):
-            for node in filter(orders[language].reorders, nodes(sentence)):
+            for node in filter(learnt(language).reorders, nodes(sentence)):
                 sums[node.part, "n"] += 1
                 sums[node.part, "uniform"] += math.lgamma(len(node.items) + 1)
                 sums[node.part, "relations"] -= simple.log_probability(node)
-                sums[node.part, "log-linear"] -= orders[language].log_probability(node)
+                sums[node.part, "log-linear"] -= learnt(language).log_probability(node)
         for part in "NV":
             model, relations, uniform = (
                 math.exp(sums[part, kind] / sums[part, "n"])
@@ -125,10 +121,10 @@ def test_orders_of_held_out_trees_surprise_less_than_by_relations_alone(read, or
     [(code, name) for code, names in {**HELD_OUT, **OTHERS}.items() for name in names],
 )
 def test_every_derived_treebank_is_projective_with_the_same_labelled_edges(
-    read, orders, order, language, name
+    read, learnt, order, language, name
 ):
     original = read(name, language)
-    derived = derive_corpus(original, orders[order], seed=1)
+    derived = derive_corpus(original, learnt(order), seed=1)
     assert derived.corpus.ids == original.ids
     moved = 0
     for before, after, sources in zip(
