@@ -116,6 +116,8 @@ def _check_after(part: Transformation, before: Transformation, name: str) -> Non
 
 def _moved(sentence: Sentence, derived: Derived) -> Sentence:
     """A sentence for the next part: tokens, and what is known of them where they are the same."""
+    if not sentence.columns and sentence.heads is None:
+        return Sentence(derived.tokens, language=sentence.language, place=sentence.place)
     if not derived.is_reordering(len(sentence.tokens)):
         return dataclasses.replace(sentence, tokens=derived.tokens, columns={}, heads=None)
     sources = derived.sources

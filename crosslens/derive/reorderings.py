@@ -7,6 +7,7 @@ itself: the same order is made again and taken back.
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -134,10 +135,13 @@ class Permutation(Reordering):
         return generator(seed, number, epoch if self.per_epoch else 0).permutation(n)
 
 
+@functools.lru_cache(maxsize=4096)
 def _of_length(n: int, seed: int) -> Order:
     """The one order of all sentences of a length: (seed, length) has a stream that no sentence's
     number has."""
-    return generator(seed, n, 0, 1).permutation(n)
+    order = generator(seed, n, 0, 1).permutation(n)
+    order.flags.writeable = False  # it is kept for the next sentence
+    return order
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,7 +74,7 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
     while place < n:
         word = words[place]
         place += 1
-        if word[-1:] not in _ENDS and word.rstrip("".join(_CLOSING))[-1:] not in _ENDS:
+        if word[-1] not in _ENDS and not (word[-1] in _CLOSING and _closes(word)):
             continue
         if _abbreviated(words, place - 1):
             continue
@@ -84,6 +84,11 @@ def sentence_bounds(words: Sequence[str]) -> list[tuple[int, int]]:
             bounds.append((start, place))
             start = place
     return [*bounds, (start, n)] if start < n else bounds
+
+
+def _closes(word: str) -> bool:
+    """Whether a word of white space ends a sentence within its quotes or brackets."""
+    return word.rstrip("".join(_CLOSING))[-1:] in {*_ENDS}
 
 
 def _begins(word: str) -> bool:
