@@ -101,9 +101,7 @@ def test_what_is_wrong_is_named_by_its_line(files, tmp_path, capsys):
     roots = "a/NOUN/0/root b/DET/0/det"
     for wrong, says in ((circle, "circle"), (roots, "one root")):
         files["fra"].write_text(conllu(FRENCH[0], wrong), encoding="utf-8")
-        with pytest.raises(
-            InputError, match=r"fra\.conllu:7\b"
-        ) as refused:
+        with pytest.raises(InputError, match=r"fra\.conllu:7\b") as refused:
             cl.word_order(files["fra"], "fra")
         assert says in str(refused.value)
     told = "# text = le chien\n1\tle\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tchat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
