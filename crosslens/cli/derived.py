@@ -3,12 +3,15 @@
 import argparse
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language, whole_number
 from crosslens.cli.output import format_table, percent
 from crosslens.errors import refuse
+
+if TYPE_CHECKING:
+    from crosslens.derive.order import OrderCoverage
 
 __all__ = ["derive", "derive_arguments"]
 
@@ -29,11 +32,11 @@ def derive_arguments(parser: argparse.ArgumentParser) -> None:
         add(f"--{kind}", action="extend", nargs="+", metavar="LANGUAGE=FILE", help=says)
     add(
         "--by",
-        required=True,
         metavar="HOW",
         help="a transformation, with :SETTING where it has one; a+b applies b, then a (crosslens "
         "list transformations)",
     )
+    _order_arguments(parser)
     told = "folder; each file has its original's name with the derived language's code in it"
     add_common(parser, "out", required=True, help=told)
     add_common(parser, "seed", help="of the derived language (default: %(default)s)")
@@ -66,6 +69,67 @@ def derive_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, "json", help="print a line of JSON for each file instead of a table")
 
 
+def _order_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--order-of",
+        metavar="LANGUAGE=FILE",
+        help="a treebank (CoNLL-U) of the language whose word order the sentences get, before --by; "
+        "what is derived is to be CoNLL-U, too",
+    )
+    add(
+        "--order-parts",
+        choices=("NV", "N", "V"),
+        default="NV",
+        help="whose words are put in order: nouns', verbs' or both (default: %(default)s)",
+    )
+    add(
+        "--order-model",
+        choices=("log-linear", "relation-weights"),
+        default="log-linear",
+        help="of Wang & Eisner 2016, or of Hahn et al. 2020 (default: %(default)s)",
+    )
+    add(
+        "--order-choice",
+        choices=("sampled", "best"),
+        default="sampled",
+        help="an order drawn by its probability, or the most probable one (default: %(default)s)",
+    )
+
+
+def _how(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """The transformation, and the word order in it, None where there is none."""
+    if arguments.order_of is None:
+        if arguments.by is None:
+            refuse("arguments", "--by or --order-of", "neither", "add --by inversion")
+        return arguments.by, None
+    from crosslens.derive.composition import Composition
+    from crosslens.derive.registry import transformation
+
+    by = None if arguments.by is None else transformation(arguments.by)  # refused before it learns
+    [(language, path)] = by_language([arguments.order_of], "--order-of").items()
+    order = cl.word_order(
+        path,
+        language,
+        parts=arguments.order_parts,
+        model=arguments.order_model,
+        choice=arguments.order_choice,
+    )
+    if by is None:
+        return order, order
+    return Composition((*(by.parts if isinstance(by, Composition) else [by]), order)), order
+
+
+def _told_coverage(found: "OrderCoverage", path: str) -> str:
+    other = found.heads - found.reordered - found.too_large
+    return (
+        f"{path}: {found.reordered:,} of {found.heads:,} heads "
+        f"({percent(found.reordered / max(found.heads, 1))} %) and their words were put in order; "
+        f"{found.too_large:,} have too many dependents, {other:,} are of other classes; "
+        f"{found.crossing:,} of {found.sentences:,} sentences had edges that cross."
+    )
+
+
 def derive(arguments: argparse.Namespace) -> None:
     """Derive every file, and print a row for each."""
     given = {kind: getattr(arguments, kind) for kind in _KINDS}
@@ -78,10 +142,20 @@ def derive(arguments: argparse.Namespace) -> None:
     options = {
         name: getattr(arguments, name) for name in ("seed", "unit", "words", "tags", "epoch")
     }
-    made = cl.derive_files(arguments.by, arguments.out, **files, **options)
+    how, order = _how(arguments)
+    made = cl.derive_files(how, arguments.out, **files, **options)
+    trees = (
+        []
+        if order is None
+        else [*files.get("treebank", {}).items(), *files.get("text", {}).items()]
+    )
+    coverage = [(path, cl.word_order_coverage(path, language, order)) for language, path in trees]
     if arguments.json:
         for one in made:
             told = {**dataclasses.asdict(one), "path": str(one.path), "back": str(one.back)}
+            print(json.dumps(told, ensure_ascii=False))
+        for path, found in coverage:
+            told = {"order": order.name, "of": str(path), **dataclasses.asdict(found)}
             print(json.dumps(told, ensure_ascii=False))
         return
     rows = [("file", "language", "sentences", "words", "word types shared (%)")]
@@ -90,3 +164,5 @@ def derive(arguments: argparse.Namespace) -> None:
         rows.append((str(one.path), one.language, *counts, percent(one.shared)))
     print(format_table(rows))
     print("Beside each file lies its map back (.back.jsonl).")
+    for path, found in coverage:
+        print(_told_coverage(found, path))

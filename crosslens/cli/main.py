@@ -73,7 +73,9 @@ _VERBS = {
         "transliterated, …",
         "crosslens derive --text eng=eng.txt --by inversion --out derived\n"
         "  crosslens derive --treebank eng=en_ewt-ud-test.conllu --iob2 eng=en_ewt-ud-test.iob2 "
-        "--by transliteration+permutation --out derived",
+        "--by transliteration+permutation --out derived\n"
+        "  crosslens derive --treebank eng=en_ewt-ud-test.conllu --order-of fra=fr_gsd-ud-dev.conllu "
+        "--out en~fr",
     ),
     "extract": (
         extraction.extract,

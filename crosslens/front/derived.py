@@ -30,7 +30,7 @@ from crosslens.readers.words import (
     split_words,
 )
 
-__all__ = ["DerivedFile", "derive_files"]
+__all__ = ["DerivedFile", "derive_files", "sentence_places"]
 
 _Derived = tuple[DerivedCorpus, Corpus]
 Files = Mapping[str, str | Path]
@@ -89,7 +89,7 @@ class _Asked:
         spans: Mapping[int, Sequence[tuple[int, int]]] | None = None,
     ) -> _Derived:
         """A text, derived; where its file has a word a line, refusals name the lines."""
-        places = _places(path) if corpus.annotations and path else []
+        places = sentence_places(path) if corpus.annotations and path else []
         derived = derive_corpus(
             corpus,
             self.how,
@@ -242,8 +242,8 @@ def _iob2(asked: _Asked, path: str | Path, language: str) -> _Made:
     return _Made(tagged_text(derived.corpus), ".iob2", derived, original)
 
 
-def _places(path: str | Path) -> list[str]:
-    """``file:line`` of each sentence of a file with a word a line."""
+def sentence_places(path: str | Path) -> list[str]:
+    """``file:line`` of each sentence of a file with a word a line, CoNLL-U say."""
     found, inside = list[str](), False
     for number, line in enumerate(read_lines(path), 1):
         word = bool(line.strip()) and not line.startswith("# ")

@@ -1,0 +1,62 @@
+"""Word orders from treebanks on disk."""
+
+from pathlib import Path
+from typing import Literal
+
+from crosslens.derive.order import OrderCoverage, WordOrder, learn_word_order, order_coverage
+from crosslens.front.derived import sentence_places
+from crosslens.readers.words import read_conllu
+
+__all__ = ["word_order", "word_order_coverage"]
+
+
+def word_order(
+    path: str | Path,
+    language: str,
+    *,
+    parts: str = "NV",
+    model: Literal["log-linear", "relation-weights"] = "log-linear",
+    choice: Literal["sampled", "best"] = "sampled",
+) -> WordOrder:
+    """The word order of a language, learnt from a treebank of it: a transformation for
+    :func:`crosslens.derive_files` and :func:`crosslens.derive_corpus`.
+
+    Parameters
+    ----------
+    path: CoNLL-U (``.conllu`` or ``.conllu.gz``). language: its code.
+    parts: whose words are put in order: those of nouns (proper nouns and pronouns), "N"; of verbs,
+        "V"; or of both.
+    model: "log-linear" (Wang & Eisner 2016) or "relation-weights" (Hahn et al. 2020).
+    choice: "sampled" draws an order by its probability, from the seed of the derived language;
+        "best" takes the most probable one.
+
+    Raises
+    ------
+    InputError: the file cannot be read, a sentence of it is no tree (the message names its line), or
+        there is nothing to learn from.
+
+    >>> import tempfile
+    >>> import crosslens as cl
+    >>> path = Path(tempfile.mkdtemp()) / "fra.conllu"
+    >>> lines = "1 le _ DET _ _ 2 det _ _", "2 chat _ NOUN _ _ 0 root _ _", "3 noir _ ADJ _ _ 2 amod _ _"
+    >>> _ = path.write_text("\\n".join(line.replace(" ", "\\t") for line in lines) + "\\n\\n")
+    >>> order = cl.word_order(path, "fra", parts="N", choice="best")
+    >>> order.name, cl.word_order_coverage(path, "fra", order).reordered
+    ('order:fra,best', 1)
+    """
+    treebank, places = read_conllu(path, language), sentence_places(path)
+    return learn_word_order(treebank, parts=parts, model=model, choice=choice, places=places)
+
+
+def word_order_coverage(path: str | Path, language: str, order: WordOrder) -> OrderCoverage:
+    """How many heads of a treebank a word order applies to, and to which not.
+
+    Parameters
+    ----------
+    path: CoNLL-U. language: its code. order: of :func:`word_order`.
+
+    Raises
+    ------
+    InputError: as for :func:`word_order`.
+    """
+    return order_coverage(read_conllu(path, language), order, sentence_places(path))
