@@ -12,7 +12,7 @@ from crosslens.models.finetuning.examples import languages_of
 from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.network.encoder import MaskedLM
-from crosslens.models.network.surgery import freeze, freeze_layers
+from crosslens.models.network.surgery import freeze, freeze_layers, set_noise
 
 __all__ = ["FineTunedModel"]
 
@@ -31,7 +31,8 @@ class FineTunedModel(nn.Module):
 
     Raises
     ------
-    InputError: the encoder has no layers that could be frozen, or not so many.
+    InputError: the encoder has no layers that could be frozen, or not so many; or no embeddings that
+        noise could be added to.
     """
 
     reads = ("ids", "mask", "segments", "language", "second")
@@ -50,6 +51,7 @@ class FineTunedModel(nn.Module):
             torch.manual_seed(settings.seed)
             self.head = kind.head(encoder.d).to(encoder.device)
         self.module.requires_grad_(True)
+        set_noise(self.module, settings.noise)
         if settings.freeze >= 0:
             freeze_layers(self.module, settings.freeze)
         if isinstance(self.module, MaskedLM):
