@@ -114,7 +114,10 @@ def run_emergence(
 def _told(recipes: Mapping[str, TrainRecipe]) -> dict[str, Any]:
     """The settings of all conditions: once where they agree, else by condition."""
     asked = {
-        name: json.loads(json.dumps(dataclasses.asdict(recipe))) for name, recipe in recipes.items()
+        name: json.loads(
+            json.dumps({**dataclasses.asdict(recipe), "encoder": recipe.encoder.told()})
+        )
+        for name, recipe in recipes.items()
     }
     first = next(iter(asked.values()))
     agreed = {

@@ -51,6 +51,10 @@ _PLACES = {
         "attention": r"layers\.\d+\.[^.]+\.attention_output",
         "mlp": r"layers\.\d+\.[^.]+\.ffn_out",
     },
+    "crosslens with adapters": {
+        "attention": r"adapters\.\d+\.[^.]+\.attention",
+        "mlp": r"adapters\.\d+\.[^.]+\.ffn",
+    },
     "deberta": _BERT,
     "deberta-v2": _BERT,
     "distilbert": {"attention": r"layer\.\d+\.attention\.out_lin", "mlp": r"layer\.\d+\.ffn\.lin2"},

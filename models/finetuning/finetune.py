@@ -300,7 +300,7 @@ def fine_tune(
             "settings": {
                 name: value
                 for name, value in dataclasses.asdict(settings).items()
-                if name != "average"
+                if name != "average" and (name, value) != ("noise", 0)  # it came later
             },
         }
         for path in (folder / "epochs").glob("epoch-*.safetensors"):

@@ -38,6 +38,9 @@ class FineTuning:
         (:class:`crosslens.models.network.scalar_mix.ScalarMixLSTM`); "transformer": four new layers
         are (:class:`crosslens.models.network.transformer_layers.TransformerLayers`); None: the head
         reads the encoder's last states.
+    noise: standard deviation of what is added to token, position and segment embeddings in training
+        (:func:`crosslens.models.network.surgery.set_noise`; 0.075 in Artetxe et al. 2020); 0 for
+        none.
     average: how many of the last epochs' weights :meth:`FineTuned.use` can average.
     precision: "float32", or "bfloat16" for products under autocast.
     seed: of the head's first weights, the order of the examples, and dropout.
@@ -64,6 +67,7 @@ class FineTuning:
     pool: str = "first"
     freeze: int = -1
     features: str | None = None
+    noise: float = 0.0
     average: int = 1
     precision: str = "float32"
     seed: int = 0
@@ -79,6 +83,9 @@ class FineTuning:
             if value not in known:
                 expected = f"one of {', '.join(map(str, known))}"
                 refuse(name, expected, repr(value), "choose one of these")
+        if self.noise and self.features:
+            expected = "0 where a frozen encoder's states are read"
+            refuse("noise", expected, repr(self.noise), "leave it out, or leave out features")
 
     @property
     def head_factor(self) -> float:

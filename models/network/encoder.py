@@ -4,7 +4,7 @@ Post-LN BERT (Devlin et al. 2019), written once and read top to bottom:
 
     h0 = Dropout(LN(token + position))
     h' = LN(h + Dropout(Attention(h)))          for each layer
-    h  = LN(h' + Dropout(FFN(h')))
+    h  = LN(h' + Dropout(FFN(h')))              (with adapters, these see what Dropout gives)
     scores = LN(gelu(W h + b)) E^T + c          only at the positions asked for
 
 Every part stands in a :class:`PerLanguage`: one module that all languages share, or one for each
@@ -14,6 +14,7 @@ that each language owns works on slices. Queries, keys and values are one produc
 loads.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -23,9 +24,12 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from crosslens.errors import refuse
+from crosslens.models.network.adapters import LayerAdapters
 from crosslens.models.network.dropout import draw_dropped, dropout
+from crosslens.models.network.noise import add_noise
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 
 __all__ = ["Encoder", "EncoderConfig", "Group", "Layer", "MaskedLM", "PerLanguage"]
 
@@ -75,14 +79,23 @@ class PerLanguage(nn.ModuleDict):
     def each(self, groups: Sequence[Group], *inputs: Tensor | None) -> Tensor:
         """Apply the part to a batch; what each language owns, to its rows (the first dimension of
         every input)."""
-        if not self.owned or len(groups) == 1:
-            return cast(Tensor, self.of(groups[0].language)(*inputs))
-        done, out = 0, []
-        for group in groups:
-            rows = slice(done, done + group.rows)
-            out.append(self.of(group.language)(*(None if x is None else x[rows] for x in inputs)))
-            done += group.rows
-        return torch.cat(out)
+        return _by_language(
+            lambda language, *mine: self.of(language)(*mine), self.owned, groups, *inputs
+        )
+
+
+def _by_language(
+    run: Callable[..., Tensor], apart: bool, groups: Sequence[Group], *inputs: Tensor | None
+) -> Tensor:
+    """What ``run`` makes of a batch: of the whole, or (``apart``) of each language's rows."""
+    if not apart or len(groups) == 1:
+        return run(groups[0].language, *inputs)
+    done, out = 0, []
+    for group in groups:
+        rows = slice(done, done + group.rows)
+        out.append(run(group.language, *(None if x is None else x[rows] for x in inputs)))
+        done += group.rows
+    return torch.cat(out)
 
 
 class Vector(nn.Module):
@@ -112,12 +125,18 @@ class Layer(nn.Module):
         self.ffn_out = nn.Linear(config.ffn_size, d)
         self.ffn_norm = nn.LayerNorm(d, eps=config.norm_eps)
 
-    def forward(self, h: Tensor, bias: Tensor | None, places: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        h: Tensor,
+        bias: Tensor | None,
+        places: Tensor | None = None,
+        adapters: LayerAdapters | None = None,
+    ) -> Tensor:
         """(batch, length, d) and an additive attention bias (batch, 1, 1, length) -> (batch,
         length, d).
 
         With ``places``, (batch, q) columns whose output is asked for, filled up with -1: their (m,
-        d) outputs alone, row by row.
+        d) outputs alone, row by row. ``adapters`` change what the two blocks add.
         """
         batch, length, d = h.shape
         split = (batch, length, -1, self.heads, d // self.heads)
@@ -141,9 +160,11 @@ class Layer(nn.Module):
         mixed = mixed.transpose(1, 2).reshape(h.shape)
         if places is not None:
             h, mixed = h[places >= 0], mixed[places >= 0]
-        h = self.attention_norm(h + dropout(self.attention_output(mixed), self.rate, self.training))
+        added = dropout(self.attention_output(mixed), self.rate, self.training)
+        h = self.attention_norm(h + (added if adapters is None else adapters.attention(added)))
         wide = self.ffn_out(self.activation(self.ffn_in(h)))
-        return self.ffn_norm(h + dropout(wide, self.rate, self.training))
+        added = dropout(wide, self.rate, self.training)
+        return self.ffn_norm(h + (added if adapters is None else adapters.ffn(added)))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, rate: float) -> Tensor:
@@ -162,8 +183,10 @@ class Encoder(nn.Module):
 
     segment: PerLanguage
     language: nn.Embedding
+    special: nn.Embedding
     norm: PerLanguage
     layers: nn.ModuleList
+    adapters: nn.ModuleList
 
     def __init__(
         self,
@@ -175,8 +198,13 @@ class Encoder(nn.Module):
         super().__init__()
         self.config, self.languages = config, tuple(languages)
         d = config.hidden_size
+        apart = len(SPECIAL_TOKENS) if config.special_table else 0
+        if apart:
+            self.special = nn.Embedding(apart, d)
         self.token = PerLanguage(
-            lambda language: nn.Embedding(sizes[language], d), languages, plan.owned("token")
+            lambda language: nn.Embedding(sizes[language] - apart, d),
+            languages,
+            plan.owned("token"),
         )
         self.position = PerLanguage(
             lambda _: nn.Embedding(config.max_positions + config.position_offset, d),
@@ -197,7 +225,18 @@ class Encoder(nn.Module):
             PerLanguage(lambda _: Layer(config), languages, plan.owned(str(number)))
             for number in range(1, config.layers + 1)
         )
-        self.recompute = False
+        self.noise, self.recompute = config.noise, False
+
+    def add_adapters(self, bottleneck: int, owned: bool) -> None:
+        """Give every layer adapters of ``bottleneck`` units: one pair for all languages, or
+        (``owned``) for each."""
+        self.config = dataclasses.replace(self.config, adapters=bottleneck)
+        self.adapters = nn.ModuleList(
+            PerLanguage(
+                lambda _: LayerAdapters(self.config.hidden_size, bottleneck), self.languages, owned
+            )
+            for _ in self.layers
+        )
 
     def forward(
         self,
@@ -234,18 +273,30 @@ class Encoder(nn.Module):
             bias = torch.zeros(padded.shape, dtype=h.dtype, device=ids.device).masked_fill_(
                 padded, float("-inf")
             )[:, None, None, :]
-        *lower, last = self.layer_modules
-        for modules in lower:
-            states.append(self._through(modules, groups, states[-1], bias))
+        *lower, last = range(len(self.layers))
+        for number in lower:
+            states.append(self._through(number, groups, states[-1], bias))
         states.append(self._through(last, groups, states[-1], bias, places))
         return states
 
-    def _through(
-        self, modules: PerLanguage, groups: Sequence[Group], *inputs: Tensor | None
-    ) -> Tensor:
+    def _through(self, number: int, groups: Sequence[Group], *inputs: Tensor | None) -> Tensor:
         if self.recompute and self.training:
-            return cast(Tensor, checkpoint(modules.each, groups, *inputs, use_reentrant=False))
-        return modules.each(groups, *inputs)
+            return cast(
+                Tensor, checkpoint(self._layer, number, groups, *inputs, use_reentrant=False)
+            )
+        return self._layer(number, groups, *inputs)
+
+    def _layer(self, number: int, groups: Sequence[Group], *inputs: Tensor | None) -> Tensor:
+        """One layer on a batch, with its adapters where there are any."""
+        modules = cast(PerLanguage, self.layers[number])
+        if not self.config.adapters:
+            return modules.each(groups, *inputs)
+        adapters = cast(PerLanguage, self.adapters[number])
+
+        def run(language: str, *mine: Tensor | None) -> Tensor:
+            return cast(Tensor, modules.of(language)(*mine, adapters=adapters.of(language)))
+
+        return _by_language(run, modules.owned or adapters.owned, groups, *inputs)
 
     @property
     def layer_modules(self) -> Iterator[PerLanguage]:
@@ -263,16 +314,37 @@ class Encoder(nn.Module):
         """(batch, length, d) sum of the embeddings, normalised where the model has a norm for
         them."""
         offset = self.config.position_offset
-        h = self.token.each(groups, ids) + self.position.each(
-            groups, positions + offset if offset else positions
+        # None: everywhere
+        without = None if self.config.cls_position else (positions == 0)[..., None]
+        h = self._noisy(self._tokens(ids, groups)) + self._noisy(
+            self.position.each(groups, positions + offset if offset else positions), without
         )
         if self.config.segments:
-            h = h + self.segment.each(
-                groups, torch.zeros_like(ids) if segments is None else segments
-            )
+            kinds = torch.zeros_like(ids) if segments is None else segments
+            h = h + self._noisy(self.segment.each(groups, kinds), without)
         if self.config.language_embeddings:
             h = h + self.language(self._rows_of(groups, ids) if languages is None else languages)
         return self.norm.each(groups, h) if self.config.norm_embeddings else h
+
+    def _noisy(self, x: Tensor, without: Tensor | None = None) -> Tensor:
+        """Embeddings as they are added up: noisy where noise is asked for, and 0 at the tokens that
+        do ``without`` them."""
+        x = add_noise(x, self.noise, self.training)
+        return x if without is None else x.masked_fill(without, 0)
+
+    def _tokens(self, ids: Tensor, groups: Sequence[Group]) -> Tensor:
+        """(batch, length, d) embeddings of tokens."""
+        if not self.config.special_table:
+            return self.token.each(groups, ids)
+        apart = len(SPECIAL_TOKENS)
+        others = self.token.each(groups, (ids - apart).clamp(min=0))
+        special = self.special(ids.clamp(max=apart - 1))
+        return torch.where((ids < apart)[..., None], special, others)
+
+    def token_table(self, language: str) -> Tensor:
+        """(vocab, d) embedding of each token id of a language."""
+        table = cast(Tensor, self.token.of(language).weight)
+        return torch.cat([self.special.weight, table]) if self.config.special_table else table
 
     def _rows_of(self, groups: Sequence[Group], ids: Tensor) -> Tensor:
         """(batch, 1) language numbers, from the groups."""
@@ -332,10 +404,15 @@ class MaskedLM(nn.Module):
                 str(self.sizes),
                 "share the ids, or use sep=emb",
             )
+        if config.special_table and min(self.sizes.values()) <= len(SPECIAL_TOKENS):
+            expected = f"more than the {len(SPECIAL_TOKENS)} special tokens, which have a table"
+            refuse("sizes", expected, str(self.sizes), "raise them, or set special_table=false")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self._build()
             initialise(self, config)
+            if config.adapters:  # last: the other weights are those of a model without them
+                self.encoder.add_adapters(config.adapters, self.plan.owned("adapters"))
 
     def _build(self) -> None:
         config, languages, plan, d = self.config, self.languages, self.plan, self.config.hidden_size
@@ -366,9 +443,12 @@ class MaskedLM(nn.Module):
         if self.config.head == "transform":
             activated = _ACTIVATIONS[self.config.activation](self.transform.of(language)(hidden))
             hidden = self.transform_norm.of(language)(activated)
-        table = self.encoder.token if self.config.tied else self.output
-        weight, bias = table.of(language).weight, self.output_bias.of(language).value
-        return F.linear(hidden, cast(Tensor, weight), cast(Tensor, bias))
+        weight = (
+            self.encoder.token_table(language)
+            if self.config.tied
+            else cast(Tensor, self.output.of(language).weight)
+        )
+        return F.linear(hidden, weight, cast(Tensor, self.output_bias.of(language).value))
 
     @property
     def one_head(self) -> bool:

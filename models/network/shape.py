@@ -1,12 +1,14 @@
 """The shape of an encoder: every number and every choice that its mathematics depends on."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any
 
 from crosslens.errors import refuse
 from crosslens.models.training.limits import check_numbers
 
 __all__ = ["EncoderConfig"]
+
+_LATER = ("adapters", "cls_position", "noise", "special_table")
 
 _CHOICES = {
     "head": ("transform", "plain"),
@@ -47,9 +49,16 @@ class EncoderConfig:
     tied: the vocabulary matrix of the head is the token embedding.
     next_sentence: whether there is a head that decides if the second segment follows the first.
     attention: "sdpa" (torch's fused kernels) or "eager" (plain steps).
+    adapters: units of the adapters that each layer has after its attention and after its
+        feed-forward block (:mod:`crosslens.models.network.adapters`; 64 in Houlsby et al. 2019);
+        0 for none.
+    cls_position: False leaves [CLS], the token at position 0, without position and segment
+        embedding (Artetxe et al. 2020, § 4.2).
+    noise: standard deviation of what is added to token, position and segment embeddings in training
+        (:mod:`crosslens.models.network.noise`); 0 for none.
+    special_table: the special tokens, ids 0 to 4, have a table of embeddings of their own, shared by
+        all languages; the token embeddings are those of the other subwords.
     """
-
-    model_type: ClassVar[str] = "crosslens"  # as transformers' configurations name their families
 
     vocab_size: int = 8000
     hidden_size: int = 128
@@ -71,6 +80,10 @@ class EncoderConfig:
     tied: bool = True
     next_sentence: bool = False
     attention: str = "sdpa"
+    adapters: int = 0
+    cls_position: bool = True
+    noise: float = 0.0
+    special_table: bool = False
 
     def __post_init__(self) -> None:
         check_numbers(self, "encoder.")
@@ -89,3 +102,24 @@ class EncoderConfig:
                 str(self.heads),
                 "change one of the two",
             )
+
+    @property
+    def model_type(self) -> str:
+        """Where a layer's outputs are read, as transformers' configurations name their families."""
+        return "crosslens with adapters" if self.adapters else "crosslens"
+
+    def told(self) -> dict[str, Any]:
+        """The settings by name, as files hold them.
+
+        Those that came later are left out at their defaults, so that folders, runs and content
+        hashes are what they were.
+
+        >>> "noise" in EncoderConfig().told(), EncoderConfig(noise=0.075).told()["noise"]
+        (False, 0.075)
+        """
+        later = {f.name: f.default for f in dataclasses.fields(self) if f.name in _LATER}
+        return {
+            name: value
+            for name, value in dataclasses.asdict(self).items()
+            if name not in later or value != later[name]
+        }

@@ -7,6 +7,8 @@ A plan is a short text:
                            output softmax
     "sep=1-3"              each has its own layers 1 to 3
     "sep=emb,1-6"          both
+    "sep=token,adapters"   its own token embeddings (with the softmax that is tied to them), and
+                           adapters in every layer
     "sep=all"              nothing is shared: one monolingual model per language
 
 Parts are named as in :data:`PARTS`; layers are numbered from 1. :data:`SYSTEMS` holds the systems
@@ -22,7 +24,7 @@ from crosslens.errors import refuse
 __all__ = ["PARTS", "SYSTEMS", "SharingPlan", "System", "resolve_system"]
 
 # and the layers, "1", "2", ...
-PARTS = ("token", "position", "segment", "norm", "transform", "softmax", "bias")
+PARTS = ("token", "position", "segment", "norm", "adapters", "transform", "softmax", "bias")
 _EMBEDDINGS = ("token", "position", "segment", "softmax", "bias")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 

@@ -1,33 +1,53 @@
 """A model taken apart: who owns which parameters, freezing parts, plugging in another language's.
 
 Each is one call: :func:`sharing_table` (in numbers: :func:`parameter_counts`), :func:`freeze`,
-:func:`freeze_layers`, :func:`plug_in`. Exporting one language's view as an ordinary transformers
-model is :func:`crosslens.models.saved.interop.export_model`.
+:func:`freeze_all_but`, :func:`freeze_layers`, :func:`plug_in`; and what MonoTrans (Artetxe et al.
+2020) puts into a model that is trained already: :func:`add_adapters`, :func:`split_special`,
+:func:`set_noise`.
+Exporting one language's view as an ordinary transformers model is
+:func:`crosslens.models.saved.interop.export_model`.
+
+In MonoTrans' second step nothing is trained but what the new language owns: ``freeze_all_but(model,
+"fra")``. In the third nothing is frozen but what languages own: ``freeze(model)``, as fine-tuning
+does by itself. The special tokens are then trained although all other token rows stand still, since
+:func:`split_special` makes them a parameter of their own. A mask on the gradient of the whole table
+would need an optimiser that never decays it and moments as large as it is, LAMB would rescale the
+five rows by the norm of all, and each language's table would hold a copy to be kept equal.
 """
 
 import copy
+import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from crosslens.errors import refuse
+from crosslens.errors import InputError, refuse
+from crosslens.models.network.adapters import BOTTLENECK, LayerAdapters
 from crosslens.models.network.encoder import MaskedLM, PerLanguage
+from crosslens.models.network.noise import NOISE, add_noise
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 
 __all__ = [
     "Owner",
+    "add_adapters",
     "freeze",
+    "freeze_all_but",
     "freeze_layers",
     "parameter_counts",
     "parameters_by_owner",
     "plug_in",
+    "set_noise",
     "sharing_table",
+    "split_special",
 ]
 
 _PART = {
     "token": "token",
+    "special": "special",
     "position": "position",
     "segment": "segment",
     "language": "language",
@@ -53,8 +73,11 @@ def parameters_by_owner(model: MaskedLM) -> Iterator[tuple[Owner, str, nn.Parame
     """Every parameter with its owner and its name, in the model's order."""
     for name, parameter in model.named_parameters():
         words = name.removeprefix("encoder.").split(".")
-        part = str(int(words[1]) + 1) if words[0] == "layers" else _PART[words[0]]
-        key = words[2] if words[0] == "layers" else words[1]
+        if words[0] in ("layers", "adapters"):
+            number, key = words[1:3]
+            part = str(int(number) + 1) if words[0] == "layers" else "adapters"
+        else:
+            part, key = _PART[words[0]], words[1]
         yield (
             Owner(part, key.removeprefix("own_") if key.startswith("own_") else ""),
             name,
@@ -62,9 +85,13 @@ def parameters_by_owner(model: MaskedLM) -> Iterator[tuple[Owner, str, nn.Parame
         )
 
 
-def parameter_counts(model: MaskedLM) -> dict[str, dict[str, int]]:
+def parameter_counts(model: MaskedLM, *, trained_only: bool = False) -> dict[str, dict[str, int]]:
     """Part to owner ("" where all languages share it) to the number of its parameters, parts in the
     model's order.
+
+    Parameters
+    ----------
+    trained_only: count what is not frozen, and leave out parts that are.
 
     >>> from crosslens.models.network.encoder import EncoderConfig
     >>> from crosslens.models.network.sharing import SharingPlan
@@ -75,14 +102,20 @@ def parameter_counts(model: MaskedLM) -> dict[str, dict[str, int]]:
     """
     counts: dict[str, dict[str, int]] = {}
     for owner, _, parameter in parameters_by_owner(model):
+        if trained_only and not parameter.requires_grad:
+            continue
         name = "token, softmax" if owner.part == "token" and model.config.tied else owner.part
         row = counts.setdefault(name, dict.fromkeys(("", *model.languages), 0))
         row[owner.language] += parameter.numel()
     return counts
 
 
-def sharing_table(model: MaskedLM) -> list[tuple[str, ...]]:
+def sharing_table(model: MaskedLM, *, trained_only: bool = False) -> list[tuple[str, ...]]:
     """Who owns how many parameters, as rows of cells: a head, a row for each part, and the sums.
+
+    Parameters
+    ----------
+    trained_only: as for :func:`parameter_counts`.
 
     >>> from crosslens.models.network.encoder import EncoderConfig
     >>> from crosslens.models.network.sharing import SharingPlan
@@ -100,7 +133,8 @@ def sharing_table(model: MaskedLM) -> list[tuple[str, ...]]:
     sum | 290 | 172 | 172
     one language sees | - | 462 | 462
     """
-    owners, counts = ("", *model.languages), parameter_counts(model)
+    owners = ("", *model.languages)
+    counts = parameter_counts(model, trained_only=trained_only)
     sums = {owner: sum(row[owner] for row in counts.values()) for owner in owners}
     rows: list[tuple[str, ...]] = [("part", "shared", *model.languages)]
     rows += [
@@ -156,6 +190,39 @@ def freeze(
     return count
 
 
+def freeze_all_but(model: MaskedLM, language: str, parts: Iterable[str] | None = None) -> int:
+    """Freeze everything but what one language owns (Artetxe et al. 2020, § 2.2, step 2); returns the
+    number of parameters that are trained.
+
+    Frozen parameters are no business of the optimiser, so neither weight decay nor LAMB's rescaling
+    touches a bit of them. Shared parts that are to learn, too, are named afterwards: ``freeze(model,
+    ["special"], frozen=False)``.
+
+    Parameters
+    ----------
+    parts: which of its parts, named as for :func:`freeze`; None means all.
+
+    Raises
+    ------
+    InputError: the model has no such part, or the language owns nothing in them.
+
+    >>> from crosslens.models.network.encoder import EncoderConfig
+    >>> from crosslens.models.network.sharing import SharingPlan
+    >>> config = EncoderConfig(vocab_size=10, hidden_size=4, layers=1, heads=1, ffn_size=8, max_positions=8)
+    >>> model = MaskedLM(config, languages=("eng", "fra"), plan=SharingPlan.parse("sep=token,position", 1))
+    >>> freeze_all_but(model, "fra"), parameter_counts(model, trained_only=True)
+    (82, {'bias': {'': 0, 'eng': 0, 'fra': 10}, 'token, softmax': {'': 0, 'eng': 0, 'fra': 40}, 'position': {'': 0, 'eng': 0, 'fra': 32}})
+    """
+    before = [parameter.requires_grad for parameter in model.parameters()]
+    model.requires_grad_(False)
+    try:
+        return freeze(model, parts, [language], frozen=False)
+    except InputError:
+        for parameter, trained in zip(model.parameters(), before, strict=True):
+            parameter.requires_grad_(trained)
+        raise
+
+
 def freeze_layers(model: nn.Module, n: int) -> int:
     """Freeze the embeddings and the first n layers (Wu & Dredze 2019, § 5.2); returns the number of
     tensors still trained.
@@ -170,7 +237,7 @@ def freeze_layers(model: nn.Module, n: int) -> int:
     ------
     InputError: n is below -1 or above the number of layers, or the model is laid out otherwise.
     """
-    layer = re.compile(r"(?:^|\.)layers?\.(\d+)\.")
+    layer = re.compile(r"(?:^|\.)(?:layers?|adapters)\.(\d+)\.")
     names = [name for name, _ in model.named_parameters()]
     depth = 1 + max((int(match[1]) for name in names if (match := layer.search(name))), default=-1)
     if not depth:
@@ -183,13 +250,61 @@ def freeze_layers(model: nn.Module, n: int) -> int:
     if not -1 <= n <= depth:
         refuse("n", f"a whole number from -1 to {depth}", repr(n), "-1 freezes nothing")
     embedding = re.compile(
-        r"(?:^|\.)embeddings\.|^encoder\.(?:token|position|segment|language|norm)\."
+        r"(?:^|\.)embeddings\.|^encoder\.(?:token|special|position|segment|language|norm)\."
     )
     for name, parameter in model.named_parameters():
         match = layer.search(name)
         if (match and int(match[1]) < n) or (not match and n >= 0 and embedding.search(name)):
             parameter.requires_grad_(False)
     return sum(parameter.requires_grad for parameter in model.parameters())
+
+
+def set_noise(model: nn.Module, sigma: float = NOISE) -> None:
+    """Let a model add noise to its embeddings of tokens, positions and segments in training mode
+    (:func:`crosslens.models.network.noise.add_noise`); what it added before is replaced.
+
+    Parameters
+    ----------
+    model: one of ours, or a model of transformers with embeddings as BERT has them, bare or with a
+        head.
+    sigma: standard deviation; 0 for none.
+
+    Raises
+    ------
+    InputError: the model has no such embeddings.
+
+    >>> from crosslens.models.network.encoder import EncoderConfig
+    >>> model = MaskedLM(EncoderConfig(hidden_size=4, layers=1, heads=1, dropout=0.0)).train()
+    >>> ids, _ = torch.tensor([[2, 7, 3]]), set_noise(model)
+    >>> torch.equal(*(model.encoder(ids, torch.arange(3)[None])[0] for _ in range(2)))
+    False
+    """
+    if isinstance(model, MaskedLM):
+        model.encoder.noise = sigma
+        return
+    found: list[Any] = [
+        module
+        for name, module in model.named_modules()
+        if re.search(r"(?:^|\.)embeddings$", name) and hasattr(module, "LayerNorm")
+    ]
+    if sigma and not found:
+        expected = "an encoder with embeddings as BERT has them"
+        remedy = "leave noise out, or give a BERT-like encoder"
+        refuse("noise", expected, type(model).__name__, remedy)
+    for embeddings in found:
+        if hasattr(embeddings, "noise"):
+            embeddings.noise.remove()
+        if sigma:
+            # what is added up gets the noise of all that is: transformers looks positions up once
+            # for all rows, and each row has noise of its own
+            tables = sum(isinstance(one, nn.Embedding) for one in embeddings.children())
+            hook = functools.partial(_with_noise, sigma * tables**0.5)
+            embeddings.noise = embeddings.LayerNorm.register_forward_pre_hook(hook)
+
+
+def _with_noise(sigma: float, module: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
+    """As torch calls it before a module."""
+    return (add_noise(given[0], sigma, module.training),)
 
 
 @torch.no_grad()
@@ -242,7 +357,12 @@ def plug_in(
                     "give a model of the same shape",
                 )
         replacements.append((modules, copy.deepcopy(new)))
-    size = cast(Tensor, theirs["encoder.token"].of(source).weight).shape[0]
+    size = donor.sizes[source]
+    if model.config.special_table != donor.config.special_table:
+        got = "one with" if donor.config.special_table else "one without"
+        refuse(
+            "donor", "a model whose special tokens have a table as here", got, "see split_special"
+        )
     if not model.plan.owned("token") and size != model.sizes[model.languages[0]]:
         refuse(
             "donor",
@@ -268,6 +388,87 @@ def _add_name(model: MaskedLM, language: str) -> None:
         model.encoder.language = nn.Embedding.from_pretrained(
             torch.cat([old, old.mean(0, keepdim=True)]), freeze=False
         )
+
+
+def add_adapters(
+    model: MaskedLM,
+    bottleneck: int = BOTTLENECK,
+    *,
+    languages: Iterable[str] | None = None,
+    seed: int = 0,
+) -> None:
+    """Give each language adapters of its own in every layer of a model that has none.
+
+    Parameters
+    ----------
+    bottleneck: their units.
+    languages: whose adapters are to be trained, and so begin near the identity; those of the others
+        are the identity, to the bit. None means all.
+    seed: of the first weights.
+
+    Raises
+    ------
+    InputError: the model has adapters, or lacks a language.
+
+    >>> from crosslens.models.network.encoder import EncoderConfig
+    >>> config = EncoderConfig(vocab_size=10, hidden_size=4, layers=1, heads=1, ffn_size=8, max_positions=8)
+    >>> model = MaskedLM(config, languages=("eng", "fra"))
+    >>> add_adapters(model, 2, languages=["fra"])
+    >>> str(model.plan), parameter_counts(model)["adapters"]
+    ('sep=adapters', {'': 0, 'eng': 44, 'fra': 44})
+    """
+    wanted = set(model.languages if languages is None else languages)
+    if model.config.adapters:
+        got = f"one with adapters of {model.config.adapters} units"
+        refuse("model", "one without adapters", got, "train these")
+    if unknown := sorted(wanted - set(model.languages)):
+        known = f"some of {', '.join(model.languages)}"
+        refuse("languages", known, ", ".join(unknown), "name languages that the model has")
+    config = dataclasses.replace(model.config, adapters=bottleneck)
+    plan = model.plan
+    model.plan = dataclasses.replace(plan, separate=plan.separate | {"adapters"})
+    device = next(model.parameters()).device
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model.encoder.add_adapters(bottleneck, owned=True)
+    model.config = config
+    for modules in model.encoder.adapters.to(device):
+        for language in set(model.languages) - wanted:
+            pair = cast(LayerAdapters, cast(PerLanguage, modules).of(language))
+            pair.attention.become_identity()
+            pair.ffn.become_identity()
+
+
+@torch.no_grad()
+def split_special(model: MaskedLM, language: str | None = None) -> None:
+    """Give the special tokens a table of their own, which all languages share.
+
+    Parameters
+    ----------
+    language: whose rows for them are taken; None means the first.
+
+    Raises
+    ------
+    InputError: they have one.
+
+    >>> from crosslens.models.network.encoder import EncoderConfig
+    >>> config = EncoderConfig(vocab_size=10, hidden_size=4, layers=1, heads=1, ffn_size=8, max_positions=8)
+    >>> model = MaskedLM(config)
+    >>> before = model.encoder.token_table("und").clone()
+    >>> split_special(model)
+    >>> model.encoder.special.weight.shape, torch.equal(model.encoder.token_table("und"), before)
+    (torch.Size([5, 4]), True)
+    """
+    if model.config.special_table:
+        refuse("model", "one without a table of special tokens", "one with it", "train this one")
+    network, apart = model.encoder, len(SPECIAL_TOKENS)
+    rows = cast(Tensor, network.token.of(language or model.languages[0]).weight)[:apart]
+    config = dataclasses.replace(model.config, special_table=True)
+    network.special = nn.Embedding.from_pretrained(rows.clone(), freeze=False)
+    for name, module in network.token.items():
+        rest = cast(Tensor, module.weight)[apart:].clone()
+        network.token[name] = nn.Embedding.from_pretrained(rest, freeze=False)
+    model.config = network.config = config
 
 
 def _per_language(model: MaskedLM) -> Iterator[tuple[str, PerLanguage]]:

@@ -38,6 +38,7 @@ __all__ = [
     "check_exportable",
     "export_model",
     "filled_model",
+    "has_views",
     "import_model",
     "read_weights",
     "unfilled_model",
@@ -212,6 +213,9 @@ def view_weights(
             weights[name.replace(".shared", "")] = tensor.detach()
         elif f".own_{language}." in name:
             weights[name.replace(f".own_{language}", "")] = tensor.detach()
+    if model.config.special_table:
+        del weights["encoder.special.weight"]
+        weights["encoder.token.weight"] = model.encoder.token_table(language)
     # one language, so one vector, added to every token: it fits into the position table
     if model.config.language_embeddings:
         vector = weights.pop("encoder.language.weight")[model.languages.index(language)]
@@ -245,7 +249,8 @@ def export_model(
     ------
     InputError: transformers has no class of this shape, or the tokeniser is another vocabulary's.
     """
-    folder, config, weights = Path(folder), model.config, view_weights(model, language, rows)
+    folder, config, family = Path(folder), model.config, _family(model.config)
+    weights = view_weights(model, language, rows)
     size = weights["encoder.token.weight"].shape[0]
     if tokenizer.get_vocab_size() != size:
         refuse(
@@ -254,7 +259,6 @@ def export_model(
             str(tokenizer.get_vocab_size()),
             "give the model's own",
         )
-    family = _family(config)
     if family is not _XLM and "encoder.segment.weight" not in weights:
         weights["encoder.segment.weight"] = torch.zeros(1, config.hidden_size)
     theirs: dict[str, Tensor] = {}
@@ -278,8 +282,19 @@ def export_model(
     write_json(folder / "config.json", described)  # last: who finds it finds a whole model
 
 
+def has_views(config: EncoderConfig) -> bool:
+    """Whether a language's view can be written for transformers: none of its classes has adapters
+    like ours, or a [CLS] without position and segment.
+
+    >>> has_views(EncoderConfig()), has_views(EncoderConfig(adapters=64))
+    (True, False)
+    """
+    return not config.adapters and config.cls_position
+
+
 def check_exportable(config: EncoderConfig) -> None:
-    """Refuse a shape that :func:`export_model` cannot write, before anything is trained.
+    """Refuse a shape whose views :func:`export_model` could not write though it
+    :func:`has_views`, before anything is trained.
 
     Raises
     ------
@@ -287,7 +302,8 @@ def check_exportable(config: EncoderConfig) -> None:
 
     >>> check_exportable(EncoderConfig())
     """
-    _family(config)
+    if has_views(config):
+        _family(config)
 
 
 def _family(config: EncoderConfig) -> Family:
@@ -295,6 +311,8 @@ def _family(config: EncoderConfig) -> Family:
     plain = config.head == "plain"
     family = _XLM if plain else _ROBERTA if config.position_offset else _BERT
     reasons = {
+        "adapters": config.adapters > 0,
+        "cls_position=false": not config.cls_position,
         "norm_embeddings=false": not config.norm_embeddings,
         "a plain head with segments": plain and config.segments > 0,
         "a plain head with a position offset": plain and config.position_offset > 0,

@@ -6,10 +6,10 @@ safetensors.
     tokenizer/          the vocabularies
 
 A model whose languages share everything is written as an ordinary transformers folder instead,
-which loses nothing.
+which loses nothing; unless it has what no class of transformers has (adapters, a [CLS] without
+position): then it is written like this.
 """
 
-import dataclasses
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -20,7 +20,7 @@ from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import check_shape, read_json, write_json, write_whole
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.network.sharing import SharingPlan
-from crosslens.models.saved.interop import export_model, filled_model, read_weights
+from crosslens.models.saved.interop import export_model, filled_model, has_views, read_weights
 from crosslens.models.saved.model_files import check_file
 from crosslens.models.text.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
 from crosslens.models.training.settings import from_dict
@@ -49,7 +49,7 @@ def save_model(
     save_vocabularies(vocabularies, folder / "tokenizer", model.config.max_positions)
     described = {
         "model_type": "crosslens",
-        "encoder": dataclasses.asdict(model.config),
+        "encoder": model.config.told(),
         "languages": list(model.languages),
         "sharing": str(model.plan),
         "sizes": model.sizes,
@@ -174,7 +174,10 @@ def export_run(
     model: MaskedLM, vocabularies: Vocabularies, folder: Path, *, half: bool = False
 ) -> None:
     """Write a finished training: ``model/``, and ``views/LANGUAGE`` where the languages do not
-    share everything."""
+    share everything and transformers has such an architecture."""
+    if not has_views(model.config):
+        save_model(model, vocabularies, folder / "model", half=half)
+        return
     if (
         vocabularies.mode == "joint"
         and not model.plan.separate

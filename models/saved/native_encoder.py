@@ -2,7 +2,8 @@
 with no folder between.
 
 The states are those of the transformers folder that
-:func:`crosslens.models.saved.native.export_view` writes for the language.
+:func:`crosslens.models.saved.native.export_view` writes for the language, where transformers has such
+an architecture.
 """
 
 import copy
@@ -167,7 +168,7 @@ class NativeEncoder:
 
     def token_embeddings(self) -> Tensor:
         """(subwords, d) embedding of each subword of the language's tokeniser."""
-        weight: Any = self.model.encoder.token.of(self.whose()).weight
+        weight = self.model.encoder.token_table(self.whose())
         return weight.detach()[self._tables[self.whose()]]
 
     def check_ids(self, ids: np.ndarray) -> None:

@@ -9,7 +9,8 @@ which a share r is predicted, that is per token
     + 6 r (2 d^2 + 2 d f + head weights)      the last layer's other products, and the head: at
     predicted tokens alone + 12 d s (L - 1 + r)                      the attention's own products
 
-With next-sentence prediction the last layer is computed everywhere. What is frozen has no gradient.
+With next-sentence prediction the last layer is computed everywhere. The two adapters of a layer, of b
+units, are 4 d b weights more, computed where its other products are. What is frozen has no gradient.
 Padding, embedding look-ups, norms, dropout, the optimiser and what gradient checkpointing computes
 again are not counted. Utilisation is these operations per second over the machine's best.
 """
@@ -108,7 +109,8 @@ def _operations(
     has a gradient."""
     d, f = config.hidden_size, config.ffn_size
     # whether an input has a gradient
-    total, above = 0.0, any(map(trains, ("token", "position", "segment", "language", "norm")))
+    embeddings = ("token", "special", "position", "segment", "language", "norm")
+    total, above, adapted = 0.0, any(map(trains, embeddings)), trains("adapters")
     for number in range(1, config.layers + 1):
         everywhere = number < config.layers or config.next_sentence
         asked, looks = (load.tokens, load.squares) if everywhere else (load.predicted, load.looks)
@@ -117,7 +119,11 @@ def _operations(
         total += 2 * d * d * (asked + 2 * load.tokens) * (1 + own + above)
         above = above or own
         total += 4 * d * looks * (1 + 2 * above)
-        total += 2 * (d * d + 2 * d * f) * asked * (1 + own + above)
+        total += 2 * d * d * asked * (1 + own + above)
+        half = 2 * d * config.adapters * asked  # one matrix of an adapter
+        total += half * (1 + adapted + above)
+        above = above or adapted
+        total += 4 * d * f * asked * (1 + own + above) + 3 * half * (1 + adapted + above)
     if config.head == "transform":
         own = trains("transform")
         total += 2 * d * d * load.predicted * (1 + own + above)
@@ -129,7 +135,7 @@ def _operations(
         * d
         * pieces
         * load.predicted
-        * (1 + trains("token" if config.tied else "softmax") + above_head)
+        * (1 + any(map(trains, ("token", "special") if config.tied else ("softmax",))) + above_head)
     )
     if config.next_sentence:
         own = trains("next_sentence")

@@ -72,6 +72,7 @@ _EXPONENT = Limits(
     remedy="0.7 lifts what is rare, 1 keeps the text as it is, 0 or -1 samples evenly",
 )
 _MOMENT = Limits(0, 1, below=True)
+_NOISE = Limits(0, 100, remedy="0.075 is Artetxe et al.'s (2020), 0 adds none")
 
 _LOOP = {
     "steps": _STEPS,
@@ -111,6 +112,7 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "max_length": Limits(4, 10**6, whole=True),
         "freeze": Limits(-1, 10_000, whole=True, remedy="-1 freezes nothing"),
         "average": Limits(1, 10_000, whole=True),
+        "noise": _NOISE,
         "seed": _LOOP["seed"],
     },
     "Source": {
@@ -152,6 +154,8 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "segments": _NONE_UP,
         "position_offset": _NONE_UP,
         "pad_id": _NONE_UP,
+        "adapters": Limits(0, 10**6, whole=True, remedy="64 is usual, 0 puts in none"),
+        "noise": _NOISE,
     },
 }
 """By the name of a settings class, the range of each of its numbers. A test compares it with the

@@ -12,7 +12,8 @@ segments next-sentence prediction is learnt beside it (Devlin et al. 2019). The 
     checkpoints/    the last whole checkpoint, and the best one
     model/          the finished model: for transformers and `crosslens study` where all is shared,
                     else for load_model
-    views/LANGUAGE/ each language's view for transformers, where something is not shared
+    views/LANGUAGE/ each language's view for transformers, where something is not shared and
+                    transformers has such an architecture
 """
 
 import contextlib
@@ -296,6 +297,7 @@ def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) 
     settings = {
         name: value for name, value in dataclasses.asdict(recipe).items() if name not in free
     }
+    settings["encoder"] = recipe.encoder.told()
     for source in settings["sources"]:
         source["texts"] = {
             language: corpus.fingerprint[:16]

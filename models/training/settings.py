@@ -323,6 +323,7 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
             "add bias, or use sep=emb",
         )
     recipe = resolve_rows(recipe, plan)
+    _check_parts(recipe, plan)
     if recipe.units == "nsp" and not (
         recipe.encoder.next_sentence and recipe.encoder.segments == 2
     ):
@@ -344,6 +345,18 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
             recipe.optimisation, warmup=recipe.optimisation.warmup_of(recipe.steps)
         ),
     )
+
+
+def _check_parts(recipe: TrainRecipe, plan: SharingPlan) -> None:
+    """Refuse a plan or units that do not go with the parts of the encoder."""
+    if plan.owned("adapters") and not recipe.encoder.adapters and str(plan) != "sep=all":
+        remedy = "set it, to 64 say, or leave adapters out of sharing"
+        refuse("encoder.adapters", f"their units, as languages own them ({plan})", "0", remedy)
+    if not recipe.encoder.cls_position and recipe.units in ("stream", "packed"):
+        rows = {"stream": "no [CLS]", "packed": "a [CLS] at later positions, too"}[recipe.units]
+        remedy = "use units=sentences or nsp, or leave cls_position out"
+        got = f"units = {recipe.units}, whose rows have {rows}"
+        refuse("encoder.cls_position", "true, or rows that begin with their one [CLS]", got, remedy)
 
 
 def resolve_rows(recipe: TrainRecipe, plan: SharingPlan) -> TrainRecipe:

@@ -3,7 +3,7 @@ translations, alignment of token embeddings."""
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -92,8 +92,7 @@ def _token_alignment(
     counts = batches.data.counts[language][rows]
     occur = counts > 0
     weights = (
-        cast(Tensor, model.encoder.token.of(name).weight).detach().float().cpu().numpy()
-        for name in (language, copy)
+        model.encoder.token_table(name).detach().float().cpu().numpy() for name in (language, copy)
     )
     x, y = (weight[ids[occur]] for weight, ids in zip(weights, (rows, copy_rows), strict=True))
     both = zip(

@@ -21,6 +21,7 @@ EMBEDDINGS = {"token", "position", "segment", "softmax", "bias"}
         ("sep=emb,1-6", EMBEDDINGS | set("123456"), "sep=emb,1-6"),
         ("sep=token", {"token", "softmax", "bias"}, "sep=token,softmax,bias"),
         ("sep= norm , 2,4-5,8", {"norm", "2", "4", "5", "8"}, "sep=norm,2,4-5,8"),
+        ("sep=position,adapters", {"position", "adapters"}, "sep=position,adapters"),
         ("sep=all", {*PARTS, *"12345678"}, "sep=all"),
         ("sep-emb-1-3", EMBEDDINGS | set("123"), "sep=emb,1-3"),
     ],
@@ -40,8 +41,8 @@ def test_a_plan_is_read_and_written(text, separate, told):
         (
             "sep=embeddings",
             (
-                "expected emb, all, none, token, position, segment, norm, transform, softmax, "
-                "bias, a layer or a range"
+                "expected emb, all, none, token, position, segment, norm, adapters, transform, "
+                "softmax, bias, a layer or a range"
             ),
         ),
         (

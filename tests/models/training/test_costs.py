@@ -98,6 +98,16 @@ def test_what_is_frozen_has_no_gradients(parts, tied):
     assert counted(model, **batch) == pytest.approx(step_flops(model, {"l0": load}), rel=1e-9)
 
 
+@pytest.mark.parametrize("left", [["token", "adapters"], ["adapters"], ["special", "2"], None])
+def test_adapters_and_the_table_of_special_tokens_are_counted(left):
+    model = MaskedLM(shape(adapters=6, special_table=True), languages=("l0",))
+    if left is not None:
+        model.requires_grad_(False)
+        freeze(model, left, frozen=False)
+    load = Load(rows=4, tokens=64, squares=4 * 256, predicted=16, looks=16 * 16)
+    assert counted(model, **rows()) == pytest.approx(step_flops(model, {"l0": load}), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("changes", "wasted"),
     [({"units": "stream"}, 0.2), ({}, 0.2), ({"units": "packed"}, 0.3)],

@@ -332,11 +332,36 @@ def test_a_plan_of_ones_own_keeps_its_vocabulary_and_masking(recipe):
             {"encoder.next_sentence": True, "encoder.segments": 2},
             'encoder.next_sentence: expected false without units="nsp"',
         ),
+        ({"sharing": "sep=adapters"}, r"encoder.adapters: .*\(sep=adapters\), got 0"),
+        ({"encoder.cls_position": False, "units": "stream"}, "encoder.cls_position: .*no .CLS."),
+        ({"encoder.cls_position": False, "units": "packed"}, "encoder.cls_position: .*later"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(recipe, values, told):
     with pytest.raises(InputError, match=told):
         resolve(with_overrides(recipe, {"tlm_share": 0.0, **values}))
+
+
+def test_the_parts_of_monotrans_are_asked_for_by_name(recipe):
+    asked = {
+        "sharing": "sep=token,position,adapters",
+        "encoder.adapters": 64,
+        "encoder.cls_position": False,
+        "encoder.noise": 0.075,
+        "encoder.special_table": True,
+    }
+    found = resolve(with_overrides(recipe, {"tlm_share": 0.0, **asked}))
+    assert found.sharing == "sep=token,position,adapters,softmax,bias"
+    assert found.encoder == EncoderConfig(
+        adapters=64, cls_position=False, noise=0.075, special_table=True
+    )
+    assert resolve(found) == found and "encoder.adapters = 64" in describe(found)
+    # nothing shared has its adapters too, where there are any
+    assert resolve(
+        with_overrides(
+            recipe, {"sharing": "sep=all", "tlm_share": 0.0, "vocabulary.mode": "separate"}
+        )
+    )
 
 
 @pytest.mark.parametrize("name", ["../../evil", "", ".hidden", "a/b", "x" * 101])
