@@ -70,5 +70,5 @@ def transplant(arguments: argparse.Namespace) -> None:
         told = {"folder": str(made.folder), "by": made.initialiser, "subwords": made.subwords}
         print(json.dumps({**told, **made.made}))
         return
-    told = ", ".join(f"{count:,} {name}" for name, count in made.made.items() if count)
-    print(f"{made.folder}: {made.subwords:,} subwords, their embeddings {told}")
+    rows = ", ".join(f"{count:,} {name}" for name, count in made.made.items() if count)
+    print(f"{made.folder}: {made.subwords:,} subwords, their embeddings {rows}")
