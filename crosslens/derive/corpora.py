@@ -5,8 +5,9 @@ words of their own; in a line of several sentences each is derived in its place.
 (a treebank, words with tags) is derived sentence by sentence as its file has them.
 """
 
+import collections
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from crosslens.checks import check_seed
@@ -21,6 +22,7 @@ from crosslens.derive.labels import (
 from crosslens.derive.registry import derived_code, transformation
 from crosslens.derive.text_words import punctuation_spans, sentence_bounds
 from crosslens.derive.transformation import INSERTED, Derived, Sentence, Transformation
+from crosslens.derive.transliteration import Transliteration
 from crosslens.errors import quote, refuse
 
 __all__ = ["DerivedCorpus", "LineDeriver", "derive_corpus", "restore"]
@@ -151,7 +153,8 @@ def derive_corpus(
     Raises
     ------
     InputError: no such transformation; a sentence without what it needs; heads that are no tree;
-        or annotations that would break. The message names the sentence.
+        or annotations that would break: the message names the sentence. Or a transliteration of a
+        text more than half of whose words are in neither script.
 
     >>> derive_corpus(["A dog . A cat ."], "inversion", unit="line").corpus.sentences
     ['. cat A . dog A']
@@ -160,6 +163,7 @@ def derive_corpus(
     if tags not in ("consistent", "raw"):
         refuse("tags", "consistent or raw", quote(tags), "choose one of them")
     deriver = LineDeriver(made, seed, unit, epoch)
+    parts, kept = getattr(made, "parts", (made,)), collections.Counter[bool]()
     columns = corpus.annotations or {}
     keeps = not {"order", "length"} & made.changes and "form" not in columns
     lines, sources, back = list[str](), list[Sequence[int]](), list[Mapping[str, Any]]()
@@ -178,8 +182,15 @@ def derive_corpus(
         line, placed = _line(original, there, derived.tokens, keeps)
         lines.append(line)
         words.append(placed)
+        if any(isinstance(part, Transliteration) for part in parts):
+            kept.update(_kept(sentence.tokens, derived))
         sources.append(derived.sources)
         back.append(_back(original, there, derived, line))
+    if 2 * kept[True] > kept.total():
+        expected = f"text in the letters of {made.name}"
+        got = f"{kept[True]:,} of {kept.total():,} words in others"
+        remedy = "name the two scripts (greek-latin, say), or transliterate subwords"
+        refuse(corpus.name, expected, got, remedy)
     result = Corpus(
         derived_code(corpus.language, made),
         lines,
@@ -207,6 +218,13 @@ def _sentence(
     spans = punctuation_spans(text) if corpus.words is None else corpus.words[number]
     forms = [text[start:end] for start, end in spans]
     return Sentence(forms, columns, None, corpus.language, place), spans
+
+
+def _kept(tokens: Sequence[str], derived: Derived) -> Iterator[bool]:
+    """Of each word with letters, whether it is what it was."""
+    for token, source in zip(derived.tokens, derived.sources, strict=True):
+        if source != INSERTED and any(map(str.isalpha, tokens[source])):
+            yield token == tokens[source]
 
 
 def _words_of(spans: Sequence[Span], words: Sequence[Span]) -> list[Span]:

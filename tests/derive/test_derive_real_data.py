@@ -68,6 +68,10 @@ def heads_of(corpus: Corpus, row: int) -> list[int]:
 def test_derived_treebanks_have_the_same_labelled_edges(treebanks, name):
     how, counted = transformation(name), collections.Counter()
     for corpus in treebanks.values():
+        if "transliteration" in name and corpus.language in ("hi", "zh"):
+            with pytest.raises(InputError, match="expected text in the letters of"):
+                derive_corpus(corpus, how, 1)
+            continue
         made = derive_corpus(corpus, how, 1)
         there = made.corpus.annotations
         letters = transformation("transliteration")
@@ -173,6 +177,8 @@ def test_no_name_loses_its_type(shared_data, name):
     counted = collections.Counter()
     for path in files(shared_data, "ner/*.iob2.gz"):
         corpus = read_tagged_words(path, code(path))
+        if "transliteration" in name and code(path) == "zh":
+            continue
         made = derive_corpus(corpus, name, 4)
         raw = derive_corpus(corpus, name, 4, tags="raw").corpus.annotations["ner"]
         for row, sources in enumerate(made.sources):
@@ -197,6 +203,8 @@ def test_no_answer_is_lost(shared_data, tmp_path, name):
     letters = transformation("transliteration")
     counted = collections.Counter()
     for path in files(shared_data, "xquad/*.json.gz"):
+        if "transliteration" in name and code(path) in ("hi", "zh"):
+            continue
         [made] = derive_files(name, tmp_path, questions={code(path): path})
         before, after = read_questions(path), read_questions(made.path)
         for old, new in zip(before, after, strict=True):

@@ -159,6 +159,10 @@ def test_what_is_no_tree_is_refused_by_its_place():
 
 
 def test_other_bad_input():
+    assert "text: expected text in the letters of transliteration, got 2 of 3 words in others" in (
+        refusal(["वह cat आया ।"], "transliteration")
+    )
+    assert derive_corpus(["वह cat ran 7 !"], "transliteration").corpus.sentences[0][:2] == "वह"
     assert "unit: expected sentence or line, got 'block'; take derive_blocks" in (
         refusal(["a"], "inversion", unit="block")
     )
