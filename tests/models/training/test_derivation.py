@@ -195,7 +195,7 @@ def test_a_recipe_s_words_are_its_settings(tmp_path):
         ("inversion", "disjoint", "vocabulary.mode: expected joint or union where eng-x is by inv"),
         ("token-hop", "union", r"derived.eng-x.by: expected transformations of the order of subw"),
         ("no-reversal", "union", r"derived.eng-x.by: expected transformations of the order"),
-        ("transliteration+turned", "disjoint", "transformation: expected a name"),
+        ("transliteration+turned", "disjoint", "transformation: expected one of"),
     ],
 )
 def test_what_cannot_be_derived_is_refused(tmp_path, by, mode, message):
