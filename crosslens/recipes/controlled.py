@@ -12,8 +12,9 @@ that are made from it: which of them come to lie on the original, and what must 
 
 The model is that of :mod:`crosslens.recipes.emergence`, but with Deshpande et al.'s one embedding
 matrix of twice the subwords. Two numbers scale it, ``model`` (its width) and ``tokens`` (of each
-training). Sharing has eight layers, since it separates the first six. Random replacements come from the token's own language; Deshpande et al.'s program
-draws them from the original half (``masking.scope=original``).
+training). Sharing has eight layers, since it separates the first six. Random replacements come from
+the token's own language; Deshpande et al.'s program draws them from the original half
+(``masking.scope=original``).
 
 Cost: at the default size five minutes of one free core for a training of two layers. Expected: no
 study has been finished yet. Single trainings on the World English Bible show how much one differs
