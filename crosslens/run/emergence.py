@@ -159,9 +159,8 @@ def split_rows(
     ------
     InputError: there are too few.
     """
-    different = list({line: i for i, line in reversed(list(enumerate(lines))) if line}.values())[
-        ::-1
-    ]
+    first = {line: i for i, line in reversed(list(enumerate(lines))) if line}
+    different = sorted(first.values())
     fit = [i for i in different if words[0] <= len(lines[i].split()) <= words[1]]
     if len(fit) < 2 * _KEPT:
         least = f"at least {2 * _KEPT} different sentences of {words[0]} to {words[1]} words"
