@@ -18,7 +18,7 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens train`` takes."""
     add = parser.add_argument
     recipes = (
-        "a TOML file, the config.json of a run, or the name of a recipe: tiny-encoder, emergence"
+        "a TOML file, the config.json of a run, or the name of a recipe (crosslens list recipes)"
     )
     add("recipe", nargs="?", help=recipes)
     add(
@@ -28,6 +28,12 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
         help="settings to change, such as steps=2000 or masking.rate=0.3",
     )
     add("--out", metavar="DIR", help="folder of the run (default: runs/NAME)")
+    add(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="of a controlled study: how many times each condition is trained (default: 3)",
+    )
     add("--resume", action="store_true", help="resume a run that was stopped")
     add(
         "--dry-run",
@@ -73,6 +79,7 @@ def train(arguments: argparse.Namespace) -> None:
         device=arguments.device,
         parallel=arguments.parallel,
         settings=settings,
+        seeds=arguments.seeds,
     )
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
         return
@@ -82,11 +89,25 @@ def train(arguments: argparse.Namespace) -> None:
         parts = [what_is_shared(run.folder), *summary(run.folder)]
         show(arguments, run.scores, parts, run.folder)
         return
+    if run.kind == "controlled":
+        from crosslens.run.controlled_summary import summary as study_summary
+
+        _show_study(arguments, run, study_summary(run.folder))
+        return
     told = {"model": str(run.model), "report": str(run.report())}
     if arguments.json:
         print(json.dumps(told))
     else:
         print(*(f"{name.title()}: {path}" for name, path in told.items()), sep="\n")
+
+
+def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
+    """Tables and sentences, or a line of JSON for each score."""
+    if arguments.json:
+        print("\n".join(score.as_json() for score in run.scores))
+        return
+    told = [part if isinstance(part, str) else format_table(part) for part in parts]
+    print(*told, f"Scores: {run.folder / 'scores.jsonl'}", sep="\n")
 
 
 def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:

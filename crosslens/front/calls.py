@@ -293,6 +293,7 @@ def train(
     device: str = "auto",
     parallel: str = "ddp",
     settings: Mapping[str, Any] | None = None,
+    seeds: int | None = None,
 ) -> Run:
     """Train an encoder by masked language modelling, on one language or several.
 
@@ -307,6 +308,7 @@ def train(
     parallel: "ddp" or "fsdp", how the processes of torchrun share a model.
     settings: what to change in the recipe, by name: ``{"steps": 2000, "masking.rate": 0.3}``. Of a
         recipe by name, ``"data"`` says where its texts are.
+    seeds: of a controlled study by name ("deshpande-compositions"): how many, 3 without it.
 
     Returns
     -------
@@ -330,6 +332,10 @@ def train(
     """
     from crosslens.models.training.masked_lm import train as run_training
 
+    if (named := _study_of(recipe, settings)) is not None:
+        return _train_study(*named, out, seeds, resume=resume, device=device)
+    if seeds is not None:
+        refuse("seeds", "a controlled study by name", str(recipe), "train with seed=0, seed=1, …")
     recipes = training_recipes(recipe, settings)
     if len(recipes) == 1:
         ((name, one),) = recipes.items()
@@ -341,13 +347,55 @@ def train(
     from crosslens.recipes.emergence import emergence_text
     from crosslens.run.emergence import run_emergence
 
-    if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
-        expected, told = "one process (the models are small)", "run it without torchrun"
-        refuse("emergence", expected, f"{processes} of torchrun", told)
+    _check_alone("emergence")
     asked = {**(emergence_settings(str(recipe)) or {}), **(settings or {})}
     say("reading the text")
     text, out = emergence_text(asked.get("data")), out or "runs/emergence"
     return Run(run_emergence(recipes, text, out, resume=resume, device=device, asked=asked))
+
+
+def _check_alone(name: str) -> None:
+    if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
+        expected, told = "one process (the models are small)", "run it without torchrun"
+        refuse(name, expected, f"{processes} of torchrun", told)
+
+
+def _study_of(
+    recipe: str | Path | Any, settings: Mapping[str, Any] | None
+) -> tuple[str, dict[str, Any], int | None] | None:
+    """Name, settings and seeds of a controlled study; None for other recipes."""
+    from crosslens.recipes import study_settings
+
+    found = study_settings(str(recipe)) if isinstance(recipe, str | Path) else None
+    return None if found is None else (found[0], {**found[1], **(settings or {})}, found[2])
+
+
+def _train_study(
+    name: str,
+    settings: Mapping[str, Any],
+    before: int | None,
+    out: str | Path | None,
+    seeds: int | None,
+    *,
+    resume: bool,
+    device: str,
+) -> Run:
+    from crosslens.recipes.controlled import controlled_study, study_texts
+    from crosslens.run.controlled import run_controlled
+
+    _check_alone(name)
+    study, many = controlled_study(name, settings), seeds or before or 3
+    texts = study_texts(study, settings)
+    folder = run_controlled(
+        study,
+        texts,
+        out or f"runs/{name}",
+        seeds=many if seeds is None else seeds,
+        resume=resume,
+        device=device,
+        asked=settings,
+    )
+    return Run(folder)
 
 
 def training_recipes(
@@ -367,6 +415,11 @@ def training_recipes(
     from crosslens.recipes import emergence_settings, load_recipe
     from crosslens.recipes.emergence import emergence
 
+    if (named := _study_of(recipe, settings)) is not None:
+        from crosslens.recipes.controlled import controlled_study
+
+        conditions = controlled_study(*named[:2]).conditions
+        return {name: condition.recipe for name, condition in conditions.items()}
     given = dict(settings or {})
     if isinstance(recipe, TrainRecipe):
         return {recipe.name: with_overrides(recipe, given)}

@@ -9,7 +9,23 @@ from crosslens.errors import InputError, cut, refuse
 from crosslens.files import check_shape
 from crosslens.models.training.settings import TrainRecipe, from_dict
 
-__all__ = ["RECIPES", "TRAININGS", "emergence_settings", "load_recipe"]
+__all__ = [
+    "RECIPES",
+    "STUDIES",
+    "TRAININGS",
+    "emergence_settings",
+    "load_recipe",
+    "study_settings",
+]
+
+STUDIES = {
+    "deshpande-pairs": "which transformation of English leaves its sentences where they were?",
+    "deshpande-compositions": "which change of order keeps a transliteration from the original?",
+    "deshpande-corpora": "must the two languages be trained on the same text?",
+    "conneau-sharing": "which parts must the two languages share?",
+    "conneau-anchors": "do words in common bring the two languages together?",
+}
+"""Name -> what is asked."""
 
 RECIPES = {
     "quickstart": (
@@ -23,10 +39,14 @@ RECIPES = {
         "how much must be shared for two languages without a common token to meet (crosslens "
         "train emergence)"
     ),
+    **{
+        name: f"a controlled study: {question} (crosslens train {name} data=FILE)"
+        for name, question in STUDIES.items()
+    },
 }
 """Studies and trainings that go by a name -> what they are."""
 
-TRAININGS = ("tiny-encoder", "emergence")
+TRAININGS = ("tiny-encoder", "emergence", *STUDIES)
 
 
 def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
@@ -76,6 +96,9 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
             source["texts"] = {
                 language: _beside(path, file) for language, file in source["texts"].items()
             }
+    anchors = values.get("anchors")
+    if isinstance(anchors, dict) and anchors.get("dictionary"):
+        anchors["dictionary"] = _beside(path, anchors["dictionary"])
     if isinstance(values.get("exclude"), list):
         values["exclude"] = [_beside(path, file) for file in values["exclude"]]
     return cast(TrainRecipe, from_dict(TrainRecipe, values))
@@ -84,7 +107,7 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
 def _earlier(path: Path) -> dict[str, Any] | None:
     """What an earlier run was asked; None where the path is of no such thing."""
     return (
-        read_asked(path, "train", "emergence")[0]
+        read_asked(path, "train", "emergence", "controlled")[0]
         if path.suffix == ".json" or (path / "config.json").is_file()
         else None
     )
@@ -102,6 +125,20 @@ def emergence_settings(name: str) -> dict[str, Any] | None:
             asked.get("settings", {}), name, dict[str, Any], "name another run", InputError
         ),
     )
+
+
+def study_settings(name: str) -> tuple[str, dict[str, Any], int | None] | None:
+    """Name, settings and seeds of a controlled study: nothing but its name where it is named, an
+    earlier run's where that is; None for other recipes."""
+    if name in STUDIES:
+        return name, {}, None
+    asked = _earlier(Path(name))
+    if asked is None or asked.get("recipe") not in STUDIES:
+        return None
+    remedy = "name another run"
+    settings = check_shape(asked.get("settings", {}), name, dict[str, Any], remedy, InputError)
+    seeds = check_shape(asked.get("seeds", 3), name, int, remedy, InputError)
+    return str(asked["recipe"]), cast(dict[str, Any], settings), cast(int, seeds)
 
 
 def _beside(recipe: Path, file: Any) -> Any:

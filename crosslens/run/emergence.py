@@ -16,7 +16,6 @@ The folder of a run:
 """
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -34,7 +33,7 @@ from crosslens.files import (
     refuse_begun,
     write_whole,
 )
-from crosslens.models.training.settings import TrainRecipe
+from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
 from crosslens.run.engine import Run
 from crosslens.run.study import Study, run_study
@@ -42,7 +41,7 @@ from crosslens.score import Score, format_value, not_measured, read_scores
 from crosslens.selection import choose
 from crosslens.stats import wilson_interval
 
-__all__ = ["run_emergence", "sharing_rows", "split_text", "summary", "what_is_shared"]
+__all__ = ["run_emergence", "sharing_rows", "split_rows", "split_text", "summary", "what_is_shared"]
 
 _KEPT, _WORDS = 500, (5, 25)  # sentences for the end, and how long they may be
 _AT_THE_END = {"precision_at_1": None, "linear_cka": None, "debiased_linear_cka": None}
@@ -113,12 +112,7 @@ def run_emergence(
 
 def _told(recipes: Mapping[str, TrainRecipe]) -> dict[str, Any]:
     """The settings of all conditions: once where they agree, else by condition."""
-    asked = {
-        name: json.loads(
-            json.dumps({**dataclasses.asdict(recipe), "encoder": recipe.encoder.told()})
-        )
-        for name, recipe in recipes.items()
-    }
+    asked = {name: recipe_settings(recipe) for name, recipe in recipes.items()}
     first = next(iter(asked.values()))
     agreed = {
         key: value
@@ -147,15 +141,35 @@ def split_text(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str
     >>> len(kept), len(rest)
     (500, 1500)
     """
-    different = list(dict.fromkeys(line.strip() for line in sentences if line.strip()))
-    fit = [i for i, line in enumerate(different) if _WORDS[0] <= len(line.split()) <= _WORDS[1]]
+    lines = [line.strip() for line in sentences]
+    kept, rest = split_rows(lines, seed)
+    return [lines[i] for i in kept], [lines[i] for i in rest]
+
+
+def split_rows(
+    lines: Sequence[str], seed: int, words: tuple[int, int] = _WORDS
+) -> tuple[list[int], list[int]]:
+    """Which lines are kept for the end and which are for training: the first of equal ones.
+
+    Parameters
+    ----------
+    words: the fewest and the most words of a line that is kept.
+
+    Raises
+    ------
+    InputError: there are too few.
+    """
+    first = {line: i for i, line in reversed(list(enumerate(lines))) if line}
+    different = sorted(first.values())
+    fit = [i for i in different if words[0] <= len(lines[i].split()) <= words[1]]
     if len(fit) < 2 * _KEPT:
-        least = f"at least {2 * _KEPT} different sentences of {_WORDS[0]} to {_WORDS[1]} words"
+        least = f"at least {2 * _KEPT} different sentences of {words[0]} to {words[1]} words"
         refuse("text", least, str(len(fit)), "give more text, a sentence per line")
-    chosen = set(np.random.default_rng([seed, 0xE3]).choice(fit, _KEPT, replace=False).tolist())
-    return [line for i, line in enumerate(different) if i in chosen], [
-        line for i, line in enumerate(different) if i not in chosen
-    ]
+    chosen = set(
+        np.random.default_rng([seed, 0xE3]).choice(len(fit), _KEPT, replace=False).tolist()
+    )
+    kept = {fit[i] for i in chosen}
+    return [i for i in different if i in kept], [i for i in different if i not in kept]
 
 
 def _with_text(recipe: TrainRecipe, path: Path) -> TrainRecipe:

@@ -9,7 +9,7 @@ while the text is tokenised, and appears whole or not at all.
 import dataclasses
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -65,6 +65,7 @@ def encode_text(
     sentences: Sequence[str],
     folder: str | Path,
     key: dict[str, Any],
+    change: Callable[[int, np.ndarray], np.ndarray] | None = None,
 ) -> TokenFile:
     """Tokenise sentences into a token file, or open the one that is there when its ``key`` is the
     same.
@@ -74,6 +75,7 @@ def encode_text(
     table: the model's id of each of the tokeniser's ids.
     size: number of ids in the model.
     key: what the ids depend on (text and vocabulary fingerprints); kept in the manifest.
+    change: what becomes of a sentence's ids, a function of its number and of them; None: nothing.
 
     Raises
     ------
@@ -103,7 +105,15 @@ def encode_text(
             local = np.fromiter(
                 (i for e in encoded for i in e.ids), np.int64, int(lengths[-1].sum())
             )
-            out.write(table[local].astype(dtype).tobytes())
+            ids = table[local]
+            if change is not None:
+                parts = np.split(ids, np.cumsum(lengths[-1])[:-1])
+                parts = [change(start + i, part) for i, part in enumerate(parts)]
+                ids, lengths[-1] = (
+                    np.concatenate(parts),
+                    np.array([len(p) for p in parts], np.int64),
+                )
+            out.write(ids.astype(dtype).tobytes())
             progress.add(len(encoded))
         offsets = np.cumsum(np.concatenate(lengths))
         tokens = int(offsets[-1])

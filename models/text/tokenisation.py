@@ -80,7 +80,7 @@ class Vocabulary:
         embeddings.
     copies: language to the language whose tokeniser it uses, under ids of its own: the
         transliterations of Deshpande et al. 2022, § 3, of which every subword's translation is known.
-        Their text is not learnt from.
+        (In "union" under the same ids.) Their text is not learnt from.
     """
 
     size: int = 8000
@@ -101,12 +101,12 @@ class Vocabulary:
                 repr(self.mode),
                 "choose one of the four",
             )
-        if self.copies and self.mode not in ("disjoint", "separate"):
+        if self.copies and self.mode == "joint":
             refuse(
                 "vocabulary.mode",
-                "disjoint or separate where a language is a copy",
+                "union, disjoint or separate where a language is a copy",
                 repr(self.mode),
-                "choose one of the two",
+                "choose one of the three",
             )
 
 

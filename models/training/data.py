@@ -14,7 +14,7 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,9 +25,12 @@ from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.text.token_files import TokenFile, encode_text
 from crosslens.models.text.tokenisation import sampling_weights
 from crosslens.models.text.vocabularies import Vocabularies
+from crosslens.models.training.anchors import check_dictionary
 from crosslens.models.training.batches import Stream, ranges
+from crosslens.models.training.derivation import RedrawnTokens, changer, is_redrawn
 from crosslens.models.training.settings import Source, TrainRecipe, resolve, resolve_rows
 from crosslens.models.training.streams import (
+    AnyStream,
     ContinuousStream,
     MixedSentences,
     PackedStream,
@@ -37,17 +40,16 @@ from crosslens.models.training.streams import (
 from crosslens.progress import Progress
 
 __all__ = [
-    "AnyStream",
     "Rows",
     "TrainingData",
     "build_streams",
+    "encode_sentences",
     "fit_to_text",
     "held_out_size",
     "read_source",
     "split_rows",
 ]
 
-AnyStream = Stream | MixedSentences | ContinuousStream | PackedStream | SegmentStream
 _CHUNK = 100_000  # sentences counted at a time
 _VALIDATION = 300  # sentences of a source that are held out, where the recipe does not say
 _JOINED: dict[str, Callable[[str, Sequence[Text], int, int], AnyStream]] = {
@@ -186,6 +188,8 @@ def fit_to_text(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]
         ):
             _refuse_rows(language, recipe, corpora, rows)
     resolved = resolve(recipe)
+    if recipe.anchors.dictionary:
+        check_dictionary(recipe.anchors, recipe.languages, corpora)
     if resolved.tlm_share and not any(
         _trainable(texts, rows[name].train, *pair)
         for name, texts in corpora.items()
@@ -302,7 +306,9 @@ def build_streams(
     for source in recipe.sources:
         texts, rows = corpora[source.name], rows_of[source.name]
         files = {
-            language: _encode(vocabularies, corpus, folder / f"{source.name}.{language}")
+            language: encode_sentences(
+                vocabularies, corpus, folder / f"{source.name}.{language}", recipe
+            )
             for language, corpus in texts.items()
         }
         sort.left_out["excluded by the recipe"] += int(rows.excluded.sum())
@@ -343,18 +349,48 @@ def build_streams(
     )
 
 
-def _encode(vocabularies: Vocabularies, corpus: Corpus, folder: Path) -> TokenFile:
+def encode_sentences(
+    vocabularies: Vocabularies,
+    corpus: Corpus,
+    folder: Path,
+    recipe: TrainRecipe,
+    most: int | None = None,
+) -> TokenFile:
+    """A text as the model reads it: tokenised, and derived where its language is a derived one.
+
+    Parameters
+    ----------
+    folder: where its token file is kept.
+    most: subwords of a sentence; what is longer is cut to them, before it is derived.
+    """
     tokenizer, table = (
         vocabularies.tokenizers[corpus.language],
         vocabularies.tables[corpus.language],
     )
     size = vocabularies.sizes[corpus.language]
     numbering = hashlib.sha256(np.ascontiguousarray(table, np.int64).tobytes()).hexdigest()
-    key = {
+    key: dict[str, Any] = {
         "text": corpus.fingerprint,
         "vocabulary": fingerprint([tokenizer.to_str(), numbering, size]),
     }
-    return encode_text(tokenizer, table, size, corpus.sentences, folder, key)
+    derivation = recipe.derived.get(corpus.language)
+    made = None if derivation is None else derivation.transformation
+    redrawn = made is not None and is_redrawn(made)
+    change = None if made is None or redrawn else changer(made, recipe.seed)
+    if made is not None and not redrawn:
+        key["derived"] = [made.name, recipe.seed]
+    if most is not None:
+        key["most"] = most
+
+    def changed(number: int, ids: np.ndarray) -> np.ndarray:
+        cut = ids[:most]
+        return cut if change is None else change(number, cut)
+
+    plain = change is None and most is None
+    file = encode_text(
+        tokenizer, table, size, corpus.sentences, folder, key, None if plain else changed
+    )
+    return RedrawnTokens.of(file, made, recipe.seed) if made is not None and redrawn else file
 
 
 class _Sorter:

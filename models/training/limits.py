@@ -136,6 +136,7 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "random": _SHARE,
         "exponent": Limits(0, 5, remedy="0 chooses evenly, 0.5 rare subwords more often"),
     },
+    "Anchors": {"rate": _SHARE, "most": _SHARE},
     "Vocabulary": {
         "size": Limits(6, 10**7, whole=True, remedy="5 of them are special tokens"),
         "sample_exponent": _EXPONENT,

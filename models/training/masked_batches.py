@@ -14,12 +14,14 @@ import torch
 from crosslens.models.network.encoder import Group
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 from crosslens.models.text.vocabularies import Vocabularies
+from crosslens.models.training.anchors import AnchorCounts, WordSwitch
 from crosslens.models.training.batches import Batch, schedule
 from crosslens.models.training.costs import Load
 from crosslens.models.training.data import TrainingData
 from crosslens.models.training.masking import Masker, Pieces
 from crosslens.models.training.objective import Step
 from crosslens.models.training.settings import TrainRecipe
+from crosslens.models.training.streams import AnyStream, at_epoch
 
 __all__ = ["MaskedBatches", "MaskedStep", "make_masker", "tensors_of"]
 
@@ -65,13 +67,15 @@ class MaskedBatches:
             size,
         )
         self.masker = make_masker(recipe, data, vocabularies)
+        self.switch = _make_switch(recipe, vocabularies)
         self.which, self.turn = schedule(data.probabilities, recipe.steps, recipe.seed)
         # stream -> epoch, first turn of it, its batches
         self._plans: dict[int, tuple[int, int, list[np.ndarray]]] = {}
+        # stream -> as it is in that epoch
+        self._streams: dict[int, AnyStream] = {}
 
     def __getitem__(self, step: int) -> MaskedStep:
-        which, turn = int(self.which[step]), int(self.turn[step])
-        batch = self.data.streams[which].collate(self._items(which, turn))
+        batch, _ = self._rows(step)
         masked = self.masker(
             batch.ids, batch.languages, np.random.default_rng([self.recipe.seed, 1, step])
         )
@@ -89,6 +93,22 @@ class MaskedBatches:
             len(batch.ids),
             self._loads(batch, masked[1]),
         )
+
+    def anchor_counts(self, steps: int) -> AnchorCounts:
+        """What is replaced in the first ``steps`` batches, of a recipe with anchors."""
+        counts = AnchorCounts()
+        for step in range(min(steps, self.recipe.steps)):
+            counts.add(*self._rows(step)[1])
+        return counts
+
+    def _rows(self, step: int) -> tuple[Batch, tuple[int, int, int]]:
+        """The rows of a step before they are masked, and their words, known and replaced."""
+        which, turn = int(self.which[step]), int(self.turn[step])
+        items = self._items(which, turn)
+        batch = self._streams.get(which, self.data.streams[which]).collate(items)
+        if self.switch is None:
+            return batch, (0, 0, 0)
+        return self.switch(batch, np.random.default_rng([self.recipe.seed, 4, step]))
 
     def _loads(self, batch: Batch, masked: np.ndarray) -> dict[str, Load]:
         """Language to the load of the rows that begin in it: these use its parts."""
@@ -109,8 +129,19 @@ class MaskedBatches:
         while turn >= first + len(plan):
             first, epoch = first + len(plan), epoch + 1
             plan = self.data.streams[which].plan([self.recipe.seed, 2, which, epoch])
+        if epoch != self._plans.get(which, (-1,))[0]:
+            self._streams[which] = at_epoch(self.data.streams[which], epoch)
         self._plans[which] = (epoch, first, plan)
         return plan[turn - first]
+
+
+def _make_switch(recipe: TrainRecipe, vocabularies: Vocabularies) -> WordSwitch | None:
+    """What code-switches the batches of a recipe; None without anchors."""
+    if not recipe.anchors.dictionary:
+        return None
+    whole = recipe.units == "sentences"
+    room = recipe.max_length + 2 * whole
+    return WordSwitch(recipe.anchors, recipe.languages, vocabularies, room=room, whole=whole)
 
 
 def make_masker(recipe: TrainRecipe, data: TrainingData, vocabularies: Vocabularies) -> Masker:
@@ -124,7 +155,17 @@ def make_masker(recipe: TrainRecipe, data: TrainingData, vocabularies: Vocabular
         )
         for language in recipe.languages
     ]
-    return Masker(recipe.masking, pieces, SPECIAL_TOKENS.index("[MASK]"), vocabularies.shared_ids)
+    originals = [
+        recipe.languages.index(recipe.vocabulary.copies.get(language, language))
+        for language in recipe.languages
+    ]
+    return Masker(
+        recipe.masking,
+        pieces,
+        SPECIAL_TOKENS.index("[MASK]"),
+        vocabularies.shared_ids,
+        originals,
+    )
 
 
 def tensors_of(

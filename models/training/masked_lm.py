@@ -7,6 +7,7 @@ segments next-sentence prediction is learnt beside it (Devlin et al. 2019). The 
     tokenizer/      the vocabularies that were learnt
     tokens/         token files
     data.json       what is trained on, in numbers
+    anchors.json    what code-switching replaces in the first batches, where there is a dictionary
     sharing.json    part to its owners' numbers of parameters; "" owns what all languages share
     log.jsonl       a line per log interval and per validation
     checkpoints/    the last whole checkpoint, and the best one
@@ -37,6 +38,7 @@ from crosslens.files import (
     lock_folder,
     make_folder,
     refuse_begun,
+    sha256_file,
     write_json,
 )
 from crosslens.models.machine.distributed import World, join_world
@@ -64,13 +66,14 @@ from crosslens.models.training.data import (
 from crosslens.models.training.events import need_tensorboard
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep
-from crosslens.models.training.settings import TrainRecipe, resolve
+from crosslens.models.training.settings import TrainRecipe, recipe_settings, resolve
 from crosslens.models.training.validation import choice_measure, validate
 from crosslens.progress import say
 
 __all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "train"]
 
 # settings that no weight depends on (see _settings)
+_COUNTED_BATCHES = 200  # batches whose replaced words are counted before the training
 _WHEN_ONLY = {"log_every", "validate_every", "save_every", "tensorboard", "recompute"}
 
 
@@ -104,7 +107,14 @@ class MaskedLanguageModelling:
     def validate(self, device: torch.device) -> dict[str, Any]:
         """Perplexity, retrieval, alignment of token embeddings: see
         :func:`crosslens.models.training.validation.validate`."""
-        return validate(self.model, self.batches, device, self.recipe.vocabulary.copies)
+        tables = self.batches.vocabularies.tables
+        copies = {
+            copy: original
+            for copy, original in self.recipe.vocabulary.copies.items()
+            if not np.array_equal(tables[copy], tables[original])
+            or not self.batches.vocabularies.shared_ids
+        }
+        return validate(self.model, self.batches, device, copies)
 
     def measure(self, found: Mapping[str, Any]) -> float:
         """The perplexity that the best weights are chosen by."""
@@ -173,7 +183,9 @@ def _asked(recipe: TrainRecipe) -> dict[str, Any]:
     """The recipe as it was given, for another run: its files wherever the next one stands."""
     told = json.loads(json.dumps(dataclasses.asdict(recipe)))
     sources = [{**source, "texts": absolute(source["texts"])} for source in told["sources"]]
-    return {**told, "sources": sources, "exclude": absolute(told["exclude"])}
+    dictionary = absolute(recipe.anchors.dictionary)
+    anchors = {**told["anchors"], "dictionary": dictionary}
+    return {**told, "sources": sources, "exclude": absolute(told["exclude"]), "anchors": anchors}
 
 
 @contextlib.contextmanager
@@ -188,7 +200,7 @@ def _given_back(folder: Path, *, new: bool) -> Iterator[None]:
         yield
     except InputError:
         if latest_checkpoint(folder / "checkpoints") is None and not (folder / "model").exists():
-            for name in ("config.json", "data.json", "sharing.json", "log.jsonl"):
+            for name in ("config.json", "data.json", "sharing.json", "anchors.json", "log.jsonl"):
                 (folder / name).unlink(missing_ok=True)
             for name in ("tokenizer", "tokens", "tensorboard"):
                 shutil.rmtree(folder / name, ignore_errors=True)
@@ -257,6 +269,8 @@ def _train(
         objective = MaskedLanguageModelling(
             model, MaskedBatches(recipe, data, vocabularies, world.rank, world.size)
         )
+        if world.first and recipe.anchors.dictionary:
+            _tell_anchors(objective.batches, folder)
     weights = run_loop(objective, recipe, folder, settings, world)
     with world.together():
         if world.first:
@@ -264,6 +278,16 @@ def _train(
             finished.load_state_dict(weights)
             export_run(finished, vocabularies, folder, half=recipe.half)
     return folder / "model"
+
+
+def _tell_anchors(batches: MaskedBatches, folder: Path) -> None:
+    """Write and say how much the dictionary replaces."""
+    told = batches.anchor_counts(_COUNTED_BATCHES).told()
+    write_json(folder / "anchors.json", told)
+    say(
+        f"code-switching replaces {100 * told['of_known']:.1f} % of the words that the dictionary "
+        f"knows, {100 * told['of_words']:.1f} % of all"
+    )
 
 
 def describe_data(data: TrainingData, vocabularies: Vocabularies) -> dict[str, Any]:
@@ -294,10 +318,7 @@ def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) 
     """What the weights depend on: the recipe, with the texts' contents in the place of their
     paths."""
     free = _WHEN_ONLY - ({"validate_every"} if recipe.decided_by_validation else set())
-    settings = {
-        name: value for name, value in dataclasses.asdict(recipe).items() if name not in free
-    }
-    settings["encoder"] = recipe.encoder.told()
+    settings = {name: value for name, value in recipe_settings(recipe).items() if name not in free}
     for source in settings["sources"]:
         source["texts"] = {
             language: corpus.fingerprint[:16]
@@ -308,6 +329,8 @@ def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) 
             name: held_out_size(recipe, len(next(iter(texts.values()))))
             for name, texts in corpora.items()
         }
+    if recipe.anchors.dictionary:
+        settings["anchors"]["dictionary"] = sha256_file(recipe.anchors.dictionary)[:16]
     settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
     return json.loads(json.dumps(settings))
 

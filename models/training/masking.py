@@ -40,8 +40,9 @@ class Masking:
         of them ("joint", as the program of Conneau & Lample counts them in its one dictionary;
         where languages have ids of their own, it is the same). None: "joint" with count xlm, else
         "language".
-    scope: where random tokens come from: the subwords of "all" languages, or those that occur in the
-        token's own "language".
+    scope: where random tokens come from: the subwords of "all" languages; those that occur in the
+        token's own "language"; or in the "original", the language that the token's is a copy of (as
+        the program of Deshpande et al. 2022), which is the own one where it is no copy.
     whole_words: choose words, not subwords; with "exact" a word that would exceed the number is left
         out, but one is always chosen.
     protect_first: never choose the first position of a row (which "xlm" implies).
@@ -79,8 +80,13 @@ class Masking:
             refuse(
                 "masking.counts", "language or joint", repr(self.counts), "choose one of the two"
             )
-        if self.scope not in ("all", "language"):
-            refuse("masking.scope", "all or language", repr(self.scope), "choose one of the two")
+        if self.scope not in ("all", "language", "original"):
+            refuse(
+                "masking.scope",
+                "all, language or original",
+                repr(self.scope),
+                "choose one of the three",
+            )
         if self.exponent and self.count == "bernoulli":
             refuse(
                 "masking.exponent",
@@ -214,6 +220,7 @@ class Masker:
     mask_id: id of the mask token, a special one (in every language).
     shared_ids: an id means the same subword in all languages. Otherwise each language has its own
         ids, and random tokens come from the token's own language whatever ``masking.scope`` says.
+    originals: for each language the one whose subwords scope "original" draws; () for its own.
 
     Raises
     ------
@@ -229,12 +236,17 @@ class Masker:
     """
 
     def __init__(
-        self, masking: Masking, pieces: Sequence[Pieces], mask_id: int, shared_ids: bool = True
+        self,
+        masking: Masking,
+        pieces: Sequence[Pieces],
+        mask_id: int,
+        shared_ids: bool = True,
+        originals: Sequence[int] = (),
     ) -> None:
         self.masking, self.mask_id = masking, mask_id
         _check_pieces(pieces, mask_id, shared_ids)
         # a token's language matters
-        of_language = not shared_ids or bool(masking.exponent) or masking.scope == "language"
+        of_language = not shared_ids or bool(masking.exponent) or masking.scope != "all"
         pieces = pieces if of_language else pieces[:1]
         self._sizes = np.array([len(p.special) for p in pieces])
         # where a language's rows of the tables begin
@@ -249,7 +261,7 @@ class Masker:
         self._weights = (
             np.maximum(counts, 1).astype(float) ** -masking.exponent if masking.exponent else None
         )
-        own = masking.scope == "language"
+        own = masking.scope != "all"
         pools = [np.flatnonzero(~p.special & (p.counts > 0) if own else ~p.special) for p in pieces]
         if shared_ids and not own:
             pools = pools[:1]
@@ -262,6 +274,8 @@ class Masker:
                     got,
                     "leave the language out or give it text",
                 )
+        if masking.scope == "original":
+            pools = [pools[i] for i in originals or range(len(pools))]
         self._pool, self._pool_sizes = (
             np.concatenate(pools),
             np.array([len(pool) for pool in pools]),

@@ -1,6 +1,7 @@
 """The settings of a training run: one frozen record, readable, printable and saved with the run."""
 
 import dataclasses
+import json
 import math
 import types
 import typing
@@ -12,6 +13,8 @@ from crosslens.files import check_name
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SharingPlan, resolve_system
 from crosslens.models.text.tokenisation import Vocabulary
+from crosslens.models.training.anchors import Anchors, check_anchors
+from crosslens.models.training.derivation import Derivation, check_derived
 from crosslens.models.training.limits import check_numbers, shown
 from crosslens.models.training.masking import Masking
 
@@ -22,6 +25,7 @@ __all__ = [
     "TrainRecipe",
     "describe",
     "from_dict",
+    "recipe_settings",
     "resolve",
     "resolve_rows",
     "with_overrides",
@@ -228,8 +232,9 @@ class TrainRecipe(LoopSettings):
     select: which weights become the finished model: "last"; "best", by held-out perplexity
         (geometric mean over languages); or the best by one language's (its code).
     half: store the finished model in float16 (half the size) instead of float32.
-    vocabulary, encoder, masking: the parts' own settings; encoder.vocab_size follows the vocabulary
-        learnt.
+    derived: derived language to how it is made; its texts are those of the language that it is of.
+    vocabulary, encoder, masking, anchors: the parts' own settings; encoder.vocab_size follows the
+        vocabulary learnt.
     """
 
     sources: tuple[Source, ...]
@@ -246,9 +251,11 @@ class TrainRecipe(LoopSettings):
     recompute: bool = False
     compile: bool = False
     half: bool = False
+    derived: Mapping[str, Derivation] = dataclasses.field(default_factory=dict)
     vocabulary: Vocabulary = Vocabulary()
     encoder: EncoderConfig = EncoderConfig()
     masking: Masking = Masking()
+    anchors: Anchors = Anchors()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -308,6 +315,9 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
     """
     text, mode, scope = resolve_system(recipe.sharing, recipe.vocabulary.mode, recipe.masking.scope)
     plan = SharingPlan.parse(text, recipe.encoder.layers, tied=recipe.encoder.tied)
+    copies = check_derived(recipe.derived, recipe.languages, mode)
+    if mode == "joint":  # one tokeniser reads all
+        copies = {}
     if mode == "separate" and not plan.owned("token"):
         refuse(
             "vocabulary.mode",
@@ -322,8 +332,12 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
             str(plan),
             "add bias, or use sep=emb",
         )
+    if mode == "separate" and scope == "original":
+        remedy = 'use language, or vocabulary.mode="disjoint"'
+        refuse("masking.scope", "all or language where ids are separate", scope, remedy)
     recipe = resolve_rows(recipe, plan)
     _check_parts(recipe, plan)
+    check_anchors(recipe.anchors, recipe.languages, recipe.units, mode, recipe.masking)
     if recipe.units == "nsp" and not (
         recipe.encoder.next_sentence and recipe.encoder.segments == 2
     ):
@@ -339,7 +353,9 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
     return dataclasses.replace(
         recipe,
         sharing=str(plan),
-        vocabulary=dataclasses.replace(recipe.vocabulary, mode=mode),
+        vocabulary=dataclasses.replace(
+            recipe.vocabulary, mode=mode, copies={**recipe.vocabulary.copies, **copies}
+        ),
         masking=dataclasses.replace(recipe.masking, scope=scope, counts=recipe.masking.counted),
         optimisation=dataclasses.replace(
             recipe.optimisation, warmup=recipe.optimisation.warmup_of(recipe.steps)
@@ -380,6 +396,7 @@ def _tlm_share(recipe: TrainRecipe, plan: SharingPlan) -> float:
     reasons = {
         "0 where languages own parts (a pair is of two languages)": bool(plan.separate),
         "0 with units = nsp (sentence pairs have no next sentence)": recipe.units == "nsp",
+        "0 with anchors (sentence pairs are not code-switched)": bool(recipe.anchors.dictionary),
         "0 where no source has two languages": not paired,
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
@@ -512,6 +529,18 @@ def with_overrides(recipe: TrainRecipe, overrides: Mapping[str, Any]) -> TrainRe
             at = at[part]
         at[last] = value
     return typing.cast(TrainRecipe, from_dict(TrainRecipe, values))
+
+
+def recipe_settings(recipe: TrainRecipe) -> dict[str, Any]:
+    """A recipe as plain data. Without what it makes no use of, and earlier versions did not know:
+    their runs are known again."""
+    plain = {**dataclasses.asdict(recipe), "encoder": recipe.encoder.told()}
+    values: dict[str, Any] = json.loads(json.dumps(plain))
+    if not recipe.anchors.dictionary:
+        del values["anchors"]
+    if not recipe.derived:
+        del values["derived"]
+    return values
 
 
 def describe(recipe: TrainRecipe) -> str:

@@ -7,6 +7,7 @@ sorted by language. Which rows make up an epoch is a pure function of the seed t
 given.
 """
 
+import copy
 import dataclasses
 import itertools
 from collections.abc import Sequence
@@ -16,15 +17,18 @@ import numpy as np
 from crosslens.errors import refuse
 from crosslens.models.text.token_files import TokenFile
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
-from crosslens.models.training.batches import Batch, lay_out, plan_epoch, ranges, take
+from crosslens.models.training.batches import Batch, Stream, lay_out, plan_epoch, ranges, take
+from crosslens.models.training.derivation import RedrawnTokens
 
 __all__ = [
+    "AnyStream",
     "ContinuousStream",
     "MixedSentences",
     "PackedStream",
     "SegmentStream",
     "Sentences",
     "Text",
+    "at_epoch",
     "by_language",
     "shuffled_batches",
 ]
@@ -476,6 +480,33 @@ class SegmentStream:
         languages = _spread(np.array([group.number for group in self._groups])[which], self.length)
         segments = (positions > (a_count + 1)[:, None]).astype(np.int64)
         return Batch(ids, positions, a_count + b_count + 3, languages, segments, following)
+
+
+AnyStream = Stream | MixedSentences | ContinuousStream | PackedStream | SegmentStream
+
+
+def at_epoch(stream: AnyStream, epoch: int) -> AnyStream:
+    """A stream as it is in an epoch: the very stream, unless its texts are drawn anew in each.
+
+    Sentences are as long in every epoch, so the plan of one is a plan of the other.
+    """
+    made: dict[int, TokenFile] = {}
+
+    def then(files: Sequence[TokenFile]) -> tuple[TokenFile, ...]:
+        for file in files:
+            if isinstance(file, RedrawnTokens) and id(file) not in made:
+                made[id(file)] = file.make(epoch)
+        return tuple(made.get(id(file), file) for file in files)
+
+    if isinstance(stream, Stream):
+        sides = then(stream.sides)
+        return dataclasses.replace(stream, sides=sides) if made else stream
+    other = copy.copy(stream)
+    if not isinstance(other, PackedStream):
+        other._groups = [dataclasses.replace(one, files=then(one.files)) for one in other._groups]
+    if not isinstance(other, ContinuousStream):
+        other.files = then(other.files)
+    return other if made else stream
 
 
 def _need_room(length: int, least: int) -> None:

@@ -17,7 +17,7 @@ from crosslens.models.training.batches import Stream
 from crosslens.models.training.masked_batches import MaskedBatches, tensors_of
 from crosslens.models.training.objective import moved, need_number
 
-__all__ = ["choice_measure", "validate"]
+__all__ = ["choice_measure", "sentence_vectors", "validate"]
 
 
 @torch.no_grad()
@@ -47,7 +47,13 @@ def validate(
             total[0] += loss
             total[1] += count
         elif isinstance(stream, Stream) and len(stream.sides) == 2:
-            a, b = (_sentence_vectors(model, stream.side(which), device) for which in (0, 1))
+            a, b = (
+                [
+                    F.normalize(h, dim=-1)
+                    for h in sentence_vectors(model, stream.side(which), device)
+                ]
+                for which in (0, 1)
+            )
             hits = (
                 (x @ y.T).argmax(1).cpu() == torch.arange(len(x)) for x, y in zip(a, b, strict=True)
             )
@@ -122,8 +128,12 @@ def _masked_loss(
     return total, count
 
 
-def _sentence_vectors(model: MaskedLM, stream: Stream, device: torch.device) -> list[Tensor]:
-    """Unit-length mean vectors of every sentence of a one-sided stream, per layer."""
+@torch.no_grad()
+def sentence_vectors(model: MaskedLM, stream: Stream, device: torch.device) -> list[Tensor]:
+    """(n, d) means of the ordinary tokens of every sentence of a one-sided stream, per layer.
+
+    The model is in the mode that it is in: a finished one is put into ``eval`` by the caller.
+    """
     parts = []
     for start in range(0, stream.n, 300):
         batch = stream.collate(np.arange(start, min(start + 300, stream.n)))
@@ -133,7 +143,5 @@ def _sentence_vectors(model: MaskedLM, stream: Stream, device: torch.device) -> 
         place = torch.arange(ids.shape[1], device=device)
         ordinary = ((place > 0) & (place < lengths[:, None] - 1)).float()[:, :, None]
         states = model.encoder(ids, positions, lengths, (Group(stream.languages[0], len(ids), 0),))
-        parts.append(
-            [F.normalize((h.float() * ordinary).sum(1) / ordinary.sum(1), dim=-1) for h in states]
-        )
+        parts.append([(h.float() * ordinary).sum(1) / ordinary.sum(1) for h in states])
     return [torch.cat(layer) for layer in zip(*parts, strict=True)]

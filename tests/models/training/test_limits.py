@@ -15,6 +15,7 @@ from crosslens.errors import InputError
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training import masked_lm as train_module
+from crosslens.models.training.anchors import Anchors
 from crosslens.models.training.limits import LIMITS, Limits
 from crosslens.models.training.masked_lm import train
 from crosslens.models.training.masking import Masking
@@ -27,6 +28,7 @@ PARTS = {
     Masking: "masking.",
     Vocabulary: "vocabulary.",
     EncoderConfig: "encoder.",
+    Anchors: "anchors.",
     Source: "mine.",
 }
 BAD = ["nan", "inf", "-inf", "-7", "1e300", "true", '"three"', "[1]", "{}", "9" * 400]

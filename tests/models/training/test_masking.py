@@ -589,7 +589,7 @@ def test_xlm_needs_a_token_after_the_first(rng):
         ),
         (
             {"scope": "batch"},
-            "masking.scope: expected all or language",
+            "masking.scope: expected all, language or original",
         ),
         (
             {"count": "bernoulli", "exponent": 0.5},

@@ -1,0 +1,339 @@
+"""Controlled studies after Deshpande et al. 2022 and Conneau et al. 2020, on English and languages
+that are made from it: which of them come to lie on the original, and what must be shared?
+
+    deshpande-pairs         inversion, permutation, transliteration (and syntax), each alone
+    deshpande-compositions  transliteration alone, and with inversion, permutation (and syntax)
+    deshpande-corpora       English and its transliteration: the same text, the other half of the
+                            source, another source
+    conneau-sharing         the same pair, and which parts each language owns
+    conneau-anchors         the same pair, and how many words they have in common
+
+    crosslens train deshpande-compositions data=eng.txt --seeds 3
+
+The model is that of :mod:`crosslens.recipes.emergence`, but with Deshpande et al.'s one embedding
+matrix of twice the subwords. Two numbers scale it, ``model`` (its width) and ``tokens`` (of each
+training). Sharing has eight layers, since it separates the first six. Random replacements come from
+the token's own language; Deshpande et al.'s program draws them from the original half
+(``masking.scope=original``).
+
+Cost: at the default size five minutes of one free core for a training of two layers. Expected: no
+study has been finished yet. Single trainings on the World English Bible show how much one differs
+from another: its transliteration was at .90 after 12 M tokens in one, and in another, without the
+kept sentences and with 500 steps of warm-up in place of 200, at .13 after 6 M and .34 after 9 M,
+where the first had .42 and .82. With 8 M tokens
+and replacements from the original half it was at .07. So the positive control is to be looked at
+first, and more tokens given where it stays below .5.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.corpus import read_text
+from crosslens.errors import refuse
+from crosslens.models.network.shape import EncoderConfig
+from crosslens.models.network.sharing import SYSTEMS
+from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
+from crosslens.models.training.anchors import Anchors
+from crosslens.models.training.derivation import Derivation
+from crosslens.models.training.masking import Masking
+from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, with_overrides
+from crosslens.recipes import STUDIES
+from crosslens.run.controlled import Condition, ControlledStudy
+from crosslens.run.emergence import split_rows
+
+__all__ = ["controlled_study", "study_texts"]
+
+_COPY, _BATCH = "eng-x", 2048
+_OWN = ("data", "other", "syntax", "model", "tokens", "seeds")  # settings of a study alone
+_FIXED = ("sharing", "derived", "anchors", "sources", "seed")  # what conditions decide
+_LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
+_WORDS = (100, 1000)  # sizes of the identity dictionaries
+
+
+def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
+    """A study by name.
+
+    Parameters
+    ----------
+    settings: ``model`` (width, a multiple of 32; 64), ``tokens`` (of each training; 12 M),
+        ``syntax`` (whether there is such a text), and settings of the recipe of all conditions.
+
+    Raises
+    ------
+    InputError: no such study or setting, or a size that cannot be.
+
+    >>> study = controlled_study("deshpande-corpora", {"tokens": 1e6})
+    >>> list(study.conditions), study.conditions["same"].recipe.steps
+    (['parallel', 'same', 'different'], 488)
+    """
+    if name not in STUDIES:
+        refuse("recipe", f"one of {', '.join(STUDIES)}", repr(name), "check the spelling")
+    for key in settings:
+        if key.partition(".")[0] in _FIXED:
+            refuse(key, "what the conditions of the study leave open", key, "leave it out")
+    base = _base(name, settings.get("model", 64), settings.get("tokens", 12_000_000))
+    changes = {key: value for key, value in settings.items() if key not in _OWN}
+    made = _MAKERS[name](with_overrides(base, changes), bool(settings.get("syntax")))
+    conditions, order, control = made
+    return ControlledStudy(
+        name=name,
+        question=STUDIES[name],
+        paper=name.partition("-")[0],
+        conditions=conditions,
+        order=order,
+        control=control,
+    )
+
+
+def _base(name: str, model: Any, tokens: Any) -> TrainRecipe:
+    """What all conditions of a study have: English and its copy, from one text."""
+    if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
+        refuse("model", "a width that is a multiple of 32", repr(model), "64 is the default")
+    if (
+        isinstance(tokens, bool)
+        or not isinstance(tokens, int | float)
+        or not _BATCH <= tokens < 1e15
+    ):
+        refuse("tokens", f"a number from {_BATCH} up", repr(tokens), "12e6 is the default")
+    return TrainRecipe(
+        name=name,
+        sources=(Source(name="text", texts={"eng": "training", _COPY: "training"}),),
+        steps=int(tokens) // _BATCH,
+        units="stream",
+        batch_languages="mixed",
+        batch_tokens=_BATCH,
+        tlm_share=0.0,
+        max_length=32,
+        log_every=100,
+        validate_every=500,
+        save_every=500,
+        vocabulary=Vocabulary(size=600, kind="bpe", mode="disjoint"),
+        encoder=EncoderConfig(
+            vocab_size=600,
+            hidden_size=model,
+            layers=8 if name == "conneau-sharing" else 2,
+            heads=model // 32,
+            ffn_size=4 * model,
+            max_positions=32,
+            dropout=0.0,
+            init_std=0.05,
+        ),
+        masking=Masking(rate=0.25, scope="language"),
+        # wide models take smaller steps
+        optimisation=Optimisation(
+            peak_rate=4e-3 * 64 / model,
+            warmup=min(200, max(1, int(tokens) // _BATCH // 4)),
+            weight_decay=0.3,
+        ),
+        derived={_COPY: Derivation(of="eng", by="transliteration")},
+    )
+
+
+_Made = tuple[dict[str, Condition], Sequence[Sequence[str]], str]
+
+
+def _by(recipe: TrainRecipe, by: str, published: str) -> Condition:
+    """A condition by the transformations that make the copy."""
+    derived = {_COPY: Derivation(of="eng", by=by)}
+    mode = "disjoint" if derived[_COPY].transliterated else "union"
+    vocabulary = dataclasses.replace(recipe.vocabulary, mode=mode)
+    changed = dataclasses.replace(recipe, derived=derived, vocabulary=vocabulary)
+    return Condition(recipe=changed, published=published)
+
+
+def _by_syntax(recipe: TrainRecipe, *, transliterated: bool, published: str) -> Condition:
+    """A condition whose copy is a text in another word order, which the user gives."""
+    source = Source(name="text", texts={"eng": "training", _COPY: "training-syntax"})
+    vocabulary = dataclasses.replace(
+        recipe.vocabulary, mode="disjoint" if transliterated else "union", copies={_COPY: "eng"}
+    )
+    changed = dataclasses.replace(recipe, sources=(source,), derived={}, vocabulary=vocabulary)
+    return Condition(recipe=changed, kept={_COPY: "kept-syntax"}, published=published)
+
+
+def _pairs(recipe: TrainRecipe, syntax: bool) -> _Made:
+    names = ("transliteration", "permutation", "inversion")
+    conditions = {name: _by(recipe, name, name) for name in names}
+    if syntax:
+        conditions["syntax"] = _by_syntax(recipe, transliterated=False, published="syntax")
+    best = [*(["syntax"] if syntax else []), "transliteration"]
+    return conditions, [best, ["permutation", "inversion"]], "transliteration"
+
+
+def _compositions(recipe: TrainRecipe, syntax: bool) -> _Made:
+    conditions = {
+        "transliteration": _by(recipe, "transliteration", "transliteration, parallel corpora")
+    }
+    order = [["transliteration"], ["transliteration-inversion", "transliteration-permutation"]]
+    if syntax:
+        told = "transliteration and syntax"
+        conditions["transliteration-syntax"] = _by_syntax(
+            recipe, transliterated=True, published=told
+        )
+        order.insert(1, ["transliteration-syntax"])
+    for one in ("inversion", "permutation"):
+        conditions[f"transliteration-{one}"] = _by(
+            recipe, f"transliteration+{one}", f"transliteration and {one}"
+        )
+    return conditions, order, "transliteration"
+
+
+def _corpora(recipe: TrainRecipe, syntax: bool) -> _Made:
+    """Both sides have texts of as many tokens in all conditions (:func:`study_texts`)."""
+    conditions = {}
+    for name, text, published in (
+        ("parallel", "first", "transliteration, parallel corpora"),
+        ("same", "second", "transliteration, same corpora"),
+        ("different", "other", "transliteration, diff corpora"),
+    ):
+        sources: tuple[Source, ...] = (Source(name="text", texts={"eng": "first", _COPY: text}),)
+        if text != "first":  # not line by line the same
+            sources = (
+                Source(name="text", texts={"eng": "first"}),
+                Source(name="copy", texts={_COPY: text}),
+            )
+        conditions[name] = Condition(
+            recipe=dataclasses.replace(recipe, sources=sources), published=published
+        )
+    return conditions, [["parallel"], ["same"], ["different"]], "parallel"
+
+
+def _sharing(recipe: TrainRecipe, syntax: bool) -> _Made:
+    """The systems of the paper that share less and less. A copy has no natural anchors, so those
+    whose languages share their embeddings have ids of their own in one matrix."""
+    names = (
+        "default",
+        "sep-emb",
+        "sep-1-3",
+        "sep-emb-1-3",
+        "sep-1-6",
+        "sep-emb-1-6",
+        "monolingual",
+    )
+    printed = ("No anchors", "Sep Emb", "Sep L1-3", "Sep Emb + L1-3", "Sep L1-6", "Sep Emb + L1-6")
+    conditions = {}
+    for name, published in zip(names, (*printed, ""), strict=True):
+        system = SYSTEMS[name]
+        own = system.vocabulary == "separate"
+        conditions[name] = Condition(
+            recipe=dataclasses.replace(
+                recipe,
+                sharing=system.plan,
+                vocabulary=dataclasses.replace(
+                    recipe.vocabulary, mode="separate" if own else "disjoint"
+                ),
+                masking=dataclasses.replace(recipe.masking, scope="language" if own else "all"),
+            ),
+            published=published,
+        )
+    order = [["sep-emb", "sep-1-3"], ["sep-emb-1-3"], ["sep-1-6"], ["sep-emb-1-6"]]
+    return conditions, order, "default"
+
+
+def _anchored(recipe: TrainRecipe, syntax: bool) -> _Made:
+    """None, and identity dictionaries of the most frequent words."""
+    conditions = {"none": Condition(recipe=recipe, published="No anchors")}
+    for size in _WORDS:
+        anchors = Anchors(dictionary=f"identity-{size}", source="eng", target=_COPY)
+        conditions[f"extra-{size}"] = Condition(
+            recipe=dataclasses.replace(recipe, anchors=anchors), published="Extra anchors"
+        )
+    return conditions, [[f"extra-{size}" for size in _WORDS], ["none"]], "none"
+
+
+_MAKERS = {
+    "deshpande-pairs": _pairs,
+    "deshpande-compositions": _compositions,
+    "deshpande-corpora": _corpora,
+    "conneau-sharing": _sharing,
+    "conneau-anchors": _anchored,
+}
+
+
+def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The texts of a study from the files that the user names.
+
+    Parameters
+    ----------
+    settings: ``data``, English, a sentence per line; ``other``, English of another source, for
+        deshpande-corpora; ``syntax``, line by line the sentences of ``data`` in another word order.
+
+    Raises
+    ------
+    InputError: a file is missing or too short, or the lines of ``syntax`` are not those of
+        ``data``.
+    """
+    lines = _lines(settings, "data")
+    kept, rest = split_rows(lines, 0, _LENGTHS)
+    texts = {"kept": [lines[i] for i in kept], "training": [lines[i] for i in rest]}
+    if settings.get("syntax"):
+        ordered = _lines(settings, "syntax")
+        if len(ordered) != len(lines):
+            refuse(
+                "syntax", f"{len(lines)} lines, as data has", str(len(ordered)), "give each line"
+            )
+        texts["kept-syntax"] = [ordered[i] for i in kept]
+        texts["training-syntax"] = [ordered[i] for i in rest]
+    if study.name == "deshpande-corpora":
+        texts |= _corpora_texts(texts, _lines(settings, "other"), study)
+        del texts["training"]
+    if study.name == "conneau-anchors":
+        for size in _WORDS:
+            texts[f"identity-{size}"] = [
+                f"{word}\t{word}" for word in _frequent(texts["training"], size)
+            ]
+    return texts
+
+
+def _lines(settings: Mapping[str, Any], name: str) -> list[str]:
+    path = settings.get(name)
+    if not path:
+        refuse(name, "a file, a sentence per line", "none", f"add {name}=FILE")
+    return [line.strip() for line in read_text(path, "eng").sentences]
+
+
+def _frequent(sentences: Sequence[str], n: int) -> list[str]:
+    """The n most frequent words, of letters alone; equally frequent ones in their order."""
+    words = collections.Counter(
+        word for sentence in sentences for word in sentence.split() if word.isalpha()
+    )
+    return [word for word, _ in words.most_common(n)]
+
+
+def _corpora_texts(
+    texts: Mapping[str, list[str]], other: Sequence[str], study: ControlledStudy
+) -> dict[str, list[str]]:
+    """Two halves of the text, divided at random, and another source: as many tokens each, counted
+    by the tokeniser of the first half."""
+    lines, rng = texts["training"], np.random.default_rng([0, 0xC0])
+    half = np.sort(rng.permutation(len(lines))[: len(lines) // 2])
+    rest = np.setdiff1d(np.arange(len(lines)), half)
+    here = {*texts["training"], *texts["kept"]}
+    found = {
+        "first": [lines[i] for i in half.tolist()],
+        "second": [lines[i] for i in rest.tolist()],
+        "other": [line for line in dict.fromkeys(other) if line and line not in here],
+    }
+    vocabulary = next(iter(study.conditions.values())).recipe.vocabulary
+    tokenizer = train_tokenizer({"eng": found["first"]}, vocabulary, 0)
+    lengths = {
+        name: np.array(
+            [len(one.ids) + 1 for one in tokenizer.encode_batch(mine, add_special_tokens=False)]
+        )
+        for name, mine in found.items()
+    }
+    room = min(int(mine.sum()) for mine in lengths.values())
+    return {name: _cut(mine, lengths[name], room, rng) for name, mine in found.items()}
+
+
+def _cut(
+    lines: Sequence[str], lengths: np.ndarray, room: int, rng: np.random.Generator
+) -> list[str]:
+    """Lines sampled at random until there are ``room`` tokens, in their order."""
+    order = rng.permutation(len(lines))
+    taken = order[np.cumsum(lengths[order]) <= room]
+    return [lines[i] for i in np.sort(taken).tolist()]

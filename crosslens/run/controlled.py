@@ -1,0 +1,226 @@
+"""Controlled studies: trainings that differ in one thing, each with several seeds, and what became
+of two languages in each.
+
+    text -> sentences for training and for the end -> for each seed, one training per condition ->
+    alignment of subwords and retrieval of sentences -> means over seeds
+
+The folder of a run:
+
+    config.json             study, recipes of all conditions, and the texts' fingerprints
+    text/NAME.txt           the texts of the study; those named "kept" are never trained on
+    CONDITION/seed-SEED/    an ordinary training run
+    parts/                  measurements of each training, until all are there
+    scores.jsonl            measurements of each seed, and their means (without a seed)
+
+A training is a part: a run that was stopped goes on with the training that was under way. In a
+score ``encoder`` names the condition; ``condition`` says how vectors were compared.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.asked import asked_of
+from crosslens.corpus import read_text
+from crosslens.errors import refuse
+from crosslens.files import fingerprint, make_folder, refuse_begun, write_whole
+from crosslens.models.training.settings import TrainRecipe, recipe_settings
+from crosslens.progress import say
+from crosslens.run.controlled_measures import means, measure
+from crosslens.run.engine import Run, versions
+from crosslens.score import Score
+
+__all__ = ["Condition", "ControlledStudy", "expected_cost", "run_controlled"]
+
+_PATHS = ("data", "other", "syntax")  # settings that are files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Condition:
+    """One of the things that are compared.
+
+    Attributes
+    ----------
+    recipe: its training, of two languages. Sources name texts of the study in the place of files.
+    kept: language to the text that is kept for the end, line by line the same sentences; both
+        languages' "kept" where it is empty.
+    published: what the paper calls it, and measures of it; "" where it has no such thing.
+    """
+
+    recipe: TrainRecipe
+    kept: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    published: str = ""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The two languages, the original first."""
+        first, second = self.recipe.languages
+        return first, second
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ControlledStudy:
+    """What is asked, and by which trainings.
+
+    Attributes
+    ----------
+    name: by which `crosslens train` knows it.
+    question: one sentence.
+    paper: key of :data:`crosslens.readers.published.PAPERS`.
+    conditions: name to condition.
+    order: what the paper found, from the best to the worst: groups of conditions, with no order
+        within one.
+    control: the condition that must reach .5 before anything that is not found counts.
+    """
+
+    name: str
+    question: str
+    paper: str
+    conditions: Mapping[str, Condition]
+    order: Sequence[Sequence[str]]
+    control: str
+
+
+def run_controlled(
+    study: ControlledStudy,
+    texts: Mapping[str, Sequence[str]],
+    folder: str | Path,
+    *,
+    seeds: int = 3,
+    resume: bool = False,
+    device: str = "auto",
+    asked: Mapping[str, Any] | None = None,
+) -> Path:
+    """Train all conditions with all seeds, measure each, and return the folder with
+    ``scores.jsonl``.
+
+    Parameters
+    ----------
+    texts: name to sentences, as the recipes of the conditions name them.
+    folder: the run's folder; with ``resume`` a stopped run is resumed.
+    seeds: how many; the first is that of the recipes.
+    asked: what changes the study, kept for another run.
+
+    Raises
+    ------
+    InputError: a condition names a text that is not there.
+    OutputError: the folder holds a run (without ``resume``), or another one.
+    """
+    _check_texts(study, texts, seeds)
+    folder = Path(folder)
+    given = {"recipe": study.name, "settings": asked_of(asked or {}, _PATHS), "seeds": seeds}
+    run = Run(folder, "controlled", _settings(study, texts, seeds), given)
+    if run.begun and not resume:
+        refuse_begun(folder)
+    say(expected_cost(study, seeds))
+    with run.open():
+        place = make_folder(folder / "text", str(folder))
+        for name, lines in texts.items():
+            if not (place / f"{name}.txt").exists():
+                write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
+        run.note(study=_told(study))
+        if not run.finished:
+            run.note(versions=versions())
+            scores: list[Score] = []
+            for seed, name in _trainings(study, seeds):
+                job = functools.partial(
+                    _train_and_measure, study.conditions[name], name, seed, folder, device
+                )
+                scores += run.part(f"{name}.seed-{seed}", job)
+            run.finish([*scores, *means(scores)])
+    return folder
+
+
+def _train_and_measure(
+    condition: Condition, name: str, seed: int, folder: Path, device: str
+) -> list[Score]:
+    """One training, from its first step or the last checkpoint to its measurements."""
+    from crosslens.models.training.masked_lm import train
+
+    place, where = folder / "text", folder / name / f"seed-{seed}"
+    recipe = _placed(condition.recipe, seed, place)
+    train(recipe, where, resume=True, device=device)
+    kept = {
+        language: read_text(place / f"{condition.kept.get(language, 'kept')}.txt", language)
+        for language in condition.languages
+    }
+    return measure(where, recipe, kept, name)
+
+
+def _trainings(study: ControlledStudy, seeds: int) -> Iterator[tuple[int, str]]:
+    """Seed by seed: a run that is stopped early has all conditions of the seeds before."""
+    for number in range(seeds):
+        for name, condition in study.conditions.items():
+            yield condition.recipe.seed + number, name
+
+
+def _placed(recipe: TrainRecipe, seed: int, place: Path) -> TrainRecipe:
+    """A condition's recipe with its seed and the files of the run."""
+    sources = tuple(
+        dataclasses.replace(
+            source,
+            texts={language: str(place / f"{name}.txt") for language, name in source.texts.items()},
+        )
+        for source in recipe.sources
+    )
+    anchors = recipe.anchors
+    if anchors.dictionary:
+        anchors = dataclasses.replace(anchors, dictionary=str(place / f"{anchors.dictionary}.txt"))
+    return dataclasses.replace(recipe, sources=sources, anchors=anchors, seed=seed)
+
+
+def _check_texts(study: ControlledStudy, texts: Mapping[str, Sequence[str]], seeds: int) -> None:
+    if seeds < 1:
+        refuse("seeds", "1 or more", str(seeds), "3 is usual")
+    for name, condition in study.conditions.items():
+        recipe = condition.recipe
+        needed = [text for source in recipe.sources for text in source.texts.values()]
+        needed += [condition.kept.get(language, "kept") for language in condition.languages]
+        needed += [recipe.anchors.dictionary] if recipe.anchors.dictionary else []
+        for text in needed:
+            if text not in texts:
+                refuse(f"text {text}", f"the text that {name} is trained on", "none", "give it")
+
+
+def _settings(
+    study: ControlledStudy, texts: Mapping[str, Sequence[str]], seeds: int
+) -> dict[str, Any]:
+    """What the scores depend on."""
+    return {
+        "study": study.name,
+        "seeds": seeds,
+        "texts": {name: fingerprint(list(lines))[:16] for name, lines in texts.items()},
+        "conditions": {
+            name: {"recipe": recipe_settings(one.recipe), "kept": dict(one.kept)}
+            for name, one in study.conditions.items()
+        },
+    }
+
+
+def _told(study: ControlledStudy) -> dict[str, Any]:
+    """What :mod:`crosslens.run.controlled_summary` must know of a study."""
+    return {
+        "name": study.name,
+        "question": study.question,
+        "paper": study.paper,
+        "order": [list(group) for group in study.order],
+        "control": study.control,
+        "published": {name: one.published for name, one in study.conditions.items()},
+    }
+
+
+def expected_cost(study: ControlledStudy, seeds: int) -> str:
+    """How many tokens a study trains on, and about how long that takes on this machine's CPU."""
+    from crosslens.models.training.estimate import estimate
+
+    found = [estimate(condition.recipe) for condition in study.conditions.values()]
+    tokens = seeds * sum(one.tokens for one in found)
+    hours = seeds * sum(one.flops_per_token * one.tokens / one.here for one in found) / 3600
+    n = seeds * len(found)
+    return (
+        f"{study.name}: {n} trainings ({len(found)} conditions, {seeds} seeds), "
+        f"{tokens / 1e6:,.0f} M tokens in all; {hours:.1f} hours of pure products on this machine's "
+        f"CPU, expect two to three times as long"
+    )

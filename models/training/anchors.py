@@ -1,0 +1,305 @@
+"""Extra anchors in training: words of a batch replaced by their translations, so that two languages
+have words in common (Conneau et al. 2020, § 4.1).
+
+Replaced are whole words of the ids that a batch holds, anew in every step: which they are is a
+function of (seed, step), so a training that was stopped is resumed to the same bits. A word at the
+edge of a row of continuous text may be the rest of one, and is left alone. What is held out is
+never code-switched.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tokenizers import pre_tokenizers
+
+from crosslens.corpus import Corpus
+from crosslens.derive.codeswitch import CodeSwitch, translations_of
+from crosslens.errors import refuse
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.text.vocabularies import Vocabularies
+from crosslens.models.training.batches import Batch, lay_out
+from crosslens.models.training.limits import check_numbers
+from crosslens.models.training.masking import Masking
+from crosslens.readers.dictionary import Dictionary, read_dictionary
+
+__all__ = ["AnchorCounts", "Anchors", "WordSwitch", "check_anchors", "check_dictionary"]
+
+_UNKNOWN, _SPECIAL = SPECIAL_TOKENS.index("[UNK]"), len(SPECIAL_TOKENS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Anchors:
+    """Extra anchors by code-switching.
+
+    Attributes
+    ----------
+    dictionary: file of word pairs (:mod:`crosslens.readers.dictionary`), used in both directions; a
+        third column weighs the translations. "" replaces nothing.
+    source, target: languages of its two columns; "" where the recipe has no others.
+    rate: probability that a word which the dictionary knows is replaced.
+    most: share of a batch's words of a language that are replaced at most.
+    """
+
+    dictionary: str = ""
+    source: str = ""
+    target: str = ""
+    rate: float = 0.3
+    most: float = 0.15
+
+    def __post_init__(self) -> None:
+        check_numbers(self, "anchors.")
+
+    def pair(self, languages: Sequence[str]) -> tuple[str, str]:
+        """The languages of the two columns, in a recipe of these.
+
+        Raises
+        ------
+        InputError: they are not named, and are not the only two; or the recipe lacks one.
+
+        >>> Anchors(dictionary="en-fr.txt").pair(["eng", "fra"])
+        ('eng', 'fra')
+        """
+        if not (self.source or self.target) and len(languages) == 2:
+            return languages[0], languages[1]
+        named = (self.source, self.target)
+        if self.source == self.target or not set(named) <= set(languages):
+            refuse(
+                "anchors.source, anchors.target",
+                f"two of {', '.join(languages)}",
+                f"{self.source!r}, {self.target!r}",
+                "name the languages of the dictionary's columns",
+            )
+        return named
+
+
+@dataclasses.dataclass
+class AnchorCounts:
+    """What was replaced in some batches.
+
+    Attributes
+    ----------
+    words, known, replaced: words, those that the dictionary knows, and those that were replaced.
+    highest: the largest share of its words that were replaced in one batch.
+
+    >>> counts = AnchorCounts()
+    >>> counts.add(words=100, known=40, replaced=12)
+    >>> counts.told()["of_known"], counts.told()["of_words"]
+    (0.3, 0.12)
+    """
+
+    words: int = 0
+    known: int = 0
+    replaced: int = 0
+    highest: float = 0.0
+
+    def add(self, words: int, known: int, replaced: int) -> None:
+        """Count one batch."""
+        self.words, self.known = self.words + words, self.known + known
+        self.replaced += replaced
+        self.highest = max(self.highest, replaced / words if words else 0.0)
+
+    def told(self) -> dict[str, Any]:
+        """The numbers with the realised rates, as a run keeps them."""
+        return {
+            **dataclasses.asdict(self),
+            "of_known": round(self.replaced / max(1, self.known), 4),
+            "of_words": round(self.replaced / max(1, self.words), 4),
+        }
+
+
+def check_anchors(
+    anchors: Anchors, languages: Sequence[str], units: str, mode: str, masking: Masking
+) -> None:
+    """Refuse anchors that do not go with a recipe's languages, rows, vocabulary or masks.
+
+    Parameters
+    ----------
+    units, mode: of the recipe, and of its vocabulary.
+
+    Raises
+    ------
+    InputError: as said.
+    """
+    if not anchors.dictionary:
+        return
+    anchors.pair(languages)
+    if units not in ("sentences", "stream"):
+        refuse(
+            "units", "sentences or stream where there are anchors", units, "choose one of the two"
+        )
+    if mode == "separate":
+        expected = "ids that languages share where there are anchors (joint, union or disjoint)"
+        refuse("vocabulary.mode", expected, mode, "choose one of them")
+    if masking.exponent and masking.counted == "language":
+        refuse(
+            "masking.counts",
+            "joint where there are anchors",
+            "language, in which a word of another language never occurs",
+            'set masking.counts="joint"',
+        )
+
+
+def check_dictionary(
+    anchors: Anchors, languages: Sequence[str], corpora: Mapping[str, Mapping[str, Corpus]]
+) -> None:
+    """Refuse a dictionary of which no word stands in the text of its language.
+
+    Raises
+    ------
+    InputError: as said; or the dictionary cannot be read.
+    """
+    pair, dictionary = anchors.pair(languages), read_dictionary(anchors.dictionary)
+    cut = pre_tokenizers.Punctuation()
+    for language, side in zip(pair, zip(*dictionary.pairs, strict=True), strict=True):
+        known = set(side)
+        for texts in corpora.values():
+            for sentence in texts[language].sentences if language in texts else ():
+                for word in sentence.split():
+                    if word in known or cut.pre_tokenize_str(word)[0][0] in known:
+                        return
+    refuse(
+        "anchors.dictionary",
+        f"words that stand in the text of {pair[0]} or {pair[1]}",
+        f"{len(dictionary)} pairs of which none does",
+        "check languages, direction and case",
+    )
+
+
+class WordSwitch:
+    """Replaces words in batches of ids.
+
+    Parameters
+    ----------
+    languages: all languages of the recipe, in its order.
+    vocabularies: how their words become ids; ids are shared.
+    room: most tokens of a row, marks included.
+    whole: rows are whole sentences: what makes one longer than that is not replaced. Otherwise they
+        are stretches of text, and are cut to it.
+
+    Raises
+    ------
+    InputError: no word of the dictionary can be written in the vocabularies' subwords.
+    """
+
+    def __init__(
+        self,
+        anchors: Anchors,
+        languages: Sequence[str],
+        vocabularies: Vocabularies,
+        *,
+        room: int,
+        whole: bool,
+    ) -> None:
+        self.room, self.whole = room, whole
+        source, target = anchors.pair(languages)
+        dictionary = read_dictionary(anchors.dictionary)
+        turned = dataclasses.replace(dictionary, pairs=[(b, a) for a, b in dictionary.pairs])
+        self._switches: dict[int, CodeSwitch[tuple[int, ...]]] = {}
+        self._starts: dict[int, np.ndarray] = {}
+        for (a, b), told in (((source, target), dictionary), ((target, source), turned)):
+            if found := _in_subwords(told, a, b, vocabularies):
+                number = languages.index(a)
+                self._switches[number] = CodeSwitch(found, rate=anchors.rate, most=anchors.most)
+                self._starts[number] = vocabularies.starts(a)
+        if not self._switches:
+            refuse(
+                "anchors.dictionary",
+                f"words that the subwords of {source} and {target} can write",
+                f"{len(dictionary)} pairs of which none is so",
+                "check languages and direction",
+            )
+
+    def __call__(
+        self, batch: Batch, rng: np.random.Generator
+    ) -> tuple[Batch, tuple[int, int, int]]:
+        """A batch with some words replaced, and its words, its known words and how many were
+        replaced.
+
+        Rows keep their order and language; the languages' rows are code-switched one after the
+        other, each within its own limit.
+        """
+        rows = [row[:length].tolist() for row, length in zip(batch.ids, batch.lengths, strict=True)]
+        words = known = replaced = 0
+        for number in sorted(self._switches):
+            mine = np.flatnonzero(batch.languages[:, 0] == number).tolist()
+            bounds = [_words(np.array(rows[i]), self._starts[number]) for i in mine]
+            sentences = [
+                [tuple(rows[i][a:b]) for a, b in found]
+                for i, found in zip(mine, bounds, strict=True)
+            ]
+            switched = self._switches[number](sentences, rng)
+            words, known = words + switched.words, known + switched.known
+            places: dict[int, list[int]] = {}
+            for sentence, word in switched.places:
+                places.setdefault(sentence, []).append(word)
+            for sentence, which in places.items():
+                i = mine[sentence]
+                rows[i], kept = self._rewritten(
+                    rows[i], bounds[sentence], switched.sentences[sentence], which
+                )
+                replaced += kept
+        return _laid_out(rows, batch), (words, known, replaced)
+
+    def _rewritten(
+        self,
+        row: list[int],
+        bounds: Sequence[tuple[int, int]],
+        words: Sequence[tuple[int, ...]],
+        which: list[int],
+    ) -> tuple[list[int], int]:
+        """A row with the words ``which`` written anew, and how many of them there was room for."""
+        longer = [len(words[j]) - (bounds[j][1] - bounds[j][0]) for j in which]
+        while self.whole and which and len(row) + sum(longer) > self.room:
+            which, longer = which[:-1], longer[:-1]
+        found, at = [], 0
+        for j in which:
+            found += [*row[at : bounds[j][0]], *words[j]]
+            at = bounds[j][1]
+        return [*found, *row[at:]][: self.room], len(which)
+
+
+def _in_subwords(
+    dictionary: Dictionary, a: str, b: str, vocabularies: Vocabularies
+) -> dict[tuple[int, ...], dict[tuple[int, ...], float]]:
+    """A dictionary from a to b in the model's ids: pairs that both vocabularies can write, and
+    whose first side is one word of a text."""
+    starts, pairs, weights = vocabularies.starts(a), [], []
+    sides = [
+        [
+            tuple(vocabularies.tables[language][ids].tolist())
+            for ids in (
+                one.ids
+                for one in vocabularies.tokenizers[language].encode_batch(
+                    [pair[side] for pair in dictionary.pairs], add_special_tokens=False
+                )
+            )
+        ]
+        for side, language in enumerate((a, b))
+    ]
+    scores = dictionary.scores or [1.0] * len(dictionary)
+    for word, translation, weight in zip(*sides, scores, strict=True):
+        written = word and translation and _UNKNOWN not in word and _UNKNOWN not in translation
+        if written and starts[list(word)].sum() == 1:
+            pairs.append((word, translation))
+            weights.append(weight)
+    return translations_of(pairs, weights)
+
+
+def _words(row: np.ndarray, starts: np.ndarray) -> list[tuple[int, int]]:
+    """Where the whole words of a row begin and end: not those at its edges, which may go on
+    beyond."""
+    bounds = np.flatnonzero(starts[row] | (row < _SPECIAL))
+    begins, ends = bounds[:-1], bounds[1:]  # the last bound has no end within the row
+    inner = (begins > 0) & (row[begins] >= _SPECIAL)
+    return list(zip(begins[inner].tolist(), ends[inner].tolist(), strict=True))
+
+
+def _laid_out(rows: Sequence[Sequence[int]], batch: Batch) -> Batch:
+    """Rows as one padded array, as wide as the longest, in the languages of the batch's rows."""
+    lengths = np.array([len(row) for row in rows])
+    ids, positions = lay_out(lengths)
+    ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate(rows)
+    languages = np.repeat(batch.languages[:, :1], ids.shape[1], axis=1)
+    return Batch(ids, positions, lengths, languages)

@@ -1,0 +1,378 @@
+"""Controlled studies from end to end, small: all conditions and seeds from one command, stopped,
+resumed, measured as a study measures, and what is said of them at the end."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from test_emergence import sentences
+
+from crosslens.cli.main import main
+from crosslens.corpus import read_text
+from crosslens.errors import InputError, OutputError
+from crosslens.front.calls import train, training_recipes
+from crosslens.models.text.token_files import open_tokens
+from crosslens.models.training.estimate import estimate
+from crosslens.models.training.settings import resolve
+from crosslens.recipes import STUDIES
+from crosslens.recipes.controlled import controlled_study, study_texts
+from crosslens.run import controlled as run_module
+from crosslens.run import emergence
+from crosslens.run.controlled import run_controlled
+from crosslens.run.controlled_measures import hits_of, means
+from crosslens.run.controlled_summary import differences, read_measured, summary
+from crosslens.run.study import Study, run_study
+from crosslens.score import Score, read_scores
+from crosslens.seed_intervals import seeds_share
+
+KEPT = 60
+SMALL = {
+    "tokens": 256 * 8 * 3,
+    "validate_every": 3,
+    "save_every": 2,
+    "log_every": 2,
+    "batch_tokens": 256,
+    "vocabulary.size": 80,
+    "validation": 30,
+    "encoder.hidden_size": 16,
+    "encoder.ffn_size": 32,
+    "optimisation.warmup": 1,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_kept():
+    """Sixty sentences for the end instead of five hundred."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(emergence, "_KEPT", KEPT)
+        yield
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """Two sources of made-up sentences, and the small size."""
+    folder = tmp_path_factory.mktemp("texts")
+    lines = sentences(700)
+    (folder / "data.txt").write_text("".join(line + "\n" for line in lines))
+    other = [line.upper() for line in sentences(400)]
+    (folder / "other.txt").write_text("".join(line + "\n" for line in other))
+    turned = [" ".join(line.split()[::-1]) for line in lines]
+    (folder / "syntax.txt").write_text("".join(line + "\n" for line in turned))
+    files = {name: str(folder / f"{name}.txt") for name in ("data", "other", "syntax")}
+    return {**SMALL, **files}
+
+
+def made(name, settings, only=None):
+    study = controlled_study(name, settings)
+    texts = study_texts(study, settings)
+    if only:
+        kept = {key: one for key, one in study.conditions.items() if key in only}
+        study = dataclasses.replace(study, conditions=kept)
+    return study, texts
+
+
+@pytest.fixture(scope="module")
+def finished(settings, tmp_path_factory):
+    """A finished study of two seeds. Not to be written to."""
+    study, texts = made("deshpande-corpora", settings, ("parallel", "different"))
+    return run_controlled(study, texts, tmp_path_factory.mktemp("controlled") / "run", seeds=2)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_conditions_that_can_be_trained(name, settings):
+    study, texts = made(name, {"syntax": settings["syntax"], "data": settings["data"],
+                               "other": settings["other"]})  # fmt: skip
+    assert study.control in study.conditions
+    assert {one for group in study.order for one in group} <= set(study.conditions)
+    for condition in study.conditions.values():
+        assert estimate(condition.recipe).tokens == 5859 * 2048
+        assert resolve(condition.recipe).masking.scope in ("original", "language", "all")
+    run_module._check_texts(study, texts, 3)
+
+
+def test_conditions_differ_in_what_they_are_about_alone(settings):
+    def without(recipe, *names):
+        return str({k: v for k, v in dataclasses.asdict(recipe).items() if k not in names})
+
+    recipes = training_recipes("deshpande-compositions", settings)
+    assert list(recipes) == [
+        "transliteration",
+        "transliteration-syntax",
+        "transliteration-inversion",
+        "transliteration-permutation",
+    ]
+    changing = ("derived", "sources", "vocabulary")
+    assert len({without(recipe, *changing) for recipe in recipes.values()}) == 1
+    plans = training_recipes("conneau-sharing", {"data": "x"})
+    assert [recipe.sharing for recipe in plans.values()] == [
+        "",
+        "sep=emb",
+        "sep=1-3",
+        "sep=emb,1-3",
+        "sep=1-6",
+        "sep=emb,1-6",
+        "sep=all",
+    ]
+    assert {recipe.encoder.layers for recipe in plans.values()} == {8}
+    wide = training_recipes("deshpande-pairs", {"model": 128, "tokens": 1e9})["inversion"]
+    assert (wide.encoder.hidden_size, wide.encoder.heads, wide.steps) == (128, 4, 488_281)
+
+
+def test_the_texts_of_corpora_have_as_many_tokens_on_both_sides(finished):
+    for name in ("parallel", "different"):
+        told = json.loads((finished / name / "seed-0" / "data.json").read_text())
+        assert told["vocabulary"]["overlap"]["eng-eng-x"]["shared"] == 0
+        place = finished / name / "seed-0" / "tokens"
+        files = [open_tokens(one) for one in place.iterdir() if not one.name.startswith("kept")]
+        sizes = [len(file.ids) + len(file) for file in files]  # a [SEP] behind each
+        assert len(sizes) == 2 and abs(sizes[0] - sizes[1]) < 0.02 * sizes[0]
+    texts = {
+        name: set((finished / "text" / f"{name}.txt").read_text().splitlines())
+        for name in ("kept", "first", "second", "other")
+    }
+    assert len(texts["kept"]) == KEPT
+    names = list(texts)
+    assert not any(texts[a] & texts[b] for i, a in enumerate(names) for b in names[i + 1 :])
+
+
+def test_a_finished_study_has_scores_of_each_seed_and_their_means(finished):
+    scores = list(read_scores(finished / "scores.jsonl"))
+    for name in ("parallel", "different"):
+        mine = [score for score in scores if score.encoder == name]
+        for condition in ("unaligned", "procrustes"):
+            of = [s for s in mine if s.quantity == "token_alignment" and s.condition == condition]
+            assert [s.seed for s in of] == [0, 1, None]
+            assert of[-1].value == pytest.approx((of[0].value + of[1].value) / 2)
+            assert of[-1].low <= of[-1].value <= of[-1].high
+        for condition in ("unaligned", "procrustes", "random_encoder"):
+            mean = [
+                s
+                for s in mine
+                if s.quantity == "precision_at_1" and s.condition == condition and s.seed is None
+            ]
+            assert [s.layer for s in mean] == [0, 1, 2]
+            for one in mean:
+                rows = [
+                    s
+                    for s in mine
+                    if s.quantity == "precision_at_1"
+                    and (s.condition, s.layer) == (condition, one.layer)
+                    and s.seed is not None
+                    and s.details["part"] == "held_out"
+                ]
+                assert len(rows) == 4
+                assert one.value == pytest.approx(np.mean([s.value for s in rows]))
+                assert (one.low, one.high) == seeds_share(*hits_of(rows))[1:]
+    overlap = {
+        s.encoder: s.value for s in scores if s.quantity == "subword_overlap_tokens" and s.seed == 0
+    }
+    assert overlap["parallel"] == 1.0 and overlap["different"] < 0.5
+
+
+def test_a_transliteration_is_measured_as_a_study_measures_it(finished, tmp_path):
+    """The same sentences, read by the two exported views, through the whole of `crosslens study`."""
+    run = finished / "parallel" / "seed-0"
+    study = Study(
+        encoders={language: str(run / "views" / language) for language in ("eng", "eng-x")},
+        texts=dict.fromkeys(("eng", "eng-x"), str(finished / "text" / "kept.txt")),
+    )
+    run_study(study, tmp_path / "study")
+    wanted = {
+        (s.quantity, s.condition, s.layer, s.source): s.value
+        for s in read_scores(tmp_path / "study" / "scores.jsonl")
+        if s.other_layer in (None, s.layer) and (s.details or {}).get("part", "all") == "all"
+    }
+    checked = 0
+    for score in read_scores(finished / "scores.jsonl"):
+        told = (score.quantity, score.condition, score.layer, score.source)
+        if score.encoder == "parallel" and score.seed == 0 and told in wanted:
+            if score.condition == "unaligned" and score.details["part"] == "all":
+                assert score.value == wanted[told]
+                checked += 1
+            if score.quantity == "debiased_linear_cka" and score.condition is None:
+                assert score.value == pytest.approx(wanted[told], abs=1e-5)
+                checked += 1
+    assert checked == 2 * 3 + 3
+
+
+def test_kept_sentences_are_derived_as_the_training_text_is(settings, tmp_path):
+    study, texts = made("deshpande-compositions", settings, ("transliteration-inversion",))
+    run = run_controlled(study, texts, tmp_path / "run", seeds=1)
+    place = run / "transliteration-inversion" / "seed-0" / "tokens"
+    kept = {language: open_tokens(place / f"kept.{language}") for language in ("eng", "eng-x")}
+    shift = int(kept["eng-x"].ids.min()) - int(kept["eng"].ids.min())
+    for i in range(KEPT):
+        first = kept["eng"][i].astype(int)
+        assert len(first) <= 30 and kept["eng-x"][i].tolist() == (first[::-1] + shift).tolist()
+    rows = summary(run)[1]
+    assert rows[1][:2] == ("transliteration-inversion", "1") and rows[1][-1] == "0.16"
+
+
+def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path, monkeypatch):
+    study, texts = made("deshpande-corpora", settings, ("parallel", "different"))
+    folder, measured = tmp_path / "run", []
+
+    def stop(*given):
+        measured.append(given[-1])
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return measure(*given)
+
+    measure = run_module.measure
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module, "measure", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_controlled(study, texts, folder, seeds=1)
+    assert measured == ["parallel", "different"] and not (folder / "scores.jsonl").exists()
+    assert {score.encoder for score in read_measured(folder)} == {"parallel"}
+    assert summary(folder)[1][1][0] == "parallel"  # what there is can be looked at
+    with pytest.raises(OutputError, match="add --resume to continue it"):
+        run_controlled(study, texts, folder, seeds=1)
+    run_controlled(study, texts, folder, seeds=1, resume=True)
+    first, both = (
+        [s.as_json() for s in read_scores(one / "scores.jsonl") if s.seed == 0]
+        for one in (folder, finished)
+    )
+    assert first == both
+    with pytest.raises(OutputError, match="got other ones .seeds: 1 there, 3 here."):
+        run_controlled(study, texts, folder, seeds=3, resume=True)
+
+
+def toy_scores(name, alignment, hits, seeds=3):
+    """Alignment of each seed, and the sentences that are found at two layers."""
+    found = []
+    for seed in range(seeds):
+        common = {"encoder": name, "seed": seed, "condition": "unaligned"}
+        found.append(
+            Score(
+                quantity="token_alignment",
+                value=alignment[seed],
+                n=100,
+                details={"by_frequency": 0.01, "chance": 0.01},
+                **common,
+            )
+        )
+        for layer in (0, 1):
+            for part in ("held_out", "train"):
+                marks = "".join("1" if i < (hits if layer else 1) else "0" for i in range(50))
+                details = {"part": part, "chance": 0.02}
+                details |= {"hits": marks} if part == "held_out" else {}
+                for source, target in (("eng", "eng-x"), ("eng-x", "eng")):
+                    found.append(
+                        Score(
+                            quantity="precision_at_1",
+                            value=marks.count("1") / 50,
+                            n=50,
+                            layer=layer,
+                            source=source,
+                            target=target,
+                            details=details,
+                            **common,
+                        )
+                    )
+    return found
+
+
+def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
+    scores = [
+        *toy_scores("parallel", [0.8, 0.82, 0.81], 45),
+        *toy_scores("same", [0.5, 0.3, 0.52], 20),
+        *toy_scores("different", [0.45, 0.5, 0.4], 40),
+    ]
+    scores += means(scores)
+    told = {
+        "name": "deshpande-corpora",
+        "question": "?",
+        "paper": "deshpande",
+        "order": [["parallel"], ["same"], ["different"]],
+        "control": "parallel",
+        "published": {"parallel": "transliteration, parallel corpora"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps({"study": told}))
+    (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in scores))
+    _, rows, _, findings, control = summary(tmp_path)
+    assert [row[0] for row in rows[1:]] == ["parallel", "same", "different"]
+    assert rows[1][-1] == "90" and rows[2][-1] == "-"
+    assert rows[1][2].startswith("0.810 [0.785, 0.835") and rows[1][6] == "1"
+    # .5, .3, .52 against .45, .5, .4 leaves both orders open
+    assert [(row[0], row[2], row[4]) for row in findings[1:]] == [
+        ("parallel > same", "found", "found"),
+        ("same > different", "open", "reversed"),
+    ]
+    assert "reached 0.81" in control and "not there at this size" in control
+    found = differences(scores, "parallel", "same", {"parallel": None, "same": None})
+    assert list(found) == ["subwords"]  # no layer, no sentences
+    low = [dataclasses.replace(s, value=s.value / 2) for s in scores]
+    (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in low))
+    assert "says nothing" in summary(tmp_path)[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("deshpande-pairs", {"model": 65}, "model: expected a width that is a multiple of 32"),
+        ("deshpande-pairs", {"tokens": 10}, "tokens: expected a number from 2048 up, got 10"),
+        ("deshpande-pairs", {"sharing": "sep=all"}, "sharing: expected what the conditions of"),
+        ("deshpande-pairs", {"anchors.rate": 0.2}, "anchors.rate: expected what the conditions"),
+        ("deshpande-corpora", {"other": ""}, "other: expected a file, a sentence per line, got n"),
+        (
+            "deshpande-pairs",
+            {"syntax": "other"},
+            "syntax: expected 700 lines, as data has, got 400",
+        ),
+        ("deshpande-pairs", {"data": "no.txt"}, "no.txt"),
+        ("deshpande-pears", {}, "recipe: expected one of deshpande-pairs"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_is_written(settings, name, changes, message):
+    given = {**settings, **changes}
+    given |= {"syntax": settings["other"]} if changes.get("syntax") == "other" else {}
+    with pytest.raises(InputError, match=message):
+        made(name, given)
+
+
+def test_seeds_are_a_study_s(tmp_path):
+    with pytest.raises(
+        InputError, match="seeds: expected a controlled study by name, got emergenc"
+    ):
+        train("emergence", tmp_path / "run", seeds=2)
+    with pytest.raises(InputError, match="seeds: expected 1 or more, got 0"):
+        study, texts = made("conneau-anchors", {"data": str(_data(tmp_path))})
+        run_controlled(study, texts, tmp_path / "run", seeds=0)
+    assert not (tmp_path / "run").exists()
+
+
+def _data(folder):
+    path = folder / "data.txt"
+    path.write_text("".join(line + "\n" for line in sentences(300)))
+    return path
+
+
+def test_anchors_are_the_most_frequent_words(tmp_path):
+    study, texts = made("conneau-anchors", {"data": str(_data(tmp_path))})
+    words = [line.split("\t") for line in texts["identity-100"]]
+    assert all(a == b for a, b in words) and len(words) == 20  # the text has no more
+    counts = [sum(line.split().count(a) for line in texts["training"]) for a, _ in words]
+    assert counts == sorted(counts, reverse=True)
+    assert study.conditions["extra-100"].recipe.anchors.dictionary == "identity-100"
+
+
+def test_a_dry_run_shows_every_condition(settings, capsys):
+    asked = [f"{name}={value}" for name, value in settings.items() if name != "syntax"]
+    main(["train", "deshpande-pairs", *asked, "--dry-run"])
+    shown = capsys.readouterr().out
+    assert "# inversion" in shown and "# transliteration" in shown
+
+
+@pytest.mark.slow  # three trainings, which the other tests have made of other conditions
+def test_the_command_line_trains_a_study_and_prints_it(settings, tmp_path, capsys):
+    asked = [f"{name}={value}" for name, value in settings.items() if name != "syntax"]
+    folder = str(tmp_path / "run")
+    main(["train", "deshpande-pairs", *asked, "--seeds", "1", "--out", folder, "--device", "cpu"])
+    shown = capsys.readouterr().out
+    assert "P@1 of sentences" in shown and "permutation" in shown and "scores.jsonl" in shown
+    main(["train", folder, "--seeds", "1", "--out", folder, "--resume", "--json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["encoder"] for line in lines} == {"transliteration", "permutation", "inversion"}
+    assert len(read_text(str(tmp_path / "run/text/kept.txt"), "eng")) == KEPT
