@@ -152,7 +152,7 @@ def similar_rows(
     InputError: no subword is shared, none of them has a vector, or shapes do not fit.
 
     >>> vectors = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1]])
-    >>> similar_rows(np.eye(2, dtype=np.float32), np.array([0, 1, -1]), vectors).rows[2].round(2).tolist()
+    >>> similar_rows(np.eye(2, dtype=np.float32), np.array([0, 1, -1]), vectors).rows[2].astype(float).round(2).tolist()
     [0.95, 0.05]
     """
     found = copied_rows(table, shared, seed)

@@ -58,5 +58,14 @@ def word_order_coverage(path: str | Path, language: str, order: WordOrder) -> Or
     Raises
     ------
     InputError: as for :func:`word_order`.
+
+    >>> import tempfile
+    >>> import crosslens as cl
+    >>> path = Path(tempfile.mkdtemp()) / "fra.conllu"
+    >>> lines = "1 le _ DET _ _ 2 det _ _", "2 chat _ NOUN _ _ 0 root _ _", "3 noir _ ADJ _ _ 2 amod _ _"
+    >>> _ = path.write_text("\\n".join(line.replace(" ", "\\t") for line in lines) + "\\n\\n")
+    >>> found = cl.word_order_coverage(path, "fra", cl.word_order(path, "fra", parts="N"))
+    >>> found.reordered
+    1
     """
     return order_coverage(read_conllu(path, language), order, sentence_places(path))

@@ -133,12 +133,13 @@ def study_settings(name: str) -> tuple[str, dict[str, Any], int | None] | None:
     if name in STUDIES:
         return name, {}, None
     asked = _earlier(Path(name))
-    if asked is None or asked.get("recipe") not in STUDIES:
+    recipe = None if asked is None else asked.get("recipe")
+    if asked is None or not isinstance(recipe, str) or recipe not in STUDIES:
         return None
     remedy = "name another run"
     settings = check_shape(asked.get("settings", {}), name, dict[str, Any], remedy, InputError)
     seeds = check_shape(asked.get("seeds", 3), name, int, remedy, InputError)
-    return str(asked["recipe"]), cast(dict[str, Any], settings), cast(int, seeds)
+    return recipe, cast(dict[str, Any], settings), cast(int, seeds)
 
 
 def _beside(recipe: Path, file: Any) -> Any:

@@ -15,7 +15,7 @@ from crosslens.score import Score, format_value, read_scores
 from crosslens.seed_intervals import seeds_difference
 from crosslens.selection import Best, chosen_layer
 
-__all__ = ["differences", "read_measured", "summary"]
+__all__ = ["differences", "measured_so_far", "summary"]
 
 _Rows = list[tuple[str, ...]]
 _REACHED = 0.5  # what the positive control must reach
@@ -33,7 +33,7 @@ class Told(TypedDict):
     published: dict[str, str]
 
 
-def read_measured(folder: str | Path) -> list[Score]:
+def measured_so_far(folder: str | Path) -> list[Score]:
     """The measurements of a study, finished or not: of each seed, and the means over those that are
     there."""
     folder = Path(folder)
@@ -56,7 +56,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     config = read_json(Path(folder) / "config.json", dict, _AGAIN)
     where = f"{folder}/config.json, study"
     told: Told = check_shape(config.get("study"), where, Told, _AGAIN)
-    scores = read_measured(folder)
+    scores = measured_so_far(folder)
     if not scores:
         refuse(str(folder), "a training that is measured", "none yet", "resume it", StoreError)
     names = list(dict.fromkeys(str(score.encoder) for score in scores))

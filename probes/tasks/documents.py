@@ -1,6 +1,6 @@
 """Texts of one's own with a label each: topics, sentiment, intents, …"""
 
-from crosslens.probes.tasks.labelled_files import languages_of_labelled, read_labelled
+from crosslens.probes.tasks.labelled_files import labelled_reader, languages_of_labelled
 from crosslens.probes.tasks.task import Card, Task
 
 __all__ = ["TASK"]
@@ -13,7 +13,7 @@ TASK = Task(
     kind="classify",
     group="semantic",
     metrics=("accuracy", "macro_f1", "selectivity"),
-    read=read_labelled("documents", _PATTERNS, _SPLITS),
+    read=labelled_reader("documents", _PATTERNS, _SPLITS),
     languages=languages_of_labelled(_PATTERNS, _SPLITS),
     usual=(),
     card=Card(

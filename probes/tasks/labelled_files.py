@@ -8,10 +8,10 @@ from crosslens.probes.tasks.items import Texts
 from crosslens.probes.tasks.language_files import find_files, languages_of, name_splits
 from crosslens.readers.labelled_text import LabelledText, read_labelled_text
 
-__all__ = ["languages_of_labelled", "read_labelled"]
+__all__ = ["labelled_reader", "languages_of_labelled"]
 
 
-def read_labelled(
+def labelled_reader(
     folder: str,
     patterns: Sequence[str],
     splits: Mapping[str, str],

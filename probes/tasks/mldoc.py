@@ -1,6 +1,6 @@
 """MLDoc: what a news story is about, in eight languages."""
 
-from crosslens.probes.tasks.labelled_files import languages_of_labelled, read_labelled
+from crosslens.probes.tasks.labelled_files import labelled_reader, languages_of_labelled
 from crosslens.probes.tasks.task import Card, Task
 
 __all__ = ["TASK"]
@@ -24,7 +24,7 @@ TASK = Task(
     kind="classify",
     group="semantic",
     metrics=("accuracy", "macro_f1", "selectivity"),
-    read=read_labelled("mldoc", _PATTERNS, _SPLITS, _CALLED),
+    read=labelled_reader("mldoc", _PATTERNS, _SPLITS, _CALLED),
     languages=languages_of_labelled(_PATTERNS, _SPLITS, _CALLED),
     usual=(),
     card=Card(

@@ -72,7 +72,7 @@ def test_lists_as_json_say_where_data_is(capsys, tmp_path):
     (tmp_path / "multiblimp" / "abk" / "data.tsv").write_text("sen\twrong_sen\n")
     assert typed("list --json", "--data", str(tmp_path)) == 0
     found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert list(found) == ["tasks", "recipes", "measures"]
+    assert list(found) == ["tasks", "recipes", "transformations", "measures"]
     assert (
         found["tasks"]["multiblimp"]["there_in"] == ["abk"]
         and found["tasks"]["upos"]["there_in"] == []

@@ -32,6 +32,12 @@ EXCEPTIONS = {  # (name, module) -> what it means there
         )
     },
     ("deprel", "crosslens.run.transfer_predictors"): COLUMN,
+    **{
+        (name, f"crosslens.derive.{file}"): COLUMN
+        for name in ("upos", "deprel")
+        for file in ("order", "order_nodes")
+    },
+    ("xnli", "crosslens.run.controlled_summary"): "what the papers measure of the same systems",
     **{(name, "crosslens.cli.main"): "the example of a command" for name in ("ner", "upos")},
     **{
         ("ner", module): COLUMN

@@ -21,7 +21,7 @@ from crosslens.run import controlled as run_module
 from crosslens.run import emergence
 from crosslens.run.controlled import run_controlled
 from crosslens.run.controlled_measures import hits_of, means
-from crosslens.run.controlled_summary import differences, read_measured, summary
+from crosslens.run.controlled_summary import differences, measured_so_far, summary
 from crosslens.run.study import Study, run_study
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_share
@@ -225,7 +225,7 @@ def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path
         with pytest.raises(KeyboardInterrupt):
             run_controlled(study, texts, folder, seeds=1)
     assert measured == ["parallel", "different"] and not (folder / "scores.jsonl").exists()
-    assert {score.encoder for score in read_measured(folder)} == {"parallel"}
+    assert {score.encoder for score in measured_so_far(folder)} == {"parallel"}
     assert summary(folder)[1][1][0] == "parallel"  # what there is can be looked at
     with pytest.raises(OutputError, match="add --resume to continue it"):
         run_controlled(study, texts, folder, seeds=1)

@@ -23,6 +23,7 @@ from crosslens.report.parts.layout import (
 )
 from crosslens.report.parts.wording import estimate, language, named, tag, text
 from crosslens.score import QUANTITIES, Score, headline_quantities, read_scores
+from crosslens.selection import choose
 
 __all__ = ["mapped_transfer_page"]
 
@@ -137,7 +138,9 @@ def _findings(curves: _Curves, target: str) -> list[str]:
     mapped = {n: s for n, s in curves[_MAPPED].items() if s.value == s.value}
     if not mapped:
         return []
-    best = max(mapped, key=lambda n: (mapped[n].value, -n))
+    chosen = choose(mapped, lambda n: mapped[n].value, layer=int)
+    assert chosen is not None  # of some that are numbers
+    best = chosen.item
     told = [
         f"{tag('strong', 'Through the map')}: {estimate(mapped[best])} in {text(language(target))} at "
         f"layer {best}, the best of {len(mapped)}; without it {_at(curves, _UNMAPPED, best)}, and "
