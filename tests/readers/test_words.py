@@ -304,9 +304,8 @@ def standing(block: str) -> list[str]:
 LARGE = "en_ewt-ud-train.conllu.gz"  # as many words as in all the others
 
 
-@pytest.mark.parametrize(
-    "large", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["others", LARGE]
-)
+@pytest.mark.parametrize("large", [False, True], ids=["others", LARGE])
+@pytest.mark.slow  # every word of thirteen treebanks
 def test_all_words_of_real_treebanks_stand_where_they_are_said_to(shared_data, large):
     files = [
         path

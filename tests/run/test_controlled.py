@@ -170,6 +170,7 @@ def test_a_finished_study_has_scores_of_each_seed_and_their_means(finished):
     assert overlap["parallel"] == 1.0 and overlap["different"] < 0.5
 
 
+@pytest.mark.slow  # further trainings, and a study of them
 def test_a_transliteration_is_measured_as_a_study_measures_it(finished, tmp_path):
     """The same sentences, read by the two exported views, through the whole of `crosslens study`."""
     run = finished / "parallel" / "seed-0"
@@ -209,6 +210,7 @@ def test_kept_sentences_are_derived_as_the_training_text_is(settings, tmp_path):
     assert rows[1][:2] == ("transliteration-inversion", "1") and rows[1][-1] == "0.16"
 
 
+@pytest.mark.slow  # further trainings, and a study of them
 def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path, monkeypatch):
     study, texts = made("deshpande-corpora", settings, ("parallel", "different"))
     folder, measured = tmp_path / "run", []

@@ -60,8 +60,8 @@ def test_attention_drops_what_it_says():
     with torch.no_grad():
         expected = module.eval()(x, bias)[0]
         module.train()
-        found = torch.stack([module(x, bias)[0] for _ in range(4000)])
-    error = found.std(0) / 4000**0.5
+        found = torch.stack([module(x, bias)[0] for _ in range(1500)])
+    error = found.std(0) / 1500**0.5
     assert ((found.mean(0) - expected).abs() < 5.5 * error + 1e-6).all()
     assert not torch.equal(found[0], found[1])
     torch.manual_seed(2)
