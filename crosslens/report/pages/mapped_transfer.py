@@ -76,7 +76,7 @@ def mapped_transfer_page(folder: str | Path) -> str:
                 ),
                 _findings(curves, target),
                 _facts(config),
-                [],
+                ["The layer was not chosen beforehand: the best of many is somewhat too good."],
                 [],
                 "Nothing was measured in this run.",
             ),
@@ -152,8 +152,7 @@ def _findings(curves: _Curves, target: str) -> list[str]:
     for layers, words in ((better, "better with the map"), (worse, "worse with the map")):
         if layers:
             told.append(f"Clearly {words} at layers {', '.join(map(str, layers))}.")
-    told.append("The layer was not chosen beforehand: the best of many is somewhat too good.")
-    return told[:3] if len(told) > 3 else told
+    return told
 
 
 def _at(curves: _Curves, condition: str | None, layer: int) -> str:
