@@ -2,7 +2,7 @@
 
 FOLDER/log.jsonl       a line per log interval and per epoch
 FOLDER/checkpoints/    the last whole checkpoint, while it is trained
-FOLDER/epochs.json     epoch -> what was measured after it
+FOLDER/epochs.json     epoch -> what was measured after it, and a fingerprint of that
 FOLDER/epochs/         weights after the epochs that :meth:`FineTuned.use` may choose, and their
                        checksums
 """
@@ -14,14 +14,14 @@ import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from crosslens.errors import StoreError, refuse
-from crosslens.files import lock_folder, read_json, sha256_file, write_json
+from crosslens.files import fingerprint, lock_folder, read_json, sha256_file, write_json
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
 from crosslens.models.finetuning.examples import Examples
@@ -112,10 +112,15 @@ class FineTuned:
     def epochs(self) -> dict[int, dict[str, float]]:
         """Epoch, counted from 1 -> what was measured after it."""
         path = self.folder / "epochs.json"
-        told = read_json(path, dict[str, dict[str, float | None]]) if path.exists() else {}
+        if not path.exists():
+            return {}
+        told = read_json(path, _Told)
+        if told["fingerprint"] != fingerprint(told["epochs"]):
+            remedy = f"delete {self.folder}, and run this again: it is trained anew"
+            refuse(str(path), "the numbers that were written", "others", remedy, StoreError)
         return {
             int(epoch): {name: math.nan if v is None else v for name, v in found.items()}
-            for epoch, found in told.items()
+            for epoch, found in told["epochs"].items()
         }
 
     def best_epoch(self, name: str) -> int:
@@ -135,12 +140,13 @@ class FineTuned:
         os.replace(aside, path)
         told = {**self.epochs, epoch: dict(found)}
         known = {e: v for e, v in told.items() if e <= epoch}  # of a run that was stopped later
+        measured = {
+            str(e): {name: None if math.isnan(v) else v for name, v in values.items()}
+            for e, values in sorted(known.items())
+        }
         write_json(
             self.folder / "epochs.json",
-            {
-                str(e): {name: None if math.isnan(v) else v for name, v in values.items()}
-                for e, values in sorted(known.items())
-            },
+            {"epochs": measured, "fingerprint": fingerprint(measured)},
         )
         wanted = {self.best_epoch(name) for name in found}
         wanted |= set(range(epoch - self.settings.average + 1, epoch + 1))
@@ -217,6 +223,13 @@ class FineTuned:
 
 
 _SUMS = "checksums.json"
+
+
+class _Told(TypedDict):
+    """What epochs.json holds."""
+
+    epochs: dict[str, dict[str, float | None]]
+    fingerprint: str
 
 
 def fine_tune(

@@ -3,6 +3,7 @@ trained or written."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -204,6 +205,11 @@ def flipped(data):
     return data[:-40] + bytes([data[-40] ^ 1]) + data[-39:]
 
 
+def misread(data):
+    """Another number in a file that is whole."""
+    return re.sub(rb"(\.\d*)(\d)", lambda m: m[1] + b"%d" % (9 - int(m[2])), data, count=1)
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -216,6 +222,7 @@ def flipped(data):
         ("epochs/checksums.json", cut),
         ("epochs/checksums.json", flipped),
         ("epochs.json", cut),
+        ("epochs.json", misread),
     ],
 )
 def test_a_damaged_file_is_named_and_nothing_else_is_lost(stopped, tmp_path, capsys, name, damage):

@@ -237,7 +237,7 @@ def told(encoder, folder, states, epochs=20):
 
 def json_epochs(folder):
     path = folder / "epochs.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return json.loads(path.read_text())["epochs"] if path.exists() else {}
 
 
 def test_the_rate_is_halved_where_dev_is_no_better_and_training_ends_below_a_hundredth(
