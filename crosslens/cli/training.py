@@ -90,7 +90,7 @@ def train(arguments: argparse.Namespace) -> None:
         show(arguments, run.scores, parts, run.folder)
         return
     if run.kind == "controlled":
-        from crosslens.run.controlled_summary import summary as study_summary
+        from crosslens.report.folders.controlled import summary as study_summary
 
         _show_study(arguments, run, study_summary(run.folder))
         return
@@ -107,7 +107,8 @@ def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
         print("\n".join(score.as_json() for score in run.scores))
         return
     told = [part if isinstance(part, str) else format_table(part) for part in parts]
-    print(*told, f"Scores: {run.folder / 'scores.jsonl'}", sep="\n")
+    told += [f"Scores: {run.folder / 'scores.jsonl'}", f"Report: {run.report()}"]
+    print(*told, sep="\n")
 
 
 def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:

@@ -28,9 +28,10 @@ from crosslens.errors import refuse
 from crosslens.files import fingerprint, make_folder, refuse_begun, write_whole
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
-from crosslens.run.controlled_measures import means, measure
+from crosslens.run.controlled_measures import measure
 from crosslens.run.engine import Run, versions
 from crosslens.score import Score
+from crosslens.seed_means import means
 
 __all__ = ["Condition", "ControlledStudy", "expected_cost", "run_controlled"]
 
@@ -200,7 +201,7 @@ def _settings(
 
 
 def _told(study: ControlledStudy) -> dict[str, Any]:
-    """What :mod:`crosslens.run.controlled_summary` must know of a study."""
+    """What :mod:`crosslens.report.folders.controlled` must know of a study."""
     return {
         "name": study.name,
         "question": study.question,

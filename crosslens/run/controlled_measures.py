@@ -1,9 +1,8 @@
 """What a training of a controlled study is measured by: alignment of subwords' embeddings as
 Deshpande et al. 2022 define it, retrieval of sentences and CKA at every layer as a study measures
-them; and means over seeds."""
+them."""
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,9 @@ from crosslens.activations_memory import as_activations
 from crosslens.alignment.words.token_embeddings import copy_alignment, token_embedding_alignment
 from crosslens.corpus import Corpus
 from crosslens.run.measures import make_split, retrieval_scores, similarity_scores
-from crosslens.score import QUANTITIES, Score
-from crosslens.seed_intervals import seeds_share
-from crosslens.stats import mean_interval
+from crosslens.score import Score
 
-__all__ = ["hits_of", "means", "measure"]
+__all__ = ["measure"]
 
 _OVERLAPS = ("subword_overlap_types", "subword_overlap_tokens")
 
@@ -167,71 +164,3 @@ def _overlap_scores(counts: Mapping[str, np.ndarray], fields: Mapping[str, Any])
         for quantity, value, n in zip(_OVERLAPS, values, sizes, strict=True)
         for told in [{language: int(mine.sum()) for language, mine in counts.items()}]
     ]
-
-
-def hits_of(scores: Iterable[Score]) -> tuple[np.ndarray, np.ndarray]:
-    """(seeds, n) right answers of both directions for each held-out sentence, and (seeds, n) of how
-    many, from scores of one layer and condition that keep their hits."""
-    seeds: dict[int | None, list[np.ndarray]] = {}
-    for score in scores:
-        hits = np.array([mark == "1" for mark in (score.details or {})["hits"]], float)
-        seeds.setdefault(score.seed, []).append(hits)
-    found = np.array([np.sum(ways, axis=0) for _, ways in sorted(seeds.items())])
-    return found, np.full_like(found, len(next(iter(seeds.values()))))
-
-
-def means(scores: Sequence[Score]) -> list[Score]:
-    """Means over seeds with 95 % intervals, as scores without a seed.
-
-    Retrieval: over both directions, of the held-out sentences, the interval over seeds and
-    sentences. Everything else: Student's interval over seeds; with one seed that of the measurement.
-    """
-    groups: dict[tuple[Any, ...], list[Score]] = {}
-    for score in scores:
-        is_retrieval = score.quantity == "precision_at_1"
-        if is_retrieval and (score.details or {}).get("part") != "held_out":
-            continue
-        way = () if is_retrieval else (score.source, score.target)
-        key = (score.encoder, score.quantity, score.condition, score.layer, *way)
-        groups.setdefault(key, []).append(score)
-    return [_mean(found) for found in groups.values()]
-
-
-def _mean(found: Sequence[Score]) -> Score:
-    first, seeds = found[0], sorted({score.seed for score in found if score.seed is not None})
-    value: float
-    low: float | None
-    high: float | None
-    told: dict[str, Any] = {"seeds": seeds}
-    if all("hits" in (score.details or {}) for score in found):
-        value, low, high = seeds_share(*hits_of(found))
-        told["part"] = "held_out"
-    else:
-        value, low, high = _over_seeds([score.value for score in found], first)
-    told["values"] = [
-        float(np.mean([score.value for score in found if score.seed == seed])) for seed in seeds
-    ]
-    for name in ("chance", "by_frequency"):
-        if all(name in (score.details or {}) for score in found):
-            told[name] = float(np.mean([(score.details or {})[name] for score in found]))
-    return dataclasses.replace(
-        first, value=value, low=low, high=high, seed=None, details=_plain(told)
-    )
-
-
-def _over_seeds(values: Sequence[float], first: Score) -> tuple[float, float | None, float | None]:
-    if len(values) == 1:
-        return first.value, first.low, first.high
-    mean, low, high = mean_interval(np.array(values))
-    limits = QUANTITIES[first.quantity]
-    return mean, max(low, limits.low), min(high, limits.high)
-
-
-def _plain(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Details that JSON has words for: what could not be computed is null."""
-    return {
-        name: [None if value != value else value for value in item]
-        if isinstance(item, list)
-        else item
-        for name, item in told.items()
-    }

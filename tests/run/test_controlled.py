@@ -10,21 +10,23 @@ from test_emergence import sentences
 
 from crosslens.cli.main import main
 from crosslens.corpus import read_text
-from crosslens.errors import InputError, OutputError
+from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.front.calls import train, training_recipes
 from crosslens.models.text.token_files import open_tokens
 from crosslens.models.training.estimate import estimate
 from crosslens.models.training.settings import resolve
 from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
+from crosslens.report import write_report
+from crosslens.report.folders.controlled import differences, load_study, measured_so_far, summary
 from crosslens.run import controlled as run_module
 from crosslens.run import emergence
 from crosslens.run.controlled import run_controlled
-from crosslens.run.controlled_measures import hits_of, means
-from crosslens.run.controlled_summary import differences, measured_so_far, summary
 from crosslens.run.study import Study, run_study
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_share
+from crosslens.seed_means import hits_of, means
+from crosslens.stats import mean_interval
 
 KEPT = 60
 SMALL = {
@@ -308,6 +310,66 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
     low = [dataclasses.replace(s, value=s.value / 2) for s in scores]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in low))
     assert "says nothing" in summary(tmp_path)[-1]
+
+
+def learnt(folder, name, curves, end=4):
+    """Logs of trainings: for each seed, P@1 of subwords in both directions after each million."""
+    for seed, curve in enumerate(curves):
+        (folder / name / f"seed-{seed}").mkdir(parents=True)
+        lines = [{"step": 1, "tokens": 5e5, "loss": 3.0}]
+        for step, value in enumerate(curve, 1):
+            ways = {"a>b": {"value": value - 0.1}, "b>a": {"value": value + 0.1}}
+            lines.append({"step": step * 10, "tokens": step * 1e6, "alignment": ways})
+        log = folder / name / f"seed-{seed}" / "log.jsonl"
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 3')
+
+
+def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_path):
+    scores = [
+        *toy_scores("parallel", [0.8, 0.82, 0.81], 45),
+        *toy_scores("same", [0.5, 0.3, 0.52], 20),
+    ]
+    names = ("parallel", "same", "different")
+    recipe = {"steps": 40, "batch_tokens": 1e5, "encoder": {"layers": 2, "hidden_size": 64}}
+    told = {
+        "name": "deshpande-corpora",
+        "question": "what <b>?",
+        "paper": "deshpande",
+        "order": [["parallel"], ["same"], ["different"]],
+        "control": "parallel",
+        "published": {"parallel": "transliteration, parallel corpora", "same": "", "different": ""},
+    }
+    conditions = {name: {"recipe": {**recipe, "sources": name}} for name in names}
+    settings = {"seeds": 3, "conditions": conditions}
+    config = {"kind": "controlled", "study": told, "settings": settings}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "parts").mkdir()
+    for name in ("parallel", "same"):
+        rows = [s.as_json() + "\n" for s in scores if s.encoder == name]
+        (tmp_path / "parts" / f"{name}.seed-0.jsonl").write_text("".join(rows))
+    learnt(tmp_path, "parallel", [[0.1, 0.4, 0.6, 0.8], [0.2, 0.5, 0.7, 0.8], [0.1, 0.3, 0.7, 0.9]])
+    learnt(tmp_path, "same", [[0.1, 0.2, 0.3, 0.6], [0.1, 0.1, 0.1, 0.1]])
+    learnt(tmp_path, "different", [[0.1]])
+    study = load_study(tmp_path)
+    assert study.names == ["parallel", "same"] and list(study.learning) == list(names)
+    curve = study.learning["parallel"].curve()
+    assert curve[1e6][0] == pytest.approx(0.4 / 3) and curve[1e6][1] == 0 <= curve[1e6][2] < 0.3
+    assert curve[4e6] == pytest.approx(mean_interval(np.array([0.8, 0.8, 0.9])))
+    assert [study.learning[name].reached() for name in names] == [
+        "2.3 M [1.6, 3.1]",  # 2.5, 2.0, 2.5 M
+        "1 of 2 seeds, at 3.7 M",
+        "not by 1.0 M",
+    ]
+    page = write_report(tmp_path).read_text()
+    assert "0.810" in page and "[0.785, 0.835]" in page and "2.3 M [1.6, 3.1]" in page
+    assert "what &lt;b&gt;?" in page and "<b>" not in page and "not finished" in page
+    assert "found: parallel &gt; same" in page and page.count("<svg") >= 3
+    (single,) = load_study(tmp_path).learning["different"].curve().values()
+    assert single[0] == pytest.approx(0.1) and np.isnan(single[1:]).all()  # and no band
+    with pytest.raises(StoreError, match="expected a training that is measured"):
+        for part in (tmp_path / "parts").iterdir():
+            part.unlink()
+        write_report(tmp_path)
 
 
 @pytest.mark.parametrize(

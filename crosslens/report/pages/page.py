@@ -6,6 +6,7 @@ from typing import Any
 
 from crosslens.errors import OutputError, refuse
 from crosslens.files import read_json, write_whole
+from crosslens.report.pages.controlled import controlled_page
 from crosslens.report.pages.emergence import emergence_page
 from crosslens.report.pages.mapped_transfer import mapped_transfer_page
 from crosslens.report.pages.probes import probe_page, probe_runs_page
@@ -22,6 +23,7 @@ _PAGES = {
     "compare": study_page,
     "train": training_page,
     "emergence": emergence_page,
+    "controlled": controlled_page,
     "probe": probe_page,
     "transfer": transfer_page,
     "mapped_transfer": mapped_transfer_page,
@@ -34,12 +36,12 @@ _MADE_BY = (
     "crosslens probe",
     "crosslens transfer",
     "crosslens mapped-transfer",
-)  # training makes emergence, too
+)  # training makes emergence and controlled studies, too
 
 
 def run_kind(folder: str | Path) -> str:
     """What made a run folder, as its config.json says: "study", "align", "compare", "train",
-    "emergence", … ("study": it says nothing).
+    "emergence", "controlled", … ("study": it says nothing).
 
     Raises
     ------
@@ -52,8 +54,7 @@ def run_kind(folder: str | Path) -> str:
 
 
 def render_report(folder: str | Path) -> str:
-    """The report of a study, a training, an emergence or a probe run as HTML, the same characters
-    for the same folder.
+    """The report of a run of any kind as HTML, the same characters for the same folder.
 
     The page loads nothing: style, figures and the few lines of script that save a figure as SVG or
     PNG are inside it. A training or emergence run need not be finished.

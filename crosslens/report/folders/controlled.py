@@ -1,5 +1,7 @@
-"""A controlled study as tables: each condition, and whether what the paper found is found."""
+"""A controlled study as its report and the terminal show it: each condition, whether what the paper
+found is found, and how alignment grew while the conditions were trained."""
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,12 +12,25 @@ import numpy as np
 from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape, read_json
 from crosslens.readers.published import PAPERS, published
-from crosslens.run.controlled_measures import hits_of, means
+from crosslens.report.folders.log import as_number, as_table, read_log
 from crosslens.score import Score, format_value, read_scores
 from crosslens.seed_intervals import seeds_difference
+from crosslens.seed_means import hits_of, means
 from crosslens.selection import Best, chosen_layer
+from crosslens.stats import mean_interval
 
-__all__ = ["differences", "measured_so_far", "summary"]
+__all__ = [
+    "Learning",
+    "StudyFolder",
+    "differences",
+    "findings",
+    "load_study",
+    "measured_so_far",
+    "onset",
+    "printed",
+    "printed_what",
+    "summary",
+]
 
 _Rows = list[tuple[str, ...]]
 _REACHED = 0.5  # what the positive control must reach
@@ -45,6 +60,146 @@ def measured_so_far(folder: str | Path) -> list[Score]:
     return [*found, *means(found)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Learning:
+    """P@1 of subwords while one condition was trained.
+
+    Attributes
+    ----------
+    seeds: seed -> tokens seen, both languages' -> P@1, the mean of both directions.
+    end: tokens of a whole training.
+    """
+
+    seeds: Mapping[int, Mapping[float, float]]
+    end: float
+
+    def curve(self) -> dict[float, tuple[float, float, float]]:
+        """Tokens -> mean over the seeds and its 95 % interval (NaN of one seed), where all seeds
+        were measured."""
+        every = [set(curve) for curve in self.seeds.values()]
+        found = {}
+        for tokens in sorted(set.intersection(*every)) if every else ():
+            values = np.array([curve[tokens] for curve in self.seeds.values()])
+            mean, low, high = (
+                mean_interval(values) if len(values) > 1 else (values[0], math.nan, math.nan)
+            )
+            found[tokens] = (float(mean), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)))
+        return found
+
+    def reached(self) -> str:
+        """After how many tokens P@1 was .5, over the seeds; seeds that did not get there are
+        counted, not averaged."""
+        onsets = [onset(curve, _REACHED) for curve in self.seeds.values()]
+        there = [one / 1e6 for one in onsets if one is not None]
+        last = max((max(curve) for curve in self.seeds.values()), default=self.end)
+        if not there:
+            return f"not by {last / 1e6:.1f} M"
+        if len(there) < len(onsets):
+            when = " and ".join(f"{one:.1f}" for one in sorted(there))
+            return f"{len(there)} of {len(onsets)} seeds, at {when} M"
+        if len(there) == 1:
+            return f"{there[0]:.1f} M"
+        mean, low, high = mean_interval(np.array(there))
+        return f"{mean:.1f} M [{max(0.0, low):.1f}, {high:.1f}]"
+
+
+def onset(curve: Mapping[float, float], level: float) -> float | None:
+    """Where a curve first reaches a level, on straight lines between its points; None where it does
+    not.
+
+    >>> onset({1e6: 0.1, 2e6: 0.3, 3e6: 0.7}, 0.5), onset({1e6: 0.1}, 0.5)
+    (2500000.0, None)
+    """
+    before: tuple[float, float] | None = None
+    for place, value in sorted(curve.items()):
+        if value >= level:
+            if before is None:
+                return place
+            return before[0] + (place - before[0]) * (level - before[1]) / (value - before[1])
+        before = (place, value)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyFolder:
+    """A run's folder, finished or not.
+
+    Attributes
+    ----------
+    told: what it notes of its study. scores: of each seed, and means (without a seed).
+    names: conditions that are measured. layers: the layer at which each one's sentences are found
+        best, chosen on other sentences. learning: of conditions whose subwords have two ids.
+    config: all of its config.json.
+    """
+
+    told: Told
+    scores: list[Score]
+    names: list[str]
+    layers: Mapping[str, Best | None]
+    learning: Mapping[str, Learning]
+    config: Mapping[str, Any]
+
+    def mean(
+        self, name: str, quantity: str, condition: str | None, layer: int | None = None
+    ) -> Score | None:
+        """A mean over seeds; None where there is none."""
+        return _mean_of(self.scores, name, quantity, condition, layer)
+
+    def curve(self, name: str, quantity: str, condition: str | None) -> dict[int, Score]:
+        """Layer -> mean over seeds."""
+        return {
+            score.layer: score
+            for score in self.scores
+            if score.seed is None
+            and score.layer is not None
+            and (score.encoder, score.quantity, score.condition) == (name, quantity, condition)
+        }
+
+
+def load_study(folder: str | Path) -> StudyFolder:
+    """What a study's folder says so far.
+
+    Raises
+    ------
+    StoreError: the folder holds no such study, or nothing of it is measured yet.
+    """
+    folder = Path(folder)
+    config = read_json(folder / "config.json", dict, _AGAIN)
+    told: Told = check_shape(config.get("study"), f"{folder}/config.json, study", Told, _AGAIN)
+    scores = measured_so_far(folder)
+    if not scores:
+        refuse(str(folder), "a training that is measured", "none yet", "resume it", StoreError)
+    measured = dict.fromkeys(str(score.encoder) for score in scores)
+    names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))
+    layers = {name: _layer(scores, name) for name in names}
+    conditions = as_table(as_table(config.get("settings")).get("conditions"))
+    learning = {}
+    for name in conditions:
+        found = _learning(folder / name)
+        if any(found.values()):
+            recipe = as_table(as_table(conditions[name]).get("recipe"))
+            end = as_number(recipe.get("steps")) * as_number(recipe.get("batch_tokens"))
+            learning[name] = Learning(found, end)
+    return StudyFolder(told, scores, names, layers, learning, config)
+
+
+def _learning(folder: Path) -> dict[int, dict[float, float]]:
+    """Seed -> tokens -> P@1 of subwords, from the logs of a condition's trainings."""
+    found: dict[int, dict[float, float]] = {}
+    for place in sorted(folder.glob("seed-*"), key=lambda path: (len(path.name), path.name)):
+        number = place.name.partition("-")[2]
+        if not number.isdigit():
+            continue
+        for _, tokens, line in read_log(place / "log.jsonl", "alignment").rows:
+            ways = [
+                as_number(as_table(way).get("value"))
+                for way in as_table(line.get("alignment")).values()
+            ]
+            if ways and not any(map(math.isnan, ways)):
+                found.setdefault(int(number), {})[tokens] = sum(ways) / len(ways)
+    return found
+
+
 def summary(folder: str | Path) -> list[_Rows | str]:
     """Tables and sentences on a study: its conditions beside the paper's numbers, and the order of
     the conditions that the paper found.
@@ -53,14 +208,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     ------
     StoreError: the folder holds no such study, or nothing of it is measured yet.
     """
-    config = read_json(Path(folder) / "config.json", dict, _AGAIN)
-    where = f"{folder}/config.json, study"
-    told: Told = check_shape(config.get("study"), where, Told, _AGAIN)
-    scores = measured_so_far(folder)
-    if not scores:
-        refuse(str(folder), "a training that is measured", "none yet", "resume it", StoreError)
-    names = list(dict.fromkeys(str(score.encoder) for score in scores))
-    layers = {name: _layer(scores, name) for name in names}
+    study = load_study(folder)
     rows: _Rows = [
         (
             "condition",
@@ -71,11 +219,13 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             "P@1 of sentences",
             "at layer",
             "CKA there",
-            f"{PAPERS[told['paper']]}: {_printed_what(told['paper'])}",
+            f"{PAPERS[study.told['paper']]}: {printed_what(study.told['paper'])}",
         ),
-        *(_row(scores, name, layers[name], told) for name in names),
+        *(_row(study.scores, name, study.layers[name], study.told) for name in study.names),
     ]
-    return [told["question"], rows, _how(scores), *_findings(scores, layers, told)]
+    reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
+    told = [f"Tokens until P@1 of subwords is {_REACHED}: {'; '.join(reached)}."] if reached else []
+    return [study.told["question"], rows, _how(study.scores), *told, *findings(study)]
 
 
 def _row(scores: Sequence[Score], name: str, best: Best | None, told: Told) -> tuple[str, ...]:
@@ -96,7 +246,7 @@ def _row(scores: Sequence[Score], name: str, best: Best | None, told: Told) -> t
         _told(sentences),
         "-" if layer is None else str(layer),
         "-" if cka is None else format_value(cka.value, 2),
-        _printed(told, name),
+        printed(told, name),
     )
 
 
@@ -144,12 +294,17 @@ def _layer(scores: Sequence[Score], name: str) -> Best | None:
     return chosen_layer(curves["held_out"].values(), curves["train"].values())
 
 
-def _printed_what(paper: str) -> str:
-    return "alignment %" if paper == "deshpande" else "XNLI, mean of 3, less Default"
+def printed_what(paper: str) -> str:
+    """What :func:`printed` are numbers of.
+
+    >>> printed_what("deshpande")
+    'alignment, %'
+    """
+    return "alignment, %" if paper == "deshpande" else "XNLI, mean of 3, less Default"
 
 
-def _printed(told: Told, name: str) -> str:
-    """The paper's number of a condition, as printed."""
+def printed(told: Told, name: str) -> str:
+    """The paper's number of a condition, as printed; "-" where there is none."""
     metric = "token_alignment" if told["paper"] == "deshpande" else "accuracy_difference"
     system, task = told["published"].get(name, ""), "xnli" if metric != "token_alignment" else None
     found = [
@@ -230,10 +385,10 @@ def _welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
     return difference, difference - half, difference + half
 
 
-def _findings(
-    scores: Sequence[Score], layers: Mapping[str, Best | None], told: Told
-) -> list[_Rows | str]:
-    """Which of the paper's orders are found, and whether what is not found says anything."""
+def findings(study: StudyFolder) -> list[_Rows | str]:
+    """Which of the paper's orders are found (a table), and whether what is not found says anything
+    (a sentence)."""
+    scores, layers, told = study.scores, study.layers, study.told
     rows: _Rows = [("the paper's order", "subwords", "", "sentences", "")]
     for upper, lower in zip(told["order"], told["order"][1:], strict=False):
         for better in upper:

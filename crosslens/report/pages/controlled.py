@@ -1,0 +1,309 @@
+"""The page of a controlled study: how far each condition brought two languages together, and which of
+the paper's orders are found."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.readers.published import PAPERS
+from crosslens.report.folders.controlled import (
+    StudyFolder,
+    findings,
+    load_study,
+    printed,
+    printed_what,
+)
+from crosslens.report.folders.log import as_table
+from crosslens.report.parts.drawing import (
+    Axis,
+    Line,
+    Style,
+    curve_panel,
+    line_of,
+    plain_style,
+    series_panel,
+    series_style,
+    upper_limit,
+)
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    files_table,
+    headline,
+    legend,
+    panel,
+    section,
+    settings_table,
+    table,
+    value_cell,
+)
+from crosslens.report.parts.wording import estimate, join, named, number, paragraph, tag, text
+
+__all__ = ["controlled_page"]
+
+_SENTENCES, _SUBWORDS, _CKA = "precision_at_1", "token_alignment", "debiased_linear_cka"
+_UNTRAINED = Style("#8a9097", dash="dotted", width=1.3)
+
+
+def controlled_page(folder: str | Path) -> str:
+    """The report of a controlled study, finished or not.
+
+    Raises
+    ------
+    StoreError: the folder holds no such study, nothing of it is measured yet, or one of its files is
+        damaged.
+    """
+    folder, numbering = Path(folder), Numbering()
+    study = load_study(folder)
+    styles = {
+        name: dataclasses.replace(series_style(place), band=True)
+        for place, name in enumerate(dict.fromkeys([*study.names, *study.learning]))
+    }
+    orders, control = _orders(study)
+    with plain_style():
+        parts = [
+            headline(
+                f"{study.told['name']}: {study.told['question']}",
+                _lead(study, styles, numbering),
+                _told(study, orders, control),
+                _facts(study),
+                _notes(folder, study),
+                [],
+                "Nothing was measured in this run.",
+            ),
+            section("conditions", "Condition by condition", _conditions(study)),
+            _layers(study, styles, numbering),
+            section(
+                "orders",
+                "What the paper found, and what is found here",
+                _orders_table(orders),
+                paragraph(
+                    "Found: the 95 % interval of the difference lies above 0; reversed: below 0; open: "
+                    "it holds 0. Subwords: over seeds (Welch); sentences: over seeds and sentences."
+                ),
+                told=_counted(orders),
+            ),
+            section(
+                "provenance",
+                "How it was made",
+                *_recipes(study),
+                settings_table("Versions.", as_table(study.config.get("versions"))),
+                files_table(folder),
+            ),
+        ]
+    return document(study.told["name"], parts)
+
+
+def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:
+    """Alignment of subwords over tokens, where there is such a thing, and sentences by layer."""
+    panels = []
+    if study.learning:
+        lines = []
+        for name, one in study.learning.items():
+            curve = one.curve()
+            ends = [list(side) for side in zip(*curve.values(), strict=True)] or [[], [], []]
+            lines.append(Line([t / 1e6 for t in curve], ends[0], styles[name], ends[1], ends[2]))
+        picture = series_panel(
+            numbering.panel(),
+            "P@1 of subwords over tokens: " + ", ".join(study.learning),
+            lines,
+            "million tokens, both languages together",
+            Axis("P@1 of subwords", (0.0, 1.0)),
+            level=0.5,
+        )
+        panels.append(panel("Subwords, while the encoders were trained", "", picture))
+    curves = {name: study.curve(name, _SENTENCES, "unaligned") for name in study.names}
+    picture = curve_panel(
+        numbering.panel(),
+        "P@1 of sentences by layer: " + ", ".join(curves),
+        [line_of(curve, styles[name]) for name, curve in curves.items()],
+        (0.0, upper_limit(curves.values())),
+        "P@1 of sentences",
+    )
+    panels.append(panel("Sentences, when they were trained", "", picture))
+    return figure(
+        numbering,
+        "How near two languages came to each other, by condition.",
+        "means over seeds, bands are 95 % intervals (of sentences: over seeds and sentences; of one "
+        "seed there is none); the dotted line is .5, which the positive control must reach",
+        legend([(style, name) for name, style in styles.items()], sticky=False),
+        panels,
+    )
+
+
+_Orders = list[tuple[str, ...]]
+
+
+def _orders(study: StudyFolder) -> tuple[_Orders, str]:
+    """The table of the paper's orders, without its head, and the sentence on the control."""
+    found = findings(study)
+    rows = next((part for part in found if not isinstance(part, str)), [])
+    return list(rows[1:]), next((part for part in found if isinstance(part, str)), "")
+
+
+def _counted(orders: _Orders) -> str:
+    """How many orders are found, open and reversed, by the measure that knows most of them."""
+    verdicts = [row[2] if row[2] != "-" else row[4] for row in orders]
+    return ", ".join(
+        f"{verdicts.count(word)} {word}"
+        for word in ("found", "open", "reversed")
+        if word in verdicts
+    )
+
+
+def _told(study: StudyFolder, orders: _Orders, control: str) -> list[str]:
+    """Three sentences as HTML: the control, the orders, and the tokens that alignment took."""
+    told = [text(control)] if control else []
+    if orders:
+        paper = PAPERS[study.told["paper"]]
+        groups = {
+            word: [row[0] for row in orders if (row[2] if row[2] != "-" else row[4]) == word]
+            for word in ("found", "open", "reversed")
+        }
+        said = [f"{word}: {join(names, most=3)}" for word, names in groups.items() if names]
+        told.append(
+            text(f"Of the orders that {paper} found, {'; '.join(said) or 'none can be told yet'}.")
+        )
+    if study.learning:
+        reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
+        told.append(text(f"Tokens until half of the subwords are found: {'; '.join(reached)}."))
+    return told
+
+
+def _facts(study: StudyFolder) -> dict[str, str]:
+    settings = as_table(study.config.get("settings"))
+    recipe = _first_recipe(study)
+    shape = as_table(recipe.get("encoder"))
+    tokens = max((one.end for one in study.learning.values()), default=math.nan)
+    return {
+        "After": text(PAPERS[study.told["paper"]]),
+        "Conditions": join([named(name) for name in study.told["published"]]),
+        "Seeds of each": text(settings.get("seeds", "not recorded")),
+        "Encoder": text(
+            f"{shape.get('layers', '?')} layers of {shape.get('hidden_size', '?')}, "
+            f"{as_table(recipe.get('vocabulary')).get('size', '?')} subwords"
+        ),
+        "Tokens of each training": "not recorded"
+        if math.isnan(tokens)
+        else f"{tokens / 1e6:.1f} M",
+    }
+
+
+def _notes(folder: Path, study: StudyFolder) -> list[str]:
+    if (folder / "scores.jsonl").is_file():
+        return []
+    return [
+        "This study is not finished. What stands here is of the trainings that are, and its intervals "
+        "will change."
+    ]
+
+
+def _conditions(study: StudyFolder) -> str:
+    paper = study.told["paper"]
+    head = ["Condition", "Seeds", "P@1 of subwords", "after a map", "by frequency alone"]
+    head += [
+        "tokens until .5",
+        "P@1 of sentences",
+        "layer",
+        "CKA there",
+        f"{PAPERS[paper]}: {printed_what(paper)}",
+    ]
+    rows = []
+    for name in study.names:
+        best = study.layers[name]
+        layer = None if best is None else best.layer
+        direct = study.mean(name, _SUBWORDS, "unaligned")
+        learning = study.learning.get(name)
+        seeds = {s.seed for s in study.scores if s.encoder == name and s.seed is not None}
+        rows.append(
+            [
+                named(name),
+                str(len(seeds)),
+                value_cell(direct),
+                value_cell(study.mean(name, _SUBWORDS, "procrustes")),
+                "–" if direct is None else f"{(direct.details or {})['by_frequency']:.3f}",
+                "–" if learning is None else text(learning.reached()),
+                value_cell(study.mean(name, _SENTENCES, "unaligned", layer)),
+                "–" if layer is None else str(layer),
+                number(study.mean(name, _CKA, None, layer), 2),
+                text(printed(study.told, name)),
+            ]
+        )
+    caption = (
+        "Means over seeds with 95 % intervals. The layer is chosen on one half of the kept sentences "
+        "and shown on the other."
+    )
+    return table(caption, head, rows)
+
+
+def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:
+    """Retrieval after a map, and CKA, by layer, beside the untrained encoder."""
+    panels = []
+    for title, quantity, condition in (
+        ("Sentences after a map", _SENTENCES, "procrustes"),
+        ("CKA", _CKA, None),
+    ):
+        curves = {name: study.curve(name, quantity, condition) for name in study.names}
+        curves = {name: curve for name, curve in curves.items() if curve}
+        if not curves:
+            continue
+        untrained = study.curve(next(iter(curves)), quantity, "random_encoder")
+        lines = [line_of(curve, styles[name]) for name, curve in curves.items()]
+        if untrained:
+            lines.insert(0, line_of(untrained, _UNTRAINED))
+        limits = (0.0, upper_limit([*curves.values(), untrained]))
+        label = "P@1 of sentences" if quantity == _SENTENCES else "debiased linear CKA"
+        picture = curve_panel(numbering.panel(), f"{title} by layer", lines, limits, label)
+        panels.append(panel(title, "", picture))
+    if not panels:
+        return ""
+    entries = [(styles[name], name) for name in study.names]
+    key = legend([*entries, (_UNTRAINED, "untrained")], sticky=False)
+    reading = "means over seeds, bands are 95 % intervals"
+    drawn = figure(numbering, "Layer by layer.", reading, key, panels)
+    best = {
+        name: study.mean(name, _SENTENCES, "unaligned", one.layer)
+        for name, one in study.layers.items()
+        if one is not None
+    }
+    told = "; ".join(f"{named(name)} {estimate(score)}" for name, score in best.items())
+    return section("layers", "Layer by layer", drawn, paragraph(f"P@1 without a map: {told}."))
+
+
+def _orders_table(orders: _Orders) -> str:
+    head = ["The paper's order", "Subwords: difference", "", "Sentences: difference", ""]
+    rows = [[_cell(cell, place) for place, cell in enumerate(row)] for row in orders]
+    return table("Differences of means with 95 % intervals.", head, rows)
+
+
+def _cell(cell: str, place: int) -> str:
+    if cell == "-":
+        return "–"
+    # names of conditions keep their hyphens
+    return text(cell.replace("-", "−") if place in (1, 3) else cell)
+
+
+def _first_recipe(study: StudyFolder) -> dict[str, Any]:
+    conditions = as_table(as_table(study.config.get("settings")).get("conditions"))
+    return as_table(as_table(next(iter(conditions.values()), None)).get("recipe"))
+
+
+def _recipes(study: StudyFolder) -> list[str]:
+    """The settings that all conditions have, and those in which each differs."""
+    conditions = as_table(as_table(study.config.get("settings")).get("conditions"))
+    recipes = {name: as_table(as_table(one).get("recipe")) for name, one in conditions.items()}
+    first = _first_recipe(study)
+    common = {
+        key: value
+        for key, value in first.items()
+        if all(one.get(key) == value for one in recipes.values())
+    }
+    parts = [settings_table("Settings of all conditions.", common)]
+    for name, recipe in recipes.items():
+        own = {key: value for key, value in recipe.items() if key not in common}
+        if own:
+            parts.append(settings_table(f"Settings of {name}.", own))
+    return [tag("div", part) for part in parts]
