@@ -333,7 +333,7 @@ def train(
     from crosslens.models.training.masked_lm import train as run_training
 
     if (named := _study_of(recipe, settings)) is not None:
-        return _train_study(*named, out, seeds, resume=resume, device=device)
+        return _train_study(*named, out, seeds, resume=resume, device=device, parallel=parallel)
     if seeds is not None:
         refuse("seeds", "a controlled study by name", str(recipe), "train with seed=0, seed=1, …")
     recipes = training_recipes(recipe, settings)
@@ -347,17 +347,13 @@ def train(
     from crosslens.recipes.emergence import emergence_text
     from crosslens.run.emergence import run_emergence
 
-    _check_alone("emergence")
+    if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
+        expected, told = "one process (the models are small)", "run it without torchrun"
+        refuse("emergence", expected, f"{processes} of torchrun", told)
     asked = {**(emergence_settings(str(recipe)) or {}), **(settings or {})}
     say("reading the text")
     text, out = emergence_text(asked.get("data")), out or "runs/emergence"
     return Run(run_emergence(recipes, text, out, resume=resume, device=device, asked=asked))
-
-
-def _check_alone(name: str) -> None:
-    if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
-        expected, told = "one process (the models are small)", "run it without torchrun"
-        refuse(name, expected, f"{processes} of torchrun", told)
 
 
 def _study_of(
@@ -379,11 +375,11 @@ def _train_study(
     *,
     resume: bool,
     device: str,
+    parallel: str,
 ) -> Run:
     from crosslens.recipes.controlled import controlled_study, study_texts
     from crosslens.run.controlled import run_controlled
 
-    _check_alone(name)
     study, many = controlled_study(name, settings), seeds or before or 3
     texts = study_texts(study, settings)
     folder = run_controlled(
@@ -393,6 +389,7 @@ def _train_study(
         seeds=many if seeds is None else seeds,
         resume=resume,
         device=device,
+        parallel=parallel,
         asked=settings,
     )
     return Run(folder)

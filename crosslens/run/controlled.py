@@ -16,6 +16,7 @@ A training is a part: a run that was stopped goes on with the training that was 
 score ``encoder`` names the condition; ``condition`` says how vectors were compared.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,16 +93,18 @@ def run_controlled(
     seeds: int = 3,
     resume: bool = False,
     device: str = "auto",
+    parallel: str = "ddp",
     asked: Mapping[str, Any] | None = None,
 ) -> Path:
     """Train all conditions with all seeds, measure each, and return the folder with
-    ``scores.jsonl``.
+    ``scores.jsonl``. Under ``torchrun`` the processes share each training.
 
     Parameters
     ----------
     texts: name to sentences, as the recipes of the conditions name them.
     folder: the run's folder; with ``resume`` a stopped run is resumed.
     seeds: how many; the first is that of the recipes.
+    device, parallel: see :func:`crosslens.models.training.masked_lm.train`.
     asked: what changes the study, kept for another run.
 
     Raises
@@ -109,45 +112,61 @@ def run_controlled(
     InputError: a condition names a text that is not there.
     OutputError: the folder holds a run (without ``resume``), or another one.
     """
-    _check_texts(study, texts, seeds)
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.models.training.masked_lm import train
+
     folder = Path(folder)
     given = {"recipe": study.name, "settings": asked_of(asked or {}, _PATHS), "seeds": seeds}
-    run = Run(folder, "controlled", _settings(study, texts, seeds), given)
-    if run.begun and not resume:
-        refuse_begun(folder)
-    say(expected_cost(study, seeds))
-    with run.open():
-        place = make_folder(folder / "text", str(folder))
-        for name, lines in texts.items():
-            if not (place / f"{name}.txt").exists():
-                write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
-        run.note(study=_told(study))
-        if not run.finished:
-            run.note(versions=versions())
-            scores: list[Score] = []
-            for seed, name in _trainings(study, seeds):
-                job = functools.partial(
-                    _train_and_measure, study.conditions[name], name, seed, folder, device
-                )
-                scores += run.part(f"{name}.seed-{seed}", job)
-            run.finish([*scores, *means(scores)])
+    with join_world(device, parallel) as world, contextlib.ExitStack() as held:
+        with world.together():
+            _check_texts(study, texts, seeds)
+            run = Run(folder, "controlled", _settings(study, texts, seeds), given)
+            if run.begun and not resume:
+                refuse_begun(folder)
+        with world.together():
+            if world.first:  # it writes; the others train with it
+                say(expected_cost(study, seeds))
+                held.enter_context(run.open())
+                _write_texts(folder, texts)
+                run.note(study=_told(study))
+        if run.finished:
+            return folder
+        scores: list[Score] = []
+        for seed, name in _trainings(study, seeds):
+            part, condition = f"{name}.seed-{seed}", study.conditions[name]
+            with world.together():  # all have looked before one writes
+                measured = run.has(part, outcomes=False)
+            if not measured:
+                recipe = _placed(condition.recipe, seed, folder / "text")
+                where = folder / name / f"seed-{seed}"
+                train(recipe, where, resume=True, device=device, parallel=parallel)
+            with world.together():
+                if world.first:
+                    job = functools.partial(_measure, condition, name, seed, folder)
+                    scores += run.part(part, job)
+        with world.together():
+            if world.first:
+                run.note(versions=versions())
+                run.finish([*scores, *means(scores)])
     return folder
 
 
-def _train_and_measure(
-    condition: Condition, name: str, seed: int, folder: Path, device: str
-) -> list[Score]:
-    """One training, from its first step or the last checkpoint to its measurements."""
-    from crosslens.models.training.masked_lm import train
+def _write_texts(folder: Path, texts: Mapping[str, Sequence[str]]) -> None:
+    place = make_folder(folder / "text", str(folder))
+    for name, lines in texts.items():
+        if not (place / f"{name}.txt").exists():
+            write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
 
-    place, where = folder / "text", folder / name / f"seed-{seed}"
-    recipe = _placed(condition.recipe, seed, place)
-    train(recipe, where, resume=True, device=device)
+
+def _measure(condition: Condition, name: str, seed: int, folder: Path) -> list[Score]:
+    """What became of one training."""
+    place = folder / "text"
     kept = {
         language: read_text(place / f"{condition.kept.get(language, 'kept')}.txt", language)
         for language in condition.languages
     }
-    return measure(where, recipe, kept, name)
+    recipe = _placed(condition.recipe, seed, place)
+    return measure(folder / name / f"seed-{seed}", recipe, kept, name)
 
 
 def _trainings(study: ControlledStudy, seeds: int) -> Iterator[tuple[int, str]]:

@@ -124,9 +124,10 @@ class Run:
             write_scores(compute(), path)
         return list(read_scores(path))
 
-    def has(self, name: str) -> bool:
-        """Whether a part and its outcomes are there."""
-        return all(self._file(name, ending).exists() for ending in (".jsonl", ".parquet"))
+    def has(self, name: str, *, outcomes: bool = True) -> bool:
+        """Whether a part is there, and its outcomes."""
+        endings = (".jsonl", ".parquet") if outcomes else (".jsonl",)
+        return all(self._file(name, ending).exists() for ending in endings)
 
     def measured_part(
         self, name: str, compute: Callable[[], tuple[list[Score], list[Outcomes]]]

@@ -68,7 +68,15 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(("condition", "options"), WAYS.items(), ids=WAYS.keys())
+@pytest.mark.parametrize(
+    ("condition", "options"),
+    [
+        # the quick ones beside it resume self-learning from its own state
+        pytest.param(*way, marks=[pytest.mark.slow] * (way[0] == "self_learning"))
+        for way in WAYS.items()
+    ],
+    ids=WAYS.keys(),
+)
 def test_every_method_finds_a_turned_space(folder, capsys, condition, options):
     assert (
         typed(

@@ -150,7 +150,7 @@ def test_a_line_of_senteval_that_is_none_is_refused(tmp_path):
     ).tolist() == ["A", "B", "A"]
 
 
-@pytest.mark.parametrize("probe", ["l1", "mlp"])
+@pytest.mark.parametrize("probe", ["l1", pytest.param("mlp", marks=pytest.mark.slow)])
 def test_another_probe_is_trained_where_it_is_asked_for(small_encoder, tmp_path, probe, capsys):
     tense = write(tmp_path / "past_present.txt", [senteval(i) for i in range(60)])
     command = [

@@ -3,6 +3,9 @@ resumed, measured as a study measures, and what is said of them at the end."""
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from crosslens.models.training.estimate import estimate
 from crosslens.models.training.settings import resolve
 from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
+from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
 from crosslens.report.folders.controlled import differences, load_study, measured_so_far, summary
 from crosslens.run import controlled as run_module
@@ -119,6 +123,20 @@ def test_conditions_differ_in_what_they_are_about_alone(settings):
     assert {recipe.encoder.layers for recipe in plans.values()} == {8}
     wide = training_recipes("deshpande-pairs", {"model": 128, "tokens": 1e9})["inversion"]
     assert (wide.encoder.hidden_size, wide.encoder.heads, wide.steps) == (128, 4, 488_281)
+
+
+def test_the_papers_size_is_what_they_print():
+    for name, wide, steps, tokens, rate in (
+        ("deshpande-pairs", 512, 500_000, 128 * 512, 1e-4),
+        ("conneau-sharing", 768, 417_000, 8 * 96 * 256, 1e-4),
+    ):
+        for recipe in training_recipes(name, {"scale": "paper", "data": "x"}).values():
+            shape, by = recipe.encoder, recipe.optimisation
+            assert (shape.layers, shape.hidden_size, recipe.vocabulary.size) == (8, wide, 40_000)
+            assert (recipe.steps, recipe.batch_tokens, by.peak_rate) == (steps, tokens, rate)
+            assert resolve(recipe).masking.rate == 0.15
+    few = training_recipes("conneau-anchors", {"scale": "paper", "tokens": 1e9, "data": "x"})
+    assert {(one.steps, one.optimisation.warmup) for one in few.values()} == {(5086, 1271)}
 
 
 def test_the_texts_of_corpora_have_as_many_tokens_on_both_sides(finished):
@@ -241,6 +259,28 @@ def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path
     assert first == both
     with pytest.raises(OutputError, match="got other ones .seeds: 1 there, 3 here."):
         run_controlled(study, texts, folder, seeds=3, resume=True)
+
+
+@pytest.mark.slow  # three processes that import torch
+def test_two_processes_of_torchrun_have_the_scores_of_one(tmp_path):
+    small = {**SMALL, "data": DATA / "everyday" / "eng.txt"}
+    line = [f"{key}={value}" for key, value in small.items()]
+    line = ["train", "deshpande-pairs", *line, "--seeds", "1", "--quiet", "--device", "cpu"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for name, before in (("one", []), ("two", ["torch.distributed.run", "--nproc-per-node", "2"])):
+        command = [sys.executable, *(["-m", *before] if before else []), "-m", "crosslens.cli.main"]
+        command += [*line, "--out", str(tmp_path / name)]
+        subprocess.run(command, env=environment, check=True, timeout=300)
+    one, two = (list(read_scores(tmp_path / name / "scores.jsonl")) for name in ("one", "two"))
+    assert len(one) == len(two) > 100
+    for first, second in zip(one, two, strict=True):
+        assert (first.quantity, first.layer, first.seed) == (
+            second.quantity,
+            second.layer,
+            second.seed,
+        )
+        if first.quantity == "debiased_linear_cka":
+            assert first.value == pytest.approx(second.value, abs=1e-4)
 
 
 def toy_scores(name, alignment, hits, seeds=3):
@@ -376,6 +416,8 @@ def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_p
     ("name", "changes", "message"),
     [
         ("deshpande-pairs", {"model": 65}, "model: expected a width that is a multiple of 32"),
+        ("deshpande-pairs", {"scale": "big"}, "scale: expected small or paper, got 'big'"),
+        ("deshpande-pairs", {"scale": "paper", "model": 64}, "model: expected none with scale=p"),
         ("deshpande-pairs", {"tokens": 10}, "tokens: expected a number from 2048 up, got 10"),
         ("deshpande-pairs", {"sharing": "sep=all"}, "sharing: expected what the conditions of"),
         ("deshpande-pairs", {"anchors.rate": 0.2}, "anchors.rate: expected what the conditions"),

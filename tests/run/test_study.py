@@ -316,7 +316,7 @@ _STAGES = {
 }
 
 
-_USUAL = ("first activations", "last part")  # the others, and random moments, are slow suites
+_USUAL = ("last part",)  # the others, and random moments, are slow suites
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,14 @@ def bits(result):
     }
 
 
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_wherever_it_stops_it_goes_on_to_the_same_bits(
-    spaces, tmp_path, monkeypatch, every_iteration
+    spaces, tmp_path, monkeypatch, every_iteration, every
 ):
     whole = self_learning(*spaces, **SETTINGS)
     total = len(whole.objectives)
     assert len(set(whole.keep_probabilities)) == 3 and total > 8
-    for stop in range(0, total, 2):
+    for stop in range(0, total, every):
         path = tmp_path / f"{stop}"
         stopped_after(monkeypatch, stop, *spaces, **SETTINGS, state=path)
         assert path.exists() == (stop > 0)

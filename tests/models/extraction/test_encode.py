@@ -63,11 +63,22 @@ def small(monkeypatch):
     monkeypatch.setattr(module, "_BATCH_TOKENS", {"cpu": 60})
 
 
+_SETTINGS = [
+    {"unit": "word"},
+    {"unit": "word", "pool": "max"},
+    {"unit": "type"},
+    {"unit": "sentence"},
+]
+
+
 @pytest.mark.parametrize(
-    "settings",
-    [{"unit": "word"}, {"unit": "word", "pool": "max"}, {"unit": "type"}, {"unit": "sentence"}],
+    ("kind", "settings"),
+    [
+        *(("bert", settings) for settings in _SETTINGS),
+        ("roberta", _SETTINGS[0]),
+        *(pytest.param("roberta", one, marks=pytest.mark.slow) for one in _SETTINGS[1:]),
+    ],
 )
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_any_number_of_threads_writes_the_same_bytes(
     originals, tmp_path, monkeypatch, threads, watched, kind, settings
 ):
