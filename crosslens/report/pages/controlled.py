@@ -242,15 +242,15 @@ def _conditions(study: StudyFolder) -> str:
 def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:
     """Retrieval after a map, and CKA, by layer, beside the untrained encoder."""
     panels = []
-    for title, quantity, condition in (
-        ("Sentences after a map", _SENTENCES, "procrustes"),
-        ("CKA", _CKA, None),
+    for title, quantity, condition, control in (
+        ("Sentences after a map", _SENTENCES, "procrustes", "random_encoder_procrustes"),
+        ("CKA", _CKA, None, "random_encoder"),
     ):
         curves = {name: study.curve(name, quantity, condition) for name in study.names}
         curves = {name: curve for name, curve in curves.items() if curve}
         if not curves:
             continue
-        untrained = study.curve(next(iter(curves)), quantity, "random_encoder")
+        untrained = study.curve(next(iter(curves)), quantity, control)
         lines = [line_of(curve, styles[name]) for name, curve in curves.items()]
         if untrained:
             lines.insert(0, line_of(untrained, _UNTRAINED))

@@ -240,3 +240,31 @@ def test_a_random_model_is_a_function_of_its_seed():
     assert all(torch.equal(one[name], again[name]) for name in one)
     name = "encoder.adapters.0.shared.ffn.up.weight"
     assert not torch.equal(one[name], other[name])
+
+
+def test_its_vectors_are_aligned_compared_and_probed_by_layer(run, tmp_path, monkeypatch):
+    """From the command line, with each language's own parts, and no export between."""
+    monkeypatch.chdir(tmp_path)
+    for language, lines in TEXTS.items():
+        (tmp_path / f"{language}.txt").write_text("".join(line + "\n" for line in lines))
+    encoder = str(run / "model")
+    texts = "--text eng=eng.txt nld=nld.txt --out act --quiet"
+    assert typed("extract --encoder", encoder, *texts.split()) == 0
+    assert typed("align act/eng act/nld --out aligned --quiet") == 0
+    assert typed("compare act/eng act/nld --out compared --quiet") == 0
+    rows = [f"{part}\t{'AB'[i % 2]}\t{line}" for i, line in enumerate(TEXTS["eng"])
+            for part in [("tr", "tr", "tr", "va", "te")[i // 2 % 5]]]  # fmt: skip
+    (tmp_path / "odd.txt").write_text("".join(row + "\n" for row in rows))
+    more = "--labels odd=odd.txt --language eng --no-random-control --out probed --quiet"
+    assert typed("probe --encoder", encoder, *more.split()) == 0
+    for folder, quantity, n in (
+        ("aligned", "precision_at_1", 4),
+        ("compared", "debiased_linear_cka", 4),
+        ("probed", "accuracy", 4),
+    ):
+        found = {
+            score.layer: score.value
+            for score in read_scores(tmp_path / folder / "scores.jsonl")
+            if score.quantity == quantity and score.other_layer in (None, score.layer)
+        }
+        assert len(found.keys() - {None}) == n and all(map(math.isfinite, found.values()))
