@@ -4,6 +4,7 @@ and of an encoder of the original alone."""
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 from battery_data import write
 from derived_models import derived_model
@@ -14,13 +15,15 @@ from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.files import read_json
 from crosslens.outcomes import read_outcomes
+from crosslens.probes.methods.span_scores import count_spans
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
 from crosslens.run import transfer_fits
 from crosslens.run.mapped_transfer import MappedTransfer, run_mapped_transfer
 from crosslens.run.transfer import run_transfer
-from crosslens.run.transfer_data import transfer_data
+from crosslens.run.transfer_data import Split, transfer_data
 from crosslens.run.transfer_derived import readings_of
+from crosslens.run.transfer_measures import Answers, in_order
 from crosslens.run.transfer_settings import Transfer
 from crosslens.run.transfer_summary import tables
 from crosslens.score import read_scores
@@ -124,6 +127,18 @@ def test_names_are_counted_in_the_order_of_the_language(data, models, tmp_path):
     (score, *_) = found(folder, target="eng-x", quantity="span_f1", part="test", condition=None)
     assert score.n == 16
     assert "B-" not in (folder / "examples.jsonl").read_text(encoding="utf-8")
+
+
+def test_windows_that_are_examples_of_their_own_are_counted_in_the_order():
+    gold, predicted = ["B-PER", "I-PER", "I-PER", "O"], ["O", "B-PER", "B-PER", "O"]
+    split = Split("eng-x", ["a b c d"], [gold], np.arange(1))
+    windows = [[np.array([0, 1]), np.array([2, 3])]]
+    found = in_order(split, Answers([predicted], windows=windows), [np.array([1, 0, 3, 2])])
+    assert found.gold == [["B-PER", "I-PER", "O", "B-PER"]]
+    assert found.labels == [["B-PER", "O", "O", "B-PER"]]
+    assert [rows.tolist() for rows in found.windows[0]] == [[0, 1], [2, 3]]
+    counts = count_spans(found.gold, found.labels, "wu_dredze", found.windows)
+    assert (counts.found.tolist(), counts.of.tolist()) == ([2.0], [4.0])
 
 
 @pytest.fixture(scope="module")
