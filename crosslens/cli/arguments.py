@@ -32,15 +32,17 @@ _CALLED = {"encoders": "encoder", "texts": "text", "only": "tasks"}
 _OF_THE_LINE = ("help", "config", "quiet", "json", "restart", "resume", "dry_run", "verb")
 
 
-def by_language(values: Iterable[str], argument: str) -> dict[str, str]:
-    """LANGUAGE=VALUE arguments as a dictionary."""
+def by_language(
+    values: Iterable[str], argument: str, form: str = "LANGUAGE=FILE, such as fra=fra.txt"
+) -> dict[str, str]:
+    """LANGUAGE=VALUE arguments as a dictionary; ``form`` is what they look like."""
     found: dict[str, str] = {}
     for value in values:
         match = LANGUAGE.fullmatch(value)
         if match is None:
             refuse(
                 argument,
-                "LANGUAGE=FILE, such as fra=fra.txt",
+                form,
                 repr(value),
                 "put the language's code and = in front",
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import crosslens as cl
-from crosslens.cli.arguments import add_common
+from crosslens.cli.arguments import add_common, by_language
 from crosslens.cli.output import Part, show
 from crosslens.errors import refuse
 
@@ -27,6 +27,7 @@ _HANDED_ON = (
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
     *("trust_remote_code", "seed", "parser", "gold_pos", "crf", "features", "precision", "segment"),
+    "unseen",
 )
 
 
@@ -95,6 +96,20 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("rjieba", "pythainlp", "sudachipy"),
         help="of names, take this segmenter's words in its language (Chinese, Thai, Japanese)",
     )
+    add(
+        "--derived",
+        action="extend",
+        nargs="+",
+        metavar="LANGUAGE=ORIGINAL:BY",
+        help="languages that are made of another one's subwords, such as eng-x=eng:inversion, for "
+        "encoders whose folder does not say it",
+    )
+    add(
+        "--unseen",
+        choices=("unknown", "random"),
+        help="what an encoder without a transliterated language reads in the place of its subwords: "
+        "the unknown token, or new random rows (default: unknown)",
+    )
     add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
     add(
         "--in-language",
@@ -140,6 +155,9 @@ def transfer(arguments: argparse.Namespace) -> None:
     lists = {name: _list(getattr(arguments, name)) for name in _LISTS}
     if arguments.freeze is not None:
         given["freeze"] = [_layer(one) for one in _list(arguments.freeze)]
+    if arguments.derived is not None:
+        form = "LANGUAGE=ORIGINAL:BY, such as eng-x=eng:inversion"
+        given["derived"] = by_language(arguments.derived, "--derived", form)
     run = cl.transfer(
         arguments.encoder,
         lists["tasks"],

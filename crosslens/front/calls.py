@@ -192,6 +192,8 @@ def transfer(
     crf: bool = False,
     features: str | None = None,
     segment: str | None = None,
+    derived: Mapping[str, str] | None = None,
+    unseen: str = "unknown",
     freeze: int | Sequence[int] = -1,
     seeds: int = 3,
     seed: int = 0,
@@ -223,6 +225,8 @@ def transfer(
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
         parts of speech. crf: of tags, a conditional random field over each sentence's words.
     segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.
+    derived: derived language -> "ORIGINAL:TRANSFORMATIONS", for encoders whose folder does not say it;
+        unseen: what stands for subwords that an encoder has no embedding of, "unknown" or "random".
     features: freezes the encoder, and learns beside the head a mean of its layers and an LSTM
         ("mix+bilstm"), or four new layers on the last one ("transformer").
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
@@ -256,7 +260,7 @@ def transfer(
     settings = {
         name: value
         for name, value in locals().items()
-        if name not in ("encoder", "tasks", "train", "test", "data", "out", "freeze")
+        if name not in ("encoder", "tasks", "train", "test", "data", "out", "freeze", "derived")
     }
     from crosslens.run.transfer import run_transfer
     from crosslens.run.transfer_settings import Transfer
@@ -271,6 +275,7 @@ def transfer(
         test=_names(test),
         data=str(data),
         freeze=layers,
+        derived=dict(derived or {}),
         **settings,
     )
     return Run(run_transfer(told, out))

@@ -30,6 +30,7 @@ from crosslens.run.engine import Run, versions
 from crosslens.run.study import display_name
 from crosslens.run.transfer import preset_of
 from crosslens.run.transfer_data import TaskData, transfer_data
+from crosslens.run.transfer_derived import refuse_derived
 from crosslens.run.transfer_fits import answering, examples_of, kind_of, settings_of, share_right
 from crosslens.run.transfer_means import majority_scores, n_counted
 from crosslens.run.transfer_measures import (
@@ -143,6 +144,7 @@ def run_mapped_transfer(told: MappedTransfer, out: str | Path) -> Path:
     """
     transfer, folder = told.transfer, DataFolder(told.transfer.data)
     (name,) = transfer.tasks
+    refuse_derived([*transfer.train, *transfer.test])
     sampled: dict[str, Any] = {"limit": transfer.limit, "seed": transfer.seed}
     data = transfer_data(name, folder, transfer.train, transfer.test, **sampled)
     preset = preset_of(transfer, data)

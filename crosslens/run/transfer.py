@@ -25,6 +25,13 @@ from crosslens.run.engine import Run, versions
 from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.study import display_name
 from crosslens.run.transfer_data import TaskData, transfer_data
+from crosslens.run.transfer_derived import (
+    check_tasks,
+    originals,
+    reading_splits,
+    readings_of,
+    told_readings,
+)
 from crosslens.run.transfer_examples import examples
 from crosslens.run.transfer_fits import (
     IN_LANGUAGE,
@@ -98,8 +105,8 @@ def _prepared(
     transfer: Transfer,
 ) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset], list[System]]:
     """What is asked for, checked: the data, the tasks, their presets, and what is fine-tuned."""
-    data = DataFolder(transfer.data)
-    told = _of_data(transfer)
+    data, systems = DataFolder(transfer.data), list(_systems(transfer))
+    told = _of_data(transfer, systems)
     tasks = {
         name: transfer_data(name, data, transfer.train, transfer.test, **told)
         for name in dict.fromkeys(transfer.tasks)
@@ -111,11 +118,14 @@ def _prepared(
     for name, preset in presets.items():
         for point in preset.grid():
             settings_of(point, tasks[name].task.kind, -1, 0, transfer)
-    return data, tasks, presets, list(_systems(transfer))
+    for system in systems:
+        check_tasks(transfer, tasks, system.readings)
+    return data, tasks, presets, systems
 
 
-def _of_data(transfer: Transfer) -> dict[str, Any]:
-    return {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
+def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:
+    sampled = {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
+    return {**sampled, "derived": originals({one.path: one.readings for one in systems})}
 
 
 def _asked(transfer: Transfer) -> dict[str, Any]:
@@ -127,13 +137,13 @@ def _systems(transfer: Transfer) -> Iterator[System]:
     from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 
     for path in dict.fromkeys(transfer.encoders):
-        trusted = transfer.trust_remote_code
-        mark = encoder_fingerprint(resolve_encoder(path, trust_remote_code=trusted))
+        folder = resolve_encoder(path, trust_remote_code=transfer.trust_remote_code)
+        mark, readings = encoder_fingerprint(folder), readings_of(transfer, path, folder)
         conditions = [None, *([IN_LANGUAGE] * transfer.in_language)]
         conditions += [RANDOM] * transfer.random_control
         for freeze in dict.fromkeys(transfer.freeze):
             for condition in conditions:
-                yield System(display_name(path), path, mark, condition, freeze)
+                yield System(display_name(path), path, mark, condition, freeze, readings)
 
 
 def _settings(
@@ -143,6 +153,7 @@ def _settings(
     presets: Mapping[str, Preset],
 ) -> dict[str, Any]:
     """What the scores depend on."""
+    derived = {one.encoder: told_readings(one.readings) for one in systems if one.readings}
     return {
         "encoders": {one.encoder: one.mark for one in systems},
         "tasks": list(presets),
@@ -167,6 +178,7 @@ def _settings(
             )  # fmt: skip
         },
         **({} if transfer.segment is None else {"segment": transfer.segment}),
+        **({"derived": derived} if derived else {}),
         "average": transfer.average,
         "limit": transfer.limit,
         "freeze": list(transfer.freeze),
@@ -217,20 +229,22 @@ def _measure(
     """Fine-tune a system with every seed, at the setting that is best on dev; returns the scores of
     dev."""
     if system.condition == IN_LANGUAGE:
+        told = _of_data(transfer, [system])
         return [
             score
-            for one in _in_language(transfer, data, folder)
+            for one in _in_language(transfer, data, folder, told)
             for score in _with_seeds(transfer, system, one, preset, run, world)
         ]
     return _with_seeds(transfer, system, data, preset, run, world)
 
 
-def _in_language(transfer: Transfer, data: TaskData, folder: DataFolder) -> Iterator[TaskData]:
+def _in_language(
+    transfer: Transfer, data: TaskData, folder: DataFolder, told: Mapping[str, Any]
+) -> Iterator[TaskData]:
     """The task trained on each test language that can be and is not trained on already."""
     trained = {one.language for one in data.train}
     for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
         try:
-            told = _of_data(transfer)
             one = transfer_data(data.task.name, folder, [language], [language], **told)
         except InputError as error:  # nothing to train on in this language
             say(f"not fine-tuned on {language}: {error}")
@@ -244,7 +258,7 @@ def _with_seeds(
 ) -> list[Score]:
     grid, seeds = preset.grid(), transfer.all_seeds
     seeds = seeds[:1] if system.condition == RANDOM else seeds
-    encoder = Loaded(transfer, system)
+    encoder, data = Loaded(transfer, system), reading_splits(data, system.readings)
     fits = [Fit(system, data, point, number, seeds[0]) for number, point in enumerate(grid)]
     scores = [score for fit in fits for score in fit_one(transfer, fit, encoder, run, world)]
     best = _best_points(transfer, data, scores)

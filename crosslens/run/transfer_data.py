@@ -14,6 +14,7 @@ import numpy as np
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, quote, refuse
 from crosslens.languages import same_language
+from crosslens.models.saved.derived_languages import DerivedLanguage
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
@@ -29,7 +30,29 @@ from crosslens.run.probe_splits import (
 from crosslens.run.repeats import normal_texts, text_names
 from crosslens.run.resegmented import SEGMENTED, resegmented
 
-__all__ = ["Split", "TaskData", "heads_of", "transfer_data"]
+__all__ = ["Reading", "Split", "TaskData", "heads_of", "transfer_data"]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reading:
+    """How an encoder reads a derived language.
+
+    Attributes
+    ----------
+    how: the derivation.
+    told: the language that the encoder is told: the derived one where it has it, or the original.
+    unseen: what it reads in the place of subwords that it has no embedding of
+        (:data:`crosslens.models.finetuning.derived.UNSEEN`); None where it has them.
+    """
+
+    how: DerivedLanguage
+    told: str
+    unseen: str | None = None
+
+    @property
+    def moves(self) -> bool:
+        """Whether subwords are in another order."""
+        return self.how.derivation.transformation is not None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,6 +70,8 @@ class Split:
         sentence.
     corpus: of tasks on words, the sentences with their words; None for others.
     places: of tasks on texts, ``file:line`` of each, for messages.
+    original: of a derived language, the one whose items these are, as they were; "" of others.
+    reading: how the encoder at hand reads a derived language.
     heads: of tasks on trees, for each sentence the numbers of its words' heads, from 1; 0 for the
         root. ``labels`` are the relations, and ``corpus`` has the words apart from each other.
     """
@@ -59,6 +84,8 @@ class Split:
     corpus: Corpus | None = None
     heads: Sequence[np.ndarray] | None = None
     places: Sequence[str] | None = None
+    original: str = ""
+    reading: Reading | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -75,6 +102,8 @@ class Split:
             None if self.corpus is None else some_sentences(self.corpus, rows),
             None if self.heads is None else [self.heads[row] for row in chosen],
             None if self.places is None else [self.places[row] for row in chosen],
+            self.original,
+            self.reading,
         )
 
 
@@ -110,6 +139,7 @@ def transfer_data(
     limit: int | None = None,
     seed: int = 0,
     segment: str | None = None,
+    derived: Mapping[str, str] | None = None,
 ) -> TaskData:
     """A task's items to train, choose and test on.
 
@@ -126,6 +156,7 @@ def transfer_data(
         language that there is data in.
     limit: most items of each split, sampled with the seed; None for all.
     segment: of names, the segmenter whose words are taken in its language; None for the files'.
+    derived: language -> the one that it is derived from, whose items are its items.
 
     Raises
     ------
@@ -138,10 +169,11 @@ def transfer_data(
         expected = f"tasks that can be fine-tuned ({known})"
         refuse("--tasks", expected, repr(name), "choose among these")
     test = task.languages(data) if list(test) == ["all"] else test
-    found = {
-        language: _read(task, data, language, segment)
-        for language in dict.fromkeys([*train, *test])
-    }
+    derived, found = derived or {}, dict[str, _Splits]()
+    for language in dict.fromkeys([*train, *test]):
+        found[language] = _read(task, data, derived.get(language, language), segment)
+        if language in derived:
+            found[language] = _called(found[language], language)
     _check_labels([found[language] for language in train], [*found.values()])
     trained = {language: _divided(found[language], seed) for language in dict.fromkeys(train)}
     parts = {
@@ -154,6 +186,8 @@ def transfer_data(
     called = _target_names(found, test)
     for language in dict.fromkeys(test):
         one = trained.get(language)
+        if one is None and derived.get(language) in trained:  # the very items, in the same order
+            one = _called(trained[derived[language]], language)
         if one is None or "test" not in one.splits:
             one = _tested(found[language])
         split, target = one.splits["test"], called[language]
@@ -220,6 +254,15 @@ def _read(task: Task, data: DataFolder, language: str, segment: str | None) -> _
             found = _read_words(task, dataclasses.replace(items, splits=corpora))
             return dataclasses.replace(found, moved=sum(n for _, n in made.values()))
     return _READ[task.kind](task, items)
+
+
+def _called(found: _Splits, language: str) -> _Splits:
+    """The same items as those of a derived language."""
+    splits = {
+        part: dataclasses.replace(split, language=language, original=split.language)
+        for part, split in found.splits.items()
+    }
+    return dataclasses.replace(found, language=language, splits=splits)
 
 
 def _read_texts(task: Task, items: Items) -> _Splits:

@@ -14,11 +14,12 @@ from crosslens.probes.tasks.task import Task
 from crosslens.progress import say
 from crosslens.readers.treebank import UPOS
 from crosslens.run.engine import Run
-from crosslens.run.transfer_data import Split, TaskData
+from crosslens.run.transfer_data import Reading, Split, TaskData
 from crosslens.run.transfer_measures import (
     Answers,
     answers_of,
     counted,
+    in_order,
     majority,
     most_frequent,
     outcomes,
@@ -34,6 +35,7 @@ __all__ = [
     "Loaded",
     "System",
     "answering",
+    "derived_examples",
     "examples_of",
     "fit_one",
     "kind_of",
@@ -53,6 +55,7 @@ class System:
     encoder: its name in scores. path: where it is. mark: its content hash.
     condition: None, "in_language" or "random_encoder".
     freeze: layers that are frozen.
+    readings: derived language -> how it is read.
     """
 
     encoder: str
@@ -60,6 +63,7 @@ class System:
     mark: str
     condition: str | None
     freeze: int
+    readings: Mapping[str, Reading] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,12 +110,17 @@ class Loaded:
         from crosslens.models.saved.loading import load_encoder
 
         seed = self.transfer.seed if self.system.condition == RANDOM else None
-        return load_encoder(
+        encoder = load_encoder(
             self.system.path,
             random_seed=seed,
             device=self.transfer.device,
             trust_remote_code=self.transfer.trust_remote_code,
         )
+        if any(one.unseen == "random" for one in self.system.readings.values()):
+            from crosslens.models.finetuning.derived import with_random_rows
+
+            return with_random_rows(encoder, self.transfer.seed)
+        return encoder
 
 
 def fit_one(transfer: Transfer, fit: Fit, encoder: Loaded, run: Run, world: Any) -> list[Score]:
@@ -217,6 +226,7 @@ def answering(
     kind: Any, encoder: Any, data: TaskData
 ) -> Callable[[Split, Callable[[Any], Any]], Answers]:
     """How the answers to a split follow from what predicts its examples; ``encoder`` reads them."""
+    from crosslens.models.finetuning.derived import plain_of, rows_of, word_orders
     from crosslens.models.finetuning.tag import Tag
 
     common = most_frequent(data.train)
@@ -225,11 +235,21 @@ def answering(
     def windows(split: Split) -> Any:
         if not isinstance(kind, Tag):
             return None
-        return kind.cuts(encoder.for_text(split.language), examples_of(split, data))
+        plain = plain_of(examples_of(split, data))
+        return kind.cuts(encoder.for_text(plain.corpus.language), plain)
+
+    @functools.cache
+    def orders(split: Split) -> Any:
+        return word_orders(
+            rows_of(kind, encoder, examples_of(split, data)), [len(row) for row in split.labels]
+        )
 
     def answer(split: Split, predict: Callable[[Any], Any]) -> Answers:
         predicted = predict(examples_of(split, data))
-        return answers_of(predicted, data.classes, common, windows(split))
+        answers = answers_of(predicted, data.classes, common, windows(split))
+        if data.task.spans and split.reading is not None and split.reading.moves:
+            return in_order(split, answers, orders(split))
+        return answers
 
     return answer
 
@@ -304,6 +324,25 @@ def examples_of(split: Split, data: TaskData, longest: int | None = None) -> Any
 
     ``longest`` is that of sentences whose trees are learnt from, in subwords.
     """
+    plain = _plain_examples(split, data, longest)
+    return plain if split.reading is None else derived_examples(plain, split.reading, data)
+
+
+def derived_examples(plain: Any, reading: Reading, data: TaskData) -> Any:
+    """The examples of the original as a derived language has them."""
+    from crosslens.models.finetuning.derived import DerivedExamples
+
+    corpora = {
+        name: dataclasses.replace(corpus, language=reading.told)
+        for name in ("corpus", "second")
+        if (corpus := getattr(plain, name, None)) is not None
+    }
+    plain = dataclasses.replace(plain, **corpora)
+    names = data.classes if data.task.spans and reading.moves else None
+    return DerivedExamples(plain, reading.how, reading.unseen, names)
+
+
+def _plain_examples(split: Split, data: TaskData, longest: int | None) -> Any:
     from crosslens.models.finetuning.examples import (
         QuestionExamples,
         TextExamples,

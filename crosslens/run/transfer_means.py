@@ -1,5 +1,6 @@
 """Means over the seeds of a run of transfer, with intervals, beside the controls, and differences."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -87,6 +88,9 @@ def n_counted(data: TaskData, split: Split, first: Outcomes) -> int:
     from crosslens.probes.methods.counted import Counted
 
     assert first.of is not None
+    if split.original and first.gold is not None and data.task.spans:  # names may be torn apart
+        labels = [["" if tag == "_" else tag for tag in row.split()] for row in first.gold.tolist()]
+        split = dataclasses.replace(split, labels=labels)
     return items_counted(
         data.task, split, Counted(first.quantity, first.outcome, first.of, first.method or "")
     )

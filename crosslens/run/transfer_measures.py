@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = [
     "answers_of",
     "counted",
     "difference",
+    "in_order",
     "items_counted",
     "majority",
     "most_frequent",
@@ -42,12 +44,15 @@ class Answers:
     without_subword: words that the encoder has no subword for, which get the most frequent label of
         training.
     windows: where windows are examples of their own, the places of each sentence's words in them.
+    gold: tags of names in the order of a derived language, as ``labels`` are then; None: the
+        split's.
     """
 
     labels: Sequence[Any]
     without_subword: int = 0
     heads: Sequence[np.ndarray] | None = None
     windows: Sequence[Sequence[np.ndarray]] | None = None
+    gold: Sequence[Sequence[str]] | None = None
 
 
 def answers_of(
@@ -72,6 +77,28 @@ def answers_of(
         heads, predictions = [p.heads for p in predictions], [p.relations for p in predictions]
     rows = [[classes[n] if n >= 0 else common for n in row.tolist()] for row in predictions]
     return Answers(rows, sum(int((row < 0).sum()) for row in predictions), heads, windows)
+
+
+def in_order(split: Split, answers: Answers, orders: Sequence[np.ndarray]) -> Answers:
+    """Tags of names in the order of a derived language, where they are counted as in any other: the
+    gold ones begin with B- there, and windows are one behind the other.
+
+    Parameters
+    ----------
+    orders: for each sentence its words, numbers of the original, as the derived language has them.
+    """
+    from crosslens.models.finetuning.derived import entities_in_order
+
+    gold = [entities_in_order(row, order) for row, order in zip(split.labels, orders, strict=True)]
+    labels = [
+        [row[word] for word in order.tolist()]
+        for row, order in zip(answers.labels, orders, strict=True)
+    ]
+    windows = answers.windows
+    if windows is not None:
+        ends = [np.cumsum([0, *map(len, some)]) for some in windows]
+        windows = [[np.arange(a, b) for a, b in itertools.pairwise(one)] for one in ends]
+    return dataclasses.replace(answers, labels=labels, gold=gold, windows=windows)
 
 
 def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
@@ -131,10 +158,11 @@ def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[C
             _trees(split, answers.heads, answers.labels),
         )
         return [one for preset in PARSE_PRESETS for one in count_attachments(*found, preset)]
-    accuracy = count_tags(split.labels, answers.labels)
+    labels = split.labels if answers.gold is None else answers.gold
+    accuracy = count_tags(labels, answers.labels)
     if not task.spans:
-        return [accuracy, count_tags_xtreme(split.labels, answers.labels)]
-    gold = [[label or "O" for label in row] for row in split.labels]
+        return [accuracy, count_tags_xtreme(labels, answers.labels)]
+    gold = [[label or "O" for label in row] for row in labels]
     presets = [spans_by, *(preset for preset in SPAN_PRESETS if preset != spans_by)]
     windows = {"wu_dredze": answers.windows}
     return [
@@ -155,7 +183,7 @@ def _trees(
 def _count_answers(task: Task, split: Split, answers: Answers) -> list[Counted]:
     """F1 and exact match by the task's own definition, and by others that hold for the language."""
     gold = [[one.text for one in row] for row in split.labels]
-    language = split.language
+    language = split.original or split.language
     first = task.answers or ANSWER_PRESETS[0]
     presets = [first, *(one for one in answer_presets(language) if one != first)]
     return [
@@ -188,7 +216,7 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
 
     gold = text(split.labels, split.heads)
     seconds = split.seconds or [""] * len(split)
-    named = zip(split.texts, seconds, gold.tolist(), strict=True)
+    named = zip(split.texts, seconds, gold.tolist(), strict=True)  # whatever the order
     return Outcomes(
         quantity=one.quantity,
         method=one.preset or None,
@@ -197,7 +225,7 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
         group=split.groups,
         outcome=one.found,
         of=one.of,
-        gold=gold,
+        gold=gold if answers.gold is None else text(answers.gold, None),
         predicted=text(answers.labels, answers.heads),
         **fields,
     )

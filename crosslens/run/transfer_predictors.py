@@ -6,6 +6,7 @@ data folder, whatever the task is about.
 """
 
 import collections
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -48,6 +49,7 @@ def predicted(
     systems: what was fine-tuned; each encoder's tokeniser is asked once.
     scores: of :func:`crosslens.run.transfer_means.means`.
     """
+    tasks = {name: data for name, data in map(_of_real_languages, tasks.items()) if data.tests}
     encoders = {one.encoder: one for one in systems if one.condition is None}
     found = [
         score
@@ -56,6 +58,16 @@ def predicted(
     ]
     found += _distances(transfer, tasks)
     return [*found, *_correlations(tasks, found, scores)]
+
+
+def _of_real_languages(one: tuple[str, TaskData]) -> tuple[str, TaskData]:
+    """A task without derived languages, whose words and trees are those of the original; without
+    any where one is trained on."""
+    name, data = one
+    if any(split.original for split in data.train):
+        return name, dataclasses.replace(data, tests={})
+    tests = {target: split for target, split in data.tests.items() if not split.original}
+    return name, dataclasses.replace(data, tests=tests)
 
 
 # -- subwords
@@ -156,6 +168,8 @@ def _correlations(
 ) -> Iterator[Score]:
     """Over the languages that are not trained on, of each system and what may predict its scores."""
     for task, (quantity, preset) in headline_quantities(scores).items():
+        if task not in tasks:
+            continue
         systems: dict[tuple[str, Any], dict[str, float]] = {}
         for score in scores:
             told = score.details or {}

@@ -1,7 +1,7 @@
 """The settings of a run of transfer."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from crosslens.errors import refuse
 from crosslens.models.network.parser_sizes import PARSERS
@@ -35,6 +35,11 @@ class Transfer:
         encoder is fine-tuned.
     segment: of names, a segmenter by name (:data:`crosslens.run.resegmented.SEGMENTED`), on whose words
         those of its language are projected; None takes the words of the files.
+    derived: derived language -> ``ORIGINAL:TRANSFORMATIONS`` (``eng:transliteration+inversion``, with
+        ``@SEED`` behind it where that is not 0), for encoders whose folder does not say it. Its items
+        are the original's, their subwords transformed.
+    unseen: what an encoder of the original alone reads in the place of a transliterated language's
+        subwords: "unknown", its unknown token, or "random", new rows with random weights.
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
         several are measured one after the other.
     seeds: how many seeds, ``seed`` and those behind it: heads, order of examples, dropout.
@@ -72,6 +77,8 @@ class Transfer:
     crf: bool = False
     features: str | None = None
     segment: str | None = None
+    derived: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unseen: str = "unknown"
     freeze: Sequence[int] = (-1,)
     seeds: int = 3
     seed: int = 0
@@ -110,6 +117,16 @@ class Transfer:
         if self.segment is not None and self.segment not in SEGMENTED:
             expected = f"one of {', '.join(SEGMENTED)}"
             refuse("--segment", expected, repr(self.segment), "choose one")
+        if self.unseen not in ("unknown", "random"):
+            expected, got = "unknown or random", repr(self.unseen)
+            refuse("--unseen", expected, got, "choose one of them")
+        if self.unseen == "random" and self.keep:
+            expected, remedy = "no --keep with random rows", "leave one out"
+            refuse("--keep", expected, "both", f"they are no part of the model: {remedy}")
+        for language in self.derived:
+            if language not in (*self.train, *self.test):
+                expected = "languages that are trained on or tested"
+                refuse("--derived", expected, language, "add it to --test, or leave it out")
         if self.seeds < 1:
             refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
         if self.limit is not None and self.limit < 1:

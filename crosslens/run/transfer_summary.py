@@ -12,6 +12,7 @@ __all__ = ["tables"]
 
 _Rows = list[tuple[str, ...]]
 _WAYS = ("last_epoch", "averaged_epochs", "target_dev_oracle")
+_UNSEEN = {"unknown": "the unknown token", "random": "new rows with random weights"}
 _FEWEST = 5  # languages of a correlation that is shown
 
 
@@ -118,7 +119,18 @@ def _setting_rows(config: Mapping[str, Any], task: str) -> _Rows:
     for name, value in values.items():
         told = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         rows.append((name, told, str(sources.get(name, ""))))
-    return rows
+    return [*rows, *_derived_rows(config)]
+
+
+def _derived_rows(config: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """How each encoder reads derived languages."""
+    every = (config.get("settings") or {}).get("derived") or {}
+    for encoder, readings in every.items():
+        for language, one in readings.items():
+            told = f"{one['of']} by {one['by']}, seed {one['seed']}"
+            if "unseen" in one:
+                told += f"; {_UNSEEN[one['unseen']]} in the place of its subwords"
+            yield (language, told, encoder)
 
 
 # -- helpers

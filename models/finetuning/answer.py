@@ -142,7 +142,8 @@ class Answer:
             window: Window = row.targets["window"]
             there = found[window.number]
             for first, last, score in np.asarray(spans, float).tolist():
-                place = int(window.starts[int(first)]), int(window.ends[int(last)])
+                ends = [int(first), int(last)]  # turned round where the language is
+                place = int(window.starts[ends].min()), int(window.ends[ends].max())
                 there[place] = max(score, there.get(place, score))
         ranked = []
         for context, there in zip(examples.second.sentences, found, strict=True):

@@ -24,6 +24,7 @@ from crosslens.errors import StoreError, refuse
 from crosslens.files import fingerprint, lock_folder, read_json, sha256_file, write_json
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
+from crosslens.models.finetuning.derived import DerivedExamples, plain_of
 from crosslens.models.finetuning.examples import Examples
 from crosslens.models.finetuning.frozen import FeatureModel, FrozenStates
 from crosslens.models.finetuning.kind import Kind
@@ -214,7 +215,7 @@ class FineTuned:
             found = self.kind.outputs(model.head, states, given["mask"], inputs)
             for number, output in zip(part, found, strict=True):
                 outputs[number] = output
-        return self.kind.join(examples, rows, outputs)
+        return self.kind.join(plain_of(examples), rows, outputs)
 
     def drop_weights(self) -> None:
         """Remove the weights and checkpoints; what was measured stays."""
@@ -235,7 +236,7 @@ class _Told(TypedDict):
 def fine_tune(
     encoder: Encoder,
     kind: Kind[Any],
-    train: Sequence[Examples],
+    train: Sequence[Examples | DerivedExamples],
     settings: FineTuning,
     folder: str | Path,
     measures: Measures,

@@ -19,7 +19,7 @@ from crosslens.errors import refuse
 from crosslens.files import need_space
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.finetuning.batches import by_length, padded
-from crosslens.models.finetuning.examples import languages_of
+from crosslens.models.finetuning.derived import rows_of
 from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.network.scalar_mix import ScalarMixLSTM
@@ -62,7 +62,7 @@ class FrozenStates:
         ------
         InputError: states that are no numbers in float16. OutputError: the disk is too full.
         """
-        rows = kind.rows(self.encoder.for_text(*languages_of(examples)), examples)
+        rows = rows_of(kind, self.encoder, examples)
         if not rows:
             return rows
         path = self.folder / f"{self._content(rows)}.npy"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crosslens.errors import refuse
 from crosslens.models.extraction.encoder import Encoder
-from crosslens.models.finetuning.examples import languages_of
+from crosslens.models.finetuning.derived import rows_of
 from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.machine.threads import same_weights
@@ -91,7 +91,7 @@ class FineTunedModel(nn.Module):
 
     def rows(self, examples: Any) -> list[Row]:
         """The inputs of some examples."""
-        return self.kind.rows(self.encoder.for_text(*languages_of(examples)), examples)
+        return rows_of(self.kind, self.encoder, examples)
 
     def states(
         self, ids: Tensor, mask: Tensor, segments: Tensor, language: str, second: str | None

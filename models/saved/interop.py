@@ -236,6 +236,7 @@ def export_model(
     language: str | None = None,
     rows: np.ndarray | None = None,
     half: bool = False,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """Write one language's view as a model folder that transformers loads.
 
@@ -244,6 +245,7 @@ def export_model(
     tokenizer: the language's tokeniser.
     language, rows: as for :func:`view_weights`.
     half: store float16 (half the size; values change by at most 1 in 2048).
+    more: what else config.json is to say; transformers keeps what it does not know.
 
     Raises
     ------
@@ -278,6 +280,7 @@ def export_model(
         **_describe(config, family),
         "vocab_size": size,
         "dtype": str(dtype).removeprefix("torch."),
+        **(more or {}),
     }
     write_json(folder / "config.json", described)  # last: who finds it finds a whole model
 

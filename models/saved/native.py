@@ -10,6 +10,7 @@ which loses nothing; unless it has what no class of transformers has (adapters, 
 position): then it is written like this.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -20,6 +21,7 @@ from crosslens.errors import InputError, StoreError, quote, refuse
 from crosslens.files import check_shape, read_json, write_json, write_whole
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.network.sharing import SharingPlan
+from crosslens.models.saved.derived_languages import DerivedLanguage
 from crosslens.models.saved.interop import export_model, filled_model, has_views, read_weights
 from crosslens.models.saved.model_files import check_file
 from crosslens.models.text.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
@@ -31,13 +33,20 @@ _RESTORE = "restore the folder"
 
 
 def save_model(
-    model: MaskedLM, vocabularies: Vocabularies, folder: str | Path, *, half: bool = False
+    model: MaskedLM,
+    vocabularies: Vocabularies,
+    folder: str | Path,
+    *,
+    half: bool = False,
+    derived: Mapping[str, DerivedLanguage] | None = None,
 ) -> None:
     """Write a model of several languages, to be read by :func:`load_model`.
 
     Parameters
     ----------
     half: store float16 (half the size; values change by at most 1 in 2048).
+    derived: languages that are made from others, and how, for
+        :func:`crosslens.models.saved.derived_languages.derived_languages`.
     """
     folder = Path(folder)
     (folder / "tokenizer").mkdir(parents=True, exist_ok=True)
@@ -53,6 +62,7 @@ def save_model(
         "languages": list(model.languages),
         "sharing": str(model.plan),
         "sizes": model.sizes,
+        **_derived(derived),
     }
     write_json(folder / "config.json", described)  # last: who finds it finds a whole model
 
@@ -171,22 +181,32 @@ def export_view(
 
 
 def export_run(
-    model: MaskedLM, vocabularies: Vocabularies, folder: Path, *, half: bool = False
+    model: MaskedLM,
+    vocabularies: Vocabularies,
+    folder: Path,
+    *,
+    half: bool = False,
+    derived: Mapping[str, DerivedLanguage] | None = None,
 ) -> None:
     """Write a finished training: ``model/``, and ``views/LANGUAGE`` where the languages do not
-    share everything and transformers has such an architecture."""
+    share everything and transformers has such an architecture. ``derived``: see
+    :func:`save_model`."""
     if not has_views(model.config):
-        save_model(model, vocabularies, folder / "model", half=half)
+        save_model(model, vocabularies, folder / "model", half=half, derived=derived)
         return
     if (
         vocabularies.mode == "joint"
         and not model.plan.separate
         and not model.config.language_embeddings
     ):
-        export_model(
-            model, vocabularies.tokenizers[model.languages[0]], folder / "model", half=half
-        )
+        tokenizer = vocabularies.tokenizers[model.languages[0]]
+        export_model(model, tokenizer, folder / "model", half=half, more=_derived(derived))
         return
     for language in model.languages:
         export_view(model, vocabularies, language, folder / "views" / language, half=half)
-    save_model(model, vocabularies, folder / "model", half=half)
+    save_model(model, vocabularies, folder / "model", half=half, derived=derived)
+
+
+def _derived(derived: Mapping[str, DerivedLanguage] | None) -> dict[str, Any]:
+    """What config.json says of derived languages."""
+    return {"derived": {name: one.told for name, one in derived.items()}} if derived else {}

@@ -22,6 +22,7 @@ __all__ = [
     "RedrawnTokens",
     "changer",
     "check_derived",
+    "check_order",
     "derived_tokens",
     "is_redrawn",
 ]
@@ -89,15 +90,29 @@ def check_derived(
             modes = "disjoint or separate" if one.transliterated else "joint or union"
             remedy = "set it, or change derived.by"
             refuse("vocabulary.mode", f"{modes} where {language} is by {one.by}", mode, remedy)
-        made = one.transformation
-        if made is not None and (made.needs or not made.changes <= {"order"}):
-            refuse(
-                f"{where}.by",
-                "transformations of the order of subwords, and transliteration",
-                one.by,
-                "derive a text by `crosslens derive`, and name it in the sources",
-            )
+        check_order(one, f"{where}.by")
     return {language: one.of for language, one in derived.items()}
+
+
+def check_order(one: Derivation, where: str) -> None:
+    """Pass if a language can be made of subwords: their order and their ids are all that changes.
+
+    Parameters
+    ----------
+    where: what is refused otherwise.
+
+    Raises
+    ------
+    InputError: no such transformation, or one that needs words or changes something else.
+    """
+    made = one.transformation
+    if made is not None and (made.needs or not made.changes <= {"order"}):
+        refuse(
+            where,
+            "transformations of the order of subwords, and transliteration",
+            one.by,
+            "derive a text by `crosslens derive`, and name it in the sources",
+        )
 
 
 def is_redrawn(made: Transformation) -> bool:

@@ -45,6 +45,7 @@ from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.network.surgery import parameter_counts
+from crosslens.models.saved.derived_languages import DerivedLanguage
 from crosslens.models.saved.interop import check_exportable
 from crosslens.models.saved.native import export_run
 from crosslens.models.text.vocabularies import (
@@ -276,7 +277,11 @@ def _train(
         if world.first:
             finished = build_model(dataclasses.replace(recipe, compile=False), vocabularies)
             finished.load_state_dict(weights)
-            export_run(finished, vocabularies, folder, half=recipe.half)
+            derived = {
+                language: DerivedLanguage(one.of, one.by, recipe.seed)
+                for language, one in recipe.derived.items()
+            }
+            export_run(finished, vocabularies, folder, half=recipe.half, derived=derived)
     return folder / "model"
 
 

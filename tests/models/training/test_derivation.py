@@ -11,6 +11,12 @@ from toy_texts import log, prepared, toy_recipe, weights
 from crosslens.derive.registry import transformation
 from crosslens.derive.transformation import Sentence
 from crosslens.errors import InputError
+from crosslens.models.saved.derived_languages import (
+    DerivedLanguage,
+    derived_languages,
+    own_languages,
+)
+from crosslens.models.saved.loading import load_encoder
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS, Vocabulary
 from crosslens.models.training.derivation import Derivation
 from crosslens.models.training.masked_batches import MaskedBatches
@@ -162,6 +168,21 @@ def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path, stopped_at):
 def test_ids_that_are_shared_have_no_alignment_to_measure(tmp_path):
     train(derived_recipe(tmp_path, "inversion", mode="union", steps=2), tmp_path / "run")
     assert "alignment" not in log(tmp_path / "run")[-1]
+
+
+@pytest.mark.parametrize(
+    ("by", "mode", "own"),
+    [("transliteration+inversion", "disjoint", ("eng", "eng-x")), ("inversion", "joint", ())],
+)
+def test_the_model_and_its_checkpoint_say_how_it_is_derived(tmp_path, by, mode, own):
+    train(derived_recipe(tmp_path, by, mode, steps=2, seed=4), tmp_path / "run")
+    how = DerivedLanguage("eng", by, 4)
+    (checkpoint,) = (tmp_path / "run" / "checkpoints").glob("step-*")
+    for folder in (tmp_path / "run" / "model", checkpoint):
+        assert derived_languages(folder) == {"eng-x": how}
+        assert load_encoder(folder).layers == 3
+    assert own_languages(tmp_path / "run" / "model") == own
+    assert own_languages(checkpoint) == ("eng", "eng-x")
 
 
 def test_random_tokens_come_from_the_original_half(tmp_path):
