@@ -22,7 +22,7 @@ from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.data import read_source
-from crosslens.models.training.masked_lm import _prepare, train
+from crosslens.models.training.masked_lm import prepare, train
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, resolve
 
@@ -80,7 +80,7 @@ def ngrams(
 def baselines(folder: Path, what: TrainRecipe) -> dict[str, tuple[float, float]]:
     """The n-gram models of each language, in the ids of a run."""
     what = resolve(what)
-    vocabularies, data = _prepare(
+    vocabularies, data = prepare(
         what, {source.name: read_source(source) for source in what.sources}, folder
     )
 

@@ -94,6 +94,11 @@ def train(arguments: argparse.Namespace) -> None:
 
         _show_study(arguments, run, study_summary(run.folder))
         return
+    if run.kind == "monotrans":
+        from crosslens.run.monotrans import summary as monotrans_summary
+
+        _show_study(arguments, run, monotrans_summary(run.folder))
+        return
     told = {"model": str(run.model), "report": str(run.report())}
     if arguments.json:
         print(json.dumps(told))

@@ -23,6 +23,7 @@ _HANDED_ON = (
         "max_length",
         "pool",
         "warmup",
+        "noise",
         "seeds",
     ),
     *("in_language", "random_control", "checkpoints", "average", "limit", "keep", "device"),
@@ -62,6 +63,13 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the head of a task on texts reads (default: first; with --features max)",
     )
     add("--warmup", type=float, metavar="F", help="share of the updates with a rising rate")
+    add(
+        "--noise",
+        type=float,
+        metavar="F",
+        help="add normal noise of this deviation to the embeddings in training (0.075 in MonoTrans; "
+        "default: none)",
+    )
     add(
         "--freeze",
         metavar="LIST",

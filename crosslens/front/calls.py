@@ -187,6 +187,7 @@ def transfer(
     max_length: int | None = None,
     pool: str | None = None,
     warmup: float | None = None,
+    noise: float | None = None,
     parser: str = "wu_dredze",
     gold_pos: bool = False,
     crf: bool = False,
@@ -221,7 +222,8 @@ def transfer(
     data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
         run that was stopped, and opens one that is finished.
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
-        "deshpande", "xtreme". Those that follow stand in the place of its own.
+        "deshpande", "xtreme". Those that follow stand in the place of its own; noise, of which the
+        presets have none, is added to embeddings in training (0.075 in Artetxe et al. 2020).
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
         parts of speech. crf: of tags, a conditional random field over each sentence's words.
     segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.
@@ -304,8 +306,8 @@ def train(
 
     Parameters
     ----------
-    recipe: a TOML file; the folder of an earlier run; "tiny-encoder" or "emergence", which are
-        recipes by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
+    recipe: a TOML file; the folder of an earlier run; "tiny-encoder", "emergence" or "monotrans",
+        which are recipes by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
     out: the run's folder: the model, its log, and a checkpoint to go on from; runs/NAME of the
         recipe's name without it.
     resume: resume a run that was stopped, to the same weights bit for bit.
@@ -341,6 +343,8 @@ def train(
         return _train_study(*named, out, seeds, resume=resume, device=device, parallel=parallel)
     if seeds is not None:
         refuse("seeds", "a controlled study by name", str(recipe), "train with seed=0, seed=1, …")
+    if (asked := _monotrans_of(recipe, settings)) is not None:
+        return _train_monotrans(asked, out, resume=resume, device=device, parallel=parallel)
     recipes = training_recipes(recipe, settings)
     if len(recipes) == 1:
         ((name, one),) = recipes.items()
@@ -359,6 +363,25 @@ def train(
     say("reading the text")
     text, out = emergence_text(asked.get("data")), out or "runs/emergence"
     return Run(run_emergence(recipes, text, out, resume=resume, device=device, asked=asked))
+
+
+def _monotrans_of(
+    recipe: str | Path | Any, settings: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """What is asked of MonoTrans; None for other recipes."""
+    from crosslens.recipes import monotrans_settings
+
+    found = monotrans_settings(str(recipe)) if isinstance(recipe, str | Path) else None
+    return None if found is None else {**found, **(settings or {})}
+
+
+def _train_monotrans(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
+    from crosslens.recipes.monotrans import asked_anywhere, monotrans
+    from crosslens.run.monotrans import run_monotrans
+
+    folder = Path(out or "runs/monotrans")
+    recipes = monotrans(asked, folder)
+    return Run(run_monotrans(recipes, folder, asked=asked_anywhere(asked), **how))
 
 
 def _study_of(
@@ -404,7 +427,7 @@ def training_recipes(
     recipe: str | Path | Any, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """What :func:`train` would train, name by name, with all that it does not say filled in; of
-    "emergence" one for each condition.
+    "emergence" one for each condition, of "monotrans" one for each step.
 
     Raises
     ------
@@ -422,6 +445,10 @@ def training_recipes(
 
         conditions = controlled_study(*named[:2]).conditions
         return {name: condition.recipe for name, condition in conditions.items()}
+    if (asked := _monotrans_of(recipe, settings)) is not None:
+        from crosslens.recipes.monotrans import monotrans
+
+        return monotrans(asked, "runs/monotrans")
     given = dict(settings or {})
     if isinstance(recipe, TrainRecipe):
         return {recipe.name: with_overrides(recipe, given)}

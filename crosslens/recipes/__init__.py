@@ -15,6 +15,7 @@ __all__ = [
     "TRAININGS",
     "emergence_settings",
     "load_recipe",
+    "monotrans_settings",
     "study_settings",
 ]
 
@@ -39,6 +40,10 @@ RECIPES = {
         "how much must be shared for two languages without a common token to meet (crosslens "
         "train emergence)"
     ),
+    "monotrans": (
+        "an encoder of one language, and others learnt under its body (crosslens train monotrans "
+        "source=eng:eng.txt target=fra:fra.txt)"
+    ),
     **{
         name: f"a controlled study: {question} (crosslens train {name} data=FILE)"
         for name, question in STUDIES.items()
@@ -46,7 +51,7 @@ RECIPES = {
 }
 """Studies and trainings that go by a name -> what they are."""
 
-TRAININGS = ("tiny-encoder", "emergence", *STUDIES)
+TRAININGS = ("tiny-encoder", "emergence", "monotrans", *STUDIES)
 
 
 def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
@@ -99,6 +104,8 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
     anchors = values.get("anchors")
     if isinstance(anchors, dict) and anchors.get("dictionary"):
         anchors["dictionary"] = _beside(path, anchors["dictionary"])
+    if values.get("start"):
+        values["start"] = _beside(path, values["start"])
     if isinstance(values.get("exclude"), list):
         values["exclude"] = [_beside(path, file) for file in values["exclude"]]
     return cast(TrainRecipe, from_dict(TrainRecipe, values))
@@ -107,7 +114,7 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
 def _earlier(path: Path) -> dict[str, Any] | None:
     """What an earlier run was asked; None where the path is of no such thing."""
     return (
-        read_asked(path, "train", "emergence", "controlled")[0]
+        read_asked(path, "train", "emergence", "controlled", "monotrans")[0]
         if path.suffix == ".json" or (path / "config.json").is_file()
         else None
     )
@@ -116,8 +123,17 @@ def _earlier(path: Path) -> dict[str, Any] | None:
 def emergence_settings(name: str) -> dict[str, Any] | None:
     """What changes the recipe of emergence: nothing where it is named, an earlier run's where that
     is; None for other recipes."""
-    asked = {"recipe": name, "settings": {}} if name == "emergence" else _earlier(Path(name))
-    if asked is None or asked.get("recipe") != "emergence":
+    return _named_settings("emergence", name)
+
+
+def monotrans_settings(name: str) -> dict[str, Any] | None:
+    """The same of monotrans."""
+    return _named_settings("monotrans", name)
+
+
+def _named_settings(recipe: str, name: str) -> dict[str, Any] | None:
+    asked = {"recipe": name, "settings": {}} if name == recipe else _earlier(Path(name))
+    if asked is None or asked.get("recipe") != recipe:
         return None
     return cast(
         dict[str, Any],

@@ -50,7 +50,7 @@ from crosslens.score import Score
 
 __all__ = ["preset_of", "run_transfer"]
 
-_SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup")
+_SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup", "noise")
 
 
 def run_transfer(transfer: Transfer, out: str | Path) -> Path:

@@ -27,6 +27,8 @@ from crosslens.models.text.tokenisation import (
 __all__ = [
     "Overlap",
     "Vocabularies",
+    "check_separate",
+    "join_vocabularies",
     "learn_vocabularies",
     "load_vocabularies",
     "save_vocabularies",
@@ -238,6 +240,46 @@ def learn_vocabularies(
     return _number(
         vocabulary.mode, {name: learnt[vocabulary.copies.get(name, name)] for name in texts}
     )
+
+
+def check_separate(vocabularies: Vocabularies) -> None:
+    """Refuse vocabularies that cannot stand beside others in one model.
+
+    Raises
+    ------
+    InputError: ids are shared between languages, or special tokens are not ids 0 to 4 in each.
+    """
+    if vocabularies.shared_ids:
+        expected, remedy = "ids of each language's own", 'learn them with mode="separate"'
+        refuse("vocabularies", expected, f"mode {vocabularies.mode}", remedy)
+    for language, tokenizer in vocabularies.tokenizers.items():
+        for number, token in enumerate(SPECIAL_TOKENS):
+            if (found := tokenizer.token_to_id(token)) != number:
+                got = f"{token} as {found}" if found is not None else f"none called {token}"
+                expected = f"the special tokens {', '.join(SPECIAL_TOKENS)} as ids 0 to 4"
+                refuse(f"vocabulary of {language}", expected, got, "learn it anew")
+
+
+def join_vocabularies(one: Vocabularies, other: Vocabularies) -> Vocabularies:
+    """The vocabularies of two models, whose languages have ids of their own, as those of one model.
+
+    Raises
+    ------
+    InputError: ids are shared between languages, both have a language, or special tokens are not
+        ids 0 to 4 in each.
+
+    >>> settings = Vocabulary(size=30, kind="bpe", sentences=9, mode="separate")
+    >>> one, other = (learn_vocabularies({name: [text] * 9}, settings, seed=0)
+    ...               for name, text in (("eng", "a cat and a dog"), ("nld", "een kat")))
+    >>> both = join_vocabularies(one, other)
+    >>> both.languages, both.sizes["nld"] == other.sizes["nld"]
+    (('eng', 'nld'), True)
+    """
+    check_separate(one)
+    check_separate(other)
+    if twice := [language for language in other.languages if language in one.languages]:
+        refuse("vocabularies", "different languages", f"{twice[0]} twice", "rename one")
+    return _number("separate", {**one.tokenizers, **other.tokenizers})
 
 
 def save_vocabularies(vocabularies: Vocabularies, folder: str | Path, max_length: int) -> None:

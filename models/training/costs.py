@@ -67,6 +67,11 @@ class Load:
         tokens, squares, m, looks = (int(values.sum()) for values in sums)
         return cls(rows=len(lengths), tokens=tokens, squares=squares, predicted=m, looks=looks)
 
+    @classmethod
+    def of_token(cls, length: float | int, rate: float) -> "Load":
+        """The load of one token of rows of ``length``, of which a share ``rate`` is predicted."""
+        return cls(rows=1 / length, tokens=1, squares=length, predicted=rate, looks=rate * length)
+
 
 def flops_per_token(config: EncoderConfig, length: float | int, rate: float) -> float:
     """Floating-point operations of training per token.
@@ -81,8 +86,7 @@ def flops_per_token(config: EncoderConfig, length: float | int, rate: float) -> 
     >>> round(flops_per_token(bert_like, 256, 0.15) / 1e6), round(flops_per_token(bert_like, 256, 1.0) / 1e6)
     (382, 727)
     """
-    load = Load(rows=1 / length, tokens=1, squares=length, predicted=rate, looks=rate * length)
-    return _operations(config, config.vocab_size, load, lambda part: True)
+    return _operations(config, config.vocab_size, Load.of_token(length, rate), lambda part: True)
 
 
 def step_flops(model: MaskedLM, loads: Mapping[str, Load]) -> float:

@@ -9,9 +9,9 @@ import torch
 
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.sharing import SharingPlan
-from crosslens.models.network.surgery import sharing_table
+from crosslens.models.network.surgery import freeze_all_but, sharing_table
 from crosslens.models.saved.interop import check_exportable
-from crosslens.models.training.costs import flops_per_token
+from crosslens.models.training.costs import Load, step_flops
 from crosslens.models.training.settings import TrainRecipe, resolve
 
 __all__ = ["Estimate", "estimate"]
@@ -26,8 +26,9 @@ class Estimate:
     Attributes
     ----------
     recipe: with all that a named system stands for.
-    table: who owns how many parameters (:func:`crosslens.models.network.surgery.sharing_table`).
-    parameters: of the whole model.
+    table: who owns how many parameters (:func:`crosslens.models.network.surgery.sharing_table`), of
+        those that are trained.
+    parameters: of the whole model; with a start, of what its new language sees.
     flops_per_token: forward and backward (:mod:`crosslens.models.training.costs`).
     tokens: that the training sees at most, padding included.
     here: operations per second of a float32 product of this width on this machine's CPU.
@@ -85,11 +86,14 @@ def estimate(recipe: TrainRecipe) -> Estimate:
     plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
     with torch.device("meta"):  # shapes without memory
         model = MaskedLM(shape, languages=languages, plan=plan)
+    if recipe.start:
+        freeze_all_but(model, languages[0])
+    load = Load.of_token(recipe.max_length, recipe.masking.rate)
     return Estimate(
         recipe,
-        sharing_table(model),
+        sharing_table(model, trained_only=True),
         sum(parameter.numel() for parameter in model.parameters()),
-        flops_per_token(shape, recipe.max_length, recipe.masking.rate),
+        step_flops(model, {languages[0]: load}),
         recipe.steps * recipe.batch_tokens,
         # the rate of larger products is the same
         _product_rate(min(shape.hidden_size, 1024), min(shape.ffn_size, 1024)),

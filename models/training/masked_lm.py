@@ -68,10 +68,16 @@ from crosslens.models.training.events import need_tensorboard
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep
 from crosslens.models.training.settings import TrainRecipe, recipe_settings, resolve
+from crosslens.models.training.starts import (
+    check_start,
+    start_fingerprint,
+    started_model,
+    started_vocabularies,
+)
 from crosslens.models.training.validation import choice_measure, validate
 from crosslens.progress import say
 
-__all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "train"]
+__all__ = ["MaskedLanguageModelling", "build_model", "describe_data", "prepare", "train"]
 
 # settings that no weight depends on (see _settings)
 _COUNTED_BATCHES = 200  # batches whose replaced words are counted before the training
@@ -157,6 +163,8 @@ def train(
             corpora = {source.name: read_source(source) for source in recipe.sources}
             recipe = fit_to_text(recipe, corpora)
             _check_parallel(recipe, world)
+            if recipe.start:
+                check_start(recipe)
             settings = _settings(recipe, corpora)
         with world.together():
             if world.first:  # it prepares the files that all read
@@ -169,14 +177,14 @@ def train(
                 prepared = (
                     None
                     if (folder / "model" / "config.json").exists()
-                    else _prepare(recipe, corpora, folder)
+                    else prepare(recipe, corpora, folder)
                 )
         if (folder / "model" / "config.json").exists():
             say(f"{folder / 'model'} is finished already")
             return folder / "model"
         with world.together():
             # the others find it done
-            vocabularies, data = prepared or _prepare(recipe, corpora, folder)
+            vocabularies, data = prepared or prepare(recipe, corpora, folder)
         return _train(recipe, vocabularies, data, folder, settings, world)
 
 
@@ -186,7 +194,8 @@ def _asked(recipe: TrainRecipe) -> dict[str, Any]:
     sources = [{**source, "texts": absolute(source["texts"])} for source in told["sources"]]
     dictionary = absolute(recipe.anchors.dictionary)
     anchors = {**told["anchors"], "dictionary": dictionary}
-    return {**told, "sources": sources, "exclude": absolute(told["exclude"]), "anchors": anchors}
+    paths = {"exclude": absolute(told["exclude"]), "start": absolute(recipe.start)}
+    return {**told, "sources": sources, **paths, "anchors": anchors}
 
 
 @contextlib.contextmanager
@@ -229,10 +238,15 @@ def _check_parallel(recipe: TrainRecipe, world: World) -> None:
         )
 
 
-def _prepare(
+def prepare(
     recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], folder: Path
 ) -> tuple[Vocabularies, TrainingData]:
-    """Learn the vocabularies and tokenise, or find both done."""
+    """Learn the vocabularies and tokenise, or find both done.
+
+    Parameters
+    ----------
+    recipe: as :func:`crosslens.models.training.data.fit_to_text` makes it. folder: the run's.
+    """
     vocabularies = _vocabularies(recipe, corpora, folder / "tokenizer")
     data = build_streams(recipe, corpora, vocabularies, folder / "tokens")
     if not (folder / "data.json").exists():
@@ -241,18 +255,22 @@ def _prepare(
 
 
 def build_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
-    """The untrained model of a recipe."""
-    shape = dataclasses.replace(recipe.encoder, vocab_size=max(vocabularies.sizes.values()))
-    plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
-    model = MaskedLM(
-        shape, recipe.seed, languages=recipe.languages, plan=plan, sizes=vocabularies.sizes
-    )
+    """The model of a recipe before its first step; what stands still asks for no gradient."""
+    model = (started_model if recipe.start else _untrained)(recipe, vocabularies)
     model.encoder.recompute = recipe.recompute
     if recipe.compile:
         for modules in model.encoder.layer_modules:
             for layer in modules.values():
                 layer.compile()
     return model
+
+
+def _untrained(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
+    shape = dataclasses.replace(recipe.encoder, vocab_size=max(vocabularies.sizes.values()))
+    plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
+    return MaskedLM(
+        shape, recipe.seed, languages=recipe.languages, plan=plan, sizes=vocabularies.sizes
+    )
 
 
 def _train(
@@ -336,6 +354,8 @@ def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) 
         }
     if recipe.anchors.dictionary:
         settings["anchors"]["dictionary"] = sha256_file(recipe.anchors.dictionary)[:16]
+    if recipe.start:
+        settings["start"] = start_fingerprint(recipe)
     settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
     return json.loads(json.dumps(settings))
 
@@ -359,6 +379,8 @@ def _vocabularies(
         learnt = learn_vocabularies(
             {k: list(dict.fromkeys(v)) for k, v in texts.items()}, recipe.vocabulary, recipe.seed
         )
+        if recipe.start:
+            learnt = started_vocabularies(recipe, learnt)
         where.mkdir(parents=True, exist_ok=True)
         save_vocabularies(learnt, where, recipe.encoder.max_positions)
     return load_vocabularies(where)

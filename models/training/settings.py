@@ -232,6 +232,9 @@ class TrainRecipe(LoopSettings):
     select: which weights become the finished model: "last"; "best", by held-out perplexity
         (geometric mean over languages); or the best by one language's (its code).
     half: store the finished model in float16 (half the size) instead of float32.
+    start: folder of a finished model of ours, under whose body the one language of the sources is
+        learnt: of that language new parts are trained, and all else stands still
+        (:mod:`crosslens.models.training.starts`). "" trains everything from its first weights.
     derived: derived language to how it is made; its texts are those of the language that it is of.
     vocabulary, encoder, masking, anchors: the parts' own settings; encoder.vocab_size follows the
         vocabulary learnt.
@@ -251,6 +254,7 @@ class TrainRecipe(LoopSettings):
     recompute: bool = False
     compile: bool = False
     half: bool = False
+    start: str = ""
     derived: Mapping[str, Derivation] = dataclasses.field(default_factory=dict)
     vocabulary: Vocabulary = Vocabulary()
     encoder: EncoderConfig = EncoderConfig()
@@ -337,6 +341,7 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
         refuse("masking.scope", "all or language where ids are separate", scope, remedy)
     recipe = resolve_rows(recipe, plan)
     _check_parts(recipe, plan)
+    _check_start(recipe, mode)
     check_anchors(recipe.anchors, recipe.languages, recipe.units, mode, recipe.masking)
     if recipe.units == "nsp" and not (
         recipe.encoder.next_sentence and recipe.encoder.segments == 2
@@ -373,6 +378,21 @@ def _check_parts(recipe: TrainRecipe, plan: SharingPlan) -> None:
         remedy = "use units=sentences or nsp, or leave cls_position out"
         got = f"units = {recipe.units}, whose rows have {rows}"
         refuse("encoder.cls_position", "true, or rows that begin with their one [CLS]", got, remedy)
+
+
+def _check_start(recipe: TrainRecipe, mode: str) -> None:
+    """Refuse what cannot be learnt under a body that stands still."""
+    if not recipe.start:
+        return
+    if len(recipe.languages) > 1:
+        got = ", ".join(recipe.languages)
+        refuse("start", "sources of one new language", got, "train one language after the other")
+    if mode != "separate":
+        expected, remedy = "separate where a new language comes to a model", "set it"
+        refuse("vocabulary.mode", expected, repr(mode), remedy)
+    if recipe.encoder.language_embeddings:
+        expected = "false where a new language comes to a model"
+        refuse("encoder.language_embeddings", expected, "true", "leave it out")
 
 
 def resolve_rows(recipe: TrainRecipe, plan: SharingPlan) -> TrainRecipe:
@@ -540,6 +560,8 @@ def recipe_settings(recipe: TrainRecipe) -> dict[str, Any]:
         del values["anchors"]
     if not recipe.derived:
         del values["derived"]
+    if not recipe.start:
+        del values["start"]
     return values
 
 

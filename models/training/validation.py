@@ -2,8 +2,8 @@
 translations, alignment of token embeddings."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,11 +13,20 @@ from torch.nn import functional as F
 from crosslens.alignment.words.token_embeddings import copy_alignment
 from crosslens.models.network.encoder import Group, MaskedLM
 from crosslens.models.text.tokenisation import SPECIAL_TOKENS
-from crosslens.models.training.batches import Stream
+from crosslens.models.training.batches import Batch, Stream
 from crosslens.models.training.masked_batches import MaskedBatches, tensors_of
 from crosslens.models.training.objective import moved, need_number
 
-__all__ = ["choice_measure", "sentence_vectors", "validate"]
+__all__ = ["Losses", "choice_measure", "held_out_losses", "sentence_vectors", "validate"]
+
+
+class Losses(NamedTuple):
+    """Mean losses of a language's masked held-out tokens, in nats: a model's, and those of a unigram
+    model of its training text; and the number of these tokens."""
+
+    model: float
+    unigram: float
+    n: int
 
 
 @torch.no_grad()
@@ -117,15 +126,55 @@ def _masked_loss(
 ) -> tuple[float, int]:
     """Sum of the losses over a held-out stream, masked the same way every time, and how many tokens
     were masked."""
-    seed, total, count = batches.recipe.seed, 0.0, 0
-    rng = np.random.default_rng([seed, 3])
-    for items in stream.plan([seed, 3]):
-        batch = stream.collate(items)
-        inputs, masked, labels = batches.masker(batch.ids, batch.languages, rng)
+    total, count = 0.0, 0
+    for batch, inputs, masked, labels in _masked(stream, batches):
         loss = model(**moved(tensors_of(batch, inputs, masked, labels, batches.recipe), device))
         total += (loss[0] if isinstance(loss, tuple) else loss).item()
         count += len(labels)
     return total, count
+
+
+def _masked(
+    stream: Any, batches: MaskedBatches
+) -> Iterator[tuple[Batch, np.ndarray, np.ndarray, np.ndarray]]:
+    """The batches of a held-out stream: each, what the model sees, masked places, and what stood
+    there."""
+    seed = batches.recipe.seed
+    rng = np.random.default_rng([seed, 3])
+    for items in stream.plan([seed, 3]):
+        batch = stream.collate(items)
+        yield batch, *batches.masker(batch.ids, batch.languages, rng)
+
+
+@torch.no_grad()
+def held_out_losses(
+    model: MaskedLM, batches: MaskedBatches, device: torch.device
+) -> dict[str, Losses]:
+    """Language to the losses of its held-out tokens, masked as in every validation.
+
+    The unigram model gives each ordinary subword a probability in proportion to its occurrences in
+    training and one more.
+
+    The model is in the mode that it is in: a finished one is put into ``eval`` by the caller.
+    """
+    sums: dict[str, list[float]] = {}
+    for stream in batches.data.held_out.values():
+        if len(stream.languages) != 1:
+            continue
+        (language,) = stream.languages
+        counts = batches.data.counts[language][len(SPECIAL_TOKENS) :] + 1.0
+        losses = -np.log(counts / counts.sum())
+        mine = sums.setdefault(language, [0.0, 0.0, 0.0])
+        loss, n = _masked_loss(model, stream, batches, device)
+        labels = [labels for *_, labels in _masked(stream, batches)]
+        by_chance = sum(float(losses[one - len(SPECIAL_TOKENS)].sum()) for one in labels)
+        for number, value in enumerate((loss, by_chance, n)):
+            mine[number] += value
+    return {
+        language: Losses(loss / n, by_chance / n, int(n))
+        for language, (loss, by_chance, n) in sums.items()
+        if n
+    }
 
 
 @torch.no_grad()

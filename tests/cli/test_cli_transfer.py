@@ -49,8 +49,10 @@ def line(data, out, *more):
 
 def test_tables_a_report_and_the_same_run_from_its_file(data, tmp_path, capsys):
     out = tmp_path / "run"
-    assert main(line(data, out)) == 0
+    assert main(line(data, out, "--noise", "0.075")) == 0
     told = capsys.readouterr().out
+    settings = json.loads((out / "config.json").read_text())["settings"]
+    assert settings["values"]["xnli"]["noise"] == 0.075
     assert "xnli: Accuracy in per cent" in told and "eng → deu" in told and "Settings, xnli" in told
     assert "asked for" in told and "chosen here" in told
     page = (out / "report.html").read_text()
@@ -71,6 +73,7 @@ def test_tables_a_report_and_the_same_run_from_its_file(data, tmp_path, capsys):
         (["--preset", "mine"], "--preset: expected one of"),
         (["--test", "fra"], "expected a language of the data"),
         (["--peak-rate", "0"], "peak_rate: expected"),
+        (["--noise=-1"], "noise: expected a number from 0"),
     ],
 )
 def test_mistakes_are_refused_in_one_line(data, tmp_path, capsys, change, match):

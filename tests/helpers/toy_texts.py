@@ -75,7 +75,7 @@ def prepared(recipe: TrainRecipe, folder: Path) -> tuple[TrainRecipe, TrainingDa
     recipe = resolve(recipe)
     corpora = {source.name: read_source(source) for source in recipe.sources}
     folder.mkdir(parents=True, exist_ok=True)
-    vocabularies, data = train._prepare(recipe, corpora, folder)
+    vocabularies, data = train.prepare(recipe, corpora, folder)
     return recipe, data, vocabularies
 
 

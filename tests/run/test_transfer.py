@@ -17,7 +17,7 @@ from crosslens.readers.words import SEGMENTERS
 from crosslens.recipes.quickstart import DATA
 from crosslens.run import transfer_fits, transfer_presets
 from crosslens.run.resegmented import resegmented
-from crosslens.run.transfer import run_transfer
+from crosslens.run.transfer import preset_of, run_transfer
 from crosslens.run.transfer_data import transfer_data
 from crosslens.run.transfer_presets import PRESETS, find_preset
 from crosslens.run.transfer_settings import Transfer
@@ -421,6 +421,14 @@ def test_each_preset_says_where_each_value_is_from(name, kind):
     assert preset.values.keys() == preset.sources.keys() and all(preset.sources.values())
     for point in preset.grid():
         transfer_fits.settings_of(point, kind, -1, 0, settings("data"))
+
+
+def test_noise_is_none_of_the_presets_and_is_fine_tuned_with_where_it_is_asked_for(data):
+    task = transfer_data("xnli", DataFolder(data), ["eng"], ["deu"])
+    quiet, noisy = (preset_of(settings(data, **told), task) for told in ({}, {"noise": 0.075}))
+    assert "noise" not in quiet.values and noisy.sources["noise"] == "asked for"
+    (point,) = noisy.grid()
+    assert transfer_fits.settings_of(point, "pair", -1, 0, settings(data)).noise == 0.075
 
 
 def test_the_grids_of_the_papers():

@@ -1,0 +1,194 @@
+"""MonoTrans: an encoder trained on one language, and other languages learnt under its body.
+
+    text of the source -> step 1 -> body -> step 2, for each target -> its own parts -> one model
+
+The folder of a run:
+
+    config.json         the recipes of all steps, and the texts' fingerprints
+    step-1/             an ordinary training on the source language
+    step-2/LANGUAGE/    an ordinary training that starts from step 1's model
+    model/              the body with the parts of all languages: for `crosslens transfer`, which does
+                        steps 3 and 4, and for every other command that takes an encoder
+    scores.jsonl        held-out perplexity of each language where it was learnt, and of a unigram
+                        model
+
+Each step is resumed where it was stopped, to the same bits.
+"""
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.files import read_json, refuse_begun
+from crosslens.models.training.settings import TrainRecipe, recipe_settings
+from crosslens.run.engine import Run, versions
+from crosslens.score import Score, format_value, read_scores
+
+__all__ = ["run_monotrans", "summary", "trained_rows"]
+
+
+def run_monotrans(
+    recipes: Mapping[str, TrainRecipe],
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    parallel: str = "ddp",
+    asked: Mapping[str, Any] | None = None,
+) -> Path:
+    """Train all steps and join the languages; returns the folder with ``model`` and
+    ``scores.jsonl``.
+
+    Under ``torchrun`` the processes share each training.
+
+    Parameters
+    ----------
+    recipes: of :func:`crosslens.recipes.monotrans.monotrans`, for this folder.
+    resume: a stopped run is resumed.
+    asked: what was asked for, kept for another run.
+
+    Raises
+    ------
+    InputError: texts or settings are not what is needed, of any step: it is said before the first.
+    OutputError: the folder holds a run (without ``resume``), or another one.
+    TrainingError: a loss is not a number any more; the last checkpoint is kept.
+    """
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.models.training.masked_lm import train
+
+    folder = Path(folder)
+    with contextlib.ExitStack() as held:
+        world = held.enter_context(join_world(device, parallel))
+        with world.together():  # the first says what is wrong before it is ended
+            given = {"recipe": "monotrans", "settings": dict(asked or {})}
+            run = Run(folder, "monotrans", _settings(recipes), given)
+            if run.begun and not resume:
+                refuse_begun(folder)
+            finished = run.finished
+        with world.together():
+            if world.first:
+                held.enter_context(run.open())
+        if finished:
+            return folder
+        for name, recipe in recipes.items():
+            train(recipe, folder / name, resume=True, device=device, parallel=parallel)
+        with world.together():
+            if world.first:
+                run.note(versions=versions())
+                _join(list(recipes), folder)
+                run.finish(
+                    score
+                    for name, recipe in recipes.items()
+                    for score in _measured(name, recipe, folder / name, world.device)
+                )
+    return folder
+
+
+def _settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, Any]:
+    """What the weights depend on: the recipes, with the texts' contents in the place of their
+    paths; each is checked against its text."""
+    from crosslens.models.training.data import fit_to_text, read_source
+
+    settings = {}
+    for name, recipe in recipes.items():
+        corpora = {source.name: read_source(source) for source in recipe.sources}
+        fit_to_text(recipe, corpora)
+        told = recipe_settings(recipe)
+        for source in told["sources"]:
+            texts = corpora[source["name"]].items()
+            source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in texts}
+        settings[name] = told | ({"start": next(iter(recipes))} if recipe.start else {})
+    return json.loads(json.dumps(settings))
+
+
+def _join(names: list[str], folder: Path) -> None:
+    """Step 4: the body with each language's own parts, as one model."""
+    from crosslens.models.saved.joining import join_languages
+    from crosslens.models.saved.native import save_model
+
+    first, *others = (folder / name / "model" for name in names)
+    model, vocabularies = join_languages(first, others)
+    save_model(model, vocabularies, folder / "model")
+
+
+def _measured(name: str, recipe: TrainRecipe, folder: Path, device: Any) -> Iterator[Score]:
+    """Perplexity of the held-out text of a step, and that of a unigram model."""
+    from crosslens.models.saved.native import load_model
+    from crosslens.models.training.data import fit_to_text, read_source
+    from crosslens.models.training.masked_batches import MaskedBatches
+    from crosslens.models.training.masked_lm import prepare
+    from crosslens.models.training.validation import held_out_losses
+
+    corpora = {source.name: read_source(source) for source in recipe.sources}
+    recipe = fit_to_text(recipe, corpora)
+    vocabularies, data = prepare(recipe, corpora, folder)
+    model = load_model(folder / "model")[0].to(device).eval()
+    batches = MaskedBatches(recipe, data, vocabularies)
+    for language, losses in held_out_losses(model, batches, device).items():
+        for condition, loss in ((None, losses.model), ("unigram", losses.unigram)):
+            yield Score(
+                quantity="perplexity",
+                value=math.exp(loss),
+                n=losses.n,
+                source=language,
+                target=language,
+                condition=condition,
+                encoder=name,
+                seed=recipe.seed,
+            )
+
+
+def trained_rows(folder: str | Path) -> list[tuple[str, ...]]:
+    """What is trained in each step of a run, as rows of cells: a head, and a row for each part with
+    its number of parameters.
+
+    Step 2 is the first target's; step 3 is what fine-tuning trains of ``model``, beside the head of
+    its task.
+    """
+    from crosslens.models.network.surgery import freeze, freeze_all_but, parameter_counts
+    from crosslens.models.saved.native import load_model
+
+    folder = Path(folder)
+    model, _ = load_model(folder / "model")
+    source, target = model.languages[:2]
+    first, _ = load_model(folder / "step-1" / "model")
+    second, _ = load_model(folder / "step-2" / target / "model")
+    freeze_all_but(second, target)
+    freeze(model)
+    counts = [parameter_counts(one, trained_only=True) for one in (first, second, model)]
+    steps = [
+        {part: row[""] + row.get(owner, 0) for part, row in found.items()}
+        for found, owner in zip(counts, (source, target, source), strict=True)
+    ]
+    for part in ("transform", "next_sentence"):  # no task reads them
+        steps[2].pop(part, None)
+    cells = [
+        (part, *(f"{told[part]:,}" if told.get(part) else "-" for told in steps))
+        for part in parameter_counts(model)
+    ]
+    return [("trained", "step 1", "step 2", "step 3"), *cells]
+
+
+def summary(folder: str | Path) -> list[Any]:
+    """What is trained in each step, the perplexities, and what comes next: tables and sentences."""
+    folder = Path(folder)
+    config = read_json(folder / "config.json")
+    asked = config["asked"]["settings"]
+    rows: list[tuple[str, ...]] = [("learnt", "perplexity", "of a unigram model", "masked tokens")]
+    found = {(one.encoder, one.condition): one for one in read_scores(folder / "scores.jsonl")}
+    for (name, condition), score in found.items():
+        if condition is None:
+            floor = found[name, "unigram"]
+            told = (*(format_value(one.value, 1) for one in (score, floor)), f"{score.n:,}")
+            rows.append((f"{score.source}, {name}", *told))
+    noise = " --noise 0.075" if asked.get("variant", "adapters") in ("noise", "adapters") else ""
+    languages = [name.removeprefix("step-2/") for name in config["settings"] if "/" in name]
+    source = next(score.source for score in found.values() if score.encoder == "step-1")
+    step = (
+        f"Steps 3 and 4: crosslens transfer --encoder {folder / 'model'} --tasks TASK "
+        f"--data DATA --train {source} --test {','.join(languages)}{noise} --out OUT"
+    )
+    return [trained_rows(folder), rows, step]

@@ -1,0 +1,367 @@
+"""MonoTrans from end to end, small: both trainings and the joined model from one command, what moves
+in which step and what stands still, stopping, and what cannot be."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from monotrans_toy import SMALL
+from safetensors.torch import load_file
+from toy_texts import log, two_languages, write_lines
+from typed import typed
+
+from crosslens.corpus import Corpus
+from crosslens.errors import InputError, OutputError
+from crosslens.front.calls import training_recipes
+from crosslens.models.finetuning.classify import Classify
+from crosslens.models.finetuning.examples import TextExamples
+from crosslens.models.finetuning.finetune import fine_tune
+from crosslens.models.finetuning.settings import FineTuning
+from crosslens.models.network.encoder import Group, MaskedLM
+from crosslens.models.saved.joining import join_languages
+from crosslens.models.saved.loading import load_encoder
+from crosslens.models.saved.native import load_model
+from crosslens.models.training import loop
+from crosslens.models.training.data import fit_to_text, read_source
+from crosslens.models.training.estimate import estimate
+from crosslens.models.training.masked_batches import MaskedBatches
+from crosslens.models.training.masked_lm import build_model, prepare
+from crosslens.models.training.validation import held_out_losses
+from crosslens.recipes.monotrans import VARIANTS, monotrans
+from crosslens.run.monotrans import run_monotrans, summary, trained_rows
+from crosslens.score import read_scores
+
+ENGLISH, DUTCH = two_languages(160)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Two languages, and a third that is the second in capitals."""
+    folder = tmp_path_factory.mktemp("texts")
+    write_lines(folder / "eng.txt", ENGLISH[:120])
+    write_lines(folder / "nld.txt", DUTCH[40:])
+    write_lines(folder / "deu.txt", [line.upper() for line in DUTCH[20:]])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asked(texts):
+    return {**SMALL, "source": f"eng:{texts}/eng.txt", "target": f"nld:{texts}/nld.txt"}
+
+
+def run(asked, folder, **how):
+    return run_monotrans(monotrans(asked, folder), folder, device="cpu", **how)
+
+
+@pytest.fixture(scope="module")
+def finished(asked, texts, tmp_path_factory):
+    """A finished run with two targets and LAMB. Not to be written to."""
+    two = {
+        "target": f"nld:{texts}/nld.txt,deu:{texts}/deu.txt",
+        "optimisation.optimiser": "lamb",
+    }
+    return run({**asked, **two}, tmp_path_factory.mktemp("monotrans") / "run")
+
+
+def weights(folder):
+    return load_file(folder / "model" / "model.safetensors")
+
+
+# -- what moves in which step
+
+
+def test_step_2_leaves_every_bit_of_the_body_and_moves_all_that_is_the_languages_own(finished):
+    """Golden checks 18 and 20 for step 2, with LAMB and weight decay."""
+    body = weights(finished / "step-1")
+    for language in ("nld", "deu"):
+        now = weights(finished / "step-2" / language)
+        own = {name for name in now if f".own_{language}." in name}
+        others = {name for name in now if name not in body and name not in own}
+        assert all(torch.equal(now[name], tensor) for name, tensor in body.items())
+        assert all("adapters" in name and ".own_eng." in name for name in others)
+        assert all(not now[name].any() for name in others if ".up." in name)
+        assert {name.split(".")[1] for name in own} == {
+            "token",
+            "position",
+            "adapters",
+            f"own_{language}",
+        }
+        recipe = json.loads((finished / "step-2" / language / "config.json").read_text())
+        assert (
+            recipe["settings"]["start"] == load_encoder(finished / "step-1" / "model").fingerprint
+        )
+        state = load_file(
+            finished
+            / "step-2"
+            / language
+            / "checkpoints"
+            / "step-00000005"
+            / "optimiser.safetensors"
+        )
+        assert {name.rpartition("/")[0] for name in state} == own
+
+
+@pytest.mark.parametrize("variant", ["token", "positions"])
+def test_what_a_variant_learns_in_step_2_with_adamw(asked, variant, tmp_path):
+    folder = run({**asked, "variant": variant, "steps": 2}, tmp_path / "run")
+    body, now = weights(folder / "step-1"), weights(folder)
+    assert all(torch.equal(now[name], tensor) for name, tensor in body.items())
+    own = {"encoder.token.own_nld.weight", "output_bias.own_nld.value"}
+    own |= {"encoder.position.own_nld.weight"} if variant == "positions" else set()
+    assert now.keys() - body.keys() == own
+    model, _ = load_model(folder / "model")
+    first = build_model(
+        monotrans({**asked, "variant": variant}, folder)["step-2/nld"],
+        load_model(folder / "model")[1],
+    )
+    before = dict(first.named_parameters())
+    assert {n for n, p in before.items() if p.requires_grad} == own
+    assert all(not torch.equal(before[name], now[name]) for name in own)
+    assert model.config.cls_position == (variant == "token") and not model.config.adapters
+    assert (folder / "step-2" / "nld" / "views").exists() == (variant == "token")
+
+
+def test_noise_has_the_trainings_of_positions(asked):
+    made = {name: monotrans({**asked, "variant": name}) for name in VARIANTS}
+    assert made["noise"] == made["positions"] != made["adapters"]
+    assert made["adapters"]["step-1"] == made["positions"]["step-1"]
+    assert all(recipe.encoder.noise == 0 for steps in made.values() for recipe in steps.values())
+
+
+def test_in_step_3_special_rows_are_the_only_token_rows_that_move(finished, tmp_path):
+    """Golden check 18, and that the source's positions and adapters stand still, on the run's model."""
+    encoder = load_encoder(finished / "model")
+    corpus = Corpus("eng", ENGLISH[:32], [str(i) for i in range(32)], "toy")
+    train = TextExamples(corpus, np.arange(32) % 2)
+    settings = FineTuning(epochs=1, batch_size=8, peak_rate=1e-2, weight_decay=0.3, noise=0.075)
+    tuned = fine_tune(encoder, Classify(2), [train], settings, tmp_path, {"dev": lambda _: 1.0})
+    before, now = encoder.model, tuned.model.module
+    old = dict(before.named_parameters())
+    for name, parameter in now.named_parameters():
+        still = ".own_" in name or not name.startswith("encoder.")
+        assert torch.equal(parameter, old[name]) == still, name
+    assert (now.encoder.special.weight != before.encoder.special.weight).any(1).all()
+    assert not torch.equal(
+        now.encoder.segment.of("eng").weight, old["encoder.segment.shared.weight"]
+    )
+    swapped = by_hand(now.state_dict(), weights(finished / "step-2" / "nld"), before, "nld")
+    lines = DUTCH[:6]
+    found = tuned.predict(
+        TextExamples(Corpus("nld", lines, list("abcdef"), "toy"), np.zeros(6, int))
+    )
+    told = encoder.for_text("nld")
+    for line, scores in zip(lines, found, strict=True):
+        ids = torch.tensor(told.tokenizer(line)["input_ids"])[None]
+        with torch.no_grad():
+            last = states(swapped, ids, "nld")
+            wanted = tuned.model.head.eval()(last, torch.ones_like(ids))[0].log_softmax(-1)
+        np.testing.assert_allclose(scores, wanted.numpy(), atol=1e-5)
+
+
+def by_hand(body, own, like, language):
+    """A model of one language: the tensors of a body, and the language's own of another's."""
+    alone = MaskedLM(like.config, languages=(language,), sizes={language: like.sizes[language]})
+    taken = {}
+    for name in alone.state_dict():
+        mine = name.replace(".shared.", f".own_{language}.")
+        taken[name] = own[mine] if mine != name and mine in own else body[name]
+    alone.load_state_dict(taken)
+    return alone.eval()
+
+
+def states(model, ids, language):
+    places = torch.arange(ids.shape[1])[None]
+    return model.encoder(ids, places, None, (Group(language, 1, 0),))[-1]
+
+
+@pytest.mark.parametrize("language", ["eng", "nld", "deu"])
+def test_logits_after_the_swap_are_those_of_a_model_put_together_by_hand(finished, language):
+    model, vocabularies = load_model(finished / "model")
+    assert model.languages == ("eng", "nld", "deu") == vocabularies.languages
+    body = weights(finished / "step-1")
+    step = finished / "step-1" if language == "eng" else finished / "step-2" / language
+    own = weights(step)
+    if language == "eng":  # which has no adapters at all
+        model_of_step = load_model(step / "model")[0]
+        alone = by_hand(body, own, model_of_step, "eng")
+    else:
+        alone = by_hand(body, own, model, language)
+    ids = torch.tensor([vocabularies.tokenizers[language].encode(ENGLISH[0]).ids])
+    with torch.no_grad():
+        mine, other = (states(one.eval(), ids, language) for one in (model, alone))
+        assert torch.equal(model.scores(mine, language), alone.scores(other, language))
+
+
+def test_one_target_joined_is_the_model_of_its_training(finished):
+    first, step = finished / "step-1" / "model", finished / "step-2" / "deu" / "model"
+    model, vocabularies = join_languages(first, [step])
+    mine, theirs = model.state_dict(), load_file(step / "model.safetensors")
+    assert mine.keys() == theirs.keys()
+    for name, tensor in theirs.items():  # what a language without adapters has in their place
+        free = "adapters" in name and ".own_eng." in name and ".down." in name
+        assert free or torch.equal(mine[name], tensor), name
+    assert vocabularies.sizes == load_model(step)[1].sizes
+
+
+# -- the run
+
+
+def test_scores_are_the_last_validations_beside_a_unigram_model(finished):
+    found = {(s.encoder, s.condition): s for s in read_scores(finished / "scores.jsonl")}
+    assert len(found) == 6
+    for name, language in (("step-1", "eng"), ("step-2/nld", "nld"), ("step-2/deu", "deu")):
+        score, floor = found[name, None], found[name, "unigram"]
+        last = [line for line in log(finished / name) if "perplexity" in line][-1]
+        assert score.value == pytest.approx(last["perplexity"][language], rel=1e-6)
+        assert score.source == score.target == language and score.n == floor.n > 9
+        assert 1 < floor.value < 90
+
+
+def test_the_unigram_model_is_counted_by_hand(finished, asked):
+    recipe = monotrans(asked, finished)["step-2/nld"]
+    corpora = {source.name: read_source(source) for source in recipe.sources}
+    recipe = fit_to_text(recipe, corpora)
+    vocabularies, data = prepare(recipe, corpora, finished / "step-2" / "nld")
+    batches = MaskedBatches(recipe, data, vocabularies)
+    (stream,) = data.held_out.values()
+    counts = data.counts["nld"][5:] + 1
+    labels = []
+    rng = np.random.default_rng([recipe.seed, 3])
+    for items in stream.plan([recipe.seed, 3]):
+        batch = stream.collate(items)
+        labels += batches.masker(batch.ids, batch.languages, rng)[2].tolist()
+    expected = np.mean([-math.log(counts[label - 5] / counts.sum()) for label in labels])
+    model, _ = load_model(finished / "step-2" / "nld" / "model")
+    found = held_out_losses(model.eval(), batches, torch.device("cpu"))
+    assert found.keys() == {"nld"} and found["nld"].n == len(labels)
+    assert found["nld"].unigram == pytest.approx(expected)
+
+
+def test_the_table_of_what_is_trained_is_counted_in_the_models(finished):
+    head, *rows = trained_rows(finished)
+    assert head == ("trained", "step 1", "step 2", "step 3")
+    cells = {part: told for part, *told in rows}
+    assert cells["special"] == ["80", "-", "80"] and cells["segment"] == ["32", "-", "32"]
+    assert cells["position"] == ["512", "512", "-"] and cells["1"][1] == "-"
+    assert cells["adapters"] == ["-", f"{2 * 2 * (2 * 16 * 64 + 64 + 16):,}", "-"]
+    assert cells["transform"][1:] == cells["next_sentence"][1:] == ["-", "-"]
+    *_, last = summary(finished)
+    assert "--train eng --test nld,deu --noise 0.075" in last
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("step-1", marks=pytest.mark.slow),
+        "step-2/nld",
+        pytest.param("joining", marks=pytest.mark.slow),
+    ],
+)
+def test_a_stopped_run_goes_on_to_the_same_bytes(asked, finished, where, tmp_path, monkeypatch):
+    folder, rate = tmp_path / "run", loop.learning_rate
+    one = {**asked, "optimisation.optimiser": "lamb"}
+    calls = []
+
+    def learning_rate(step, *rest):
+        calls.append(step)
+        if len(calls) == {"step-1": 4, "step-2/nld": 9}.get(where):
+            raise KeyboardInterrupt
+        return rate(step, *rest)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "learning_rate", learning_rate)
+        if where == "joining":
+            patched.setattr("crosslens.run.monotrans._join", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(one, folder)
+    assert not (folder / "model").exists()
+    with pytest.raises(OutputError, match="add --resume to continue it"):
+        run(one, folder)
+    run(one, folder, resume=True)
+    for name in ("step-1", "step-2/nld"):
+        mine, other = (at / name / "model" / "model.safetensors" for at in (folder, finished))
+        assert mine.read_bytes() == other.read_bytes()
+
+
+def test_it_is_asked_on_the_command_line_and_again_from_its_run(
+    texts, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(texts)
+    given = [f"{name}={value}" for name, value in {**SMALL, "steps": 2}.items()]
+    line = ["train", "monotrans", "source=eng:eng.txt", "target=nld:nld.txt", *given]
+    assert typed(*line, "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "# step-1" in said and "# step-2/nld" in said
+    assert typed(*line, "--out", str(tmp_path / "run"), "--quiet") == 0
+    said = capsys.readouterr().out
+    assert "nld, step-2/nld" in said and "crosslens transfer" in said
+    asked = json.loads((tmp_path / "run" / "config.json").read_text())["asked"]["settings"]
+    assert asked["target"] == f"nld:{texts}/nld.txt" and asked["steps"] == 2
+    again = training_recipes(tmp_path / "run", {"steps": 3})
+    assert again["step-2/nld"].steps == 3 and again["step-2/nld"].languages == ("nld",)
+    monkeypatch.chdir(tmp_path)
+    assert (
+        typed("train", "run", "--out", "run", "--resume", "--quiet") == 0
+    )  # finished: nothing is done
+
+
+def test_what_a_step_costs_is_told_of_what_it_trains():
+    """At BERT-base's shape. The gradients of the body's weights, a third of all, are not computed;
+    step 2's are more by the adapters."""
+    size = {"model": 768, "encoder.layers": 12, "vocabulary.size": 32_000, "max_length": 512}
+    texts = {"source": "eng:eng.txt", "target": "nld:nld.txt", "encoder.max_positions": 512}
+    made = monotrans({**size, **texts, "variant": "positions"})
+    first, second = (estimate(recipe) for recipe in made.values())
+    assert first.parameters == second.parameters
+    assert 0.66 < second.flops_per_token / first.flops_per_token < 0.75
+    parts = {row[0] for row in second.table}
+    assert {"token, softmax", "position", "bias"} <= parts and not {"1", "special"} & parts
+
+
+def test_a_checkpoint_of_step_2_is_an_encoder_of_both_languages(finished):
+    place = finished / "step-2" / "deu" / "checkpoints" / "step-00000005"
+    one, other = load_encoder(place), load_encoder(finished / "step-2" / "deu" / "model")
+    assert one.languages == ("eng", "deu")
+    for name, tensor in one.model.state_dict().items():
+        assert torch.equal(tensor, other.model.state_dict()[name])
+
+
+# -- what cannot be
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"variant": "notes"}, "variant: expected one of token, positions, noise, adapters"),
+        ({"target": "eng:other.txt"}, "target: expected languages that differ, got eng twice"),
+        ({"source": "eng.txt"}, "source: expected LANGUAGE:FILE, got 'eng.txt'"),
+        ({"target": ""}, "target: expected LANGUAGE:FILE, got none"),
+        ({"model": 33}, "model: expected a width that is a multiple of 32"),
+        ({"tokens": 5}, "tokens: expected a number from 4096 up"),
+        ({"sharing": "sep=emb"}, "sharing: expected what the steps and the variant leave open"),
+        ({"encoder.cls_position": True}, "encoder.cls_position: expected what the steps"),
+        ({"variant": "token", "encoder.adapters": 4}, "encoder.adapters: expected some units with"),
+        ({"variants": "token"}, "variants: expected a setting of TrainRecipe"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(asked, changes, told):
+    with pytest.raises(InputError, match=told):
+        monotrans({**asked, **changes})
+
+
+def test_a_target_without_enough_text_is_refused_before_step_1(asked, tmp_path):
+    write_lines(tmp_path / "short.txt", DUTCH[:3])
+    with pytest.raises(InputError, match="text: expected more than 4 sentences"):
+        run({**asked, "target": f"nld:{tmp_path}/short.txt"}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_text_is_another_run(asked, finished, texts):
+    with pytest.raises(OutputError, match="expected the same settings, got other ones"):
+        run({**asked, "target": f"nld:{texts}/deu.txt"}, Path(finished), resume=True)
