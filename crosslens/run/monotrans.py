@@ -4,7 +4,7 @@
 
 The folder of a run:
 
-    config.json         the recipes of all steps, and the texts' fingerprints
+    config.json         the recipes of all steps, the texts' fingerprints, and what each step trains
     step-1/             an ordinary training on the source language
     step-2/LANGUAGE/    an ordinary training that starts from step 1's model
     model/              the body with the parts of all languages: for `crosslens transfer`, which does
@@ -77,8 +77,8 @@ def run_monotrans(
             train(recipe, folder / name, resume=True, device=device, parallel=parallel)
         with world.together():
             if world.first:
-                run.note(versions=versions())
                 _join(list(recipes), folder)
+                run.note(versions=versions(), trained=trained_rows(folder))
                 run.finish(
                     score
                     for name, recipe in recipes.items()
@@ -191,4 +191,4 @@ def summary(folder: str | Path) -> list[Any]:
         f"Steps 3 and 4: crosslens transfer --encoder {folder / 'model'} --tasks TASK "
         f"--data DATA --train {source} --test {','.join(languages)}{noise} --out OUT"
     )
-    return [trained_rows(folder), rows, step]
+    return [[tuple(row) for row in config["trained"]], rows, step]

@@ -31,6 +31,7 @@ from crosslens.models.training.masked_batches import MaskedBatches
 from crosslens.models.training.masked_lm import build_model, prepare
 from crosslens.models.training.validation import held_out_losses
 from crosslens.recipes.monotrans import VARIANTS, monotrans
+from crosslens.report import write_report
 from crosslens.run.monotrans import run_monotrans, summary, trained_rows
 from crosslens.score import read_scores
 
@@ -250,6 +251,16 @@ def test_the_table_of_what_is_trained_is_counted_in_the_models(finished):
     assert cells["transform"][1:] == cells["next_sentence"][1:] == ["-", "-"]
     *_, last = summary(finished)
     assert "--train eng --test nld,deu --noise 0.075" in last
+    page = write_report(finished, finished.parent / "page.html").read_text()
+    for told in (
+        "MonoTrans, English to Dutch and German",
+        "layer 1",
+        "next sentence",
+        *cells["special"],
+    ):
+        assert told.replace("-", "–") in page
+    for score in read_scores(finished / "scores.jsonl"):
+        assert f"{score.value:.1f}" in page
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from crosslens.files import read_json, write_whole
 from crosslens.report.pages.controlled import controlled_page
 from crosslens.report.pages.emergence import emergence_page
 from crosslens.report.pages.mapped_transfer import mapped_transfer_page
+from crosslens.report.pages.monotrans import monotrans_page
 from crosslens.report.pages.probes import probe_page, probe_runs_page
 from crosslens.report.pages.study import study_page
 from crosslens.report.pages.training import training_page
@@ -24,6 +25,7 @@ _PAGES = {
     "train": training_page,
     "emergence": emergence_page,
     "controlled": controlled_page,
+    "monotrans": monotrans_page,
     "probe": probe_page,
     "transfer": transfer_page,
     "mapped_transfer": mapped_transfer_page,
@@ -36,7 +38,7 @@ _MADE_BY = (
     "crosslens probe",
     "crosslens transfer",
     "crosslens mapped-transfer",
-)  # training makes emergence and controlled studies, too
+)  # training makes emergence, controlled studies and MonoTrans, too
 
 
 def run_kind(folder: str | Path) -> str:

@@ -1,0 +1,177 @@
+"""The page of a MonoTrans run: how well each language was learnt, and what was trained in each step."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.errors import refuse
+from crosslens.files import check_shape, read_json
+from crosslens.report.folders.log import as_number, as_table, read_log
+from crosslens.report.parts.drawing import (
+    Axis,
+    Line,
+    Style,
+    plain_style,
+    series_panel,
+    series_style,
+)
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    files_table,
+    headline,
+    legend,
+    panel,
+    section,
+    settings_table,
+    table,
+)
+from crosslens.report.parts.wording import decimal, join, language, tag, text
+from crosslens.score import Score, read_scores
+
+__all__ = ["monotrans_page"]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """A training of the run: its folder's name, its language, and what was measured at its end."""
+
+    name: str
+    language: str
+    learnt: Score
+    unigram: Score
+    curve: Mapping[float, float]
+
+    @property
+    def said(self) -> str:
+        return f"{language(self.language)}, step {'1' if self.name == 'step-1' else '2'}"
+
+
+def monotrans_page(folder: str | Path) -> str:
+    """The report of a finished MonoTrans run.
+
+    Raises
+    ------
+    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    """
+    folder = Path(folder)
+    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
+    if not path.is_file():
+        expected = "a finished run of crosslens train monotrans"
+        refuse(str(folder), expected, "one that is not finished", "resume it")
+    steps, numbering = _steps(folder, list(read_scores(path))), Numbering()
+    styles = {step.name: series_style(place) for place, step in enumerate(steps)}
+    source, *targets = steps
+    asked = as_table(as_table(config.get("asked")).get("settings"))
+    title = (
+        f"MonoTrans, {language(source.language)} to {join([language(t.language) for t in targets])}"
+    )
+    with plain_style():
+        parts = [
+            headline(
+                title,
+                _lead(steps, styles, numbering),
+                [_told(step) for step in steps[:3]],
+                _facts(asked, source, targets),
+                ["Perplexities of languages with vocabularies of their own cannot be compared."],
+                [],
+                "Nothing was measured in this run.",
+            ),
+            section("trained", "What is trained in each step", _trained(folder, config)),
+            section("learnt", "Language by language", _learnt(steps)),
+            section(
+                "provenance",
+                "How it was made",
+                settings_table("What was asked for.", asked),
+                *(
+                    settings_table(f"Settings of {name}.", as_table(recipe))
+                    for name, recipe in as_table(config.get("settings")).items()
+                ),
+                settings_table("Versions.", as_table(config.get("versions"))),
+                files_table(folder),
+            ),
+        ]
+    return document(title, parts)
+
+
+def _steps(folder: Path, scores: list[Score]) -> list[_Step]:
+    """All trainings, step 1 first."""
+    found = {(str(score.encoder), score.condition): score for score in scores}
+    steps = []
+    for (name, condition), score in found.items():
+        if condition is not None:
+            continue
+        curve = {
+            tokens / 1e6: as_number(as_table(line["perplexity"]).get(score.source))
+            for _, tokens, line in read_log(folder / name / "log.jsonl", "perplexity").rows
+            if "perplexity" in line
+        }
+        unigram = found[name, "unigram"]
+        steps.append(_Step(name, str(score.source), score, unigram, curve))
+    return sorted(steps, key=lambda step: step.name != "step-1")
+
+
+def _lead(steps: list[_Step], styles: Mapping[str, Style], numbering: Numbering) -> str:
+    lines = [Line([*s.curve], [*s.curve.values()], styles[s.name]) for s in steps]
+    picture = series_panel(
+        numbering.panel(),
+        "held-out perplexity over tokens: " + ", ".join(step.said for step in steps),
+        lines,
+        "million tokens of the step",
+        Axis("held-out perplexity", log=True),
+    )
+    key = legend([(styles[step.name], step.said) for step in steps], sticky=False)
+    return figure(
+        numbering,
+        "How each language was learnt.",
+        "masked tokens of held-out text; in step 2 the body stands still, and only what the language "
+        "owns is trained",
+        "",
+        [panel("", "", picture, key=key)],
+    )
+
+
+def _told(step: _Step) -> str:
+    """A sentence on a language, as HTML."""
+    return (
+        f"{tag('strong', text(step.said))}: a perplexity of {decimal(step.learnt.value, 1)}, where a "
+        f"unigram model has {decimal(step.unigram.value, 1)}."
+    )
+
+
+def _facts(asked: Mapping[str, Any], source: _Step, targets: list[_Step]) -> dict[str, str]:
+    return {
+        "After": "Artetxe, Ruder &amp; Yogatama 2020",
+        "Variant": text(asked.get("variant", "adapters")),
+        "Body": text(f"trained on {language(source.language)}"),
+        "Under it": text(join([language(step.language) for step in targets])),
+    }
+
+
+def _trained(folder: Path, config: Mapping[str, Any]) -> str:
+    rows: list[list[str]] = check_shape(
+        config.get("trained"), f"{folder}/config.json, trained", list[list[str]]
+    )
+    head, *parts = rows
+    cells = [
+        [text(f"layer {name}" if name.isdigit() else name.replace("_", " "))]
+        + [text("–" if count == "-" else count) for count in counts]
+        for name, *counts in parts
+    ]
+    caption = (
+        "Parameters that are trained, of the run's own models: step 2 is the first target's; step 3, "
+        "fine-tuning in the source language, trains the task's head beside these; in step 4 the target's own "
+        "parts stand in the place of the source's."
+    )
+    return table(caption, [text(name) for name in head], cells)
+
+
+def _learnt(steps: list[_Step]) -> str:
+    head = ["Language", "Perplexity", "of a unigram model", "masked tokens"]
+    rows = [
+        [text(s.said), decimal(s.learnt.value, 1), decimal(s.unigram.value, 1), f"{s.learnt.n:,}"]
+        for s in steps
+    ]
+    return table("Held-out text, at the end of each training.", head, rows)
