@@ -104,7 +104,7 @@ def _steps(folder: Path, scores: list[Score]) -> list[_Step]:
         if condition is not None:
             continue
         curve = {
-            tokens / 1e6: as_number(as_table(line["perplexity"]).get(score.source))
+            tokens / 1e6: as_number(as_table(line["perplexity"]).get(str(score.source)))
             for _, tokens, line in read_log(folder / name / "log.jsonl", "perplexity").rows
             if "perplexity" in line
         }
