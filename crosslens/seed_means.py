@@ -15,10 +15,13 @@ __all__ = ["hits_of", "means"]
 
 def hits_of(scores: Iterable[Score]) -> tuple[np.ndarray, np.ndarray]:
     """(seeds, n) right answers of both directions for each held-out sentence, and (seeds, n) of how
-    many, from scores of one layer and condition that keep their hits."""
+    many, from scores of one layer and condition; those that do not keep their hits are left out."""
     seeds: dict[int | None, list[np.ndarray]] = {}
     for score in scores:
-        hits = np.array([mark == "1" for mark in (score.details or {})["hits"]], float)
+        marks = (score.details or {}).get("hits")
+        if marks is None:
+            continue
+        hits = np.array([mark == "1" for mark in marks], float)
         seeds.setdefault(score.seed, []).append(hits)
     found = np.array([np.sum(ways, axis=0) for _, ways in sorted(seeds.items())])
     return found, np.full_like(found, len(next(iter(seeds.values()))))

@@ -108,8 +108,8 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         "--derived",
         action="extend",
         nargs="+",
-        metavar="LANGUAGE=ORIGINAL:BY",
-        help="languages that are made of another one's subwords, such as eng-x=eng:inversion, for "
+        metavar="CODE=HOW",
+        help="languages that are made of another one's subwords, such as eng-x=eng:inversion: for "
         "encoders whose folder does not say it",
     )
     add(

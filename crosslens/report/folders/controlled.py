@@ -242,12 +242,17 @@ def _row(scores: Sequence[Score], name: str, best: Best | None, told: Told) -> t
         str(len(seeds)),
         _told(direct),
         _told(mapped),
-        "-" if direct is None else f"{(direct.details or {})['by_frequency']:.3f}",
+        _frequency(direct),
         _told(sentences),
         "-" if layer is None else str(layer),
         "-" if cka is None else format_value(cka.value, 2),
         printed(told, name),
     )
+
+
+def _frequency(score: Score | None) -> str:
+    found = None if score is None else score.evidence.by_frequency
+    return "-" if found is None else f"{found:.3f}"
 
 
 def _told(score: Score | None) -> str:
@@ -282,7 +287,7 @@ def _layer(scores: Sequence[Score], name: str) -> Best | None:
     """The layer whose sentences are found best, chosen on the training half of the sentences."""
     curves: dict[str, dict[tuple[Any, ...], dict[int, Score]]] = {"held_out": {}, "train": {}}
     for score in scores:
-        part = (score.details or {}).get("part")
+        part = score.evidence.part
         mine = (score.encoder, score.quantity, score.condition)
         if (
             mine == (name, "precision_at_1", "unaligned")
@@ -318,7 +323,7 @@ def printed(told: Told, name: str) -> str:
 def _how(scores: Sequence[Score]) -> str:
     n = next((s.n for s in scores if s.quantity == "token_alignment"), None)
     sentences = next(s for s in scores if s.quantity == "precision_at_1" and s.seed is None)
-    chance = (sentences.details or {}).get("chance", math.nan)
+    chance = math.nan if sentences.evidence.chance is None else sentences.evidence.chance
     about_subwords = (
         f"P@1 of subwords: the nearest of all subwords of the other language by cosine, of {n} that "
         "are sampled (Deshpande et al. 2022, § 4.4); mapped: after an orthogonal map learnt from "
@@ -360,7 +365,6 @@ def _hits(scores: Sequence[Score], name: str, best: Best | None) -> tuple[np.nda
         score
         for score in scores
         if (score.encoder, score.quantity, score.condition) == (name, "precision_at_1", "unaligned")
-        and "hits" in (score.details or {})
         and best is not None
         and score.layer == best.layer
     )

@@ -40,7 +40,16 @@ from crosslens.report.parts.layout import (
     table,
     value_cell,
 )
-from crosslens.report.parts.wording import estimate, join, named, number, paragraph, tag, text
+from crosslens.report.parts.wording import (
+    decimal,
+    estimate,
+    join,
+    named,
+    number,
+    paragraph,
+    tag,
+    text,
+)
 
 __all__ = ["controlled_page"]
 
@@ -216,6 +225,7 @@ def _conditions(study: StudyFolder) -> str:
         best = study.layers[name]
         layer = None if best is None else best.layer
         direct = study.mean(name, _SUBWORDS, "unaligned")
+        by_frequency = None if direct is None else direct.evidence.by_frequency
         learning = study.learning.get(name)
         seeds = {s.seed for s in study.scores if s.encoder == name and s.seed is not None}
         rows.append(
@@ -224,7 +234,7 @@ def _conditions(study: StudyFolder) -> str:
                 str(len(seeds)),
                 value_cell(direct),
                 value_cell(study.mean(name, _SUBWORDS, "procrustes")),
-                "–" if direct is None else f"{(direct.details or {})['by_frequency']:.3f}",
+                "–" if by_frequency is None else decimal(by_frequency),
                 "–" if learning is None else text(learning.reached()),
                 value_cell(study.mean(name, _SENTENCES, "unaligned", layer)),
                 "–" if layer is None else str(layer),
