@@ -344,7 +344,7 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
         ("parallel > same", "found", "found"),
         ("same > different", "open", "reversed"),
     ]
-    assert "reached 0.81" in control and "not there at this size" in control
+    assert "reached 0.81" in control and "of an open one these seeds cannot tell" in control
     found = differences(scores, "parallel", "same", {"parallel": None, "same": None})
     assert list(found) == ["subwords"]  # no layer, no sentences
     low = [dataclasses.replace(s, value=s.value / 2) for s in scores]
@@ -403,7 +403,8 @@ def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_p
     page = write_report(tmp_path).read_text()
     assert "0.810" in page and "[0.785, 0.835]" in page and "2.3 M [1.6, 3.1]" in page
     assert "what &lt;b&gt;?" in page and "<b>" not in page and "not finished" in page
-    assert "found: parallel &gt; same" in page and page.count("<svg") >= 3
+    assert "by subwords found: parallel &gt; same; by sentences found: parallel" in page
+    assert "by subwords 1 found; by sentences 1 found" in page and page.count("<svg") >= 3
     (single,) = load_study(tmp_path).learning["different"].curve().values()
     assert single[0] == pytest.approx(0.1) and np.isnan(single[1:]).all()  # and no band
     with pytest.raises(StoreError, match="expected a training that is measured"):

@@ -412,7 +412,8 @@ def findings(study: StudyFolder) -> list[_Rows | str]:
         *([rows] if len(rows) > 1 else []),
         f"The positive control, {told['control']}, reached {reached.value:.2f}: "
         + (
-            "what is not found here is not there at this size."
+            "an order that is reversed counts against the paper at this size; of an open one "
+            "these seeds cannot tell."
             if enough
             else "below 0.5, so what is not found here says nothing."
         ),

@@ -153,13 +153,21 @@ def _orders(study: StudyFolder) -> tuple[_Orders, str]:
     return list(rows[1:]), next((part for part in found if isinstance(part, str)), "")
 
 
+def _verdicts(orders: _Orders) -> dict[str, dict[str, list[str]]]:
+    """Measure -> found, open or reversed -> the orders of which it says so."""
+    told: dict[str, dict[str, list[str]]] = {}
+    for measure, place in (("subwords", 2), ("sentences", 4)):
+        for row in orders:
+            if row[place] != "-":
+                told.setdefault(measure, {}).setdefault(row[place], []).append(row[0])
+    return told
+
+
 def _counted(orders: _Orders) -> str:
-    """How many orders are found, open and reversed, by the measure that knows most of them."""
-    verdicts = [row[2] if row[2] != "-" else row[4] for row in orders]
-    return ", ".join(
-        f"{verdicts.count(word)} {word}"
-        for word in ("found", "open", "reversed")
-        if word in verdicts
+    """How many orders are found, open and reversed, by each measure."""
+    return "; ".join(
+        f"by {measure} " + ", ".join(f"{len(names)} {word}" for word, names in groups.items())
+        for measure, groups in _verdicts(orders).items()
     )
 
 
@@ -167,12 +175,12 @@ def _told(study: StudyFolder, orders: _Orders, control: str) -> list[str]:
     """Three sentences as HTML: the control, the orders, and the tokens that alignment took."""
     told = [text(control)] if control else []
     if orders:
+        said = [
+            f"by {measure} {word}: {join(names, most=3)}"
+            for measure, groups in _verdicts(orders).items()
+            for word, names in groups.items()
+        ]
         paper = PAPERS[study.told["paper"]]
-        groups = {
-            word: [row[0] for row in orders if (row[2] if row[2] != "-" else row[4]) == word]
-            for word in ("found", "open", "reversed")
-        }
-        said = [f"{word}: {join(names, most=3)}" for word, names in groups.items() if names]
         told.append(
             text(f"Of the orders that {paper} found, {'; '.join(said) or 'none can be told yet'}.")
         )
