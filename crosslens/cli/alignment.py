@@ -62,6 +62,12 @@ def align_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="for words in context: links (0-0 1-2), a line a sentence (Pharaoh format)",
     )
+    add(
+        "--fit",
+        nargs=2,
+        metavar="ACTIVATIONS",
+        help="for sentences: learn the rotation from these two, of another corpus, and judge by all",
+    )
     add("--lowercase", action="store_true", help="for types: read the dictionaries in lower case")
     by = (
         f"how they are looked up: {', '.join(BY)} (default: cosine for sentences, csls for types, "
@@ -96,9 +102,10 @@ def align(arguments: argparse.Namespace) -> None:
     word types or of words in context; or of static vectors once they are in one space."""
     vectors = all(LANGUAGE.fullmatch(s) and not Path(s).exists() for s in arguments.stores)
     expected = "with LANGUAGE=FILE of word vectors only"
-    for name in ("links",) if vectors else ("start", "method"):
+    for name in ("links", "fit") if vectors else ("start", "method"):
         if getattr(arguments, name) is not None:
-            told = f"--{name} {'with activations of words only' if vectors else expected}"
+            of = "words" if name == "links" else "sentences"
+            told = f"--{name} {f'with activations of {of} only' if vectors else expected}"
             got = f"{'files of vectors' if vectors else 'activations'} and --{name}"
             refuse("arguments", told, got, "see crosslens align --help")
     shared = {name: getattr(arguments, name) for name in _TO_ALIGN}
@@ -109,7 +116,8 @@ def align(arguments: argparse.Namespace) -> None:
         scores = cl.align_vectors(files, by=by, **begun, **shared)
         show(arguments, scores, _vectors(scores, arguments.start or "dictionary"))
         return
-    scores = cl.align(*arguments.stores, links=arguments.links, by=arguments.by, **shared)
+    more = {"links": arguments.links, "fit": arguments.fit, "by": arguments.by}
+    scores = cl.align(*arguments.stores, **more, **shared)
     tables = _sentences if scores[0].task == "sentence_retrieval" else _words
     show(arguments, scores, tables(scores))
 

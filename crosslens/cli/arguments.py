@@ -196,6 +196,8 @@ def with_config(parser: argparse.ArgumentParser, verb: str, line: Sequence[str])
             positions += texts
         elif action.nargs == 0:
             options += texts
+        elif isinstance(action.nargs, int):  # of so many values, which stand side by side
+            options += [action.option_strings[0], *texts]
         else:
             options += [f"{action.option_strings[0]}={text}" for text in texts]
     return [*positions, *options, *line]

@@ -29,6 +29,7 @@ def align(
     links: str | Path | None = None,
     lowercase: bool = False,
     by: str | None = None,
+    fit: Sequence[Any] | None = None,
     train_fraction: float = 0.5,
     seed: int = 0,
     out: str | Path | None = None,
@@ -53,8 +54,11 @@ def align(
     lowercase: read dictionaries in lower case.
     by: "cosine", "csls", "inverted_softmax", "margin_ratio" or "margin_distance": what decides
         which row is nearest. Cosine for sentences and CSLS for types and words without it.
+    fit: for sentences, two more sides, of another parallel corpus read by the same encoder: the
+        rotation is fitted on all of them and all of x and y are judged by (Conneau et al. 2020, §
+        5.1.3). Sentences of theirs that x or y have too are left out.
     train_fraction: share of the sentences, of the dictionary or of the linked sentences that the
-        rotation is fitted on.
+        rotation is fitted on. Not with ``fit``.
     seed: of the split.
     out: a folder to keep the run in, as ``crosslens align --out`` does: ``Run(out)`` opens it.
 
@@ -88,6 +92,7 @@ def align(
     _check_languages(sides)
     files = {"dictionary": dictionary, "test": test, "links": links}
     _check_files(files, first.unit)
+    learnt = None if fit is None else _to_fit_on(fit, sides, train_fraction)
     by = by or ("csls" if first.unit in _NEEDED else "cosine")
     common, settings = _common(sides, seed), {"by": by, "train_fraction": train_fraction}
     asked = {**files, **settings, "lowercase": lowercase, "seed": seed}
@@ -106,15 +111,25 @@ def align(
         scores, notes = word_scores(first, second, gold, common, by=by), list[str]()
     else:
         from crosslens.run.collapse import refuse_unmeasured
-        from crosslens.run.measures import make_split, retrieval_scores
+        from crosslens.run.measures import fitted_elsewhere, make_split, retrieval_scores
         from crosslens.run.repeats import repeats_told, store_groups
         from crosslens.run.similarities import correlation_scores
 
         _check_items(sides)
-        groups = store_groups([first, second])
-        split, notes = make_split(first.n, train_fraction, seed, groups), repeats_told(groups)
+        fitted = None
+        if learnt is None:
+            groups = store_groups([first, second])
+            split, notes = make_split(first.n, train_fraction, seed, groups), repeats_told(groups)
+        else:
+            fitted, split = fitted_elsewhere(learnt, (first, second))
+            left = learnt[0].n - len(fitted.rows)
+            told = f"The rotation is learnt from {len(fitted.rows):,} sentences of another corpus"
+            notes = [f"{told}; {left:,} that are judged by are left out." if left else f"{told}."]
+            del settings["train_fraction"], asked["train_fraction"]
+            settings["fit"] = [side.fingerprint for side in learnt]
+            asked["fit"] = [str(side.folder) for side in learnt if side.folder is not None]
         kept = _kept(out, "align", sides, settings, asked)
-        scores = retrieval_scores(first, second, split, common, by=cast(Any, by))
+        scores = retrieval_scores(first, second, split, common, by=cast(Any, by), fitted=fitted)
         refuse_unmeasured(scores, "activations")
         scores += correlation_scores(first, second, scores, common)
     return kept.finish(scores, notes, data=_facts(first))
@@ -132,6 +147,29 @@ def _check_files(files: Mapping[str, Any], unit: str) -> None:
             expected = f"{'a file' if path is None else 'none'} for {unit or 'row'}s"
             got = "none" if path is None else quote(str(path))
             refuse(name, expected, got, "name one" if path is None else "leave it out")
+
+
+def _to_fit_on(
+    fit: Any, sides: Mapping[str, Activations], train_fraction: float
+) -> tuple[Activations, Activations]:
+    """The two sides of another corpus, where a rotation that is learnt there can turn these."""
+    x, y = sides.values()
+    if x.unit in _NEEDED:
+        refuse("fit", f"none for {x.unit}s", "activations", "leave it out")
+    if train_fraction != 0.5:
+        told = "leave one of them out"
+        refuse("train_fraction", "none with fit", str(train_fraction), told)
+    if isinstance(fit, str | Path | Activations) or len(fit) != 2:
+        refuse("fit", "two sides, as x and y", quote(str(fit)), "give both languages")
+    one, other = (_open(side, name) for side, name in zip(fit, sides, strict=True))
+    _check_items({"fit, first": one, "fit, second": other})
+    for mine, like in ((one, x), (other, y)):
+        for name in ("language", "encoder", "unit", "layer_numbers", "d"):
+            got, expected = getattr(mine, name), getattr(like, name)
+            if got != expected:
+                remedy = "extract both corpora in the same way, and name the languages in one order"
+                refuse("fit", f"{name} {expected}, as {like.name}", f"{got}", remedy)
+    return one, other
 
 
 def _gold(
@@ -372,4 +410,4 @@ def _kept(
         "seed": asked["seed"],
     }
     given = {**asked, **files, "stores": folders if len(folders) == len(sides) else []}
-    return Kept(out, kind, whole, given, ["stores", *files])
+    return Kept(out, kind, whole, given, ["stores", "fit", *files])

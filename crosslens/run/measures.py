@@ -21,12 +21,14 @@ from crosslens.errors import InputError, refuse
 from crosslens.probes import language_id
 from crosslens.progress import Progress
 from crosslens.run.collapse import collapse_reason, is_collapsed, reason_of
-from crosslens.run.repeats import groups_of, repeated
+from crosslens.run.repeats import groups_of, repeated, tested_too
 from crosslens.run.similarities import cka_scores, cka_without_lost, read_layer
 from crosslens.score import Score
 
 __all__ = [
+    "Fitted",
     "Split",
+    "fitted_elsewhere",
     "language_id_scores",
     "make_split",
     "retrieval_scores",
@@ -100,6 +102,40 @@ def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | No
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """Sentences of another corpus, to learn a rotation from: two sides whose row i is the same
+    sentence, and the rows that are used."""
+
+    sides: tuple[Activations, Activations]
+    rows: np.ndarray
+
+    def layer(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """These rows of a layer, on both sides."""
+        one, other = (read_layer(side, number)[self.rows] for side in self.sides)
+        return one, other
+
+
+def fitted_elsewhere(
+    learnt: tuple[Activations, Activations], judged: tuple[Activations, Activations]
+) -> tuple[Fitted, Split]:
+    """A rotation's sentences from one corpus, and all sentences of another to judge it by.
+
+    Sentences to learn from that are judged by as well, in either language, are left out.
+
+    Raises
+    ------
+    InputError: fewer than 20 sentences of either corpus.
+    """
+    rows, n = np.flatnonzero(~tested_too(learnt, judged)), judged[0].n
+    if n < _FEWEST:
+        refuse("texts", f"at least {_FEWEST} sentences", str(n), "give more text")
+    if len(rows) < _FEWEST:
+        got = f"{len(rows)} that are not judged by"
+        refuse("fit", f"at least {_FEWEST} sentences", got, "learn from another corpus")
+    return Fitted(learnt, rows), Split(np.arange(0), np.arange(n))
+
+
 def retrieval_scores(
     x: Activations,
     y: Activations,
@@ -110,6 +146,7 @@ def retrieval_scores(
     hits: bool = False,
     by: By = "cosine",
     on_train: bool = False,
+    fitted: Fitted | None = None,
 ) -> list[Score]:
     """Sentence retrieval per layer, in both directions, before and after orthogonal Procrustes.
 
@@ -125,6 +162,8 @@ def retrieval_scores(
     on_train: also the same on the training part alone, within each half of it, by the rotation of
         the other half, to choose a layer by; of the part "train" in the details. No held-out
         sentence takes part.
+    fitted: the sentences that the rotation is fitted on, where these are another corpus; the
+        training part of ``split`` is not looked at then.
     hits: keep the outcome of each held-out sentence in the details, for
         :func:`crosslens.run.comparison.compare_with_controls`.
 
@@ -134,13 +173,20 @@ def retrieval_scores(
     scores = []
     fields = {**common, "task": "sentence_retrieval", "quantity": "precision_at_1"}
     for layer in _shown(_common_layers(x, y), f"retrieval {x.language}-{y.language}"):
-        places = _places(control, split, on_train)
-        reason = collapse_reason((x, y), layer)
+        places = _places(control, split, on_train, None if fitted is None else len(fitted.rows))
+        reason = collapse_reason((x, y, *(fitted.sides if fitted else ())), layer)
         try:
             found = (
                 None
                 if reason
-                else _outcomes(read_layer(x, layer), read_layer(y, layer), split, by, on_train)
+                else _outcomes(
+                    read_layer(x, layer),
+                    read_layer(y, layer),
+                    split,
+                    by,
+                    on_train,
+                    None if fitted is None else fitted.layer(layer),
+                )
             )
         except InputError as error:  # rows of zeros, say
             found, reason = None, reason_of(error)
@@ -178,14 +224,16 @@ class _Place:
     fitted_on: int | None = None
 
 
-def _places(control: str | None, split: Split, on_train: bool) -> list[_Place]:
-    """In the order of :func:`_outcomes`."""
+def _places(
+    control: str | None, split: Split, on_train: bool, elsewhere: int | None
+) -> list[_Place]:
+    """In the order of :func:`_outcomes`; ``elsewhere`` sentences of another corpus are fitted on."""
     learnt, held = len(split.train), len(split.held_out)
     before, after = control or "unaligned", f"{control}_procrustes" if control else "procrustes"
     places = [
         _Place(before, "all", learnt + held, learnt + held),
         _Place(before, "held_out", held, held),
-        _Place(after, "held_out", held, held, learnt),
+        _Place(after, "held_out", held, held, learnt if elsewhere is None else elsewhere),
     ]
     within = [
         _Place(before, "train", learnt, learnt // 2),
@@ -195,13 +243,18 @@ def _places(control: str | None, split: Split, on_train: bool) -> list[_Place]:
 
 
 def _outcomes(
-    a: np.ndarray, b: np.ndarray, split: Split, by: By, on_train: bool
+    a: np.ndarray,
+    b: np.ndarray,
+    split: Split,
+    by: By,
+    on_train: bool,
+    elsewhere: tuple[np.ndarray, np.ndarray] | None,
 ) -> list[tuple[RetrievalResult, RetrievalResult]]:
     held, train = (a[split.held_out], b[split.held_out]), (a[split.train], b[split.train])
     found = [
         _both_directions(a, b, by),
         _both_directions(*held, by),
-        _both_directions(*_turned(train, held), by),
+        _both_directions(*_turned(elsewhere or train, held), by),
     ]
     return found + _on_train(*train, split.halves(), by) if on_train else found
 

@@ -21,6 +21,7 @@ __all__ = [
     "repeats_told",
     "sentence_groups",
     "store_groups",
+    "tested_too",
     "text_names",
 ]
 
@@ -103,6 +104,29 @@ def store_groups(stores: Sequence[Activations]) -> np.ndarray:
         if layer is not None:
             sides.append(equal_rows(layer))
     return groups_of(sides) if sides else np.arange(stores[0].n)
+
+
+def tested_too(learnt: Sequence[Activations], tested: Sequence[Activations]) -> np.ndarray:
+    """Which items to learn from an encoder reads like one to judge by, in either language.
+
+    Parameters
+    ----------
+    learnt, tested: one activation dataset for each language, in the same order and of the same
+        encoder.
+
+    Returns
+    -------
+    One truth value for each item to learn from.
+    """
+    found = np.zeros(learnt[0].n, bool)
+    for one, other in zip(learnt, tested, strict=True):
+        for number in reversed(one.layer_numbers):
+            layers = [other.layer(number), one.layer(number)]
+            if not any(is_collapsed([layer]) for layer in layers):
+                first = equal_rows(np.concatenate([np.asarray(layer) for layer in layers]))
+                found |= first[other.n :] < other.n
+                break
+    return found
 
 
 def sentence_groups(stores: Sequence[Activations], n: int) -> np.ndarray:

@@ -78,6 +78,23 @@ def test_types_are_aligned_by_a_dictionary(types, capsys):
     assert "88.2 % of the test dictionary’s 34 words are covered" in page
 
 
+def test_the_rotation_of_another_corpus_and_the_same_again(sentences, tmp_path, capsys):
+    rng = np.random.default_rng(2)
+    for name in ("eng", "fra"):
+        store(tmp_path / f"other-{name}", name, [rng.normal(size=(N, D)) for _ in range(4)])
+    assert typed("align eng fra --fit other-eng other-fra --quiet --json --out run") == 0
+    first = capsys.readouterr().out
+    assert typed("align --config run/config.json --quiet --json --out again") == 0
+    assert capsys.readouterr().out == first
+    after = [
+        s for s in read_scores("run/scores.jsonl") if s.condition == "procrustes" and s.layer == 0
+    ]
+    assert {(s.n, s.details["fitted_on"]) for s in after if s.details.get("part")} == {(N, N)}
+    assert max(s.value for s in after if s.details.get("part")) < 0.5  # it is no use here
+    assert typed("align eng=a.vec fra=b.vec --fit other-eng other-fra --quiet") == 2
+    assert "--fit with activations of sentences only" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["train", "test"])
 def test_a_dictionary_of_another_content_is_not_the_same_run(types, tmp_path, capsys, name):
     command = "align x y --dictionary train.txt --test test.txt --quiet --out run".split()

@@ -23,6 +23,7 @@ ENG, FRA = (
     as_activations(Y, language="fra", unit="sentence"),
 )
 WORDS = [f"w{i}" for i in range(60)]
+TURN = np.linalg.qr(np.random.default_rng(5).normal(size=(6, 6)))[0]
 
 
 def words(layers, language, prefix):
@@ -89,6 +90,70 @@ def test_equal_sentences_are_on_one_side_of_the_division():
     scores = align(*doubled)
     assert "120 of 120 items repeat another one" in scores.notes[0]
     assert scores.where(layer=0).notes == scores[:2].notes == scores.notes
+
+
+def sides_of(seed, n, languages=("eng", "fra")):
+    """Two sides that a rotation would turn into each other, but for noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 6)).astype(np.float32)
+    y = (x @ TURN + 0.3 * rng.normal(size=(n, 6))).astype(np.float32)
+    return [
+        as_activations([side], language=name, unit="sentence")
+        for side, name in zip((x, y), languages, strict=True)
+    ]
+
+
+def test_a_rotation_is_learnt_from_one_corpus_and_judged_by_all_of_another():
+    """Against the same with numpy alone; what is judged by is never learnt from."""
+    judged, learnt = sides_of(1, 40), sides_of(2, 50)
+    shared = [
+        as_activations(
+            [np.concatenate([one.layer(0), other.layer(0)[:7]])],
+            language=one.language,
+            unit="sentence",
+        )
+        for one, other in zip(learnt, judged, strict=True)
+    ]
+    scores = align(*judged, fit=shared)
+    assert scores.notes[0] == (
+        "The rotation is learnt from 50 sentences of another corpus; 7 that are judged by are left out."
+    )
+    assert list(scores) == list(align(*judged, fit=learnt))
+    a, b, c, d = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        for rows in (np.float64(side.layer(0)) for side in (*learnt, *judged))
+    )
+    u, _, v = np.linalg.svd((a - a.mean(0)).T @ (b - b.mean(0)))
+    turned, target = (c - a.mean(0)) @ (u @ v), d - b.mean(0)
+    near = (
+        turned @ target.T / np.linalg.norm(turned, axis=1)[:, None] / np.linalg.norm(target, axis=1)
+    )
+    expected = [float((near.argmax(axis) == np.arange(40)).mean()) for axis in (1, 0)]
+    after = scores.where(condition="procrustes", quantity="precision_at_1")
+    assert [score.value for score in after] == expected and 0.2 < min(expected) < 1
+    assert {(s.n, s.details["fitted_on"], s.details["chance"]) for s in after} == {(40, 50, 1 / 40)}
+
+
+@pytest.mark.parametrize(
+    ("fit", "more", "argument"),
+    [
+        (sides_of(2, 50), {"train_fraction": 0.6}, "train_fraction"),
+        (sides_of(2, 50, ("fra", "eng")), {}, "fit"),
+        (sides_of(2, 50)[:1], {}, "fit"),
+        ("folder", {}, "fit"),
+        (sides_of(2, 12), {}, "fit"),
+        (sides_of(1, 40), {}, "fit"),  # all are judged by
+        ([sides_of(2, 50)[0], sides_of(2, 49)[1]], {}, "fit, second"),
+    ],
+)
+def test_a_corpus_that_no_rotation_can_be_learnt_from_is_refused(fit, more, argument):
+    with pytest.raises(InputError, match=f"^{argument}: expected"):
+        align(*sides_of(1, 40), fit=fit, **more)
+
+
+def test_words_are_not_fitted_elsewhere():
+    with pytest.raises(InputError, match="^fit: expected"):
+        align(words(X, "eng", "a"), words(Y, "fra", "b"), dictionary="d", fit=(ENG, FRA))
 
 
 def test_comparison_is_that_of_the_steps_below_and_takes_names():

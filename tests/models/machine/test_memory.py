@@ -18,14 +18,22 @@ def faults_of(steps):
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
 @pytest.mark.skipif(memory._gnu() is None, reason="this C library is not GNU's: nothing is done")
-def test_what_is_freed_is_taken_again_without_new_pages():
+def test_what_is_freed_is_taken_again_without_new_pages_and_given_back_at_the_end():
     outside = faults_of(10)
+    before = resident()
     with freed_memory_kept(torch.device("cpu")):
         faults_of(1)
         inside = faults_of(10)
-    after = faults_of(10)
-    assert inside < outside / 5 and after > 5 * inside, (outside, inside, after)
+        kept = resident()
+    after = resident()
+    assert inside < outside / 2, (outside, inside)
+    assert kept > before + 48 * MEGABYTE and after < kept - 48 * MEGABYTE, (before, kept, after)
 
 
 @pytest.mark.parametrize("error", [None, ValueError])
