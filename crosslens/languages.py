@@ -65,8 +65,8 @@ _SHORT = {three: two for two, three in _LONG.items()}
 DERIVED: Mapping[str, str] = {
     name.replace("-", ""): name.replace("-", " ")
     for name in (
-        "identity inversion permutation transliteration order codeswitch deterministic-shuffle "
-        "local-shuffle even-odd no-reversal partial-reversal full-reversal token-hop word-hop"
+        "identity inversion permutation limited-permutation transliteration order codeswitch "
+        "deterministic-shuffle local-shuffle even-odd no-reversal partial-reversal full-reversal token-hop word-hop"
     ).split()
 }
 """How the code of a derived language goes on behind a hyphen, a setting at its end -> how that is

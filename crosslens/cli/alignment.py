@@ -116,8 +116,8 @@ def align(arguments: argparse.Namespace) -> None:
         scores = cl.align_vectors(files, by=by, **begun, **shared)
         show(arguments, scores, _vectors(scores, arguments.start or "dictionary"))
         return
-    more = {"links": arguments.links, "fit": arguments.fit, "by": arguments.by}
-    scores = cl.align(*arguments.stores, **more, **shared)
+    shared |= {name: getattr(arguments, name) for name in ("links", "fit", "by")}
+    scores = cl.align(*arguments.stores, **shared)
     tables = _sentences if scores[0].task == "sentence_retrieval" else _words
     show(arguments, scores, tables(scores))
 

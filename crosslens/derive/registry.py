@@ -12,6 +12,7 @@ from crosslens.derive.reorderings import (
     EvenOdd,
     Identity,
     Inversion,
+    LimitedPermutation,
     LocalShuffle,
     Permutation,
 )
@@ -98,6 +99,12 @@ TRANSFORMATIONS: Mapping[str, Entry] = {
         "an order of its own for each sentence (the nondeterministic shuffle of Kallini et al.)",
         "epoch: drawn anew in each pass over the text",
         f"{_DESHPANDE}; Kallini et al. 2024",
+    ),
+    "limited-permutation": Entry(
+        _numbered(LimitedPermutation),
+        "an order of its own for each sentence, in which no word goes far",
+        "places that a word may go at most, 3 without it",
+        "Lample et al. 2018",
     ),
     "transliteration": Entry(
         _transliteration,

@@ -8,7 +8,8 @@ itself: the same order is made again and taken back.
 import abc
 import dataclasses
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,9 +24,11 @@ __all__ = [
     "EvenOdd",
     "Identity",
     "Inversion",
+    "LimitedPermutation",
     "LocalShuffle",
     "Permutation",
     "Reordering",
+    "neighbours_kept",
     "take",
 ]
 
@@ -202,6 +205,42 @@ class LocalShuffle(Reordering):
 
 
 @dataclasses.dataclass(frozen=True)
+class LimitedPermutation(Reordering):
+    """An order of its own for each sentence, in which no token is more than some places from its own:
+    between the sentence as it is and a permutation, there is one for each number of places.
+
+    Token i goes by i + U(0, places + 1), in ascending order: the noise of Lample et al. 2018, § 2.3.
+
+    Attributes
+    ----------
+    places: how far a token may go, 1 or more.
+
+    Raises
+    ------
+    InputError: the number is no whole number above 0.
+
+    >>> LimitedPermutation(2).derive(Sentence("a b c d e f g".split()), seed=1, number=0).tokens
+    ['a', 'c', 'b', 'e', 'd', 'f', 'g']
+    """
+
+    places: int = 3
+    word: ClassVar[str] = "limited-permutation"
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.places, "places")
+
+    @property
+    def name(self) -> str:
+        """The text form."""
+        return f"{self.word}:{self.places}"
+
+    def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
+        """Drawn from (seed, number)."""
+        drawn = generator(seed, number).uniform(0, self.places + 1, size=n)
+        return np.argsort(np.arange(n) + drawn, kind="stable")
+
+
+@dataclasses.dataclass(frozen=True)
 class EvenOdd(Reordering):
     """First the tokens at even places, counted from 0, then those at odd ones.
 
@@ -216,3 +255,28 @@ class EvenOdd(Reordering):
     def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
         """0, 2, …, 1, 3, …"""
         return np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)])
+
+
+def neighbours_kept(how: Transformation, lengths: Iterable[int], seed: int) -> float:
+    """How much of the order a transformation keeps: the share of neighbouring tokens, over all
+    sentences, that are neighbours in the same order afterwards; from 0 to 1.
+
+    Parameters
+    ----------
+    lengths: tokens of each sentence, the first being number 0. seed: of the transformation.
+
+    Returns
+    -------
+    NaN where no sentence has two tokens.
+
+    >>> neighbours_kept(Inversion(), [5, 7], 0), neighbours_kept(EvenOdd(), [5], 0)
+    (0.0, 0.0)
+    >>> neighbours_kept(LocalShuffle(3), [9], 0)  # c a b, f d e, i g h: ab, de and gh of eight
+    0.375
+    """
+    kept = of = 0
+    for number, n in enumerate(lengths):
+        sources = np.asarray(how.derive(Sentence([*range(n)]), seed, number).sources)
+        kept += int((np.diff(sources) == 1).sum())
+        of += max(n - 1, 0)
+    return kept / of if of else math.nan

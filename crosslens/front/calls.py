@@ -413,7 +413,7 @@ def _train_study(
     folder = run_controlled(
         study,
         texts,
-        out or f"runs/{name}",
+        out or f"runs/{next(iter(study.conditions.values())).recipe.name}",
         seeds=many if seeds is None else seeds,
         resume=resume,
         device=device,

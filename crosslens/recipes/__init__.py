@@ -1,5 +1,7 @@
 """Studies and trainings by name, one per file; and recipes read from TOML files."""
 
+import difflib
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +15,7 @@ __all__ = [
     "RECIPES",
     "STUDIES",
     "TRAININGS",
+    "conditions_of",
     "emergence_settings",
     "load_recipe",
     "monotrans_settings",
@@ -23,6 +26,7 @@ STUDIES = {
     "deshpande-pairs": "which transformation of English leaves its sentences where they were?",
     "deshpande-compositions": "which change of order keeps a transliteration from the original?",
     "deshpande-corpora": "must the two languages be trained on the same text?",
+    "deshpande-ladder": "how much of the order must be kept?",
     "conneau-sharing": "which parts must the two languages share?",
     "conneau-anchors": "do words in common bring the two languages together?",
 }
@@ -53,6 +57,8 @@ RECIPES = {
 
 TRAININGS = ("tiny-encoder", "emergence", "monotrans", *STUDIES)
 
+_CONDITIONS = re.compile(r"(eng)-([a-z][a-z0-9:+,-]*)")
+
 
 def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
     """A training recipe by its name, from a TOML file, or that of an earlier run (its folder, or
@@ -71,22 +77,23 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
         from crosslens.recipes.tiny_encoder import tiny_encoder
 
         return tiny_encoder(data or "text")
-    if data is not None:
+    path = Path(name)
+    if data is not None and path.exists():
         refuse(
             "data", "a folder for a named recipe", f"the file {name}", "name the texts in the file"
         )
-    path = Path(name)
     if (asked := _earlier(path)) is not None:
         recipe = check_shape(
             asked.get("recipe", asked), name, dict[str, Any], "name another run", InputError
         )
         return cast(TrainRecipe, from_dict(TrainRecipe, recipe))
     if not path.is_file():
+        close = difflib.get_close_matches(name, TRAININGS, n=1)
         refuse(
             "recipe",
-            f"a TOML file or one of {', '.join(TRAININGS)}",
+            f"a TOML file, one of {', '.join(TRAININGS)}, or eng-TRANSFORMATION",
             repr(name),
-            "check the spelling",
+            f"did you mean {close[0]}?" if close else "check the spelling",
         )
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -143,14 +150,34 @@ def _named_settings(recipe: str, name: str) -> dict[str, Any] | None:
     )
 
 
+def conditions_of(name: str) -> list[str]:
+    """The transformations that a study is named by, joined by commas behind ``eng-``, each with
+    those that it is composed of; empty where a name is none of these. ``translit`` is short for
+    ``transliteration``.
+
+    >>> conditions_of("eng-translit,translit+inversion"), conditions_of("english")
+    (['transliteration', 'transliteration+inversion'], [])
+    """
+    match = _CONDITIONS.fullmatch(name)
+    if match is None or Path(name).exists():
+        return []
+    return [
+        "+".join("transliteration" if part == "translit" else part for part in one.split("+"))
+        for one in match[2].split(",")
+    ]
+
+
 def study_settings(name: str) -> tuple[str, dict[str, Any], int | None] | None:
-    """Name, settings and seeds of a controlled study: nothing but its name where it is named, an
+    """Name, settings and seeds of a controlled study: nothing but its name where it is named, or its
+    conditions are (:func:`conditions_of`), an
     earlier run's where that is; None for other recipes."""
-    if name in STUDIES:
+    if name in STUDIES or conditions_of(name):
         return name, {}, None
     asked = _earlier(Path(name))
     recipe = None if asked is None else asked.get("recipe")
-    if asked is None or not isinstance(recipe, str) or recipe not in STUDIES:
+    if asked is None or not isinstance(recipe, str):
+        return None
+    if recipe not in STUDIES and not conditions_of(recipe):
         return None
     remedy = "name another run"
     settings = check_shape(asked.get("settings", {}), name, dict[str, Any], remedy, InputError)

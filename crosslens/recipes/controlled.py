@@ -3,12 +3,17 @@ that are made from it: which of them come to lie on the original, and what must 
 
     deshpande-pairs         inversion, permutation, transliteration (and syntax), each alone
     deshpande-compositions  transliteration alone, and with inversion, permutation (and syntax)
+    deshpande-ladder        thirty transliterations in orders from that of English to none: alignment
+                            against how many neighbours an order keeps
     deshpande-corpora       English and its transliteration: the same text, the other half of the
                             source, another source
     conneau-sharing         the same pair, and which parts each language owns
     conneau-anchors         the same pair, and how many words they have in common
 
+    eng-BY[,BY]             English and what is derived from it by these transformations
+
     crosslens train deshpande-compositions data=eng.txt --seeds 3
+    crosslens train eng-translit+inversion data=eng.txt --seeds 3
 
 The model is that of :mod:`crosslens.recipes.emergence`, but with Deshpande et al.'s one embedding
 matrix of twice the subwords. Two numbers scale it, ``model`` (its width) and ``tokens`` (of each
@@ -24,21 +29,23 @@ control is to be looked at first, and more tokens given where it stays below .5.
 
 import collections
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from crosslens.corpus import read_text
+from crosslens.derive.registry import derived_code
 from crosslens.errors import refuse
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
 from crosslens.models.training.anchors import Anchors
-from crosslens.models.training.derivation import Derivation
+from crosslens.models.training.derivation import Derivation, check_order
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, with_overrides
-from crosslens.recipes import STUDIES
+from crosslens.recipes import STUDIES, conditions_of
 from crosslens.run.controlled import Condition, ControlledStudy
 from crosslens.run.emergence import split_rows
 
@@ -68,19 +75,25 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     >>> list(study.conditions), study.conditions["same"].recipe.steps
     (['parallel', 'same', 'different'], 488)
     """
-    if name not in STUDIES:
-        refuse("recipe", f"one of {', '.join(STUDIES)}", repr(name), "check the spelling")
+    named = conditions_of(name)
+    if name not in STUDIES and not named:
+        expected = f"one of {', '.join(STUDIES)}, or eng-TRANSFORMATION"
+        refuse("recipe", expected, repr(name), "check the spelling")
     for key in settings:
         if key.partition(".")[0] in _FIXED:
             refuse(key, "what the conditions of the study leave open", key, "leave it out")
     base = _base(name, settings)
     changes = {key: value for key, value in settings.items() if key not in _OWN}
-    made = _MAKERS[name](with_overrides(base, changes), bool(settings.get("syntax")))
+    recipe = with_overrides(base, changes)
+    if named:
+        made = _derived(recipe, named)
+    else:
+        made = _MAKERS[name](recipe, bool(settings.get("syntax")))
     conditions, order, control = made
     return ControlledStudy(
         name=name,
-        question=STUDIES[name],
-        paper=name.partition("-")[0],
+        question=STUDIES.get(name, "does what is derived from English come to lie on it?"),
+        paper=_paper(name),
         conditions=conditions,
         order=order,
         control=control,
@@ -94,7 +107,7 @@ def _base(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         refuse("scale", "small or paper", repr(scale), "choose one of these")
     if scale == "paper" and "model" in settings:
         refuse("model", "none with scale=paper", repr(settings["model"]), "leave one of them out")
-    recipe = _PAPERS[name.partition("-")[0]] if scale == "paper" else _SMALL
+    recipe = _PAPERS[_paper(name)] if scale == "paper" else _SMALL
     model, tokens = settings.get("model", 64), settings.get("tokens")
     if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
         refuse("model", "a width that is a multiple of 32", repr(model), "64 is the default")
@@ -120,8 +133,17 @@ def _base(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
             ffn_size=4 * model,
         )
     return dataclasses.replace(
-        recipe, name=name, steps=steps, encoder=shape, optimisation=optimisation
+        recipe,
+        name=re.sub("[:+,]", "-", name),
+        steps=steps,
+        encoder=shape,
+        optimisation=optimisation,
     )
+
+
+def _paper(name: str) -> str:
+    """Whose measures and numbers stand beside a study's."""
+    return "conneau" if name.startswith("conneau-") else "deshpande"
 
 
 _BOTH: dict[str, Any] = {
@@ -238,6 +260,47 @@ def _compositions(recipe: TrainRecipe, syntax: bool) -> _Made:
     return conditions, order, "transliteration"
 
 
+_GRADES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # places that a token may go at most
+_WINDOWS = (2, 3, 4, 5, 6, 8, 10, 12)  # tokens of a window
+_RUNGS = (
+    "transliteration",
+    *(f"transliteration+limited-permutation:{places}" for places in _GRADES),
+    *(f"transliteration+local-shuffle:{window}" for window in _WINDOWS),
+    "transliteration+even-odd",
+    "transliteration+deterministic-shuffle",
+    "transliteration+inversion",
+    *(f"transliteration+inversion+limited-permutation:{places}" for places in (1, 3, 8)),
+    *(f"transliteration+even-odd+limited-permutation:{places}" for places in (1, 3, 8)),
+    "transliteration+permutation",
+    "transliteration+permutation:epoch",
+)
+"""From script alone, by orders that are drawn or are rules, to none."""
+
+
+def _ladder(recipe: TrainRecipe, syntax: bool) -> _Made:
+    return _derived(recipe, _RUNGS)
+
+
+_PRINTED = {  # transformations of a condition -> what Deshpande et al. call it
+    "transliteration": "transliteration, parallel corpora",
+    "transliteration+inversion": "transliteration and inversion",
+    "transliteration+permutation": "transliteration and permutation",
+}
+
+
+def _derived(recipe: TrainRecipe, named: Sequence[str]) -> _Made:
+    """A condition for each composition; no order is expected of them."""
+    conditions = {}
+    for by in named:
+        name = derived_code("", by).removeprefix("-")
+        if name in conditions:
+            refuse("recipe", "conditions that differ", f"{by} twice", "leave one of them out")
+        conditions[name] = _by(recipe, by, _PRINTED.get(by, ""))
+        check_order(conditions[name].recipe.derived[_COPY], "recipe")
+    plain = "transliteration"
+    return conditions, [], plain if plain in conditions else next(iter(conditions))
+
+
 def _corpora(recipe: TrainRecipe, syntax: bool) -> _Made:
     """Both sides have texts of as many tokens in all conditions (:func:`study_texts`)."""
     conditions = {}
@@ -304,6 +367,7 @@ def _anchored(recipe: TrainRecipe, syntax: bool) -> _Made:
 _MAKERS = {
     "deshpande-pairs": _pairs,
     "deshpande-compositions": _compositions,
+    "deshpande-ladder": _ladder,
     "deshpande-corpora": _corpora,
     "conneau-sharing": _sharing,
     "conneau-anchors": _anchored,

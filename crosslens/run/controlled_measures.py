@@ -12,11 +12,13 @@ from crosslens.activations import Activations
 from crosslens.activations_memory import as_activations
 from crosslens.alignment.words.token_embeddings import copy_alignment, token_embedding_alignment
 from crosslens.corpus import Corpus
+from crosslens.derive.reorderings import Identity, neighbours_kept
 from crosslens.run.measures import make_split, retrieval_scores, similarity_scores
 from crosslens.score import Score
 
 __all__ = ["measure"]
 
+_COUNTED = 2000  # sentences by which it is counted how much of an order is kept
 _OVERLAPS = ("subword_overlap_types", "subword_overlap_tokens")
 
 
@@ -36,7 +38,8 @@ def measure(
     Returns
     -------
     P@1 of sentences (there and back, unaligned and after Procrustes) and CKA per layer; alignment
-    of subwords where the languages have ids of their own; overlap of the texts' subwords.
+    of subwords where the languages have ids of their own; overlap of the texts' subwords; which
+    share of neighbouring subwords stay neighbours where the second language is derived.
     """
     from crosslens.models.saved.native import load_model
     from crosslens.models.training.masked_lm import build_model
@@ -65,6 +68,8 @@ def measure(
         scores += _token_scores(model, vocabularies, counts, fields)
     if recipe.vocabulary.copies:
         scores += _overlap_scores(counts, fields)
+    if (derivation := recipe.derived.get(y.language)) is not None:
+        scores.append(_order_score(run, recipe, derivation, fields))
     return scores
 
 
@@ -164,3 +169,16 @@ def _overlap_scores(counts: Mapping[str, np.ndarray], fields: Mapping[str, Any])
         for quantity, value, n in zip(_OVERLAPS, values, sizes, strict=True)
         for told in [{language: int(mine.sum()) for language, mine in counts.items()}]
     ]
+
+
+def _order_score(run: Path, recipe: Any, derivation: Any, fields: Mapping[str, Any]) -> Score:
+    """How much of the order of the original's subwords is left in those that are derived from
+    them: of the text and the transformation alone, whatever was learnt."""
+    from crosslens.models.text.token_files import open_tokens
+
+    source = next(one for one in recipe.sources if fields["target"] in one.texts)
+    file = open_tokens(run / "tokens" / f"{source.name}.{fields['target']}")
+    lengths = np.diff(file.offsets)[:_COUNTED].tolist()
+    made = derivation.transformation or Identity()
+    kept = neighbours_kept(made, lengths, recipe.seed)
+    return Score(**fields, quantity="neighbours_kept", value=kept, n=sum(lengths) - len(lengths))

@@ -281,7 +281,7 @@ MISTAKES = {
     "no study": (["report", "stores"], "folder: expected a run of "),
     "no recipe": (
         ["train", "none.toml", "--out", "out"],
-        "recipe: expected a TOML file or one of tiny-encoder, emergence, ",
+        "recipe: expected a TOML file, one of tiny-encoder, emergence, ",
     ),
     "no TOML": (
         ["train", "eng.txt", "--out", "out"],

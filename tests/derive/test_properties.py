@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crosslens.derive.composition import Composition
 from crosslens.derive.registry import TRANSFORMATIONS, derived_code, transformation
-from crosslens.derive.reorderings import Permutation, Reordering
+from crosslens.derive.reorderings import Permutation, Reordering, neighbours_kept
 from crosslens.derive.transformation import INSERTED, Sentence, generator
 from crosslens.derive.transliteration import SCRIPTS, Transliteration, exchange
 from crosslens.languages import DERIVED, code_of
@@ -17,6 +17,8 @@ NAMES = [
     "permutation:epoch",
     "local-shuffle:2",
     "local-shuffle:10",
+    "limited-permutation:1",
+    "limited-permutation:20",
     "transliteration:greek",
     "transliteration:georgian-cyrillic",
     "token-hop:0",
@@ -153,6 +155,27 @@ def test_all_orders_are_equally_probable():
     assert len(counts) == 24
     # chi-squared with 23 degrees of freedom: above 49.7 once in a thousand seeds
     assert sum((count - 100) ** 2 / 100 for count in counts.values()) < 49.7
+
+
+@QUICK
+@given(places=st.integers(1, 12), seed=st.integers(0, 99), number=st.integers(0, 9))
+def test_no_word_goes_farther_than_it_may(places, seed, number):
+    how = transformation(f"limited-permutation:{places}")
+    order = np.array(how.derive(Sentence([*range(40)]), seed, number).sources)
+    assert np.abs(order - np.arange(40)).max() <= places
+
+
+def test_more_places_keep_fewer_neighbours():
+    """From the sentence as it is to a permutation, in which one of n neighbours is kept."""
+    kept = [neighbours_kept(transformation(f"limited-permutation:{k}"), [30] * 200, 0)
+            for k in (1, 2, 4, 8, 16, 1000)]  # fmt: skip
+    assert kept == sorted(kept, reverse=True) and kept[0] < 1
+    assert kept[-1] == pytest.approx(1 / 30, abs=0.01)
+    assert neighbours_kept(transformation("identity"), [9, 1, 0], 0) == 1
+    assert neighbours_kept(transformation("inversion"), [9, 4], 0) == 0
+    # of two words, one in eight pairs changes places: P(u > 1 + v) for u, v in (0, 2)
+    two = neighbours_kept(transformation("limited-permutation:1"), [2] * 4000, 0)
+    assert two == pytest.approx(7 / 8, abs=0.02)
 
 
 def test_shuffles_that_are_rules():

@@ -9,10 +9,13 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 from test_emergence import sentences
 
 from crosslens.cli.main import main
 from crosslens.corpus import read_text
+from crosslens.derive.registry import transformation
+from crosslens.derive.reorderings import neighbours_kept
 from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.front.calls import train, training_recipes
 from crosslens.models.text.token_files import open_tokens
@@ -22,7 +25,13 @@ from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
-from crosslens.report.folders.controlled import differences, load_study, measured_so_far, summary
+from crosslens.report.folders.controlled import (
+    differences,
+    load_study,
+    measured_so_far,
+    rungs,
+    summary,
+)
 from crosslens.run import controlled as run_module
 from crosslens.run import emergence
 from crosslens.run.controlled import run_controlled
@@ -218,8 +227,8 @@ def test_a_transliteration_is_measured_as_a_study_measures_it(finished, tmp_path
 
 
 def test_kept_sentences_are_derived_as_the_training_text_is(settings, tmp_path):
-    study, texts = made("deshpande-compositions", settings, ("transliteration-inversion",))
-    run = run_controlled(study, texts, tmp_path / "run", seeds=1)
+    named = "eng-translit+inversion"  # a condition of one's own, by name
+    run = train(named, tmp_path / "run", seeds=1, settings=settings).folder
     place = run / "transliteration-inversion" / "seed-0" / "tokens"
     kept = {language: open_tokens(place / f"kept.{language}") for language in ("eng", "eng-x")}
     shift = int(kept["eng-x"].ids.min()) - int(kept["eng"].ids.min())
@@ -227,7 +236,12 @@ def test_kept_sentences_are_derived_as_the_training_text_is(settings, tmp_path):
         first = kept["eng"][i].astype(int)
         assert len(first) <= 30 and kept["eng-x"][i].tolist() == (first[::-1] + shift).tolist()
     rows = summary(run)[1]
-    assert rows[1][:2] == ("transliteration-inversion", "1") and rows[1][-1] == "0.16"
+    assert rows[1][:3] == ("transliteration-inversion", "1", "0.00") and rows[1][-1] == "0.16"
+    asked = json.loads((run / "config.json").read_text())["asked"]
+    assert asked["recipe"] == named and asked["settings"]["data"] == settings["data"]
+    again = training_recipes(str(run))  # an earlier run is a recipe, too
+    assert list(again) == ["transliteration-inversion"]
+    assert resolve(again["transliteration-inversion"]).derived["eng-x"].order == "inversion"
 
 
 @pytest.mark.slow  # further trainings, and a study of them
@@ -338,7 +352,7 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
     _, rows, _, findings, control = summary(tmp_path)
     assert [row[0] for row in rows[1:]] == ["parallel", "same", "different"]
     assert rows[1][-1] == "90" and rows[2][-1] == "-"
-    assert rows[1][2].startswith("0.810 [0.785, 0.835") and rows[1][6] == "1"
+    assert rows[1][3].startswith("0.810 [0.785, 0.835") and rows[1][7] == "1"
     # .5, .3, .52 against .45, .5, .4 leaves both orders open
     assert [(row[0], row[2], row[4]) for row in findings[1:]] == [
         ("parallel > same", "found", "found"),
@@ -413,9 +427,61 @@ def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_p
         write_report(tmp_path)
 
 
+def test_the_ladder_has_thirty_orders_that_keep_more_and_less():
+    recipes = training_recipes("deshpande-ladder", {"data": "x"})
+    orders = {one.derived["eng-x"].order for one in recipes.values()}
+    assert len(recipes) == len(orders) == 30 and "" in orders
+    assert {resolve(one).vocabulary.mode for one in recipes.values()} == {"disjoint"}
+    kept = [neighbours_kept(transformation(one or "identity"), [20] * 50, 0) for one in orders]
+    assert max(kept) == 1 and min(kept) == 0 and len(set(kept)) > 20
+
+
+def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
+    """Against scipy; conditions that never got to .5 share the last rank."""
+    kept = [1, 0.8, 0.6, 0.5, 0.3, 0.2, 0.1, 0.0, 0.05]
+    aligned = [0.8, 0.7, 0.75, 0.55, 0.2, 0.1, 0.02, 0.03, 0.01]
+    curves = [[0.1, 0.6, 0.8], [0.1, 0.55, 0.7], [0.1, 0.3, 0.75], [0.1, 0.2, 0.55]]
+    curves += [[0.1, 0.1, value] for value in aligned[4:]]
+    scores, names = [], [f"transliteration-{i}" for i in range(9)]
+    for name, share, value, curve in zip(names, kept, aligned, curves, strict=True):
+        mine = toy_scores(name, [value] * 3, 10)
+        order = {"quantity": "neighbours_kept", "value": share, "n": 99, "encoder": name}
+        scores += [*mine, *(Score(**order, seed=seed) for seed in range(3))]
+        learnt(tmp_path, name, [curve, curve])
+    told = {
+        "name": "deshpande-ladder",
+        "question": "how much?",
+        "paper": "deshpande",
+        "order": [],
+        "control": names[0],
+        "published": dict.fromkeys(names, ""),
+    }
+    recipe = {"steps": 40, "batch_tokens": 1e5, "encoder": {"layers": 2, "hidden_size": 64}}
+    settings = {"seeds": 3, "conditions": {name: {"recipe": recipe} for name in names}}
+    config = {"kind": "controlled", "study": told, "settings": settings}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = [*scores, *means(scores)]
+    (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in found))
+    ladder = rungs(load_study(tmp_path))
+    assert ladder.correlation()[0] == pytest.approx(spearmanr(kept, aligned)[0])
+    onsets = [1.8, 17 / 9, 2 + 4 / 9, 2 + 6 / 7, 9, 9, 9, 9, 9]
+    assert ladder.onset_correlation()[0] == pytest.approx(spearmanr(kept, onsets)[0])
+    assert sum(map(np.isinf, ladder.onsets.values())) == 5
+    assert "3 of them are below 0.05" in ladder.told() and "5 did not get there" in ladder.told()
+    page = write_report(tmp_path).read_text()
+    assert "neighbours kept" in page and "5 never" in page and page.count("<svg") == 2
+    few = dataclasses.replace(ladder, kept=dict(list(ladder.kept.items())[:7]))
+    assert np.isnan(few.correlation()).all()
+    same = dataclasses.replace(ladder, onsets=dict.fromkeys(names, np.inf))
+    assert np.isnan(same.onset_correlation()).all() and "cannot be computed" in same.told()
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
+        ("eng-invertion", {}, "did you mean inversion"),
+        ("eng-inversion,inversion", {}, "conditions that differ, got inversion twice"),
+        ("eng-token-hop", {}, "transformations of the order of subwords"),
         ("deshpande-pairs", {"model": 65}, "model: expected a width that is a multiple of 32"),
         ("deshpande-pairs", {"scale": "big"}, "scale: expected small or paper, got 'big'"),
         ("deshpande-pairs", {"scale": "paper", "model": 64}, "model: expected none with scale=p"),

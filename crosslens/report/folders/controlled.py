@@ -17,10 +17,11 @@ from crosslens.score import Score, format_value, read_scores
 from crosslens.seed_intervals import seeds_difference
 from crosslens.seed_means import hits_of, means
 from crosslens.selection import Best, chosen_layer
-from crosslens.stats import mean_interval
+from crosslens.stats import mean_interval, spearman_interval
 
 __all__ = [
     "Learning",
+    "Rungs",
     "StudyFolder",
     "differences",
     "findings",
@@ -29,10 +30,13 @@ __all__ = [
     "onset",
     "printed",
     "printed_what",
+    "rungs",
     "summary",
 ]
 
 _Rows = list[tuple[str, ...]]
+_FEWEST = 8  # conditions by which a correlation is told
+_FLOOR = 0.05  # P@1 below which alignment is none
 _REACHED = 0.5  # what the positive control must reach
 _AGAIN = "run the study again"
 
@@ -200,6 +204,75 @@ def _learning(folder: Path) -> dict[int, dict[float, float]]:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
+class Rungs:
+    """Conditions by how much of the order of English they keep, a number that is known before
+    anything is trained.
+
+    Attributes
+    ----------
+    kept: condition -> share of neighbours that stay neighbours.
+    aligned: condition -> P@1 of subwords, the mean over seeds.
+    onsets: condition -> tokens until it is .5, the median over seeds; infinite where half of the
+        seeds or more did not get there.
+    """
+
+    kept: Mapping[str, float]
+    aligned: Mapping[str, float]
+    onsets: Mapping[str, float]
+
+    def correlation(self) -> tuple[float, float, float]:
+        """Spearman's correlation of alignment with what is kept, over conditions, and its 95 %
+        interval; NaN where it cannot be computed."""
+        return self._spearman(self.aligned)
+
+    def onset_correlation(self) -> tuple[float, float, float]:
+        """The same of tokens until .5. Those that did not get there are equal, and last."""
+        last = 2 * max((one for one in self.onsets.values() if math.isfinite(one)), default=1.0)
+        return self._spearman({name: min(one, last) for name, one in self.onsets.items()})
+
+    def _spearman(self, values: Mapping[str, float]) -> tuple[float, float, float]:
+        names = [name for name in self.kept if name in values]
+        x, y = (np.array([side[name] for name in names]) for side in (self.kept, values))
+        if len(names) < _FEWEST or len(set(x.tolist())) < 2 or len(set(y.tolist())) < 2:
+            return math.nan, math.nan, math.nan
+        return spearman_interval(x, y)
+
+    def told(self) -> str:
+        """What goes with what, in a sentence or two."""
+        found, when = self.correlation(), self.onset_correlation()
+        n, low = len(self.aligned), sum(one < _FLOOR for one in self.aligned.values())
+        never = sum(math.isinf(one) for one in self.onsets.values())
+        return (
+            f"Over {n} conditions, P@1 of subwords goes with the share of neighbours kept by "
+            f"Spearman's {_spread(found)}; {low} of them are below {_FLOOR}, which are as good as "
+            f"tied. Tokens until {_REACHED}: {_spread(when)}; {never} did not get there and share "
+            f"the last rank."
+        )
+
+
+def _spread(found: tuple[float, float, float]) -> str:
+    if math.isnan(found[0]):
+        return "correlation, which cannot be computed"
+    return f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]"
+
+
+def rungs(study: StudyFolder) -> Rungs | None:
+    """The conditions of a study by how much of the order they keep; None where fewer than eight
+    say so and have subwords that could be aligned."""
+    kept, aligned, onsets = {}, {}, {}
+    for name in study.names:
+        order = study.mean(name, "neighbours_kept", None)
+        found = study.mean(name, "token_alignment", "unaligned")
+        learning = study.learning.get(name)
+        if order is None or found is None or learning is None:
+            continue
+        kept[name], aligned[name] = order.value, found.value
+        each = [onset(curve, _REACHED) for curve in learning.seeds.values()]
+        onsets[name] = float(np.median([math.inf if one is None else one for one in each]))
+    return Rungs(kept, aligned, onsets) if len(kept) >= _FEWEST else None
+
+
 def summary(folder: str | Path) -> list[_Rows | str]:
     """Tables and sentences on a study: its conditions beside the paper's numbers, and the order of
     the conditions that the paper found.
@@ -213,6 +286,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         (
             "condition",
             "seeds",
+            "kept",
             "P@1 of subwords",
             "mapped",
             "by frequency",
@@ -225,6 +299,8 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     ]
     reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
     told = [f"Tokens until P@1 of subwords is {_REACHED}: {'; '.join(reached)}."] if reached else []
+    if (ladder := rungs(study)) is not None:
+        told.append(ladder.told())
     return [study.told["question"], rows, _how(study.scores), *told, *findings(study)]
 
 
@@ -237,9 +313,11 @@ def _row(scores: Sequence[Score], name: str, best: Best | None, told: Told) -> t
     layer = None if best is None else best.layer
     sentences = _mean_of(scores, name, "precision_at_1", "unaligned", layer)
     cka = _mean_of(scores, name, "debiased_linear_cka", None, layer)
+    kept = _mean_of(scores, name, "neighbours_kept", None)
     return (
         name,
         str(len(seeds)),
+        "-" if kept is None else format_value(kept.value, 2),
         _told(direct),
         _told(mapped),
         _frequency(direct),
@@ -331,8 +409,13 @@ def _how(scores: Sequence[Score]) -> str:
         if n is not None
         else ""
     )
+    about_order = (
+        "Kept: the share of neighbouring subwords that stay neighbours in the same order. "
+        if any(s.quantity == "neighbours_kept" for s in scores)
+        else ""
+    )
     return (
-        f"{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
+        f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
         f"map, chance {chance:.3f}; the layer is chosen on other sentences. Brackets: 95 % over "
         "seeds (of sentences: over seeds and sentences)."
     )

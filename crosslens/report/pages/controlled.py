@@ -9,11 +9,13 @@ from typing import Any
 
 from crosslens.readers.published import PAPERS
 from crosslens.report.folders.controlled import (
+    Rungs,
     StudyFolder,
     findings,
     load_study,
     printed,
     printed_what,
+    rungs,
 )
 from crosslens.report.folders.log import as_table
 from crosslens.report.parts.drawing import (
@@ -40,6 +42,7 @@ from crosslens.report.parts.layout import (
     table,
     value_cell,
 )
+from crosslens.report.parts.scatter import scatter_panel
 from crosslens.report.parts.wording import (
     decimal,
     estimate,
@@ -72,19 +75,20 @@ def controlled_page(folder: str | Path) -> str:
         for place, name in enumerate(dict.fromkeys([*study.names, *study.learning]))
     }
     orders, control = _orders(study)
+    ladder = rungs(study)
     with plain_style():
         parts = [
             headline(
                 f"{study.told['name']}: {study.told['question']}",
-                _lead(study, styles, numbering),
-                _told(study, orders, control),
+                _lead(study, styles, numbering) if ladder is None else _rungs(ladder, numbering),
+                _told(study, orders, control, ladder),
                 _facts(study),
                 _notes(folder, study),
                 [],
                 "Nothing was measured in this run.",
             ),
             section("conditions", "Condition by condition", _conditions(study)),
-            _layers(study, styles, numbering),
+            _layers(study, styles, numbering) if ladder is None else "",
             section(
                 "orders",
                 "What the paper found, and what is found here",
@@ -171,7 +175,40 @@ def _counted(orders: _Orders) -> str:
     )
 
 
-def _told(study: StudyFolder, orders: _Orders, control: str) -> list[str]:
+def _rungs(ladder: Rungs, numbering: Numbering) -> str:
+    """Alignment against how much of the order is kept, a point for each condition."""
+    points = {name: (ladder.kept[name], ladder.aligned[name]) for name in ladder.kept}
+    horizontal = Axis("neighbours kept", (0.0, 1.0))
+    alignment = Axis("P@1 of subwords", (0.0, 1.0))
+    # all are transliterations: their names without it
+    short = {name.removeprefix("transliteration-"): both for name, both in points.items()}
+    picture = scatter_panel(
+        numbering.panel(), "P@1 of subwords over neighbours kept", short, (horizontal, alignment)
+    )
+    panels = [panel("Alignment and how much of the order is kept", "", picture)]
+    when = {
+        name.removeprefix("transliteration-"): (ladder.kept[name], tokens / 1e6)
+        for name, tokens in ladder.onsets.items()
+        if math.isfinite(tokens)
+    }
+    if when:
+        axis = Axis("million tokens until P@1 is .5")
+        drawn = scatter_panel(
+            numbering.panel(), "Tokens until .5 over neighbours kept", when, (horizontal, axis)
+        )
+        missing = len(points) - len(when)
+        panels.append(panel("When half of the subwords were found", f"{missing} never", drawn))
+    return figure(
+        numbering,
+        "How near two languages came to each other, by how much of the order is kept.",
+        "each point is a condition, the mean over its seeds (of tokens: the median); neighbours kept is "
+        "a number of the text and the transformation, known before anything was trained",
+        "",
+        panels,
+    )
+
+
+def _told(study: StudyFolder, orders: _Orders, control: str, ladder: Rungs | None) -> list[str]:
     """Three sentences as HTML: the control, the orders, and the tokens that alignment took."""
     told = [text(control)] if control else []
     if orders:
@@ -184,7 +221,9 @@ def _told(study: StudyFolder, orders: _Orders, control: str) -> list[str]:
         told.append(
             text(f"Of the orders that {paper} found, {'; '.join(said) or 'none can be told yet'}.")
         )
-    if study.learning:
+    if ladder is not None:
+        told.append(text(ladder.told()))
+    elif study.learning:
         reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
         told.append(text(f"Tokens until half of the subwords are found: {'; '.join(reached)}."))
     return told
@@ -220,7 +259,8 @@ def _notes(folder: Path, study: StudyFolder) -> list[str]:
 
 def _conditions(study: StudyFolder) -> str:
     paper = study.told["paper"]
-    head = ["Condition", "Seeds", "P@1 of subwords", "after a map", "by frequency alone"]
+    head = ["Condition", "Seeds", "Neighbours kept"]
+    head += ["P@1 of subwords", "after a map", "by frequency alone"]
     head += [
         "tokens until .5",
         "P@1 of sentences",
@@ -240,6 +280,7 @@ def _conditions(study: StudyFolder) -> str:
             [
                 named(name),
                 str(len(seeds)),
+                number(study.mean(name, "neighbours_kept", None), 2),
                 value_cell(direct),
                 value_cell(study.mean(name, _SUBWORDS, "procrustes")),
                 "–" if by_frequency is None else decimal(by_frequency),
@@ -251,7 +292,8 @@ def _conditions(study: StudyFolder) -> str:
             ]
         )
     caption = (
-        "Means over seeds with 95 % intervals. The layer is chosen on one half of the kept sentences "
+        "Means over seeds with 95 % intervals. Neighbours kept: the share of neighbouring subwords that "
+        "stay neighbours in the same order. The layer is chosen on one half of the kept sentences "
         "and shown on the other."
     )
     return table(caption, head, rows)
