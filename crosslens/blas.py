@@ -16,6 +16,9 @@ import threadpoolctl
 
 __all__ = ["blas_workers", "for_each", "share"]
 
+# what is found by reading which files the process has mapped, which takes longer than a small
+# product; a library comes with a module that is imported
+_found: tuple[int, threadpoolctl.ThreadpoolController] | None = None
 # for each worker of for_each, "idle": the pool if a worker has nothing left to do, else None
 _here = threading.local()
 
@@ -27,12 +30,22 @@ def blas_workers(most: int) -> Iterator[tuple[concurrent.futures.ThreadPoolExecu
     >>> with blas_workers(1) as (pool, threads): print(list(pool.map(abs, [-1, 2])), threads)
     [1, 2] 1
     """
-    libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
+    libraries = _libraries()
     threads = max(
         1, min(most, max((library.num_threads for library in libraries.lib_controllers), default=1))
     )
     with libraries.limit(limits=1), concurrent.futures.ThreadPoolExecutor(threads) as pool:
         yield pool, threads
+
+
+def _libraries() -> threadpoolctl.ThreadpoolController:
+    """The BLAS libraries of the process."""
+    global _found
+    modules, found = len(sys.modules), _found
+    if found is None or found[0] != modules:
+        libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
+        found = _found = modules, libraries
+    return found[1]
 
 
 def for_each(function: Callable[[int], Any], count: int) -> list[Any]:

@@ -9,6 +9,10 @@ from pathlib import Path
 # several threads ask for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# What tests write need not outlast a power cut (a killed process loses nothing without it), and they
+# would wait for the disk for a good part of their time. Tests of when it is called replace it.
+os.fsync = lambda file: None
+
 import pytest  # noqa: E402
 
 ROOT = Path(__file__).parents[1]

@@ -5,7 +5,7 @@ import pytest
 from panels_drawn_once import drawn_once
 from tests_run_helpers import first_lines, other_encoder
 
-__all__ = ["drawn_once", "small_encoder", "texts"]
+__all__ = ["drawn_once", "kept_texts", "small_encoder", "texts"]
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +17,20 @@ def small_encoder(tmp_path_factory):
 @pytest.fixture
 def texts(tmp_path):
     """language -> file with the same 60 sentences."""
+    return write_texts(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def kept_texts(tmp_path_factory):
+    """The same, for what several tests share. Not to be written to."""
+    return write_texts(tmp_path_factory.mktemp("texts"))
+
+
+def write_texts(folder):
     paths = {}
     for language in ("eng", "fra", "rus"):
-        paths[language] = str(tmp_path / f"{language}.txt")
-        (tmp_path / f"{language}.txt").write_text(
+        paths[language] = str(folder / f"{language}.txt")
+        (folder / f"{language}.txt").write_text(
             "".join(line + "\n" for line in first_lines(language, 60)), encoding="utf-8"
         )
     return paths

@@ -23,6 +23,7 @@ from crosslens.score import read_scores
 
 CONDITIONS = ("shared", "half", "none", "separate")
 RUN = ("none", "separate")  # in the tests
+KEPT = 60
 SMALL = {
     "steps": 6,
     "validate_every": 3,
@@ -46,6 +47,14 @@ def sentences(n=1300):
         " ".join(words[i] for i in rng.integers(len(words), size=rng.integers(6, 10)))
         for _ in range(n)
     ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_kept():
+    """Sixty sentences for the end instead of five hundred."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(run_module, "_KEPT", KEPT)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +106,7 @@ def test_a_run_holds_a_training_for_each_condition_their_studies_and_scores(fini
         ):
             layers = sorted(s.layer for s in mine if s.quantity == quantity)
             assert layers == sorted([*range(3)] * per_layer), quantity
-        assert all(s.n == 500 for s in mine if s.quantity == "precision_at_1")
+        assert all(s.n == KEPT for s in mine if s.quantity == "precision_at_1")
         assert all(s.low <= s.value <= s.high for s in mine if s.quantity == "token_alignment")
 
 
@@ -113,7 +122,7 @@ def test_the_sentences_of_the_end_are_never_trained_on(finished):
     kept = (finished / "text" / "kept.txt").read_text().splitlines()
     trained = (finished / "text" / "training.txt").read_text().splitlines()
     assert (
-        len(kept) == 500
+        len(kept) == KEPT
         and not set(kept) & set(trained)
         and set(kept) | set(trained) == set(sentences())
     )
@@ -155,8 +164,8 @@ def test_another_text_or_recipe_is_refused(recipes, finished):
 
 
 def test_too_little_text_is_refused_before_anything_is_written(recipes, tmp_path):
-    with pytest.raises(InputError, match="text: .*got 400"):
-        run_emergence(recipes, sentences(400), tmp_path / "run")
+    with pytest.raises(InputError, match="text: .*got 100"):
+        run_emergence(recipes, sentences(100), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

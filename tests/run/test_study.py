@@ -29,10 +29,11 @@ from crosslens.run.study import summary
 from crosslens.score import Score, read_scores
 
 
-@pytest.fixture
-def finished(small_encoder, texts, tmp_path):
-    study = Study(encoders={"*": str(small_encoder)}, texts=texts)
-    return run_study(study, tmp_path / "run"), study
+@pytest.fixture(scope="module")
+def finished(small_encoder, kept_texts, tmp_path_factory):
+    """A finished study, and what was asked. Not to be written to."""
+    study = Study(encoders={"*": str(small_encoder)}, texts=kept_texts)
+    return run_study(study, tmp_path_factory.mktemp("study") / "run"), study
 
 
 def test_every_measurement_stands_beside_its_controls(finished):

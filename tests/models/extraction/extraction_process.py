@@ -1,7 +1,8 @@
 """Extraction in a process of its own, for the tests: several of them under torchrun, or one that is
 killed.
 
-extraction_process.py ENCODER TEXT FOLDER UNIT [PLACE NUMBER]     kill -9 at the NUMBERth time that
+extraction_process.py ENCODER TEXT [FOLDER UNIT ...]            these, one after the other
+extraction_process.py ENCODER TEXT FOLDER UNIT PLACE NUMBER     kill -9 at the NUMBERth time that
 PLACE is reached
 """
 
@@ -64,5 +65,11 @@ def in_a_process(*arguments) -> int:
 
 
 if __name__ == "__main__":
-    encoder, text, folder, unit, *trap = sys.argv[1:]
-    work(encoder, text, folder, unit, *([trap[0], int(trap[1])] if trap else []))
+    encoder, text, *rest = sys.argv[1:]
+    if rest[-1].isdigit():
+        work(encoder, text, *rest[:3], int(rest[3]))
+    else:
+        if "WORLD_SIZE" in os.environ:  # one group for all of them
+            torch.distributed.init_process_group("gloo")
+        for folder, unit in zip(rest[::2], rest[1::2], strict=True):
+            work(encoder, text, folder, unit)

@@ -43,43 +43,51 @@ def files(folder):
 @pytest.fixture(scope="module")
 def undisturbed(originals, text, tmp_path_factory):
     folders = {unit: tmp_path_factory.mktemp("whole") / unit for unit in UNITS}
-    for unit, folder in folders.items():
-        assert extraction_process.in_a_process(originals["bert"], text, folder, unit) == 0
+    jobs = [told for unit, folder in folders.items() for told in (folder, unit)]
+    assert extraction_process.in_a_process(originals["bert"], text, *jobs) == 0
     return {unit: files(folder) for unit, folder in folders.items()}
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_two_processes_write_the_bytes_of_one(originals, text, undisturbed, tmp_path, unit):
-    done = torchrun(originals["bert"], text, tmp_path / "store", unit)
+def kill(originals, text, store, unit, places):
+    """Begin an extraction again and again, each time killed somewhere else."""
+    for place, number in (where.split() for where in places):
+        job = originals["bert"], text, store, unit, place, number
+        assert extraction_process.in_a_process(*job) == -9, place
+        assert not store.exists()
+    assert store.with_name(f"{store.name}.partial").exists()
+
+
+@pytest.fixture(scope="module")
+def together(originals, text, tmp_path_factory):
+    """What two processes make of each unit, and of words that a process was killed at: all three by
+    one start of them, since starting takes longer than the work."""
+    top = tmp_path_factory.mktemp("together")
+    kill(originals, text, top / "killed", "word", ["encode 3", "write 3"])
+    jobs = [told for unit in UNITS for told in (top / unit, unit)]
+    done = torchrun(originals["bert"], text, *jobs, top / "killed", "word")
     assert done.returncode == 0, done.stderr
-    assert files(tmp_path / "store") == undisturbed[unit]
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    return top
 
 
+@pytest.mark.parametrize("unit", UNITS)
+def test_two_processes_write_the_bytes_of_one(undisturbed, together, unit):
+    assert files(together / unit) == undisturbed[unit]
+
+
+def test_two_processes_finish_what_a_killed_one_has_begun(undisturbed, together):
+    assert files(together / "killed") == undisturbed["word"]
+    assert sorted(path.name for path in together.iterdir()) == sorted([*UNITS, "killed"])
+
+
+@pytest.mark.slow  # processes that import torch
 @pytest.mark.parametrize(
     ("unit", "places"),
-    [
-        ("word", ["encode 3", "put 9", "write 3"]),
-        pytest.param("type", ["encode 9", "write 1"], marks=pytest.mark.slow),
-    ],
+    [("word", ["encode 3", "put 9", "write 3"]), ("type", ["encode 9", "write 1"])],
 )
 def test_after_kill_9_the_same_call_ends_with_the_same_bytes(
     originals, text, undisturbed, tmp_path, unit, places
 ):
-    """One run is killed again and again, each time somewhere else."""
     store = tmp_path / "store"
-    for place, number in (where.split() for where in places):
-        assert (
-            extraction_process.in_a_process(
-                originals["bert"], text, store, unit, place, int(number)
-            )
-            == -9
-        ), place
-        assert not store.exists()
-    assert (tmp_path / "store.partial").exists()
-    if unit == "word":  # two processes compare what one has written, each its share
-        done = torchrun(originals["bert"], text, store, unit)
-        assert done.returncode == 0, done.stderr
-    else:
-        assert extraction_process.in_a_process(originals["bert"], text, store, unit) == 0
+    kill(originals, text, store, unit, places)
+    assert extraction_process.in_a_process(originals["bert"], text, store, unit) == 0
     assert files(store) == undisturbed[unit]
