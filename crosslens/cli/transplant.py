@@ -1,11 +1,14 @@
 """The verb ``transplant``: an encoder with the vocabulary of another language."""
 
 import argparse
+import dataclasses
 import json
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
+from crosslens.cli.output import format_table
 from crosslens.errors import refuse
+from crosslens.score import format_value
 
 __all__ = ["transplant", "transplant_arguments"]
 
@@ -20,7 +23,14 @@ def transplant_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         default="similarity",
         help="how new embeddings begin: random, overlap, translation, similarity (FOCUS) or factorised "
-        "(OFA) (default: %(default)s)",
+        "(OFA); monotrans: random, and trained (default: %(default)s)",
+    )
+    add(
+        "--tokens",
+        type=float,
+        metavar="N",
+        help="train the new embeddings on N tokens of the text, under the frozen body (with --by "
+        "monotrans: 4e6)",
     )
     add(
         "--vocabulary",
@@ -43,6 +53,10 @@ def transplant_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_common(parser, "out", required=True, help="a new folder")
     add_common(parser, "seed", default=0)
+    add_common(
+        parser, "device", choices=("auto", "cpu", "cuda"), default="auto", metavar=None,
+        help="of the training",
+    )  # fmt: skip
     add_common(parser, "trust-remote-code")
     add("--json", action="store_true", help="print a line of JSON")
 
@@ -63,12 +77,30 @@ def transplant(arguments: argparse.Namespace) -> None:
         links=arguments.links,
         parallel=by_language(arguments.parallel, "--parallel") if arguments.parallel else None,
         language=language,
+        tokens=None if arguments.tokens is None else _whole(arguments.tokens),
         seed=arguments.seed,
+        device=arguments.device,
         trust_remote_code=arguments.trust_remote_code,
     )
     if arguments.json:
         told = {"folder": str(made.folder), "by": made.initialiser, "subwords": made.subwords}
-        print(json.dumps({**told, **made.made}))
+        learnt = {} if made.learnt is None else {"learnt": dataclasses.asdict(made.learnt)}
+        print(json.dumps({**told, **made.made, **learnt}))
         return
     rows = ", ".join(f"{count:,} {name}" for name, count in made.made.items() if count)
     print(f"{made.folder}: {made.subwords:,} subwords, their embeddings {rows}")
+    if made.learnt is not None:
+        curve = made.learnt.perplexities
+        rows_of = [("tokens trained on", "perplexity")]
+        rows_of += [(f"{tokens:,}", format_value(value, 1)) for tokens, value in curve.items()]
+        print(format_table(rows_of))
+        print(
+            f"Perplexity of {made.learnt.masked:,} masked subwords of held-out sentences; of a model "
+            f"that knows their frequency alone: {made.learnt.unigram:,.1f}."
+        )
+
+
+def _whole(tokens: float) -> int:
+    if not 0 < tokens < 1e15:
+        refuse("--tokens", "a number above 0", str(tokens), "4e6, say")
+    return int(tokens)

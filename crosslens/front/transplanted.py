@@ -22,7 +22,9 @@ def transplant(
     links: str | Path | None = None,
     parallel: Mapping[str, str | Path] | None = None,
     language: str | None = None,
+    tokens: int | None = None,
     seed: int = 0,
+    device: str = "auto",
     trust_remote_code: bool = False,
 ) -> Any:
     """Give an encoder a vocabulary that is learnt from a text of another language; the body stays as
@@ -38,18 +40,23 @@ def transplant(
         "overlap": shared subwords are copied, others sampled. "translation": means of the subwords
         of words that translate each other. "similarity": shared subwords are copied, others are
         means of similar ones (FOCUS: Dobler & de Melo 2023). "factorised": the same in few
-        directions (OFA: Liu et al. 2024).
+        directions (OFA: Liu et al. 2024). "monotrans": "random", and trained on 4 M tokens (Artetxe et
+        al. 2020, step 2).
     size: subwords of the new vocabulary.
     dictionary: for "translation", a file of word pairs, the encoder's language first, a third column
         being their weight (WECHSEL's idea: Minixhofer et al. 2022).
     links, parallel: for "translation", instead: links of words (Pharaoh format) of two texts whose
         words stand between spaces, language to file, the encoder's language first
         (Trans-tokenisation: Remy et al. 2024).
-    seed: of what is sampled. trust_remote_code: run the code that comes with the encoder.
+    tokens: train the new embeddings on so many of the text's, by masked language modelling under the
+        frozen body, whatever they begin with. A training that was stopped is resumed by the same
+        call; it lies in ``OUT.training`` until it is done.
+    device: for the training. seed: of what is sampled. trust_remote_code: run the code that comes with the encoder.
 
     Returns
     -------
-    Where it is, and how many rows were sampled, copied and combined.
+    Where it is, how many rows were sampled, copied and combined, and ``learnt``: perplexity of
+    held-out sentences while they were trained.
 
     Raises
     ------
@@ -81,7 +88,9 @@ def transplant(
         by=by,
         size=size,
         pairs=_pairs(dictionary, links, parallel),
+        tokens=tokens,
         seed=seed,
+        device=device,
         trust_remote_code=trust_remote_code,
     )
 

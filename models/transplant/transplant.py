@@ -3,7 +3,8 @@
     text of the language --train--> tokeniser --subwords shared, translated, similar--> new rows
     encoder: embeddings and output bias --new rows--> the same body below a new vocabulary
 
-The body, and whatever else is no token embedding, keeps its bits.
+The body, and whatever else is no token embedding, keeps its bits. The new embeddings may be trained
+under it (:mod:`crosslens.models.transplant.learning`).
 """
 
 import dataclasses
@@ -28,18 +29,22 @@ from crosslens.alignment.words.new_rows import (
 )
 from crosslens.corpus import Corpus
 from crosslens.errors import OutputError, refuse
-from crosslens.files import make_folder, write_json
+from crosslens.files import fingerprint, make_folder, read_json, write_json
 from crosslens.models.saved.loading import find_tokenizer, make_model, opened
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
+from crosslens.models.transplant.learning import BATCH_TOKENS, Learnt, learn_embeddings
 from crosslens.models.transplant.subwords import shared_subwords, translation_weights
 from crosslens.progress import say
 from crosslens.readers.fasttext import train_skipgram
 
-__all__ = ["INITIALISERS", "Transplant", "transplant_vocabulary"]
+__all__ = ["INITIALISERS", "MONOTRANS", "Transplant", "transplant_vocabulary"]
 
 INITIALISERS = ("random", "overlap", "translation", "similarity", "factorised")
 """How new embeddings begin, by name."""
+MONOTRANS = "monotrans"
+"""Random embeddings, and a training: Artetxe et al. 2020, step 2."""
+_TOKENS = 4_000_000  # of that training, where nothing is said
 _FOLDER = "transplant.json"
 _MINIMUM = 1  # occurrences of a subword that has a static vector
 
@@ -54,12 +59,14 @@ class Transplant:
     initialiser: its name.
     subwords: of the new vocabulary.
     made: how many rows were sampled, copied and combined of several old ones.
+    learnt: how the embeddings fared while they were trained; None where they were not.
     """
 
     folder: Path
     initialiser: str
     subwords: int
     made: Mapping[str, int]
+    learnt: Learnt | None = None
 
 
 def transplant_vocabulary(
@@ -70,7 +77,9 @@ def transplant_vocabulary(
     by: str = "similarity",
     size: int = 16_000,
     pairs: Mapping[tuple[str, str], float] | None = None,
+    tokens: int | None = None,
     seed: int = 0,
+    device: str = "auto",
     trust_remote_code: bool = False,
 ) -> Transplant:
     """Give an encoder a vocabulary that is learnt from a text.
@@ -86,7 +95,11 @@ def transplant_vocabulary(
         others random; "translation": means over translations (``pairs``), others as by overlap;
         "similarity": shared subwords are copied, others a sparse mean of similar ones (FOCUS);
         "factorised": the same in a factorisation of the table, with a mean of ten (OFA). The last
-        two train static vectors of the new subwords on the text.
+        two train static vectors of the new subwords on the text. "monotrans": "random", and a
+        training of 4 M tokens.
+    tokens: train the new embeddings on so many, by masked language modelling under the frozen body.
+        What was done of a training that was stopped is beside ``out``, and resumed by the same call.
+    device: for the training, "auto", "cpu" or "cuda".
     size: subwords of the new vocabulary, special tokens among them.
     pairs: (old language's word, new language's word) -> weight, for "translation".
     seed: of what is sampled.
@@ -97,8 +110,13 @@ def transplant_vocabulary(
         a text that gives no such vocabulary, nothing shared.
     OutputError: the folder is there already.
     """
-    if by not in INITIALISERS:
-        refuse("--by", f"one of {', '.join(INITIALISERS)}", repr(by), "choose one of them")
+    known = (*INITIALISERS, MONOTRANS)
+    if by not in known:
+        refuse("--by", f"one of {', '.join(known)}", repr(by), "choose one of them")
+    start = "random" if by == MONOTRANS else by
+    tokens = _TOKENS if by == MONOTRANS and tokens is None else tokens
+    if tokens is not None and tokens < BATCH_TOKENS:
+        refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
     if (by == "translation") != (pairs is not None):
         got = "none" if pairs is None else f"some, with {by}"
         refuse(
@@ -117,11 +135,38 @@ def transplant_vocabulary(
     if is_native(folder):
         remedy = "give one of its views, a folder of transformers"
         refuse("--encoder", "an encoder that transformers loads", f"{name}, of ours", remedy)
+    told = {
+        "encoder": encoder_fingerprint(folder),
+        "text": text.fingerprint,
+        "by": by,
+        "seed": seed,
+        "size": size,
+    }
+    if tokens is None:
+        return _begin(name, folder, text, out, start, told, pairs, trust_remote_code)
+    beside = out.with_name(f"{out.name}.training")
+    told |= {"tokens": tokens, "pairs": fingerprint(sorted(pairs.items())) if pairs else None}
+    if not (beside / "start").exists():
+        _begin(name, folder, text, beside / "start", start, told, pairs, trust_remote_code)
+    return _trained(beside, text, out, told, device, trust_remote_code)
+
+
+def _begin(
+    name: str,
+    folder: Path,
+    text: Corpus,
+    out: Path,
+    by: str,
+    told: Mapping[str, Any],
+    pairs: Mapping[tuple[str, str], float] | None,
+    trusted: bool,
+) -> Transplant:
+    """Learn the vocabulary, and write the encoder with what its embeddings begin with."""
     remedy = "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
-        source = find_tokenizer(name, view, trust_remote_code)
-        model = _load(name, view, trust_remote_code)
-    table = _table(name, model)
+        source = find_tokenizer(name, view, trusted)
+        model = _load(name, view, trusted)
+    table, size, seed = _table(name, model), told["size"], told["seed"]
     say(f"learning {size:,} subwords from {len(text):,} sentences")
     target = _learn(source, text, size)
     shared = shared_subwords(source, target)
@@ -129,16 +174,29 @@ def transplant_vocabulary(
     special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
     rows.rows[special], rows.made[special] = table[shared[special]], 1
     _replace(model, rows.rows, source, target)
-    told = {
-        "encoder": encoder_fingerprint(folder),
-        "text": text.fingerprint,
-        "by": by,
-        "seed": seed,
-        "subwords": len(target),
-        "rows": rows.counts,
-    }
-    _write(model, target, told, out)
-    return Transplant(out, by, len(target), rows.counts)
+    made = {"subwords": len(target), "rows": rows.counts}
+    _write(model, target, {**told, **made}, out)
+    return Transplant(out, told["by"], len(target), rows.counts)
+
+
+def _trained(
+    beside: Path, text: Corpus, out: Path, told: Mapping[str, Any], device: str, trusted: bool
+) -> Transplant:
+    """The encoder of ``beside``/start with its embeddings trained; what was made beside is removed
+    once it stands."""
+    start = beside / "start"
+    made = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
+    others = [name for name, value in told.items() if made.get(name) != value]
+    if others:
+        expected = f"the transplant that was begun ({', '.join(others)} differ)"
+        refuse(str(beside), expected, "another one", "choose another --out", OutputError)
+    model = _load(str(start), start, trusted)
+    target = find_tokenizer(str(start), start, trusted)
+    how = {"tokens": told["tokens"], "seed": told["seed"], "device": device}
+    learnt = learn_embeddings(model, target, text, beside, made, **how)
+    _write(model, target, {**made, "learnt": dataclasses.asdict(learnt)}, out)
+    shutil.rmtree(beside)
+    return Transplant(out, told["by"], made["subwords"], made["rows"], learnt)
 
 
 def _load(name: str, view: Path, trusted: bool) -> Any:

@@ -1,0 +1,344 @@
+"""New embeddings, learnt by masked language modelling under a body that stands still: step 2 of
+Artetxe et al. 2020, § 2.2, for any encoder of transformers.
+
+    text --tokeniser--> rows of ids --masks--> body --head--> the masked subwords --loss--> new embeddings
+
+What is trained: the embeddings of all subwords but special tokens, and their output bias. An encoder
+without a head for masked words gets one for the time of the training, which is trained as well; it
+reads the new embeddings as its output, so it is no way around them.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from crosslens.corpus import Corpus
+from crosslens.errors import refuse
+from crosslens.files import lock_folder
+from crosslens.models.machine.distributed import join_world
+from crosslens.models.training.batches import plan_epoch
+from crosslens.models.training.loop import run_loop
+from crosslens.models.training.objective import Step, moved
+from crosslens.models.training.settings import LoopSettings, Optimisation
+
+__all__ = ["BATCH_TOKENS", "Learnt", "learn_embeddings"]
+
+BATCH_TOKENS = 4096
+"""Tokens of an update's batch, padding included."""
+_PART_TOKENS = {"cpu": 1024}  # what a processor's caches hold
+_LENGTH = 128  # tokens of a row at most
+_RATE, _MASKED, _RANDOM = 0.15, 0.8, 0.1  # Devlin et al. 2019
+# The highest learning rate, of the embeddings' standard deviation, since tables differ in scale and a
+# step of Adam does not: 1e-3 where it is the .02 that BERT begins with.
+_PEAK = 0.05
+_HELD_OUT, _MOST = 0.05, 500  # share of the sentences, and how many at most
+_FEWEST = 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Learnt:
+    """What a training of embeddings came to.
+
+    Attributes
+    ----------
+    perplexities: tokens that were trained on -> perplexity of masked subwords of held-out sentences.
+    unigram: that of a model that knows how often each subword occurs, and nothing else.
+    masked: subwords that both are measured on.
+    """
+
+    perplexities: Mapping[int, float]
+    unigram: float
+    masked: int
+
+
+class _MaskedWords(nn.Module):
+    """The parameters that are trained; the encoder itself is no part of its state."""
+
+    table: Tensor
+    ids: Tensor
+    fixed_bias: Tensor
+
+    def __init__(self, model: Any, ids: np.ndarray, seed: int) -> None:
+        super().__init__()
+        self.encoder = [model.requires_grad_(False)]  # in a list: no module of this one
+        table, output = model.get_input_embeddings(), model.get_output_embeddings()
+        weight = table.weight.detach()
+        self.register_buffer("table", weight.clone(), persistent=False)
+        self.register_buffer("ids", torch.from_numpy(ids), persistent=False)
+        self.rows = nn.Parameter(weight[ids].clone())
+        bias = None if output is None else output.bias
+        start = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
+        self.register_buffer("fixed_bias", start, persistent=False)
+        self.bias = nn.Parameter(start[ids].clone()) if output is None or bias is not None else None
+        self.head = None if output is not None else _new_head(weight.shape[1], seed)
+        self.body = [model if output is None else model.base_model]
+        named = [*model.named_parameters(remove_duplicate=False)]
+        self.named = {
+            "weight": [name for name, one in named if one is table.weight],
+            "bias": [name for name, one in named if bias is not None and one is bias],
+        }
+
+    def weight(self) -> Tensor:
+        """(v, d) the embeddings as they are now."""
+        return self.table.index_copy(0, self.ids, self.rows)
+
+    def forward(self, ids: Tensor, mask: Tensor, at: Tensor, answers: Tensor) -> Tensor:
+        """The summed loss of the masked places.
+
+        Parameters
+        ----------
+        ids, mask: (rows, width) token ids, and which of them are none of the padding.
+        at: (places, 2) row and column of what is predicted. answers: (places,) its ids.
+        """
+        return F.cross_entropy(self.logits(ids, mask, at), answers, reduction="sum")
+
+    def logits(self, ids: Tensor, mask: Tensor, at: Tensor) -> Tensor:
+        """(places, v) what is said of these places."""
+        model, weight = self.encoder[0].train(self.training), self.weight()
+        swapped = dict.fromkeys(self.named["weight"], weight)
+        if self.head is not None:
+            states = functional_call(model, swapped, (ids, mask))[0]
+            bias = self.fixed_bias.index_copy(0, self.ids, self.bias)  # type: ignore[arg-type]
+            return F.linear(self.head(states[at[:, 0], at[:, 1]]), weight, bias)
+        if self.bias is not None:
+            bias = self.fixed_bias.index_copy(0, self.ids, self.bias)
+            swapped |= dict.fromkeys(self.named["bias"], bias)
+        # what the head says of all places is many times the work
+        head = _single_head(model)
+        found = functional_call(_Chosen(model, head), _inside(swapped), (ids, mask, at))
+        return found[0] if isinstance(found, tuple) else found
+
+
+class _Chosen(nn.Module):
+    """A model whose head reads some places alone."""
+
+    def __init__(self, model: Any, head: nn.Module | None) -> None:
+        super().__init__()
+        self.model, self.head = model, [head]  # its parameters are those of the model
+
+    def forward(self, ids: Tensor, mask: Tensor, at: Tensor) -> Any:
+        (head,) = self.head
+        if head is None:
+            return self.model(ids, mask).logits[at[:, 0], at[:, 1]]
+        return head(self.model.base_model(ids, mask)[0][at[:, 0], at[:, 1]])
+
+
+def _inside(swapped: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"model.{name}": tensor for name, tensor in swapped.items()}
+
+
+def _single_head(model: Any) -> nn.Module | None:
+    """The module that makes logits of states, where it is one."""
+    others = [one for one in model.children() if one is not model.base_model]
+    known = type(model).__name__.startswith(("Bert", "Roberta", "XLMRoberta", "Camembert"))
+    return others[0] if known and len(others) == 1 else None
+
+
+def _new_head(d: int, seed: int) -> nn.Module:
+    """BERT's, beginning as BERT's does."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        dense = nn.Linear(d, d)
+        nn.init.normal_(dense.weight, std=0.02)
+        nn.init.zeros_(dense.bias)
+        return nn.Sequential(dense, nn.GELU(), nn.LayerNorm(d))
+
+
+class _Rows:
+    """The text as rows of ids, those that are trained on in batches that are a function of the
+    update's number."""
+
+    def __init__(self, tokenizer: Any, text: Corpus, length: int, seed: int, device: str) -> None:
+        self.seed, self.pad, self.mask = seed, tokenizer.pad_token_id, tokenizer.mask_token_id
+        if self.mask is None or self.pad is None:
+            refuse("--encoder", "a tokeniser with a mask and padding", "none", "choose another")
+        special = np.zeros(len(tokenizer), bool)
+        special[list(tokenizer.all_special_ids)] = True
+        self.learnt = np.flatnonzero(~special)
+        self.special = special
+        rows: list[np.ndarray] = []
+        for start in range(0, len(text), 1000):
+            some = list(text.sentences[start : start + 1000])
+            found = tokenizer(some, truncation=True, max_length=length)["input_ids"]
+            rows += [np.array(one) for one in found]
+        rows = [row for row in rows if (~special[row]).any()]
+        held = min(_MOST, round(_HELD_OUT * len(rows)))
+        if len(rows) < _FEWEST:
+            refuse(
+                "--text", f"{_FEWEST} sentences or more to learn from", str(len(rows)), "give more"
+            )
+        order = np.random.default_rng([seed, 0x7A01]).permutation(len(rows))
+        self.held_out = [rows[n] for n in order[:held]]
+        self.rows = [rows[n] for n in np.sort(order[held:])]
+        self.lengths = np.array([len(row) for row in self.rows])
+        self.most = _PART_TOKENS.get(device, BATCH_TOKENS)
+        self.plans: list[list[np.ndarray]] = []
+
+    def batch(self, step: int) -> Step:
+        """The masked batch of an update."""
+        epoch = 0
+        while True:
+            if epoch == len(self.plans):
+                seed = [self.seed, 0x7A02, epoch]
+                self.plans.append(plan_epoch(self.lengths, BATCH_TOKENS, seed))
+            if step < len(self.plans[epoch]):
+                break
+            step, epoch = step - len(self.plans[epoch]), epoch + 1
+        rng = np.random.default_rng([self.seed, 0x7A03, epoch, step])
+        return self._masked([self.rows[n] for n in self.plans[epoch][step]], rng)
+
+    def judged(self) -> Step:
+        """The held-out rows, masked in the same way each time."""
+        rows = sorted(self.held_out, key=len)
+        return self._masked(rows, np.random.default_rng([self.seed, 0x7A04]))
+
+    def _masked(self, rows: list[np.ndarray], rng: np.random.Generator) -> Step:
+        parts, predicted = [], 0
+        width = max(map(len, rows))
+        each = max(1, self.most // width)
+        for start in range(0, len(rows), each):
+            some = rows[start : start + each]
+            ids = np.full((len(some), max(map(len, some))), self.pad)
+            for number, row in enumerate(some):
+                ids[number, : len(row)] = row
+            real = np.arange(ids.shape[1]) < np.array([len(row) for row in some])[:, None]
+            at = np.array(
+                [(n, place) for n, row in enumerate(some) for place in self._places(row, rng)]
+            )
+            answers = ids[at[:, 0], at[:, 1]].copy()
+            what = rng.random(len(at))
+            ids[tuple(at[what < _MASKED].T)] = self.mask
+            other = (what >= _MASKED) & (what < _MASKED + _RANDOM)
+            ids[tuple(at[other].T)] = rng.choice(self.learnt, int(other.sum()))
+            arrays = {"ids": ids, "mask": real.astype(np.int64), "at": at, "answers": answers}
+            parts.append({name: torch.from_numpy(array) for name, array in arrays.items()})
+            predicted += len(at)
+        return Step(parts, predicted=predicted, tokens=sum(map(len, rows)))
+
+    def _places(self, row: np.ndarray, rng: np.random.Generator) -> list[int]:
+        free = np.flatnonzero(~self.special[row])
+        count = max(1, round(_RATE * len(free)))
+        chosen: list[int] = np.sort(rng.choice(free, count, replace=False)).tolist()
+        return chosen
+
+    def unigram(self) -> float:
+        """Perplexity of the held-out answers by the subwords' frequencies, each one more than it is."""
+        counts = np.bincount(np.concatenate(self.rows), minlength=len(self.special)).astype(float)
+        counts[self.special] = -1
+        shares = (counts + 1) / (counts + 1).sum()
+        answers = np.concatenate([part["answers"].numpy() for part in self.judged().parts])
+        return math.exp(-float(np.log(shares[answers]).mean()))
+
+
+class _Objective:
+    """The mean loss of masked subwords, as the loop minimises it."""
+
+    rate_factors: Mapping[str, float] = {}
+
+    def __init__(self, model: _MaskedWords, rows: _Rows) -> None:
+        self.model, self.rows = model, rows
+
+    def batch(self, step: int) -> Step:
+        return self.rows.batch(step)
+
+    def loss(self, runner: nn.Module, inputs: Mapping[str, Any], batch: Step) -> Tensor:
+        loss: Tensor = runner(**inputs) / batch.predicted
+        return loss
+
+    def flops(self, batch: Step) -> float:
+        """Forward and, without gradients of the body's weights, backward."""
+        inside = sum(p.numel() for p in self.model.body[0].parameters()) - self.model.table.numel()
+        return 4.0 * inside * batch.tokens
+
+    @torch.no_grad()
+    def validate(self, device: torch.device) -> dict[str, Any]:
+        """Perplexity of held-out sentences."""
+        self.model.eval()
+        judged = self.rows.judged()
+        loss = sum(float(self.model(**moved(part, device))) for part in judged.parts)
+        self.model.train()
+        return {"perplexity": math.exp(loss / judged.predicted)}
+
+    def measure(self, found: Mapping[str, Any]) -> float:
+        return float(found["perplexity"])
+
+
+def learn_embeddings(
+    model: Any,
+    tokenizer: Any,
+    text: Corpus,
+    folder: Path,
+    depends: Mapping[str, Any],
+    *,
+    tokens: int,
+    seed: int = 0,
+    device: str = "auto",
+) -> Learnt:
+    """Train the token embeddings of a transformers model in place, and nothing else of it.
+
+    Parameters
+    ----------
+    model: with a head for masked words that is tied to the embeddings, or without any.
+    tokenizer: of the new vocabulary; its special tokens' embeddings stay as they are.
+    text: of the language; a twentieth of its sentences, 500 at most, is held out.
+    folder: gets the log and the checkpoints; a training that was stopped is resumed to the same bits.
+    depends: what the model depends on; a checkpoint of another one is refused.
+    tokens: how many to train on, padding included.
+    seed: of the order, the masks and a new head. device: "auto", "cpu" or "cuda".
+
+    Raises
+    ------
+    InputError: too little text, or fewer tokens than a batch has.
+    StoreError: a checkpoint is damaged, or of another training.
+    TrainingError: the loss is not a number any more.
+    """
+    if tokens < BATCH_TOKENS:
+        refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
+    with join_world(device) as world:
+        if world.size > 1:
+            refuse("torchrun", "one process", str(world.size), "train in one")
+        most = getattr(model.config, "max_position_embeddings", _LENGTH + 2) - 2
+        rows = _Rows(tokenizer, text, min(_LENGTH, most), seed, world.device.type)
+        learner = _MaskedWords(model.to(world.device), rows.learnt, seed).to(world.device)
+        spread = float(learner.rows.detach().std())
+        steps, objective = tokens // BATCH_TOKENS, _Objective(learner, rows)
+        settings = LoopSettings(
+            name="embeddings",
+            steps=steps,
+            seed=seed,
+            log_every=max(1, min(50, steps // 10)),
+            validate_every=max(1, steps // 10),
+            save_every=max(1, min(50, steps // 4)),
+            optimisation=Optimisation(peak_rate=_PEAK * spread, warmup=steps // 10),
+        )
+        with lock_folder(folder):
+            first = objective.validate(world.device)["perplexity"]
+            weights = run_loop(objective, settings, folder, dict(depends), world)
+            curve = {0: first, **_curve(folder / "log.jsonl")}
+        learner.load_state_dict(weights)
+        _fill(model, learner)
+        return Learnt(curve, rows.unigram(), rows.judged().predicted)
+
+
+def _curve(log: Path) -> dict[int, float]:
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return {line["tokens"]: line["perplexity"] for line in lines if "perplexity" in line}
+
+
+@torch.no_grad()
+def _fill(model: Any, learner: _MaskedWords) -> None:
+    """Write what was learnt into the model."""
+    table, output = model.get_input_embeddings(), model.get_output_embeddings()
+    table.weight.copy_(learner.weight())
+    if output is not None and output.bias is not None and learner.bias is not None:
+        output.bias.copy_(learner.fixed_bias.index_copy(0, learner.ids, learner.bias))
+    model.to("cpu").requires_grad_(True).eval()

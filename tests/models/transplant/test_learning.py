@@ -1,0 +1,186 @@
+"""New embeddings that are trained under a frozen body: what moves, what it costs, how it is resumed."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.nn import functional as F
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
+
+from crosslens.cli.main import main
+from crosslens.corpus import Corpus
+from crosslens.errors import InputError, OutputError
+from crosslens.models.transplant import learning
+from crosslens.models.transplant.learning import _MaskedWords, _Rows
+from crosslens.models.transplant.transplant import transplant_vocabulary
+from crosslens.recipes.quickstart import DATA
+
+FRENCH = (DATA / "corpus" / "fra.txt").read_text(encoding="utf-8").splitlines()[:300]
+TEXT = Corpus("fra", FRENCH, [str(n) for n in range(len(FRENCH))], "french")
+TINY = DATA / "tiny-encoder"
+STEPS = 12
+TOKENS = STEPS * learning.BATCH_TOKENS
+
+
+def made(out, **more):
+    told = {"by": "overlap", "size": 400, "tokens": TOKENS, "device": "cpu", **more}
+    return transplant_vocabulary(told.pop("encoder", TINY), TEXT, out, **told)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A finished transplant. Not to be written to."""
+    return made(tmp_path_factory.mktemp("trained") / "fra")
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("untrained") / "fra", tokens=None)
+
+
+def test_nothing_moves_but_rows_of_the_new_subwords_and_their_bias(trained, untrained):
+    before, after = (load_file(one.folder / "model.safetensors") for one in (untrained, trained))
+    table, bias = "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved == {table, bias} and before.keys() == after.keys()
+    tokenizer = AutoTokenizer.from_pretrained(trained.folder)
+    special = sorted(tokenizer.all_special_ids)
+    others = sorted(set(range(400)) - set(special))
+    for name in (table, bias):
+        assert torch.equal(before[name][special], after[name][special])
+        still = (before[name][others] == after[name][others]).reshape(len(others), -1).all(1)
+        assert not still.any()
+    assert sorted(path.name for path in trained.folder.parent.iterdir()) == ["fra"]
+
+
+def test_the_perplexities_are_those_of_transformers_own_model(trained, untrained):
+    """Of the finished folder and of the first one, on the same masks, by transformers alone."""
+    curve = trained.learnt.perplexities
+    assert [*curve][0] == 0 and len(curve) > 5 and min(curve.values()) < curve[0] / 1.3
+    for folder, expected in (
+        (untrained.folder, curve[0]),
+        (trained.folder, [*curve.values()][-1]),
+    ):
+        model = AutoModelForMaskedLM.from_pretrained(folder).eval()
+        rows = _Rows(AutoTokenizer.from_pretrained(folder), TEXT, 126, 0, "cpu")
+        losses = []
+        for part in rows.judged().parts:
+            labels = torch.full_like(part["ids"], -100)
+            labels[tuple(part["at"].T)] = part["answers"]
+            with torch.no_grad():
+                logits = model(input_ids=part["ids"], attention_mask=part["mask"]).logits
+            losses.append(F.cross_entropy(logits.transpose(1, 2), labels, reduction="none"))
+        masked = sum(len(part["at"]) for part in rows.judged().parts)
+        assert np.exp(sum(float(one.sum()) for one in losses) / masked) == pytest.approx(
+            expected, rel=1e-4
+        )
+        assert trained.learnt.masked == masked
+    told = json.loads((trained.folder / "transplant.json").read_text())
+    assert told["learnt"]["perplexities"] == {str(n): value for n, value in curve.items()}
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "xlm-roberta"])
+def test_loss_and_gradients_are_those_of_a_tied_model(originals, family):
+    """Every layout of a head: what the rows get is what the input and the output would get."""
+    model = AutoModelForMaskedLM.from_pretrained(originals[family]).eval()
+    plain = copy.deepcopy(model)
+    tokenizer = AutoTokenizer.from_pretrained(originals[family])
+    rows = _Rows(tokenizer, TEXT, 40, 0, "cpu")
+    part = rows.batch(3).parts[0]
+    learner = _MaskedWords(model, rows.learnt, 0).eval()
+    loss = learner(**part)
+    loss.backward()
+    mine = learner.rows.grad, learner.bias.grad
+    logits = plain(input_ids=part["ids"], attention_mask=part["mask"]).logits
+    expected = F.cross_entropy(logits[tuple(part["at"].T)], part["answers"], reduction="sum")
+    expected.backward()
+    torch.testing.assert_close(loss, expected)
+    table, output = plain.get_input_embeddings(), plain.get_output_embeddings()
+    pad = table.padding_idx  # transformers' table has no gradient there, and it is special
+    assert pad is None or pad not in rows.learnt
+    torch.testing.assert_close(mine[0], table.weight.grad[rows.learnt], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine[1], output.bias.grad[rows.learnt], rtol=1e-4, atol=1e-5)
+    assert all(one.grad is None for one in model.parameters())
+
+
+def test_an_encoder_without_a_head_has_none_afterwards(tmp_path):
+    body = AutoModel.from_pretrained(TINY)
+    body.save_pretrained(tmp_path / "body")
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path / "body")
+    found = made(tmp_path / "fra", encoder=tmp_path / "body")
+    old, new = (load_file(one / "model.safetensors") for one in (tmp_path / "body", found.folder))
+    moved = {name for name in old if name not in new or not torch.equal(old[name], new[name])}
+    assert moved == {"embeddings.word_embeddings.weight"} and old.keys() == new.keys()
+    curve = [*found.learnt.perplexities.values()]
+    assert curve[-1] < curve[0] / 1.3
+
+
+def test_masks_are_of_the_text_and_held_out_sentences_are_not_trained_on():
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    rows = _Rows(tokenizer, TEXT, 40, 7, "cpu")
+    assert len(rows.held_out) == 15 and len(rows.rows) == 285
+    n = masks = chosen = 0
+    for step in range(6):
+        batch = rows.batch(step)
+        assert batch.predicted == sum(len(part["at"]) for part in batch.parts)
+        for part in batch.parts:
+            answers, shown = part["answers"].numpy(), part["ids"][tuple(part["at"].T)].numpy()
+            assert not rows.special[answers].any() and part["mask"][tuple(part["at"].T)].all()
+            chosen, masks = chosen + len(answers), masks + int((shown == rows.mask).sum())
+            n += int(part["mask"].sum()) - 2 * len(part["ids"])  # [CLS] and [SEP]
+    assert chosen / n == pytest.approx(0.15, abs=0.01)
+    assert masks / chosen == pytest.approx(0.8, abs=0.06)
+    again, first = rows.batch(2).parts[0], _Rows(tokenizer, TEXT, 40, 7, "cpu").batch(2).parts[0]
+    assert all(torch.equal(again[name], first[name]) for name in again)
+    seen = np.sort(np.concatenate(rows.plans[0]))
+    assert seen.tolist() == list(range(285))  # each once in an epoch
+
+
+def test_a_stopped_training_is_resumed_to_the_same_bytes(trained, tmp_path, monkeypatch):
+    forward, left = _MaskedWords.forward, [9 * 4]
+
+    def counted(self, **inputs):
+        left[0] -= self.training
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return forward(self, **inputs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_MaskedWords, "forward", counted)
+        with pytest.raises(KeyboardInterrupt):
+            made(tmp_path / "fra")
+    beside = tmp_path / "fra.training"
+    assert not (tmp_path / "fra").exists() and list(beside.glob("checkpoints/step-*"))
+    with pytest.raises(OutputError, match=r"the transplant that was begun \(tokens differ\)"):
+        made(tmp_path / "fra", tokens=2 * TOKENS)
+    again = made(tmp_path / "fra")
+    assert not beside.exists()
+    for name in ("model.safetensors", "config.json", "transplant.json", "tokenizer.json"):
+        assert (again.folder / name).read_bytes() == (trained.folder / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "match"),
+    [
+        ({"tokens": 100}, InputError, "--tokens: expected 4,096"),
+        ({"by": "guess"}, InputError, "--by: expected one of .*monotrans"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_and_nothing_written(more, error, match, tmp_path):
+    with pytest.raises(error, match=match):
+        made(tmp_path / "fra", **more)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_trains_random_embeddings_and_shows_how(tmp_path, capsys):
+    (tmp_path / "fra.txt").write_text("\n".join(FRENCH), encoding="utf-8")
+    line = ["transplant", "--encoder", str(TINY), "--text", f"fra={tmp_path / 'fra.txt'}"]
+    line += ["--by", "monotrans", "--vocabulary", "300", "--tokens", "1e4", "--device", "cpu"]
+    assert main([*line, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    told = capsys.readouterr().out
+    assert "tokens trained on  perplexity" in told and "knows their frequency alone" in told
+    assert main([*line[:-4], "--tokens", "nan", "--out", str(tmp_path / "b"), "--quiet"]) == 2
+    assert "--tokens: expected a number above 0" in capsys.readouterr().err
