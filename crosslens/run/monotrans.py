@@ -9,8 +9,8 @@ The folder of a run:
     step-2/LANGUAGE/    an ordinary training that starts from step 1's model
     model/              the body with the parts of all languages: for `crosslens transfer`, which does
                         steps 3 and 4, and for every other command that takes an encoder
-    scores.jsonl        held-out perplexity of each language where it was learnt, and of a unigram
-                        model
+    scores.jsonl        held-out perplexity of each language where it was learnt, of a unigram and of
+                        a bigram model
 
 Each step is resumed where it was stopped, to the same bits.
 """
@@ -115,7 +115,7 @@ def _join(names: list[str], folder: Path) -> None:
 
 
 def _measured(name: str, recipe: TrainRecipe, folder: Path, device: Any) -> Iterator[Score]:
-    """Perplexity of the held-out text of a step, and that of a unigram model."""
+    """Perplexity of the held-out text of a step, and those of a unigram and a bigram model."""
     from crosslens.models.saved.native import load_model
     from crosslens.models.training.data import fit_to_text, read_source
     from crosslens.models.training.masked_batches import MaskedBatches
@@ -128,7 +128,8 @@ def _measured(name: str, recipe: TrainRecipe, folder: Path, device: Any) -> Iter
     model = load_model(folder / "model")[0].to(device).eval()
     batches = MaskedBatches(recipe, data, vocabularies)
     for language, losses in held_out_losses(model, batches, device).items():
-        for condition, loss in ((None, losses.model), ("unigram", losses.unigram)):
+        found = {None: losses.model, "unigram": losses.unigram, "bigram": losses.bigram}
+        for condition, loss in found.items():
             yield Score(
                 quantity="perplexity",
                 value=math.exp(loss),
@@ -177,12 +178,14 @@ def summary(folder: str | Path) -> list[Any]:
     folder = Path(folder)
     config = read_json(folder / "config.json")
     asked = config["asked"]["settings"]
-    rows: list[tuple[str, ...]] = [("learnt", "perplexity", "of a unigram model", "masked tokens")]
+    head = ("learnt", "perplexity", "of a unigram model", "of a bigram model", "masked tokens")
+    rows: list[tuple[str, ...]] = [head]
     found = {(one.encoder, one.condition): one for one in read_scores(folder / "scores.jsonl")}
     for (name, condition), score in found.items():
         if condition is None:
-            floor = found[name, "unigram"]
-            told = (*(format_value(one.value, 1) for one in (score, floor)), f"{score.n:,}")
+            each = (score, found[name, "unigram"], found.get((name, "bigram")))
+            told = (*("-" if one is None else format_value(one.value, 1) for one in each),)
+            told = (*told, f"{score.n:,}")
             rows.append((f"{score.source}, {name}", *told))
     noise = " --noise 0.075" if asked.get("variant", "adapters") in ("noise", "adapters") else ""
     languages = [name.removeprefix("step-2/") for name in config["settings"] if "/" in name]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,10 +23,11 @@ __all__ = ["Losses", "choice_measure", "held_out_losses", "sentence_vectors", "v
 
 class Losses(NamedTuple):
     """Mean losses of a language's masked held-out tokens, in nats: a model's, and those of a unigram
-    model of its training text; and the number of these tokens."""
+    and a bigram model of its training text; and the number of these tokens."""
 
     model: float
     unigram: float
+    bigram: float
     n: int
 
 
@@ -153,7 +155,9 @@ def held_out_losses(
     """Language to the losses of its held-out tokens, masked as in every validation.
 
     The unigram model gives each ordinary subword a probability in proportion to its occurrences in
-    training and one more.
+    training and one more. The bigram model also knows the token before, even where that is masked
+    for the model, which knows all others in its place; both are interpolated as Witten & Bell 1991
+    do.
 
     The model is in the mode that it is in: a finished one is put into ``eval`` by the caller.
     """
@@ -162,19 +166,48 @@ def held_out_losses(
         if len(stream.languages) != 1:
             continue
         (language,) = stream.languages
-        counts = batches.data.counts[language][len(SPECIAL_TOKENS) :] + 1.0
-        losses = -np.log(counts / counts.sum())
-        mine = sums.setdefault(language, [0.0, 0.0, 0.0])
-        loss, n = _masked_loss(model, stream, batches, device)
-        labels = [labels for *_, labels in _masked(stream, batches)]
-        by_chance = sum(float(losses[one - len(SPECIAL_TOKENS)].sum()) for one in labels)
-        for number, value in enumerate((loss, by_chance, n)):
-            mine[number] += value
+        counts = batches.data.counts[language] + 1.0
+        counts[: len(SPECIAL_TOKENS)] = 0
+        shares = counts / counts.sum()
+        pairs = _pairs(batches, language, len(shares))
+        mine = sums.setdefault(language, [0.0, 0.0, 0.0, 0.0])
+        mine[0] += (found := _masked_loss(model, stream, batches, device))[0]
+        for batch, _, masked, labels in _masked(stream, batches):
+            alone = shares[labels]
+            before = batch.ids.ravel()[masked - 1]  # a row begins with a token that is never masked
+            mine[1] -= float(np.log(alone).sum())
+            mine[2] -= float(np.log(_interpolated(pairs, before, labels, alone)).sum())
+        mine[3] += found[1]
     return {
-        language: Losses(loss / n, by_chance / n, int(n))
-        for language, (loss, by_chance, n) in sums.items()
+        language: Losses(loss / n, alone / n, paired / n, int(n))
+        for language, (loss, alone, paired, n) in sums.items()
         if n
     }
+
+
+def _pairs(batches: MaskedBatches, language: str, size: int) -> scipy.sparse.csr_array:
+    """(size, size) how often each token follows each other one in a language's training rows."""
+    found = scipy.sparse.csr_array((size, size), dtype=np.int64)
+    for stream in batches.data.streams:
+        if stream.languages != (language,):
+            continue
+        for items in stream.plan([batches.recipe.seed, 4]):
+            batch = stream.collate(items)
+            real = np.arange(1, batch.ids.shape[1]) < batch.lengths[:, None]
+            both = batch.ids[:, :-1][real], batch.ids[:, 1:][real]
+            ones = np.ones(len(both[0]), np.int64)
+            found = found + scipy.sparse.coo_array((ones, both), shape=(size, size)).tocsr()
+    return found
+
+
+def _interpolated(
+    pairs: scipy.sparse.csr_array, before: np.ndarray, labels: np.ndarray, alone: np.ndarray
+) -> np.ndarray:
+    """(m,) probabilities of tokens behind others: (c(h, w) + t(h) p(w)) / (c(h) + t(h)), where t(h)
+    is how many different tokens follow h."""
+    total, kinds = np.asarray(pairs.sum(1)).ravel()[before], np.diff(pairs.indptr)[before]
+    together = np.asarray(pairs[before, labels]).ravel()
+    return np.where(total > 0, (together + kinds * alone) / np.maximum(total + kinds, 1), alone)
 
 
 @torch.no_grad()

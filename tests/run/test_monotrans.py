@@ -3,6 +3,7 @@ in which step and what stands still, stopping, and what cannot be."""
 
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -212,7 +213,7 @@ def test_one_target_joined_is_the_model_of_its_training(finished):
 
 def test_scores_are_the_last_validations_beside_a_unigram_model(finished):
     found = {(s.encoder, s.condition): s for s in read_scores(finished / "scores.jsonl")}
-    assert len(found) == 6
+    assert len(found) == 9
     for name, language in (("step-1", "eng"), ("step-2/nld", "nld"), ("step-2/deu", "deu")):
         score, floor = found[name, None], found[name, "unigram"]
         last = [line for line in log(finished / name) if "perplexity" in line][-1]
@@ -221,7 +222,7 @@ def test_scores_are_the_last_validations_beside_a_unigram_model(finished):
         assert 1 < floor.value < 90
 
 
-def test_the_unigram_model_is_counted_by_hand(finished, asked):
+def test_the_models_beside_it_are_counted_by_hand(finished, asked):
     recipe = monotrans(asked, finished)["step-2/nld"]
     corpora = {source.name: read_source(source) for source in recipe.sources}
     recipe = fit_to_text(recipe, corpora)
@@ -229,16 +230,31 @@ def test_the_unigram_model_is_counted_by_hand(finished, asked):
     batches = MaskedBatches(recipe, data, vocabularies)
     (stream,) = data.held_out.values()
     counts = data.counts["nld"][5:] + 1
-    labels = []
+    labels, before = [], []
     rng = np.random.default_rng([recipe.seed, 3])
     for items in stream.plan([recipe.seed, 3]):
         batch = stream.collate(items)
-        labels += batches.masker(batch.ids, batch.languages, rng)[2].tolist()
+        _, masked, found = batches.masker(batch.ids, batch.languages, rng)
+        labels += found.tolist()
+        before += [int(batch.ids[divmod(n - 1, batch.ids.shape[1])]) for n in masked.tolist()]
+    follow = {}
+    (training,) = data.streams
+    for items in training.plan([recipe.seed, 4]):
+        batch = training.collate(items)
+        for row, n in zip(batch.ids.tolist(), batch.lengths.tolist(), strict=True):
+            for h, w in zip(row[: n - 1], row[1:n], strict=True):
+                follow.setdefault(h, Counter())[w] += 1
+    paired = []
+    for h, w in zip(before, labels, strict=True):
+        seen, alone = follow.get(h, Counter()), counts[w - 5] / counts.sum()
+        kinds, total = len(seen), seen.total()
+        paired.append(-math.log((seen[w] + kinds * alone) / (total + kinds) if seen else alone))
     expected = np.mean([-math.log(counts[label - 5] / counts.sum()) for label in labels])
     model, _ = load_model(finished / "step-2" / "nld" / "model")
     found = held_out_losses(model.eval(), batches, torch.device("cpu"))
     assert found.keys() == {"nld"} and found["nld"].n == len(labels)
     assert found["nld"].unigram == pytest.approx(expected)
+    assert found["nld"].bigram == pytest.approx(np.mean(paired)) and np.mean(paired) < expected
 
 
 def test_the_table_of_what_is_trained_is_counted_in_the_models(finished):

@@ -42,6 +42,7 @@ class _Step:
     language: str
     learnt: Score
     unigram: Score
+    bigram: Score | None  # earlier runs have none
     curve: Mapping[float, float]
 
     @property
@@ -109,7 +110,8 @@ def _steps(folder: Path, scores: list[Score]) -> list[_Step]:
             if "perplexity" in line
         }
         unigram = found[name, "unigram"]
-        steps.append(_Step(name, str(score.source), score, unigram, curve))
+        bigram = found.get((name, "bigram"))
+        steps.append(_Step(name, str(score.source), score, unigram, bigram, curve))
     return sorted(steps, key=lambda step: step.name != "step-1")
 
 
@@ -137,7 +139,9 @@ def _told(step: _Step) -> str:
     """A sentence on a language, as HTML."""
     return (
         f"{tag('strong', text(step.said))}: a perplexity of {decimal(step.learnt.value, 1)}, where a "
-        f"unigram model has {decimal(step.unigram.value, 1)}."
+        f"unigram model has {decimal(step.unigram.value, 1)}"
+        + ("" if step.bigram is None else f" and a bigram model {decimal(step.bigram.value, 1)}")
+        + "."
     )
 
 
@@ -169,9 +173,10 @@ def _trained(folder: Path, config: Mapping[str, Any]) -> str:
 
 
 def _learnt(steps: list[_Step]) -> str:
-    head = ["Language", "Perplexity", "of a unigram model", "masked tokens"]
-    rows = [
-        [text(s.said), decimal(s.learnt.value, 1), decimal(s.unigram.value, 1), f"{s.learnt.n:,}"]
-        for s in steps
-    ]
-    return table("Held-out text, at the end of each training.", head, rows)
+    head = ["Language", "Perplexity", "of a unigram model", "of a bigram model", "masked tokens"]
+    rows = []
+    for s in steps:
+        cells = ["–" if one is None else decimal(one.value, 1) for one in (s.unigram, s.bigram)]
+        rows.append([text(s.said), decimal(s.learnt.value, 1), *cells, f"{s.learnt.n:,}"])
+    told = "Held-out text, at the end of each training. The bigram model knows the token before."
+    return table(told, head, rows)
