@@ -39,14 +39,14 @@ def absolute(value: Any, beside: Path = Path()) -> Any:
     """Paths, counted from the folder ``beside``, as absolute ones; what is no path there (the name
     of a model on the hub) stays.
 
-    >>> absolute({"eng": "no/such/file"}), absolute(["eng=/"])
-    ({'eng': 'no/such/file'}, ['eng=/'])
+    >>> absolute({"eng": "no/such/file"}), absolute(["eng=/"]), absolute("")
+    ({'eng': 'no/such/file'}, ['eng=/'], '')
     """
     if isinstance(value, Mapping):
         return {name: absolute(one, beside) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [absolute(one, beside) for one in value]
-    if not isinstance(value, str) or "\0" in value:
+    if not isinstance(value, str) or not value or "\0" in value:
         return value
     if (beside / value).exists():
         return str((beside / value).absolute())

@@ -457,3 +457,10 @@ def test_pairs_that_nobody_asked_for_are_left_out_where_none_is_a_translation(to
 def test_a_tenth_of_a_text_is_held_out_up_to_300(toy, n, units, held_out):
     assert held_out_size(dataclasses.replace(toy, units=units, validation=None), n) == held_out
     assert held_out_size(dataclasses.replace(toy, units=units, validation=7), n) == 7
+
+
+def test_a_run_is_a_recipe_and_the_same_one(undisturbed, toy):
+    """What it left open stays open: no folder comes into it."""
+    again = load_recipe(str(undisturbed))
+    assert (again.start, again.anchors.dictionary) == ("", "")
+    assert dataclasses.replace(again, sources=toy.sources) == toy
