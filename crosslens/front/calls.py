@@ -405,7 +405,7 @@ def _train_study(
     device: str,
     parallel: str,
 ) -> Run:
-    from crosslens.recipes.controlled import controlled_study, study_texts
+    from crosslens.recipes.controlled import asked_anywhere, controlled_study, study_texts
     from crosslens.run.controlled import run_controlled
 
     study, many = controlled_study(name, settings), seeds or before or 3
@@ -418,7 +418,7 @@ def _train_study(
         resume=resume,
         device=device,
         parallel=parallel,
-        asked=settings,
+        asked=asked_anywhere(settings),
     )
     return Run(folder)
 

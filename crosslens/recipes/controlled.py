@@ -10,6 +10,8 @@ that are made from it: which of them come to lie on the original, and what must 
     conneau-sharing         the same pair, and which parts each language owns
     conneau-anchors         the same pair, and how many words they have in common
 
+    (the last two with pair=fra:fra.txt: English and another natural language)
+
     eng-BY[,BY]             English and what is derived from it by these transformations
 
     crosslens train deshpande-compositions data=eng.txt --seeds 3
@@ -35,9 +37,11 @@ from typing import Any
 
 import numpy as np
 
+from crosslens.asked import absolute
 from crosslens.corpus import read_text
 from crosslens.derive.registry import derived_code
 from crosslens.errors import refuse
+from crosslens.files import check_name
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.tokenisation import Vocabulary, train_tokenizer
@@ -49,10 +53,11 @@ from crosslens.recipes import STUDIES, conditions_of
 from crosslens.run.controlled import Condition, ControlledStudy
 from crosslens.run.emergence import split_rows
 
-__all__ = ["controlled_study", "study_texts"]
+__all__ = ["asked_anywhere", "controlled_study", "study_texts"]
 
 _COPY = "eng-x"
-_OWN = ("data", "other", "syntax", "model", "tokens", "scale", "seeds")  # settings of a study alone
+# settings of a study alone
+_OWN = ("data", "other", "syntax", "pair", "dictionary", "model", "tokens", "scale", "seeds")
 _FIXED = ("sharing", "derived", "anchors", "sources", "seed")  # what conditions decide
 _LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
 _WORDS = (100, 1000)  # sizes of the identity dictionaries
@@ -65,7 +70,8 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     ----------
     settings: ``model`` (width, a multiple of 32; 64), ``tokens`` (of each training; 12 M),
         ``scale`` ("small", or "paper": what the paper trained, a model as large on as many tokens),
-        ``syntax`` (whether there is such a text), and settings of the recipe of all conditions.
+        ``syntax`` (whether there is such a text), ``pair`` ("LANGUAGE:FILE", of conneau-sharing and
+        conneau-anchors: a natural language in the copy's place), and settings of the recipe of all conditions.
 
     Raises
     ------
@@ -84,9 +90,11 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
             refuse(key, "what the conditions of the study leave open", key, "leave it out")
     base = _base(name, settings)
     changes = {key: value for key, value in settings.items() if key not in _OWN}
-    recipe = with_overrides(base, changes)
+    recipe, pair = with_overrides(base, changes), _pair(name, settings)
     if named:
         made = _derived(recipe, named)
+    elif pair is not None:
+        made = _NATURAL[name](_natural(recipe, pair[0]), bool(settings.get("dictionary")))
     else:
         made = _MAKERS[name](recipe, bool(settings.get("syntax")))
     conditions, order, control = made
@@ -139,6 +147,33 @@ def _base(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         encoder=shape,
         optimisation=optimisation,
     )
+
+
+def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with an absolute file of the pair, for another run wherever it stands."""
+    language, _, path = str(settings.get("pair", "")).partition(":")
+    return {**settings, "pair": f"{language}:{absolute(path)}"} if path else dict(settings)
+
+
+def _pair(name: str, settings: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Code and file of the other natural language; None where English meets its copy."""
+    told = settings.get("pair")
+    if told is None:
+        if settings.get("dictionary") is not None:
+            refuse("dictionary", "none without pair", repr(settings["dictionary"]), "add pair=")
+        return None
+    if name not in _NATURAL:
+        refuse("pair", f"none with {name}", repr(told), f"choose {' or '.join(_NATURAL)}")
+    language, colon, path = str(told).partition(":")
+    if not colon or not language or not path or language == "eng":
+        refuse("pair", "LANGUAGE:FILE, another one than eng", repr(told), "write fra:fra.txt, say")
+    return check_name(language, "pair"), path
+
+
+def _natural(recipe: TrainRecipe, language: str) -> TrainRecipe:
+    """English and another language, of texts that say the same."""
+    source = Source(name="text", texts={"eng": "training", language: "training-pair"})
+    return dataclasses.replace(recipe, sources=(source,), derived={})
 
 
 def _paper(name: str) -> str:
@@ -364,6 +399,49 @@ def _anchored(recipe: TrainRecipe, syntax: bool) -> _Made:
     return conditions, [[f"extra-{size}" for size in _WORDS], ["none"]], "none"
 
 
+def _system(recipe: TrainRecipe, name: str, published: str) -> Condition:
+    """A system of Conneau et al. 2020, Table 1, on a natural pair."""
+    system = SYSTEMS[name]
+    changed = dataclasses.replace(
+        recipe,
+        sharing=system.plan,
+        vocabulary=dataclasses.replace(recipe.vocabulary, mode=system.vocabulary),
+        masking=dataclasses.replace(recipe.masking, scope=system.scope),
+    )
+    return Condition(recipe=changed, kept={recipe.languages[1]: "kept-pair"}, published=published)
+
+
+def _natural_sharing(recipe: TrainRecipe, dictionary: bool) -> _Made:
+    """All systems of the paper's table, words in common among what is shared."""
+    printed = {
+        "default": "Default", "no-anchors": "No anchors", "default-anchors": "Default anchors",
+        "sep-emb": "Sep Emb", "sep-1-3": "Sep L1-3", "sep-1-6": "Sep L1-6",
+        "sep-emb-1-3": "Sep Emb + L1-3", "sep-emb-1-6": "Sep Emb + L1-6",
+    }  # fmt: skip
+    conditions = {name: _system(recipe, name, printed.get(name, "")) for name in SYSTEMS}
+    order = [["sep-emb", "sep-1-3"], ["sep-emb-1-3"], ["sep-1-6"], ["sep-emb-1-6"]]
+    return conditions, order, "default"
+
+
+def _natural_anchors(recipe: TrainRecipe, dictionary: bool) -> _Made:
+    """No identical subword is one, all are, and words are translated besides."""
+    conditions = {
+        "none": _system(recipe, "no-anchors", "No anchors"),
+        "default": _system(recipe, "default-anchors", "Default anchors"),
+    }
+    if dictionary:
+        plain, (first, second) = conditions["default"], recipe.languages
+        anchors = Anchors(dictionary="dictionary", source=first, target=second)
+        conditions["extra"] = dataclasses.replace(
+            plain,
+            recipe=dataclasses.replace(plain.recipe, anchors=anchors),
+            published="Extra anchors",
+        )
+    order = [[name] for name in ("extra", "default", "none") if name in conditions]
+    return conditions, order, "default"
+
+
+_NATURAL = {"conneau-sharing": _natural_sharing, "conneau-anchors": _natural_anchors}
 _MAKERS = {
     "deshpande-pairs": _pairs,
     "deshpande-compositions": _compositions,
@@ -380,14 +458,20 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     Parameters
     ----------
     settings: ``data``, English, a sentence per line; ``other``, English of another source, for
-        deshpande-corpora; ``syntax``, line by line the sentences of ``data`` in another word order.
+        deshpande-corpora; ``syntax``, line by line the sentences of ``data`` in another word order;
+        ``pair``, "LANGUAGE:FILE", line by line their translations, and ``dictionary``, pairs of
+        words, English first, for the extra anchors of conneau-anchors.
 
     Raises
     ------
     InputError: a file is missing or too short, or the lines of ``syntax`` are not those of
         ``data``.
     """
-    lines = _lines(settings, "data")
+    lines, pair = _lines(settings, "data"), _pair(study.name, settings)
+    if pair is not None:
+        return _pair_texts(
+            lines, [one.strip() for one in read_text(*pair[::-1]).sentences], settings
+        )
     kept, rest = split_rows(lines, 0, _LENGTHS)
     texts = {"kept": [lines[i] for i in kept], "training": [lines[i] for i in rest]}
     if settings.get("syntax"):
@@ -406,6 +490,23 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
             texts[f"identity-{size}"] = [
                 f"{word}\t{word}" for word in _frequent(texts["training"], size)
             ]
+    return texts
+
+
+def _pair_texts(
+    lines: Sequence[str], others: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """Texts of two languages that are translations of each other, line by line."""
+    if len(others) != len(lines):
+        refuse("pair", f"{len(lines)} lines, as data has", str(len(others)), "give each line")
+    kept, rest = split_rows(lines, 0, _LENGTHS)
+    texts = {
+        f"{name}{side}": [mine[i] for i in rows]
+        for name, rows in (("kept", kept), ("training", rest))
+        for side, mine in (("", lines), ("-pair", others))
+    }
+    if settings.get("dictionary"):
+        texts["dictionary"] = _lines(settings, "dictionary")
     return texts
 
 

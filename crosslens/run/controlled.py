@@ -36,7 +36,7 @@ from crosslens.seed_means import means
 
 __all__ = ["Condition", "ControlledStudy", "expected_cost", "run_controlled"]
 
-_PATHS = ("data", "other", "syntax")  # settings that are files
+_PATHS = ("data", "other", "syntax", "dictionary")  # settings that are files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

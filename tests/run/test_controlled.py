@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import pearsonr, spearmanr
 from test_emergence import sentences
 
 from crosslens.cli.main import main
@@ -18,6 +18,7 @@ from crosslens.derive.registry import transformation
 from crosslens.derive.reorderings import neighbours_kept
 from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.front.calls import train, training_recipes
+from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.text.token_files import open_tokens
 from crosslens.models.training.estimate import estimate
 from crosslens.models.training.settings import resolve
@@ -30,6 +31,7 @@ from crosslens.report.folders.controlled import (
     load_study,
     measured_so_far,
     rungs,
+    similarity_told,
     summary,
 )
 from crosslens.run import controlled as run_module
@@ -474,6 +476,98 @@ def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
     assert np.isnan(few.correlation()).all()
     same = dataclasses.replace(ladder, onsets=dict.fromkeys(names, np.inf))
     assert np.isnan(same.onset_correlation()).all() and "cannot be computed" in same.told()
+
+
+@pytest.fixture(scope="module")
+def natural(settings, tmp_path_factory):
+    """What a study of a natural pair is asked: the other language has words of its own, some of them
+    in a dictionary."""
+    folder = tmp_path_factory.mktemp("pair")
+    lines = [
+        " ".join(f"{word}o" for word in line.split())
+        for line in open(settings["data"], encoding="utf-8").read().splitlines()
+    ]
+    (folder / "nld.txt").write_text("".join(line + "\n" for line in lines))
+    (folder / "words.txt").write_text("cat cato\ndog dogo\nruns runso\n")
+    own = {name: value for name, value in settings.items() if name not in ("other", "syntax")}
+    pair = f"nld:{folder / 'nld.txt'}"
+    return {**own, "pair": pair, "dictionary": str(folder / "words.txt")}
+
+
+def test_a_natural_pair_is_trained_with_and_without_anchors(natural, tmp_path):
+    run = train("conneau-anchors", tmp_path / "run", seeds=1, settings=natural).folder
+    scores = [s for s in read_scores(run / "scores.jsonl") if s.seed == 0]
+    assert {s.encoder for s in scores} == {"none", "default", "extra"}
+    assert {s.quantity for s in scores} == {
+        "precision_at_1",
+        "linear_cka",
+        "debiased_linear_cka",
+    }
+    assert {(s.source, s.target) for s in scores} == {("eng", "nld"), ("nld", "eng")}
+    kept = [(run / "text" / f"kept{side}.txt").read_text().splitlines() for side in ("", "-pair")]
+    assert len(kept[0]) == KEPT
+    assert [" ".join(f"{w}o" for w in line.split()) for line in kept[0]] == kept[1]
+    told = json.loads((run / "extra" / "seed-0" / "anchors.json").read_text())
+    assert 0 < told["of_words"] <= 0.15
+    asked = json.loads((run / "config.json").read_text())["asked"]["settings"]
+    assert asked["pair"] == natural["pair"] and asked["dictionary"] == natural["dictionary"]
+    page = write_report(run).read_text()
+    assert "extra &gt; default" in page and "Default anchors" not in page  # as we call them
+
+
+def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
+    plans = training_recipes("conneau-sharing", {**natural, "dictionary": None})
+    assert list(plans) == list(SYSTEMS)
+    for name, recipe in plans.items():
+        made = resolve(recipe)
+        assert made.languages == ("eng", "nld") and not made.derived
+        assert (recipe.sharing, made.vocabulary.mode) == (
+            SYSTEMS[name].plan,
+            SYSTEMS[name].vocabulary,
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("deshpande-pairs", {}, "pair: expected none with deshpande-pairs"),
+        ("conneau-sharing", {"pair": "fra.txt"}, "pair: expected LANGUAGE:FILE"),
+        ("conneau-sharing", {"pair": "eng:x"}, "pair: expected LANGUAGE:FILE, another one"),
+        ("conneau-sharing", {"pair": "../x:y"}, "pair: expected a name of letters"),
+        ("conneau-anchors", {"pair": None}, "dictionary: expected none without pair"),
+        ("conneau-sharing", {"pair": "nld:short"}, "pair: expected 700 lines, as data has, got 9"),
+    ],
+)
+def test_a_pair_that_does_not_fit_is_refused(natural, name, changes, message, tmp_path):
+    if changes.get("pair") == "nld:short":
+        (tmp_path / "short").write_text("een kat\n" * 9)
+        changes = {"pair": f"nld:{tmp_path / 'short'}"}
+    with pytest.raises(InputError, match=message):
+        made(name, {**natural, **changes})
+
+
+def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
+    scores, points = [], []
+    for place, (hits, cka) in enumerate(((5, 0.1), (20, 0.4), (30, 0.35), (45, 0.9))):
+        name = f"c{place}"
+        scores += toy_scores(name, [0.5, 0.5, 0.5], hits)
+        scores += [
+            Score(quantity="debiased_linear_cka", value=cka, n=50, layer=1, other_layer=1,
+                  encoder=name, seed=seed, source="eng", target="eng-x")
+            for seed in range(3)
+        ]  # fmt: skip
+        points.append((hits / 50, cka))
+    told = {"name": "x", "question": "?", "paper": "conneau", "order": [], "control": "c3"}
+    told["published"] = {f"c{place}": "" for place in range(4)}
+    (tmp_path / "config.json").write_text(json.dumps({"study": told}))
+    found = [*scores, *means(scores)]
+    (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in found))
+    (sentence,) = similarity_told(load_study(tmp_path))
+    r = pearsonr(*zip(*points, strict=True))[0]
+    assert sentence.startswith("Over 4 conditions, ") and f"Pearson's {r:.2f} [" in sentence
+    few = [s for s in found if s.encoder != "c0"]
+    (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in few))
+    assert similarity_told(load_study(tmp_path)) == []
 
 
 @pytest.mark.parametrize(

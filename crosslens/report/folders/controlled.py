@@ -17,7 +17,7 @@ from crosslens.score import Score, format_value, read_scores
 from crosslens.seed_intervals import seeds_difference
 from crosslens.seed_means import hits_of, means
 from crosslens.selection import Best, chosen_layer
-from crosslens.stats import mean_interval, spearman_interval
+from crosslens.stats import mean_interval, pearson_interval, spearman_interval
 
 __all__ = [
     "Learning",
@@ -31,6 +31,7 @@ __all__ = [
     "printed",
     "printed_what",
     "rungs",
+    "similarity_told",
     "summary",
 ]
 
@@ -301,7 +302,31 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     told = [f"Tokens until P@1 of subwords is {_REACHED}: {'; '.join(reached)}."] if reached else []
     if (ladder := rungs(study)) is not None:
         told.append(ladder.told())
+    told += similarity_told(study)
     return [study.told["question"], rows, _how(study.scores), *told, *findings(study)]
+
+
+def similarity_told(study: StudyFolder) -> list[str]:
+    """A sentence on how CKA and retrieval go together over conditions, each at the layer where its
+    sentences are found best; none of fewer than four conditions, or where one is everywhere the same."""
+    pairs = []
+    for name, best in study.layers.items():
+        layer = None if best is None else best.layer
+        both = (
+            study.mean(name, "precision_at_1", "unaligned", layer),
+            study.mean(name, "debiased_linear_cka", None, layer),
+        )
+        values = [math.nan if one is None else one.value for one in both]
+        if not any(map(math.isnan, values)):
+            pairs.append(values)
+    x, y = (np.array(side) for side in zip(*pairs, strict=True)) if pairs else (np.zeros(0),) * 2
+    if len(pairs) < 4 or min(np.ptp(x), np.ptp(y)) == 0:
+        return []
+    r, low, high = pearson_interval(x, y)
+    return [
+        f"Over {len(pairs)} conditions, P@1 of sentences and CKA at the same layer: Pearson's {r:.2f} "
+        f"[{low:.2f}, {high:.2f}]."
+    ]
 
 
 def _row(scores: Sequence[Score], name: str, best: Best | None, told: Told) -> tuple[str, ...]:

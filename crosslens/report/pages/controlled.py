@@ -16,6 +16,7 @@ from crosslens.report.folders.controlled import (
     printed,
     printed_what,
     rungs,
+    similarity_told,
 )
 from crosslens.report.folders.log import as_table
 from crosslens.report.parts.drawing import (
@@ -330,7 +331,9 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
         if one is not None
     }
     told = "; ".join(f"{named(name)} {estimate(score)}" for name, score in best.items())
-    return section("layers", "Layer by layer", drawn, paragraph(f"P@1 without a map: {told}."))
+    further = [paragraph(text(one)) for one in similarity_told(study)]
+    about = paragraph(f"P@1 without a map: {told}.")
+    return section("layers", "Layer by layer", drawn, about, *further)
 
 
 def _orders_table(orders: _Orders) -> str:
