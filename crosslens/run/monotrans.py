@@ -6,7 +6,8 @@ The folder of a run:
 
     config.json         the recipes of all steps, the texts' fingerprints, and what each step trains
     step-1/             an ordinary training on the source language
-    step-2/LANGUAGE/    an ordinary training that starts from step 1's model
+    step-2/LANGUAGE/    an ordinary training that starts from step 1's model; where it is repeated
+                        LANGUAGE-1, LANGUAGE-2, …, of which the best goes into the model
     model/              the body with the parts of all languages: for `crosslens transfer`, which does
                         steps 3 and 4, and for every other command that takes an encoder
     scores.jsonl        held-out perplexity of each language where it was learnt, of a unigram and of
@@ -18,7 +19,7 @@ Each step is resumed where it was stopped, to the same bits.
 import contextlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from crosslens.files import read_json, refuse_begun
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.run.engine import Run, versions
 from crosslens.score import Score, format_value, read_scores
+from crosslens.selection import choose
 
 __all__ = ["run_monotrans", "summary", "trained_rows"]
 
@@ -77,14 +79,37 @@ def run_monotrans(
             train(recipe, folder / name, resume=True, device=device, parallel=parallel)
         with world.together():
             if world.first:
-                _join(list(recipes), folder)
-                run.note(versions=versions(), trained=trained_rows(folder))
-                run.finish(
+                scores = [
                     score
                     for name, recipe in recipes.items()
                     for score in _measured(name, recipe, folder / name, world.device)
-                )
+                ]
+                chosen = _chosen(scores)
+                _join(["step-1", *chosen.values()], folder)
+                run.note(versions=versions(), chosen=chosen, trained=trained_rows(folder, chosen))
+                run.finish(scores)
     return folder
+
+
+def _gains(scores: Iterable[Score]) -> dict[str, float]:
+    """Training to how much better than a unigram model it is, in nats per masked token: what
+    trainings with held-out texts of their own can be compared by. 0 and below have not learnt."""
+    found = {(str(score.encoder), score.condition): score.value for score in scores}
+    return {
+        name: math.log(found[name, "unigram"]) - math.log(value)
+        for (name, condition), value in found.items()
+        if condition is None
+    }
+
+
+def _chosen(scores: Sequence[Score]) -> dict[str, str]:
+    """Target language to its training that gains most."""
+    gains, targets = _gains(scores), dict[str, list[str]]()
+    for score in scores:
+        if score.condition is None and score.encoder != "step-1":
+            targets.setdefault(str(score.target), []).append(str(score.encoder))
+    chosen = {language: choose(names, gains.__getitem__) for language, names in targets.items()}
+    return {language: one.item for language, one in chosen.items() if one is not None}
 
 
 def _settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, Any]:
@@ -142,12 +167,12 @@ def _measured(name: str, recipe: TrainRecipe, folder: Path, device: Any) -> Iter
             )
 
 
-def trained_rows(folder: str | Path) -> list[tuple[str, ...]]:
+def trained_rows(folder: str | Path, chosen: Mapping[str, str]) -> list[tuple[str, ...]]:
     """What is trained in each step of a run, as rows of cells: a head, and a row for each part with
     its number of parameters.
 
-    Step 2 is the first target's; step 3 is what fine-tuning trains of ``model``, beside the head of
-    its task.
+    Step 2 is the first target's, of the trainings that are ``chosen`` (language to folder); step 3 is
+    what fine-tuning trains of ``model``, beside the head of its task.
     """
     from crosslens.models.network.surgery import freeze, freeze_all_but, parameter_counts
     from crosslens.models.saved.native import load_model
@@ -156,7 +181,7 @@ def trained_rows(folder: str | Path) -> list[tuple[str, ...]]:
     model, _ = load_model(folder / "model")
     source, target = model.languages[:2]
     first, _ = load_model(folder / "step-1" / "model")
-    second, _ = load_model(folder / "step-2" / target / "model")
+    second, _ = load_model(folder / chosen[target] / "model")
     freeze_all_but(second, target)
     freeze(model)
     counts = [parameter_counts(one, trained_only=True) for one in (first, second, model)]
@@ -188,10 +213,29 @@ def summary(folder: str | Path) -> list[Any]:
             told = (*told, f"{score.n:,}")
             rows.append((f"{score.source}, {name}", *told))
     noise = " --noise 0.075" if asked.get("variant", "adapters") in ("noise", "adapters") else ""
-    languages = [name.removeprefix("step-2/") for name in config["settings"] if "/" in name]
+    scores = list(found.values())
+    languages = list(dict.fromkeys(str(s.target) for s in scores if s.encoder != "step-1"))
     source = next(score.source for score in found.values() if score.encoder == "step-1")
     step = (
         f"Steps 3 and 4: crosslens transfer --encoder {folder / 'model'} --tasks TASK "
         f"--data DATA --train {source} --test {','.join(languages)}{noise} --out OUT"
     )
-    return [[tuple(row) for row in config["trained"]], rows, step]
+    return [[tuple(row) for row in config["trained"]], rows, *_told(scores, config), step]
+
+
+def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
+    """Which trainings of step 2 went into the model, and how many learnt nothing; where there is
+    something to say."""
+    gains, chosen = _gains(scores), config.get("chosen") or {}
+    second = [name for name in gains if name != "step-1"]
+    lost = [name for name in second if not gains[name] > 0]
+    told = []
+    if len(second) > len(chosen):
+        names = ", ".join(f"{name} ({gains[name]:.2f} nats)" for name in chosen.values())
+        told.append(f"Of repeated trainings those went into the model that gain most: {names}.")
+    if lost:
+        told.append(
+            f"{len(lost)} of {len(second)} trainings of step 2 did not converge: no better than a "
+            f"unigram model ({', '.join(lost)})."
+        )
+    return told

@@ -1,8 +1,10 @@
 """MonoTrans from end to end, small: both trainings and the joined model from one command, what moves
 in which step and what stands still, stopping, and what cannot be."""
 
+import dataclasses
 import json
 import math
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -258,8 +260,44 @@ def test_the_models_beside_it_are_counted_by_hand(finished, asked):
     assert abs(np.mean(paired) - expected) > 0.1  # of so little text it is no better
 
 
+def test_step_2_is_repeated_and_the_best_training_is_taken(asked, tmp_path):
+    """Best by what it gains on a unigram model of its own held-out text."""
+    told = {**asked, "target": asked["target"].split(",")[0], "times": 3}
+    recipes = monotrans(told, tmp_path / "run")
+    assert list(recipes) == ["step-1", "step-2/nld-1", "step-2/nld-2", "step-2/nld-3"]
+    assert [recipe.seed for recipe in recipes.values()] == [0, 0, 1, 2]
+    run = run_monotrans(recipes, tmp_path / "run", asked=told)
+    found = {(s.encoder, s.condition): s.value for s in read_scores(run / "scores.jsonl")}
+    best = max(list(recipes)[1:], key=lambda n: math.log(found[n, "unigram"] / found[n, None]))
+    assert json.loads((run / "config.json").read_text())["chosen"] == {"nld": best}
+    own, joined = weights(run / best), weights(run)
+    names = [name for name in own if "own_nld" in name]
+    assert names and all(torch.equal(own[name], joined[name]) for name in names)
+    other = next(name for name in list(recipes)[1:] if name != best)
+    assert any(not torch.equal(weights(run / other)[name], own[name]) for name in names)
+    *_, said, lost, last = summary(run)  # so short a training learns nothing
+    assert f"gain most: {best} (" in said and "3 of 3" in lost and "--test nld " in last
+    page = write_report(run).read_text()
+    assert "English to Dutch<" in page and f"Dutch, step 2, training {best[-1]}" in page
+
+
+def test_a_training_that_learnt_nothing_is_counted(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    told = {"step-2/nld": 2.0, "step-2/deu": 999.0}
+    scores = [
+        s if s.condition else dataclasses.replace(s, value=told.get(s.encoder, s.value))
+        for s in read_scores(finished / "scores.jsonl")
+    ]
+    (tmp_path / "run" / "scores.jsonl").write_text("".join(s.as_json() + "\n" for s in scores))
+    assert "1 of 2 trainings of step 2 did not converge" in summary(tmp_path / "run")[-2]
+    page = write_report(tmp_path / "run").read_text()
+    assert "No better than a unigram model: German, step 2" in page
+    with pytest.raises(InputError, match="times: expected"):
+        monotrans({"source": "eng:x", "target": "nld:y", "times": 0})
+
+
 def test_the_table_of_what_is_trained_is_counted_in_the_models(finished):
-    head, *rows = trained_rows(finished)
+    head, *rows = trained_rows(finished, {"nld": "step-2/nld"})
     assert head == ("trained", "step 1", "step 2", "step 3")
     cells = {part: told for part, *told in rows}
     assert cells["special"] == ["80", "-", "80"] and cells["segment"] == ["32", "-", "32"]

@@ -47,7 +47,9 @@ class _Step:
 
     @property
     def said(self) -> str:
-        return f"{language(self.language)}, step {'1' if self.name == 'step-1' else '2'}"
+        number = self.name.removeprefix(f"step-2/{self.language}").removeprefix("-")
+        again = f", training {number}" if number.isdigit() else ""
+        return f"{language(self.language)}, step {'1' if self.name == 'step-1' else '2'}{again}"
 
 
 def monotrans_page(folder: str | Path) -> str:
@@ -66,17 +68,19 @@ def monotrans_page(folder: str | Path) -> str:
     styles = {step.name: series_style(place) for place, step in enumerate(steps)}
     source, *targets = steps
     asked = as_table(as_table(config.get("asked")).get("settings"))
-    title = (
-        f"MonoTrans, {language(source.language)} to {join([language(t.language) for t in targets])}"
-    )
+    under = join([language(code) for code in dict.fromkeys(t.language for t in targets)])
+    title = f"MonoTrans, {language(source.language)} to {under}"
     with plain_style():
         parts = [
             headline(
                 title,
                 _lead(steps, styles, numbering),
                 [_told(step) for step in steps[:3]],
-                _facts(asked, source, targets),
-                ["Perplexities of languages with vocabularies of their own cannot be compared."],
+                _facts(asked, source, under),
+                [
+                    "Perplexities of languages with vocabularies of their own cannot be compared.",
+                    *_repeated(steps, as_table(config.get("chosen"))),
+                ],
                 [],
                 "Nothing was measured in this run.",
             ),
@@ -145,12 +149,27 @@ def _told(step: _Step) -> str:
     )
 
 
-def _facts(asked: Mapping[str, Any], source: _Step, targets: list[_Step]) -> dict[str, str]:
+def _repeated(steps: list[_Step], chosen: Mapping[str, Any]) -> list[str]:
+    """Which of repeated trainings went into the model, and which learnt nothing."""
+    by_name = {step.name: step for step in steps[1:]}
+    told = []
+    if len(by_name) > len(chosen) > 0:
+        names = join([by_name[name].said for name in chosen.values() if name in by_name])
+        told.append(
+            f"Of repeated trainings the model has {names}, which gain most on a unigram model."
+        )
+    lost = [s.said for s in by_name.values() if not s.learnt.value < s.unigram.value]
+    if lost:
+        told.append(f"No better than a unigram model: {join(lost)}.")
+    return told
+
+
+def _facts(asked: Mapping[str, Any], source: _Step, under: str) -> dict[str, str]:
     return {
         "After": "Artetxe, Ruder &amp; Yogatama 2020",
         "Variant": text(asked.get("variant", "adapters")),
         "Body": text(f"trained on {language(source.language)}"),
-        "Under it": text(join([language(step.language) for step in targets])),
+        "Under it": text(under),
     }
 
 
