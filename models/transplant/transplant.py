@@ -221,7 +221,7 @@ def _table(name: str, model: Any) -> np.ndarray:
     head = model.get_output_embeddings()
     if head is None:
         return np.array(weight.numpy())
-    if head.weight is not table.weight and not torch.equal(head.weight, table.weight):
+    if head.weight is not table.weight:
         remedy = "remove its head, or choose another encoder"
         refuse(
             "--encoder", f"{name} with a head that shares its embeddings", "another head", remedy

@@ -151,6 +151,19 @@ def test_what_does_not_fit_is_refused_and_nothing_written(changes, match, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_a_head_with_a_table_of_its_own_is_refused(tmp_path):
+    """Equal numbers are no promise that both are one."""
+    model = AutoModelForMaskedLM.from_pretrained(TINY)
+    model.config.tie_word_embeddings = False
+    head = model.get_output_embeddings()
+    head.weight = torch.nn.Parameter(head.weight.detach().clone())
+    model.save_pretrained(tmp_path / "two")
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path / "two")
+    with pytest.raises(CrosslensError, match="with a head that shares its embeddings"):
+        transplant_vocabulary(tmp_path / "two", TEXT, tmp_path / "fra", by="random", size=300)
+    assert not (tmp_path / "fra").exists()
+
+
 def test_a_folder_that_is_there_is_kept(tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(CrosslensError, match="--out: expected a new folder"):
