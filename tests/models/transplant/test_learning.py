@@ -2,6 +2,10 @@
 
 import copy
 import json
+import os
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -160,6 +164,26 @@ def test_a_stopped_training_is_resumed_to_the_same_bytes(trained, tmp_path, monk
     assert not beside.exists()
     for name in ("model.safetensors", "config.json", "transplant.json", "tokenizer.json"):
         assert (again.folder / name).read_bytes() == (trained.folder / name).read_bytes(), name
+
+
+@pytest.mark.slow  # processes that import torch
+@pytest.mark.parametrize("until", ["start", "log.jsonl", "checkpoints/step-00000006"])
+def test_after_kill_9_the_same_command_ends_with_the_same_bytes(trained, tmp_path, until):
+    (tmp_path / "french.txt").write_text("".join(f"{line}\n" for line in FRENCH), encoding="utf-8")
+    line = [sys.executable, "-m", "crosslens.cli.main", "transplant", "--encoder", str(TINY)]
+    line += ["--text", f"fra={tmp_path / 'french.txt'}", "--by", "overlap", "--vocabulary", "400"]
+    line += ["--tokens", str(TOKENS), "--device", "cpu", "--quiet", "--out", str(tmp_path / "fra")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(line, env=environment)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "fra.training" / until).exists() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.kill()
+    assert process.wait() == -9 and not (tmp_path / "fra").exists()
+    subprocess.run(line, env=environment, check=True, timeout=300)
+    assert not (tmp_path / "fra.training").exists()
+    model = (tmp_path / "fra" / "model.safetensors").read_bytes()
+    assert model == (trained.folder / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize(
