@@ -171,7 +171,10 @@ _VERBS = {
     ),
 }
 # verbs whose work is kept when they are stopped
-_RESUMED = ("quickstart", "study", "train", "extract", "probe", "transfer", "mapped-transfer")
+_RESUMED = (
+    *("quickstart", "study", "train", "extract", "probe", "transfer", "mapped-transfer"),
+    "transplant",
+)
 
 
 _FROM_FILES = (
@@ -360,6 +363,8 @@ def _stopped(parsed: argparse.Namespace) -> int:
         else "the same command resumes it"
     )
     resumed = parsed.verb in _RESUMED and not (parsed.verb == "probe" and parsed.out is None)
+    if parsed.verb == "transplant":  # its training is kept, the rest takes a moment
+        resumed = parsed.tokens is not None or parsed.by == "monotrans"
     kept = f"; what is finished is kept, {again}" if resumed else ""
     print(f"crosslens: stopped{kept}", file=sys.stderr, flush=True)
     return 130

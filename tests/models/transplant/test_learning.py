@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -206,5 +207,11 @@ def test_the_command_trains_random_embeddings_and_shows_how(tmp_path, capsys):
     assert main([*line, "--out", str(tmp_path / "out"), "--quiet"]) == 0
     told = capsys.readouterr().out
     assert "tokens trained on  perplexity" in told and "knows their frequency alone" in told
-    assert main([*line[:-4], "--tokens", "nan", "--out", str(tmp_path / "b"), "--quiet"]) == 2
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            _MaskedWords, "forward", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+        )
+        assert main([*line, "--out", str(tmp_path / "b"), "--quiet"]) == 130
+    assert "what is finished is kept, the same command resumes it" in capsys.readouterr().err
+    assert main([*line[:-4], "--tokens", "nan", "--out", str(tmp_path / "c"), "--quiet"]) == 2
     assert "--tokens: expected a number above 0" in capsys.readouterr().err
