@@ -59,6 +59,7 @@ _COPY = "eng-x"
 # settings of a study alone
 _OWN = ("data", "other", "syntax", "pair", "dictionary", "model", "tokens", "scale", "seeds")
 _FIXED = ("sharing", "derived", "anchors", "sources", "seed")  # what conditions decide
+_NAME = 80  # letters of a study's name, of which every condition may be a part
 _LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
 _WORDS = (100, 1000)  # sizes of the identity dictionaries
 
@@ -142,7 +143,7 @@ def _base(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         )
     return dataclasses.replace(
         recipe,
-        name=re.sub("[:+,]", "-", name),
+        name=re.sub("[:+,]", "-", name)[:_NAME],  # a folder is called so
         steps=steps,
         encoder=shape,
         optimisation=optimisation,

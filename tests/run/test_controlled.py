@@ -429,6 +429,12 @@ def test_the_page_has_the_numbers_and_when_half_of_the_subwords_were_found(tmp_p
         write_report(tmp_path)
 
 
+def test_a_study_may_have_any_number_of_named_conditions():
+    named = "eng-translit," + ",".join(f"translit+local-shuffle:{n}" for n in range(2, 12))
+    recipes = training_recipes(named, {"data": "x"})
+    assert len(recipes) == 11 and {len(one.name) for one in recipes.values()} == {80}
+
+
 def test_the_ladder_has_thirty_orders_that_keep_more_and_less():
     recipes = training_recipes("deshpande-ladder", {"data": "x"})
     orders = {one.derived["eng-x"].order for one in recipes.values()}
