@@ -1,6 +1,7 @@
 """Studies and trainings by name, one per file; and recipes read from TOML files."""
 
 import difflib
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -159,7 +160,7 @@ def conditions_of(name: str) -> list[str]:
     (['transliteration', 'transliteration+inversion'], [])
     """
     match = _CONDITIONS.fullmatch(name)
-    if match is None or Path(name).exists():
+    if match is None or os.path.exists(name):  # which may be too long for a file's name
         return []
     return [
         "+".join("transliteration" if part == "translit" else part for part in one.split("+"))

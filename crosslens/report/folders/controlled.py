@@ -298,10 +298,12 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         ),
         *(_row(study.scores, name, study.layers[name], study.told) for name in study.names),
     ]
-    reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
-    told = [f"Tokens until P@1 of subwords is {_REACHED}: {'; '.join(reached)}."] if reached else []
+    told = []
     if (ladder := rungs(study)) is not None:
-        told.append(ladder.told())
+        told = [ladder.told()]
+    elif study.learning:
+        reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
+        told = [f"Tokens until P@1 of subwords is {_REACHED}: {'; '.join(reached)}."]
     told += similarity_told(study)
     return [study.told["question"], rows, _how(study.scores), *told, *findings(study)]
 
