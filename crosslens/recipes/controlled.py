@@ -165,6 +165,8 @@ def _pair(name: str, settings: Mapping[str, Any]) -> tuple[str, str] | None:
         return None
     if name not in _NATURAL:
         refuse("pair", f"none with {name}", repr(told), f"choose {' or '.join(_NATURAL)}")
+    if settings.get("dictionary") is not None and name != "conneau-anchors":
+        refuse("dictionary", f"none with {name}", repr(settings["dictionary"]), "leave it out")
     language, colon, path = str(told).partition(":")
     if not colon or not language or not path or language == "eng":
         refuse("pair", "LANGUAGE:FILE, another one than eng", repr(told), "write fra:fra.txt, say")
@@ -298,7 +300,7 @@ def _compositions(recipe: TrainRecipe, syntax: bool) -> _Made:
 
 _GRADES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # places that a token may go at most
 _WINDOWS = (2, 3, 4, 5, 6, 8, 10, 12)  # tokens of a window
-_RUNGS = (
+_ORDERS = (
     "transliteration",
     *(f"transliteration+limited-permutation:{places}" for places in _GRADES),
     *(f"transliteration+local-shuffle:{window}" for window in _WINDOWS),
@@ -314,7 +316,7 @@ _RUNGS = (
 
 
 def _ladder(recipe: TrainRecipe, syntax: bool) -> _Made:
-    return _derived(recipe, _RUNGS)
+    return _derived(recipe, _ORDERS)
 
 
 _PRINTED = {  # transformations of a condition -> what Deshpande et al. call it

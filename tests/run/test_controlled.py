@@ -28,9 +28,9 @@ from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
 from crosslens.report.folders.controlled import (
     differences,
+    kept_order,
     load_study,
     measured_so_far,
-    rungs,
     similarity_told,
     summary,
 )
@@ -470,7 +470,7 @@ def test_alignment_is_held_against_how_much_of_the_order_is_kept(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = [*scores, *means(scores)]
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in found))
-    ladder = rungs(load_study(tmp_path))
+    ladder = kept_order(load_study(tmp_path))
     assert ladder.correlation()[0] == pytest.approx(spearmanr(kept, aligned)[0])
     onsets = [1.8, 17 / 9, 2 + 4 / 9, 2 + 6 / 7, 9, 9, 9, 9, 9]
     assert ladder.onset_correlation()[0] == pytest.approx(spearmanr(kept, onsets)[0])
@@ -537,11 +537,12 @@ def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
     ("name", "changes", "message"),
     [
         ("deshpande-pairs", {}, "pair: expected none with deshpande-pairs"),
-        ("conneau-sharing", {"pair": "fra.txt"}, "pair: expected LANGUAGE:FILE"),
-        ("conneau-sharing", {"pair": "eng:x"}, "pair: expected LANGUAGE:FILE, another one"),
-        ("conneau-sharing", {"pair": "../x:y"}, "pair: expected a name of letters"),
+        ("conneau-sharing", {}, "dictionary: expected none with conneau-sharing"),
+        ("conneau-anchors", {"pair": "fra.txt"}, "pair: expected LANGUAGE:FILE"),
+        ("conneau-anchors", {"pair": "eng:x"}, "pair: expected LANGUAGE:FILE, another one"),
+        ("conneau-anchors", {"pair": "../x:y"}, "pair: expected a name of letters"),
         ("conneau-anchors", {"pair": None}, "dictionary: expected none without pair"),
-        ("conneau-sharing", {"pair": "nld:short"}, "pair: expected 700 lines, as data has, got 9"),
+        ("conneau-anchors", {"pair": "nld:short"}, "pair: expected 700 lines, as data has, got 9"),
     ],
 )
 def test_a_pair_that_does_not_fit_is_refused(natural, name, changes, message, tmp_path):

@@ -20,17 +20,17 @@ from crosslens.selection import Best, chosen_layer
 from crosslens.stats import mean_interval, pearson_interval, spearman_interval
 
 __all__ = [
+    "KeptOrder",
     "Learning",
-    "Rungs",
     "StudyFolder",
     "differences",
     "findings",
+    "kept_order",
     "load_study",
     "measured_so_far",
     "onset",
     "printed",
     "printed_what",
-    "rungs",
     "similarity_told",
     "summary",
 ]
@@ -206,7 +206,7 @@ def _learning(folder: Path) -> dict[int, dict[float, float]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rungs:
+class KeptOrder:
     """Conditions by how much of the order of English they keep, a number that is known before
     anything is trained.
 
@@ -258,7 +258,7 @@ def _spread(found: tuple[float, float, float]) -> str:
     return f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]"
 
 
-def rungs(study: StudyFolder) -> Rungs | None:
+def kept_order(study: StudyFolder) -> KeptOrder | None:
     """The conditions of a study by how much of the order they keep; None where fewer than eight
     say so and have subwords that could be aligned."""
     kept, aligned, onsets = {}, {}, {}
@@ -271,7 +271,7 @@ def rungs(study: StudyFolder) -> Rungs | None:
         kept[name], aligned[name] = order.value, found.value
         each = [onset(curve, _REACHED) for curve in learning.seeds.values()]
         onsets[name] = float(np.median([math.inf if one is None else one for one in each]))
-    return Rungs(kept, aligned, onsets) if len(kept) >= _FEWEST else None
+    return KeptOrder(kept, aligned, onsets) if len(kept) >= _FEWEST else None
 
 
 def summary(folder: str | Path) -> list[_Rows | str]:
@@ -299,7 +299,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
         *(_row(study.scores, name, study.layers[name], study.told) for name in study.names),
     ]
     told = []
-    if (ladder := rungs(study)) is not None:
+    if (ladder := kept_order(study)) is not None:
         told = [ladder.told()]
     elif study.learning:
         reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]

@@ -9,13 +9,13 @@ from typing import Any
 
 from crosslens.readers.published import PAPERS
 from crosslens.report.folders.controlled import (
-    Rungs,
+    KeptOrder,
     StudyFolder,
     findings,
+    kept_order,
     load_study,
     printed,
     printed_what,
-    rungs,
     similarity_told,
 )
 from crosslens.report.folders.log import as_table
@@ -76,12 +76,14 @@ def controlled_page(folder: str | Path) -> str:
         for place, name in enumerate(dict.fromkeys([*study.names, *study.learning]))
     }
     orders, control = _orders(study)
-    ladder = rungs(study)
+    ladder = kept_order(study)
     with plain_style():
         parts = [
             headline(
                 f"{study.told['name']}: {study.told['question']}",
-                _lead(study, styles, numbering) if ladder is None else _rungs(ladder, numbering),
+                _lead(study, styles, numbering)
+                if ladder is None
+                else _by_kept_order(ladder, numbering),
                 _told(study, orders, control, ladder),
                 _facts(study),
                 _notes(folder, study),
@@ -176,7 +178,7 @@ def _counted(orders: _Orders) -> str:
     )
 
 
-def _rungs(ladder: Rungs, numbering: Numbering) -> str:
+def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
     """Alignment against how much of the order is kept, a point for each condition."""
     points = {name: (ladder.kept[name], ladder.aligned[name]) for name in ladder.kept}
     horizontal = Axis("neighbours kept", (0.0, 1.0))
@@ -209,7 +211,7 @@ def _rungs(ladder: Rungs, numbering: Numbering) -> str:
     )
 
 
-def _told(study: StudyFolder, orders: _Orders, control: str, ladder: Rungs | None) -> list[str]:
+def _told(study: StudyFolder, orders: _Orders, control: str, ladder: KeptOrder | None) -> list[str]:
     """Three sentences as HTML: the control, the orders, and the tokens that alignment took."""
     told = [text(control)] if control else []
     if orders:
