@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from crosslens.front.mapped import mapped_transfer
     from crosslens.front.results import Run, Scores
     from crosslens.front.spaces import align, compare, identify_languages
+    from crosslens.front.study_transferred import study_transfer
     from crosslens.front.texts import extract_files
     from crosslens.front.transplanted import transplant
     from crosslens.front.vectors import align_vectors
@@ -78,6 +79,7 @@ _FROM = {
     "front.mapped": ("mapped_transfer",),
     "front.results": ("Run", "Scores"),
     "front.spaces": ("align", "compare", "identify_languages"),
+    "front.study_transferred": ("study_transfer",),
     "front.texts": ("extract_files",),
     "front.transplanted": ("transplant",),
     "front.vectors": ("align_vectors",),
@@ -149,6 +151,7 @@ __all__ = [
     "split_words",
     "stratified_parts",
     "study",
+    "study_transfer",
     "train",
     "transfer",
     "transplant",

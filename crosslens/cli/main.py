@@ -33,6 +33,7 @@ from crosslens.cli import (
     mapped,
     probes,
     study,
+    study_transfer,
     training,
     transfer,
     transplant,
@@ -129,6 +130,13 @@ _VERBS = {
         "bert-base-german-cased --task ner --train eng --test deu --data data --text eng=eng.txt "
         "deu=deu.txt --links links.txt --out runs/mapped",
     ),
+    "study-transfer": (
+        study_transfer.study_transfer,
+        study_transfer.study_transfer_arguments,
+        "fine-tune all models of a controlled study on the original, test them on its copies",
+        "crosslens study-transfer --study runs/compositions --tasks upos --data data --out "
+        "runs/compositions-upos",
+    ),
     "transplant": (
         transplant.transplant,
         transplant.transplant_arguments,
@@ -173,12 +181,13 @@ _VERBS = {
 # verbs whose work is kept when they are stopped
 _RESUMED = (
     *("quickstart", "study", "train", "extract", "probe", "transfer", "mapped-transfer"),
-    "transplant",
+    *("study-transfer", "transplant"),
 )
 
 
 _FROM_FILES = (
     *("study", "train", "extract", "align", "compare", "probe", "transfer", "mapped-transfer"),
+    "study-transfer",
 )
 
 

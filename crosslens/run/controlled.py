@@ -34,7 +34,7 @@ from crosslens.run.engine import Run, versions
 from crosslens.score import Score
 from crosslens.seed_means import means
 
-__all__ = ["Condition", "ControlledStudy", "expected_cost", "run_controlled"]
+__all__ = ["Condition", "ControlledStudy", "expected_cost", "placed", "run_controlled"]
 
 _PATHS = ("data", "other", "syntax", "dictionary")  # settings that are files
 
@@ -137,7 +137,7 @@ def run_controlled(
             with world.together():  # all have looked before one writes
                 measured = run.has(part, outcomes=False)
             if not measured:
-                recipe = _placed(condition.recipe, seed, folder / "text")
+                recipe = placed(condition.recipe, seed, folder / "text")
                 where = folder / name / f"seed-{seed}"
                 train(recipe, where, resume=True, device=device, parallel=parallel)
             with world.together():
@@ -165,7 +165,7 @@ def _measure(condition: Condition, name: str, seed: int, folder: Path) -> list[S
         language: read_text(place / f"{condition.kept.get(language, 'kept')}.txt", language)
         for language in condition.languages
     }
-    recipe = _placed(condition.recipe, seed, place)
+    recipe = placed(condition.recipe, seed, place)
     return measure(folder / name / f"seed-{seed}", recipe, kept, name)
 
 
@@ -176,7 +176,7 @@ def _trainings(study: ControlledStudy, seeds: int) -> Iterator[tuple[int, str]]:
             yield condition.recipe.seed + number, name
 
 
-def _placed(recipe: TrainRecipe, seed: int, place: Path) -> TrainRecipe:
+def placed(recipe: TrainRecipe, seed: int, place: Path) -> TrainRecipe:
     """A condition's recipe with its seed and the files of the run."""
     sources = tuple(
         dataclasses.replace(

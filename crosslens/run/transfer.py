@@ -48,7 +48,7 @@ from crosslens.run.transfer_presets import Preset, find_preset, with_features
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score
 
-__all__ = ["preset_of", "run_transfer"]
+__all__ = ["checked_settings", "preset_of", "run_transfer"]
 
 _SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup", "noise")
 
@@ -99,6 +99,17 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
                 found = means(transfer, tasks, every, presets)
                 run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
     return run.path
+
+
+def checked_settings(transfer: Transfer) -> dict[str, Any]:
+    """What the scores of a run would depend on; what can be refused before it begins is refused.
+
+    Raises
+    ------
+    InputError: data, settings or encoders are not what is needed.
+    """
+    data, _, presets, systems = _prepared(transfer)
+    return _settings(transfer, data, systems, presets)
 
 
 def _prepared(

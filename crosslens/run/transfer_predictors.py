@@ -30,7 +30,7 @@ from crosslens.run.transfer_fits import Loaded, System
 from crosslens.run.transfer_settings import Transfer
 from crosslens.score import Score, headline_quantities
 
-__all__ = ["predicted"]
+__all__ = ["correlation_score", "predicted"]
 
 _PART = "train and test"  # what the numbers are of
 _BLOCK = 10_000  # texts that are tokenised at once
@@ -188,7 +188,7 @@ def _correlations(
                 told = {key: value for key, value in details.items() if value is not None}
                 fields = {"encoder": encoder, "condition": name, "source": mine[0].source}
                 for kind in CORRELATIONS:
-                    yield _correlation(kind, points, {"task": task, **fields}, told)
+                    yield correlation_score(kind, points, {"task": task, **fields}, told)
 
 
 def _points(
@@ -204,11 +204,21 @@ def _points(
     return {code: np.mean(rows, axis=0).tolist() for code, rows in found.items()}
 
 
-def _correlation(
-    kind: Any, points: Mapping[str, list[float]], fields: dict[str, Any], details: dict[str, Any]
+def correlation_score(
+    kind: Any,
+    points: Mapping[str, list[float]],
+    fields: Mapping[str, Any],
+    details: Mapping[str, Any],
 ) -> Score:
+    """The correlation of two numbers as a score, NaN with its reason where there is none.
+
+    Parameters
+    ----------
+    kind: "pearson" or "spearman". points: what each point is called -> the two numbers.
+    fields, details: of the score.
+    """
     details = {"part": _PART, **details, "points": dict(points)}
-    fields |= {"quantity": kind, "n": len(points)}
+    fields = {**fields, "quantity": kind, "n": len(points)}
     try:
         x, y = np.array([*points.values()], float).reshape(-1, 2).T
         found = correlation(x, y, kind)

@@ -12,6 +12,7 @@ from crosslens.report.pages.mapped_transfer import mapped_transfer_page
 from crosslens.report.pages.monotrans import monotrans_page
 from crosslens.report.pages.probes import probe_page, probe_runs_page
 from crosslens.report.pages.study import study_page
+from crosslens.report.pages.study_transfer import study_transfer_page
 from crosslens.report.pages.training import training_page
 from crosslens.report.pages.transfer import transfer_page
 from crosslens.report.parts.layout import GENERATOR
@@ -29,6 +30,7 @@ _PAGES = {
     "probe": probe_page,
     "transfer": transfer_page,
     "mapped_transfer": mapped_transfer_page,
+    "study_transfer": study_transfer_page,
 }
 _MADE_BY = (
     "crosslens study",
@@ -38,6 +40,7 @@ _MADE_BY = (
     "crosslens probe",
     "crosslens transfer",
     "crosslens mapped-transfer",
+    "crosslens study-transfer",
 )  # training makes emergence, controlled studies and MonoTrans, too
 
 

@@ -1,0 +1,171 @@
+"""A study's transfer as its report and the terminal show it: each condition zero-shot, trained on the
+copy, and of the original alone, and how the difference goes with alignment."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from crosslens.errors import refuse
+from crosslens.files import check_shape, read_json
+from crosslens.readers.published import PAPERS, published
+from crosslens.score import QUANTITIES, Score, format_value, headline_quantities, read_scores
+
+__all__ = ["COLUMNS", "StudyTransferFolder", "load_study_transfer", "printed_less", "summary"]
+
+_Rows = list[tuple[str, ...]]
+_LESS = "zero_shot_less_in_language"
+COLUMNS = {
+    "zero-shot": (None, True),
+    "trained on the copy": ("in_language", True),
+    "original alone": ("monolingual", True),
+    "in the original": (None, False),
+    "random encoder": ("random_encoder", True),
+    "most frequent": ("majority", True),
+}
+"""What a table calls a measurement -> its condition, and whether it is of the copy."""
+
+
+class Told(TypedDict):
+    """What a run notes of its study."""
+
+    name: str
+    paper: str
+    published: dict[str, str]
+    alignment: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyTransferFolder:
+    """A finished run.
+
+    Attributes
+    ----------
+    told: of the study. scores: means over trainings, and those of each training (with a seed).
+    names: conditions, in the study's order. languages: the original and the copy.
+    main: task -> the quantity that it is judged by, and by whose definition.
+    config: all of its config.json.
+    """
+
+    told: Told
+    scores: list[Score]
+    names: list[str]
+    languages: tuple[str, str]
+    main: Mapping[str, tuple[str, str]]
+    config: Mapping[str, Any]
+
+    def mean(
+        self, task: str, name: str, condition: str | None, *, copy: bool = True
+    ) -> Score | None:
+        """A mean over trainings; None where there is none."""
+        quantity = self.main[task][0]
+        quantity += "_difference" if "less" in (condition or "") else ""
+        wanted = (task, name, condition, self.languages[copy], quantity, None)
+        for s in self.scores:
+            if (s.task, s.encoder, s.condition, s.target, s.quantity, s.seed) == wanted:
+                return s
+        return None
+
+    def less(self, task: str, name: str) -> Score | None:
+        """Zero-shot less in-language (BZ - BS)."""
+        return self.mean(task, name, _LESS)
+
+    def monolingual_less(self, task: str, name: str) -> Score | None:
+        """The same of an encoder of the original alone (MZ - BS)."""
+        return self.mean(task, name, "monolingual_less_in_language")
+
+    def correlation(self, task: str) -> Score | None:
+        """Spearman's, of alignment with the difference, over conditions."""
+        for score in self.scores:
+            if (score.task, score.quantity) == (task, "spearman"):
+                return score
+        return None
+
+    def with_alignment(self, task: str) -> str:
+        """A sentence on it; "" where fewer than four conditions have both."""
+        found = self.correlation(task)
+        if found is None or math.isnan(found.value):
+            return ""
+        within = ""
+        if found.low is not None and found.high is not None:
+            within = f" [{found.low:.2f}, {found.high:.2f}]"
+        return (
+            f"Over {found.n} conditions, alignment of subwords goes with zero-shot less in-language by "
+            f"Spearman's {found.value:.2f}{within}."
+        )
+
+
+def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
+    """Read a run of ``crosslens study-transfer``.
+
+    Raises
+    ------
+    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    """
+    folder = Path(folder)
+    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
+    if not path.is_file():
+        expected, got = "a finished run of crosslens study-transfer", "one that is not finished"
+        refuse(str(folder), expected, got, "run it to its end")
+    told: Told = check_shape(config.get("study"), f"{folder}/config.json, study", Told)
+    scores = list(read_scores(path))
+    measured = dict.fromkeys(str(s.encoder) for s in scores if s.encoder is not None)
+    names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))
+    languages = next(
+        (str(s.source), str(s.target)) for s in scores if s.condition == "token_alignment"
+    )
+    return StudyTransferFolder(told, scores, names, languages, headline_quantities(scores), config)
+
+
+def printed_less(told: Told, name: str, task: str) -> str:
+    """The paper's number of a condition in a task, as printed, or numbers, where its tables differ;
+    "-" where there is none."""
+    deshpande = told["paper"] == "deshpande"
+    system = told["published"].get(name, "") + (", BZ - BS" if deshpande else "")
+    where = "eng" if deshpande else "mean"
+    found = [
+        one.value
+        for one in published(paper=told["paper"], task=task, language=where)
+        if one.system == system and one.metric.endswith("_difference")
+    ]
+    return " or ".join(dict.fromkeys(f"{value:g}" for value in found)) or "-"
+
+
+def summary(folder: str | Path) -> list[_Rows | str]:
+    """Tables and sentences on a finished run.
+
+    Raises
+    ------
+    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    """
+    run, parts = load_study_transfer(folder), list[_Rows | str]()
+    paper = PAPERS[run.told["paper"]]
+    printed = "BZ - BS" if run.told["paper"] == "deshpande" else "less Default, mean of 3"
+    for task, (quantity, counted_as) in run.main.items():
+        label = QUANTITIES[quantity].label + (f", as {counted_as} counts" if counted_as else "")
+        parts.append(f"{task}: {label} in per cent, means over trainings")
+        head = ("condition", "trainings", *COLUMNS, "zero-shot less trained on it (BZ - BS)")
+        rows: _Rows = [(*head, "original alone less it (MZ - BS)", f"{paper}: {printed}")]
+        for name in run.names:
+            cells = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
+            cells += [run.less(task, name), run.monolingual_less(task, name)]
+            told = [_percent(one) for one in cells]
+            n = _trainings(run, task, name)
+            rows.append((name, str(n), *told, printed_less(run.told, name, task)))
+        parts += [rows, *filter(None, [run.with_alignment(task)])]
+    return parts
+
+
+def _trainings(run: StudyTransferFolder, task: str, name: str) -> int:
+    one = run.mean(task, name, None)
+    return 0 if one is None else len({s.seed for s in run.scores if s.encoder == name} - {None})
+
+
+def _percent(score: Score | None) -> str:
+    if score is None:
+        return "-"
+    value = format_value(100 * score.value, 1)
+    if score.low is None or score.high is None or score.condition in ("majority", "random_encoder"):
+        return value
+    return f"{value} [{100 * score.low:.1f}, {100 * score.high:.1f}]"

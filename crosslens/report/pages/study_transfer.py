@@ -1,0 +1,158 @@
+"""The page of a study's transfer: each condition zero-shot beside its controls, and how the loss goes
+with alignment."""
+
+from pathlib import Path
+
+import numpy as np
+
+from crosslens.readers.published import PAPERS
+from crosslens.report.folders.log import as_table
+from crosslens.report.folders.study_transfer import (
+    COLUMNS,
+    StudyTransferFolder,
+    load_study_transfer,
+    printed_less,
+)
+from crosslens.report.parts.drawing import Axis, colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    files_table,
+    headline,
+    panel,
+    section,
+    settings_table,
+    table,
+    value_cell,
+)
+from crosslens.report.parts.scatter import scatter_panel
+from crosslens.report.parts.wording import estimate, join, language, named, tag, text
+from crosslens.score import QUANTITIES
+
+__all__ = ["study_transfer_page"]
+
+
+def study_transfer_page(folder: str | Path) -> str:
+    """The report of a study's transfer.
+
+    Raises
+    ------
+    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    """
+    folder = Path(folder)
+    run, numbering = load_study_transfer(folder), Numbering()
+    title = f"Zero-shot transfer in {run.told['name']}"
+    with plain_style():
+        parts = [
+            headline(
+                title,
+                "".join(_lead(run, task, numbering) for task in run.main),
+                [sentence for task in run.main for sentence in _told(run, task)][:3],
+                _facts(run),
+                [],
+                [],
+                "Nothing was measured in this run.",
+            ),
+            *(
+                section(f"task-{place}", f"{task}, condition by condition", _table(run, task))
+                for place, task in enumerate(run.main)
+            ),
+            section(
+                "provenance",
+                "How it was made",
+                settings_table("What was asked for.", as_table(run.config.get("asked"))),
+                settings_table("Settings.", as_table(run.config.get("settings"))),
+                settings_table("Versions.", as_table(run.config.get("versions"))),
+                files_table(folder),
+            ),
+        ]
+    return document(title, parts)
+
+
+def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
+    """A heat map of conditions, and the loss against alignment where three have one."""
+    found = [
+        [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
+        for name in run.names
+    ]
+    grid = np.array([[np.nan if s is None else s.value for s in row] for row in found])
+    there = ~np.isnan(grid).all(axis=0)  # what was not measured has no column
+    grid, columns = grid[:, there], [one for one, kept in zip(COLUMNS, there, strict=True) if kept]
+    ends = scale_ends(grid[np.isfinite(grid)].tolist())
+    picture = heat_panel(
+        numbering.panel(),
+        f"{task} by condition: " + ", ".join(run.names),
+        grid,
+        (run.names, columns),
+        ("condition", "measured"),
+        ends=ends,
+    )
+    label = QUANTITIES[run.main[task][0]].label
+    panels = [panel(f"{task}: {label}", "", picture)]
+    less = {name: run.less(task, name) for name in run.names}
+    points = {
+        name: (run.told["alignment"][name], 100 * score.value)
+        for name, score in less.items()
+        if score is not None and score.value == score.value and name in run.told["alignment"]
+    }
+    if len(points) > 2:
+        axes = Axis("P@1 of subwords", (0.0, 1.0)), Axis("points lost zero-shot (BZ − BS)")
+        drawn = scatter_panel(numbering.panel(), f"{task}: loss over alignment", points, axes)
+        panels.append(panel("What is lost, and alignment", "", drawn))
+    return figure(
+        numbering,
+        f"What the copy has of {task}.",
+        "means over trainings; zero-shot is fine-tuned on the original and tested on the copy",
+        colour_bar(numbering.panel(), label, ends),
+        panels,
+    )
+
+
+def _told(run: StudyTransferFolder, task: str) -> list[str]:
+    """Sentences on a task, as HTML."""
+    less = {name: run.less(task, name) for name in run.names}
+    parts = [
+        f"{named(name)} {estimate(score)}" for name, score in less.items() if score is not None
+    ]
+    told = [
+        f"{tag('strong', text(task))}: zero-shot less trained on the copy is "
+        f"{join(parts, most=6, rest='further conditions')}."
+    ]
+    return [*told, *(text(one) for one in [run.with_alignment(task)] if one)]
+
+
+def _facts(run: StudyTransferFolder) -> dict[str, str]:
+    asked = as_table(run.config.get("asked"))
+    original, copy = run.languages
+    return {
+        "After": text(PAPERS[run.told["paper"]]),
+        "Study": named(str(asked.get("study", "not recorded"))),
+        "Fine-tuned on": text(f"{language(original)}, and {copy}"),
+        "Fine-tunings of each training": text(asked.get("seeds", "not recorded")),
+        "Intervals": "95 %, over trainings; of a single one over its test items",
+    }
+
+
+def _table(run: StudyTransferFolder, task: str) -> str:
+    paper = PAPERS[run.told["paper"]]
+    printed = "BZ − BS" if run.told["paper"] == "deshpande" else "less Default, mean of 3"
+    head = ["Condition", *COLUMNS, "BZ − BS", "MZ − BS", "alignment", f"{paper}: {printed}"]
+    rows = []
+    for name in run.names:
+        scores = [run.mean(task, name, way, copy=copy) for way, copy in COLUMNS.values()]
+        scores += [run.less(task, name), run.monolingual_less(task, name)]
+        aligned = run.told["alignment"].get(name)
+        rows.append(
+            [
+                named(name),
+                *map(value_cell, scores),
+                "–" if aligned is None else f"{aligned:.2f}",
+                text(printed_less(run.told, name, task).replace("-", "−")),
+            ]
+        )
+    caption = (
+        "Means over trainings with 95 % intervals. BZ: zero-shot on the copy; BS: trained on the copy; "
+        "MZ: an encoder of the original alone, zero-shot."
+    )
+    return table(caption, head, rows)
