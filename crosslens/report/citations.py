@@ -55,7 +55,7 @@ _CITED = (
     (r"detail:pll_word_l2r", ("salazar2020masked", "kauf2023better")),
     (r"kind:(train|emergence|monotrans)", ("devlin2019bert",)),
     (r"kind:monotrans", ("artetxe2020cross",)),
-    (r"kind:emergence|quantity:token_alignment", ("deshpande2022when",)),
+    (r"kind:emergence|kind:study_transfer|quantity:token_alignment", ("deshpande2022when",)),
     (r"tlm:True", ("conneau2019crosslingual",)),
     (r"vocabulary:unigram", ("kudo2018subword",)),
     (r"vocabulary:bpe", ("sennrich2016neural",)),

@@ -175,13 +175,15 @@ def test_tables_and_page_have_a_row_for_each_condition(finished, capsys):
     title, rows = summary(finished)[:2]
     assert title.startswith("ner: F1")
     assert [row[0] for row in rows[1:]] == list(NAMES) and rows[1][1] == "2"
-    assert rows[0][2:5] == ("zero-shot", "trained on the copy", "original alone")
+    assert rows[0][2:5] == ("zero-shot", "trained on it", "original alone")
     zero = one(finished, condition=None, encoder=NAMES[0], seed=None, target="eng-x")
     assert rows[1][2].startswith(f"{100 * zero.value:.1f} [")
     assert rows[1][-1] == "-2.1 or -2.3"  # of English names, Tables 5 and 7
     page = write_report(finished).read_text()
     assert "Zero-shot transfer in" in page and "condition by condition" in page
     assert 'aria-label="ner by condition: transliteration' in page
+    assert main(["cite", str(finished)]) == 0
+    assert "deshpande2022when" in capsys.readouterr().out
 
 
 def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):

@@ -18,7 +18,7 @@ _Rows = list[tuple[str, ...]]
 _LESS = "zero_shot_less_in_language"
 COLUMNS = {
     "zero-shot": (None, True),
-    "trained on the copy": ("in_language", True),
+    "trained on it": ("in_language", True),
     "original alone": ("monolingual", True),
     "in the original": (None, False),
     "random encoder": ("random_encoder", True),

@@ -80,11 +80,12 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     there = ~np.isnan(grid).all(axis=0)  # what was not measured has no column
     grid, columns = grid[:, there], [one for one, kept in zip(COLUMNS, there, strict=True) if kept]
     ends = scale_ends(grid[np.isfinite(grid)].tolist())
+    short = [name.removeprefix("transliteration-") for name in run.names]  # what most of them are
     picture = heat_panel(
         numbering.panel(),
         f"{task} by condition: " + ", ".join(run.names),
         grid,
-        (run.names, columns),
+        (short, columns),
         ("condition", "measured"),
         ends=ends,
     )
@@ -92,8 +93,8 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     panels = [panel(f"{task}: {label}", "", picture)]
     less = {name: run.less(task, name) for name in run.names}
     points = {
-        name: (run.told["alignment"][name], 100 * score.value)
-        for name, score in less.items()
+        short[place]: (run.told["alignment"][name], 100 * score.value)
+        for place, (name, score) in enumerate(less.items())
         if score is not None and score.value == score.value and name in run.told["alignment"]
     }
     if len(points) > 2:
@@ -103,7 +104,8 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     return figure(
         numbering,
         f"What the copy has of {task}.",
-        "means over trainings; zero-shot is fine-tuned on the original and tested on the copy",
+        "means over trainings, tested on the copy but for the column in the original; zero-shot is fine-tuned "
+        "on the original, trained on it on the copy",
         colour_bar(numbering.panel(), label, ends),
         panels,
     )
