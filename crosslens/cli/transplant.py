@@ -22,8 +22,8 @@ def transplant_arguments(parser: argparse.ArgumentParser) -> None:
         "--by",
         metavar="NAME",
         default="similarity",
-        help="how new embeddings begin: random, overlap, translation, similarity (FOCUS) or factorised "
-        "(OFA); monotrans: random, and trained (default: %(default)s)",
+        help="how new embeddings begin: random, overlap, retokenised, translation, similarity (FOCUS) "
+        "or factorised (OFA); monotrans: random, and trained (default: %(default)s)",
     )
     add(
         "--tokens",

@@ -37,8 +37,9 @@ def transplant(
     out: a new folder: an ordinary one of transformers, with its own tokeniser, and
         ``transplant.json``, which says how the rows were made.
     by: how the new embeddings begin. "random": sampled from the distribution of the old ones.
-        "overlap": shared subwords are copied, others sampled. "translation": means of the subwords
-        of words that translate each other. "similarity": shared subwords are copied, others are
+        "overlap": shared subwords are copied, others sampled. "retokenised": shared subwords are
+        copied, others are means of the old subwords that stand where they do in the text (Gee et al.
+        2022). "translation": means of the subwords of words that translate each other. "similarity": shared subwords are copied, others are
         means of similar ones (FOCUS: Dobler & de Melo 2023). "factorised": the same in few
         directions (OFA: Liu et al. 2024). "monotrans": "random", and trained on 4 M tokens (Artetxe et
         al. 2020, step 2).

@@ -1,6 +1,7 @@
 """What the subwords of two tokenisers have in common, and which of them translate each other."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from scipy.sparse import coo_matrix, csr_matrix
 from crosslens.errors import refuse
 from crosslens.models.text.tokenisation import tokenised
 
-__all__ = ["shared_subwords", "subword_texts", "translation_weights"]
+__all__ = ["retokenised_weights", "shared_subwords", "subword_texts", "translation_weights"]
+
+_BLOCK = 1000  # sentences that are tokenised at once
 
 
 def subword_texts(tokenizer: Any) -> list[str]:
@@ -101,6 +104,47 @@ def translation_weights(
             values += [weight / len(mine)] * len(mine)
     shape = (len(target), rows)
     return coo_matrix((np.array(values, float), (lines, columns)), shape=shape).tocsr()
+
+
+def retokenised_weights(
+    sentences: Sequence[str], source: Any, target: Any, rows: int
+) -> csr_matrix:
+    """(target subwords, ``rows``) how many characters of a text subwords of both tokenisers share:
+    which old subwords stand where a new one does (Gee et al. 2022, over a text in the place of each
+    subword by itself, which has no neighbours to be divided with).
+
+    Parameters
+    ----------
+    sentences: the text. rows: of the source's table of embeddings.
+    """
+    found = Counter[tuple[int, int]]()
+    for start in range(0, len(sentences), _BLOCK):
+        some = list(sentences[start : start + _BLOCK])
+        sides = [
+            tokenised(name, one, some, add_special_tokens=False, return_offsets_mapping=True)
+            for name, one in (("source", source), ("target", target))
+        ]
+        for old, new in zip(*sides, strict=True):
+            for row, column, characters in _overlaps(new, old):
+                found[row, column] += characters
+    places = np.array([*found], np.int64).reshape(-1, 2).T
+    values = np.array([*found.values()], float)
+    return coo_matrix((values, tuple(places)), shape=(len(target), rows)).tocsr()
+
+
+def _overlaps(first: Any, second: Any) -> Iterator[tuple[int, int, int]]:
+    """Subwords of two encodings of one text that share characters, and how many."""
+    i = j = 0
+    while i < len(first.ids) and j < len(second.ids):
+        (begin, end), (start, stop) = first.offsets[i], second.offsets[j]
+        if (shared := min(end, stop) - max(begin, start)) > 0:
+            yield first.ids[i], second.ids[j], shared
+        # several of them may be of one character
+        following = second.offsets[j + 1][0] if j + 1 < len(second.ids) else end
+        if stop < end or following < end:
+            j += 1
+        else:
+            i += 1
 
 
 def _without_special(encoding: Any) -> list[int]:

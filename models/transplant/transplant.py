@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix, diags_array
 from torch import nn
 
 from crosslens.alignment.words.new_rows import (
@@ -34,13 +35,17 @@ from crosslens.models.saved.loading import find_tokenizer, make_model, opened
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
 from crosslens.models.transplant.learning import BATCH_TOKENS, Learnt, learn_embeddings
-from crosslens.models.transplant.subwords import shared_subwords, translation_weights
+from crosslens.models.transplant.subwords import (
+    retokenised_weights,
+    shared_subwords,
+    translation_weights,
+)
 from crosslens.progress import say
 from crosslens.readers.fasttext import train_skipgram
 
 __all__ = ["INITIALISERS", "MONOTRANS", "Transplant", "transplant_vocabulary"]
 
-INITIALISERS = ("random", "overlap", "translation", "similarity", "factorised")
+INITIALISERS = ("random", "overlap", "retokenised", "translation", "similarity", "factorised")
 """How new embeddings begin, by name."""
 MONOTRANS = "monotrans"
 """Random embeddings, and a training: Artetxe et al. 2020, step 2."""
@@ -92,7 +97,8 @@ def transplant_vocabulary(
         tokeniser (WordPiece, BPE, unigram), which also keeps its normalisation and special tokens.
     out: a new folder.
     by: "random": rows from the distribution of the old ones; "overlap": shared subwords are copied,
-        others random; "translation": means over translations (``pairs``), others as by overlap;
+        others random; "retokenised": shared subwords are copied, others means of the old subwords
+        that stand where they do in the text (Gee et al. 2022); "translation": means over translations (``pairs``), others as by overlap;
         "similarity": shared subwords are copied, others a sparse mean of similar ones (FOCUS);
         "factorised": the same in a factorisation of the table, with a mean of ten (OFA). The last
         two train static vectors of the new subwords on the text. "monotrans": "random", and a
@@ -264,6 +270,15 @@ def _new_rows(
         return random_rows(table, len(shared), seed)
     if by == "overlap":
         return copied_rows(table, shared, seed)
+    if by == "retokenised":
+        weights = retokenised_weights(text.sentences, source, target, len(table))
+        new = diags_array((shared < 0).astype(float))
+        weights = csr_matrix(new @ weights)
+        return (
+            mean_rows(table, weights, shared, seed)
+            if weights.sum()
+            else copied_rows(table, shared, seed)
+        )
     if by == "translation":
         assert pairs is not None
         weights = translation_weights(pairs, source, target, len(table))

@@ -18,6 +18,7 @@ from crosslens.models.text.tokenisation import (
     with_special_tokens,
 )
 from crosslens.models.transplant.subwords import (
+    retokenised_weights,
     shared_subwords,
     subword_texts,
     translation_weights,
@@ -131,6 +132,46 @@ def test_a_translation_gives_its_weight_to_the_subwords_of_both_words(tmp_path):
     np.testing.assert_allclose(
         found.sum(), len(chien) + 2 * len(new.encode("maison", add_special_tokens=False))
     )
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta"])
+def test_old_subwords_count_by_the_characters_that_new_ones_share_with_them(
+    originals, family, tmp_path
+):
+    """Against all pairs of subwords, in every kind of tokeniser, one that knows the text and one that
+    does not."""
+    made = transplant_vocabulary(TINY, TEXT, tmp_path / "fra", by="overlap", size=500)
+    tokenizers = [AutoTokenizer.from_pretrained(p) for p in (originals[family], made.folder)]
+    some = [line for line in FRENCH[:40] if line.isascii()]  # bytes of a letter share one place
+    for old, new in (tokenizers, tokenizers[::-1]):
+        found = retokenised_weights(some, old, new, len(old)).toarray()
+        expected = np.zeros(found.shape)
+        for line in some:
+            sides = [
+                t(line, add_special_tokens=False, return_offsets_mapping=True) for t in (new, old)
+            ]
+            pairs = [zip(side["input_ids"], side["offset_mapping"], strict=True) for side in sides]
+            theirs = list(pairs[1])
+            for row, (begin, end) in pairs[0]:
+                for column, (start, stop) in theirs:
+                    expected[row, column] += max(0, min(end, stop) - max(begin, start))
+        np.testing.assert_array_equal(found, expected)
+        assert found.sum() > 200
+
+
+def test_a_retokenised_subword_is_the_mean_of_what_stood_there(tmp_path):
+    made = transplant_vocabulary(TINY, TEXT, tmp_path / "fra", by="retokenised", size=500)
+    old, new = (AutoTokenizer.from_pretrained(folder) for folder in (TINY, made.folder))
+    tables = [load_encoder(folder).token_embeddings().numpy() for folder in (TINY, made.folder)]
+    weights = retokenised_weights(FRENCH, old, new, len(old)).toarray()
+    shared = shared_subwords(old, new)
+    combined = [n for n in range(500) if shared[n] < 0 and weights[n].sum()]
+    assert len(combined) == made.made["combined"] > 30
+    for n in combined:
+        mean = weights[n] @ tables[0] / weights[n].sum()
+        np.testing.assert_allclose(tables[1][n], mean, atol=1e-5)
+    for n in np.flatnonzero(shared >= 0):
+        assert (tables[1][n] == tables[0][shared[n]]).all()
 
 
 @pytest.mark.parametrize(
