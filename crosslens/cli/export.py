@@ -11,7 +11,10 @@ __all__ = ["cite", "cite_arguments", "export", "export_arguments", "report", "re
 
 def report_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens report`` takes."""
-    several = "folder of a run; two or more runs of crosslens probe are compared"
+    several = (
+        "folder of a run; two or more runs of crosslens probe are compared, and encoders that "
+        "crosslens transplant has made"
+    )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=several)
     told = "the page, FILE.html (default: report.html in the folder of the one run)"
     parser.add_argument("--out", metavar="FILE", help=told)
@@ -40,6 +43,7 @@ def report(arguments: argparse.Namespace) -> None:
     """Draw the report of a finished study or probe run again, that of a training, finished or not,
     or one page for several probe runs."""
     from crosslens.report.pages.page import run_kind, write_comparison, write_report
+    from crosslens.report.pages.transplant import TOLD
 
     runs, out = [Path(run) for run in arguments.runs], arguments.out
     if out is not None and (
@@ -51,11 +55,9 @@ def report(arguments: argparse.Namespace) -> None:
             repr(out),
             "name the page so, as in --out probes.html",
         )
-    if len(runs) > 1:
+    if len(runs) > 1 or (runs[0] / TOLD).is_file():
         if out is None:
-            refuse(
-                "--out", f"a file for the page of {len(runs)} runs", "none", "add --out FILE.html"
-            )
+            refuse("--out", "a file for this page", "none", "add --out FILE.html")
         print(f"Report: {write_comparison(runs, out)}")
         return
     if run_kind(runs[0]) == "study" and not (runs[0] / "scores.jsonl").exists():

@@ -93,7 +93,7 @@ def test_several_runs_have_one_page_that_names_all_their_encoders(place, capsys)
     [
         (
             ["a", "b"],
-            "--out: expected a file for the page of 2 runs, got none; add --out FILE.html",
+            "--out: expected a file for this page, got none; add --out FILE.html",
         ),
         (
             ["a", "--out", "b"],

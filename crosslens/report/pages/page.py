@@ -15,6 +15,7 @@ from crosslens.report.pages.study import study_page
 from crosslens.report.pages.study_transfer import study_transfer_page
 from crosslens.report.pages.training import training_page
 from crosslens.report.pages.transfer import transfer_page
+from crosslens.report.pages.transplant import TOLD, transplants_page
 from crosslens.report.parts.layout import GENERATOR
 
 __all__ = ["render_report", "run_kind", "write_comparison", "write_report"]
@@ -98,17 +99,18 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write one page for any number of probe runs to ``path``, whole or not at all, and return
-    where it is.
+    """Write one page for any number of probe runs, or of encoders with another vocabulary, to
+    ``path``, whole or not at all, and return where it is.
 
     Raises
     ------
-    InputError: one of the folders holds no finished probe run, or is named twice.
+    InputError: one of the folders holds no finished probe run (no such encoder), or is named twice.
     StoreError: one of their files is damaged.
     OutputError: ``path`` is a file that is no report.
     """
     _check_page(Path(path))
-    write_whole(path, probe_runs_page(folders))
+    transplants = any((Path(folder) / TOLD).is_file() for folder in folders)
+    write_whole(path, (transplants_page if transplants else probe_runs_page)(folders))
     return Path(path)
 
 

@@ -1,0 +1,177 @@
+"""The page of transplants: how their new embeddings began, and how they were learnt."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NotRequired, TypedDict
+
+from crosslens.errors import refuse
+from crosslens.files import check_shape, read_json
+from crosslens.report.parts.drawing import (
+    Axis,
+    Line,
+    Style,
+    plain_style,
+    series_panel,
+    series_style,
+)
+from crosslens.report.parts.layout import (
+    Numbering,
+    document,
+    figure,
+    headline,
+    legend,
+    panel,
+    section,
+    settings_table,
+    table,
+)
+from crosslens.report.parts.wording import join, named, tag, text
+
+__all__ = ["TOLD", "transplants_page"]
+
+TOLD = "transplant.json"
+"""The file in an encoder's folder that says how its vocabulary was made."""
+
+
+class _Learnt(TypedDict):
+    perplexities: dict[str, float]
+    unigram: float
+    masked: int
+
+
+class _Told(TypedDict):
+    by: str
+    seed: int
+    subwords: int
+    text: str
+    rows: dict[str, int]
+    learnt: NotRequired[_Learnt]
+
+
+def transplants_page(folders: Sequence[str | Path]) -> str:
+    """One page for the folders that ``crosslens transplant`` has made: what their embeddings began
+    with and, where they were trained, held-out perplexity over tokens.
+
+    Raises
+    ------
+    InputError: a folder holds no transplant, or is named twice. StoreError: one is damaged.
+    """
+    every = {str(folder): _read(Path(folder)) for folder in folders}
+    if len(every) < len(folders):
+        refuse("report", "each folder once", "one of them twice", "leave it out")
+    short = _short(list(every))
+    shown = {short[folder]: told for folder, told in every.items()}
+    learnt = {name: told["learnt"] for name, told in shown.items() if "learnt" in told}
+    styles = {name: series_style(place) for place, name in enumerate(learnt)}
+    numbering, title = Numbering(), "Another vocabulary: " + join(list(shown), most=4)
+    with plain_style():
+        parts = [
+            headline(
+                title,
+                _curves(learnt, styles, numbering) if learnt else "",
+                [_said(name, one) for name, one in learnt.items()][:4]
+                or [text("None of these embeddings was trained.")],
+                {"Encoders": join([named(name) for name in shown])},
+                _notes(shown),
+                [],
+                "Nothing was trained here.",
+            ),
+            section("rows", "What the embeddings began with", _rows(shown)),
+            section("learnt", "How they were learnt", _learnt(learnt)) if learnt else "",
+            section(
+                "provenance",
+                "How they were made",
+                *(settings_table(f"{name}.", _settings(told)) for name, told in shown.items()),
+            ),
+        ]
+    return document(title, parts)
+
+
+def _read(folder: Path) -> _Told:
+    path = folder / TOLD
+    if not path.is_file():
+        expected, got = "a folder that crosslens transplant has made", f"{folder}, which is none"
+        refuse("report", expected, got, "name such folders alone")
+    told: _Told = check_shape(read_json(path, dict), str(path), _Told, "make it again")
+    return told
+
+
+def _short(folders: Sequence[str]) -> dict[str, str]:
+    """Folders by their own names, or whole where two have the same one."""
+    names = [Path(folder).name for folder in folders]
+    return {
+        folder: name if names.count(name) == 1 else folder
+        for folder, name in zip(folders, names, strict=True)
+    }
+
+
+def _curve(one: _Learnt) -> dict[float, float]:
+    return {int(tokens) / 1e6: value for tokens, value in one["perplexities"].items()}
+
+
+def _curves(learnt: dict[str, _Learnt], styles: dict[str, Style], numbering: Numbering) -> str:
+    lines = [
+        Line([*curve], [*curve.values()], styles[name])
+        for name, one in learnt.items()
+        for curve in [_curve(one)]
+    ]
+    unigrams = {one["unigram"] for one in learnt.values()}
+    picture = series_panel(
+        numbering.panel(),
+        "held-out perplexity over tokens: " + ", ".join(learnt),
+        lines,
+        "million tokens",
+        Axis("held-out perplexity", log=True),
+        level=unigrams.pop() if len(unigrams) == 1 else None,
+    )
+    key = legend([(styles[name], name) for name in learnt], sticky=False)
+    return figure(
+        numbering,
+        "How the new embeddings were learnt.",
+        "masked subwords of held-out sentences, under a body that stands still; the dotted line is a "
+        "unigram model, where all have the same",
+        "",
+        [panel("", "", picture, key=key)],
+    )
+
+
+def _said(name: str, one: _Learnt) -> str:
+    """A sentence on an encoder, as HTML."""
+    values = [*one["perplexities"].values()]
+    return (
+        f"{tag('strong', text(name))}: a perplexity of {values[0]:,.0f} before and "
+        f"{values[-1]:,.0f} after; a unigram model has {one['unigram']:,.0f}."
+    )
+
+
+def _notes(shown: dict[str, _Told]) -> list[str]:
+    """Why perplexities may not be compared."""
+    if len({(told["text"], told["subwords"]) for told in shown.values()}) == 1:
+        return []
+    return ["These are vocabularies of different texts or sizes: perplexities cannot be compared."]
+
+
+def _rows(shown: dict[str, _Told]) -> str:
+    head = ["Encoder", "embeddings", "subwords", "copied", "combined", "sampled"]
+    rows = [
+        [named(name), text(told["by"]), f"{told['subwords']:,}"]
+        + [f"{told['rows'].get(kind, 0):,}" for kind in ("copied", "combined", "sampled")]
+        for name, told in shown.items()
+    ]
+    return table("Embeddings of the new subwords before any training.", head, rows)
+
+
+def _learnt(learnt: dict[str, _Learnt]) -> str:
+    head = ["Encoder", "tokens", "perplexity before", "after", "of a unigram model", "masked"]
+    rows = []
+    for name, one in learnt.items():
+        curve = _curve(one)
+        cells = [*curve.values()][0], [*curve.values()][-1], one["unigram"]
+        last = max(map(int, one["perplexities"]))
+        told = [f"{value:,.0f}" for value in cells]
+        rows.append([named(name), f"{last:,}", *told, f"{one['masked']:,}"])
+    return table("Held-out sentences, the same masks each time.", head, rows)
+
+
+def _settings(told: _Told) -> dict[str, object]:
+    return {name: value for name, value in told.items() if name not in ("rows", "learnt")}

@@ -1,0 +1,57 @@
+"""The page of encoders with another vocabulary."""
+
+import json
+
+import pytest
+from pages import Page
+
+from crosslens.cli.main import main
+from crosslens.errors import InputError, StoreError
+from crosslens.report.pages.transplant import transplants_page
+
+ROWS = {"sampled": 17, "copied": 3531, "combined": 12452}
+
+
+def made(folder, by, *, last=None, size=16000):
+    folder.mkdir(parents=True)
+    told = {"encoder": "a", "text": "b", "by": by, "seed": 0, "size": size, "subwords": size}
+    told["rows"] = ROWS
+    if last is not None:
+        curve = {"0": 26088.0, "200000": 900.0, "391944": last}
+        told["learnt"] = {"perplexities": curve, "unigram": 905.7, "masked": 1876}
+    (folder / "transplant.json").write_text(json.dumps(told))
+    return folder
+
+
+def test_curves_and_rows_of_several_are_on_one_page(tmp_path, capsys):
+    folders = [made(tmp_path / "a", "similarity", last=608.3), made(tmp_path / "b", "random")]
+    out = tmp_path / "page.html"
+    assert main(["report", *map(str, folders), "--out", str(out)]) == 0
+    page = Page(out.read_text())
+    assert "26,088 before and 608 after" in page.text and "a unigram model has 906" in page.text
+    assert "3,531" in page.text and "similarity" in page.text and "391,944" in page.text
+    labels = [one["aria-label"] for one in page.all("svg") if "aria-label" in one]
+    assert labels == ["held-out perplexity over tokens: a"]
+    assert "cannot be compared" not in page.text
+    other = made(tmp_path / "c" / "a", "overlap", last=500.0, size=8000)  # a name that is taken
+    told = Page(transplants_page([*folders, other])).text
+    assert "cannot be compared" in told and str(other) in told
+
+
+def test_embeddings_that_were_not_trained_say_so(tmp_path):
+    page = Page(transplants_page([made(tmp_path / "a", "overlap")]))
+    assert "None of these embeddings was trained." in page.text and not page.all("svg")
+
+
+def test_what_is_none_is_refused(tmp_path, capsys):
+    folder = made(tmp_path / "a", "overlap")
+    assert main(["report", str(folder)]) == 2
+    assert "--out: expected a file for this page" in capsys.readouterr().err
+    assert not (folder / "report.html").exists()
+    with pytest.raises(InputError, match="a folder that crosslens transplant has made"):
+        transplants_page([folder, tmp_path])
+    with pytest.raises(InputError, match="each folder once"):
+        transplants_page([folder, folder])
+    (folder / "transplant.json").write_text('{"by": "overlap"}')
+    with pytest.raises(StoreError, match="transplant.json"):
+        transplants_page([folder])
