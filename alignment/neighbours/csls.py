@@ -40,7 +40,7 @@ from crosslens.alignment.neighbours.copies import Copies
 from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, in_threads
 from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 
 __all__ = [
     "By",
@@ -191,8 +191,7 @@ def scores_of(
     names: tuple[str, str] = ("x", "y"),
 ) -> Scores:
     """What the pairs of some rows of x and all of y are compared by; from checked matrices."""
-    if by not in get_args(By):
-        refuse("by", " or ".join(get_args(By)), repr(by), "choose one of these")
+    check_choice(by, "by", get_args(By))
     if by == "cosine":
         return Cosine.of(x, y, names, rows).scores()
     if by == "inverted_softmax":
