@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.neighbours.copies import Copies
 from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, in_threads
-from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width
+from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width, is_number
 from crosslens.errors import check_choice, refuse
 
 __all__ = [
@@ -195,17 +195,9 @@ def scores_of(
     if by == "cosine":
         return Cosine.of(x, y, names, rows).scores()
     if by == "inverted_softmax":
-        if (
-            isinstance(inverse_temperature, bool)
-            or not isinstance(inverse_temperature, (int, float))
-            or not 0 < inverse_temperature < np.inf
-        ):
-            refuse(
-                "inverse_temperature",
-                "a number above 0",
-                repr(inverse_temperature),
-                "30 is what MUSE uses",
-            )
+        if not is_number(inverse_temperature) or not 0 < inverse_temperature < np.inf:
+            got, remedy = repr(inverse_temperature), "30 is what MUSE uses"
+            refuse("inverse_temperature", "a number above 0", got, remedy)
         cosine = Cosine.of(x, y, names, _first(rows, len(x)))
         sums = _log_sums(cosine, float(inverse_temperature))
         return cosine.less(
