@@ -30,7 +30,7 @@ from pyarrow import compute, parquet
 
 from crosslens.block_files import block_checksums
 from crosslens.data_frames import need_pandas
-from crosslens.errors import StoreError, cut, quote, refuse
+from crosslens.errors import StoreError, check_choice, cut, quote, refuse
 from crosslens.files import check_name, check_shape, fingerprint, read_json, sha256_file
 from crosslens.progress import Progress
 
@@ -448,13 +448,7 @@ class Activations:
         with self._open_index() as file:
             there = file.schema_arrow
         for name in columns or ():
-            if name not in there.names:
-                refuse(
-                    "column",
-                    f"one of {', '.join(there.names)}",
-                    repr(name),
-                    "choose columns of the index",
-                )
+            check_choice(name, "column", there.names, "choose columns of the index")
         return there if columns is None else pa.schema([there.field(name) for name in columns])
 
     def _batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from crosslens.activation_plan import Block, Plan
 from crosslens.activations import DTYPES, Activations, checksum_records
 from crosslens.activations_writer import ActivationsWriter
-from crosslens.checks import as_array, need_memory
+from crosslens.checks import as_array, is_whole, need_memory
 from crosslens.errors import quote, refuse
 from crosslens.files import check_name
 
@@ -258,11 +258,7 @@ def _matrix(value: Any, number: Any) -> np.ndarray:
     ):
         got = f"shape {rows.shape} of {rows.dtype}" if rows.size else type(value).__name__
         refuse(f"layers[{number}]", "a matrix of numbers of shape (n, d)", got, "one row per item")
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
-        refuse(
-            "layers",
-            "numbers of layers from 0",
-            quote(number),
-            "count from 0, the embedding layer's output",
-        )
+    if not is_whole(number) or number < 0:
+        remedy = "count from 0, the embedding layer's output"
+        refuse("layers", "numbers of layers from 0", quote(number), remedy)
     return rows

@@ -25,6 +25,8 @@ __all__ = [
     "check_positive_int",
     "check_same_width",
     "check_seed",
+    "is_number",
+    "is_whole",
     "need_memory",
 ]
 
@@ -192,6 +194,24 @@ def check_labels(value: Any, name: str, n: int) -> np.ndarray:
     return labels
 
 
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number of Python or numpy, which True is not.
+
+    >>> is_whole(np.int64(3)), is_whole(3.0), is_whole(True)
+    (True, False, False)
+    """
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number of Python or numpy, which True is not.
+
+    >>> is_number(3), is_number(np.float32(0.5)), is_number(True), is_number(1j)
+    (True, True, False, False)
+    """
+    return is_whole(value) or isinstance(value, (float, np.floating))
+
+
 def check_positive_int(value: Any, name: str, *, most: int | None = None) -> int:
     """Return a whole number from 1 to ``most``.
 
@@ -199,12 +219,7 @@ def check_positive_int(value: Any, name: str, *, most: int | None = None) -> int
     10
     """
     top = "up" if most is None else f"to {most}"
-    if (
-        isinstance(value, (bool, np.bool_))
-        or not isinstance(value, (int, np.integer))
-        or value < 1
-        or (most is not None and value > most)
-    ):
+    if not is_whole(value) or value < 1 or (most is not None and value > most):
         refuse(name, f"a whole number from 1 {top}", repr(value), f"choose {name} in this range")
     return int(value)
 
@@ -216,18 +231,9 @@ def check_seed(value: Any, *, most: int | None = None) -> int:
     3
     """
     top = "up" if most is None else f"to {most}"
-    if (
-        isinstance(value, (bool, np.bool_))
-        or not isinstance(value, (int, np.integer))
-        or value < 0
-        or (most is not None and value > most)
-    ):
-        refuse(
-            "seed",
-            f"a whole number from 0 {top}",
-            repr(value),
-            "choose any such number: the same one gives the same result",
-        )
+    if not is_whole(value) or value < 0 or (most is not None and value > most):
+        remedy = "choose any such number: the same one gives the same result"
+        refuse("seed", f"a whole number from 0 {top}", repr(value), remedy)
     return int(value)
 
 
@@ -237,13 +243,9 @@ def check_fraction(value: Any, name: str) -> float:
     >>> check_fraction(0.5, "train_fraction")
     0.5
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        refuse(
-            name,
-            "a fraction between 0 and 1 (both excluded)",
-            repr(value),
-            f"choose {name} in this range",
-        )
+    if not is_number(value) or not 0 < value < 1:
+        expected = "a fraction between 0 and 1 (both excluded)"
+        refuse(name, expected, repr(value), f"choose {name} in this range")
     return float(value)
 
 

@@ -11,7 +11,7 @@ line prints it as one line and exits with status 2.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NoReturn
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "OutputError",
     "StoreError",
     "TrainingError",
+    "check_choice",
     "cut",
     "panics_as_errors",
     "quote",
@@ -94,6 +95,26 @@ def refuse(
         cut(_line(part), _LONGEST) for part in (argument, expected, got, remedy)
     )
     raise error(f"{argument}: expected {expected}, got {got}; {remedy}")
+
+
+def check_choice(
+    value: object, name: str, known: Collection[object], remedy: str = "choose one of these"
+) -> None:
+    """Refuse a value that is none of those that are known.
+
+    Parameters
+    ----------
+    known: all that it may be; a None among them is not named.
+
+    >>> check_choice("joint", "mode", ("joint", "union"))
+    >>> check_choice("Joint", "mode", ("joint", "union"))
+    Traceback (most recent call last):
+    ...
+    crosslens.errors.InputError: mode: expected one of joint, union, got 'Joint'; choose one of these
+    """
+    if value not in tuple(known):
+        expected = ", ".join(str(one) for one in known if one is not None)
+        refuse(name, f"one of {expected}", quote(value), remedy)
 
 
 @contextlib.contextmanager

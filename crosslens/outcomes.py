@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Float, Shaped
 
 from crosslens.data_frames import need_pandas
-from crosslens.errors import StoreError, refuse
+from crosslens.errors import StoreError, check_choice, refuse
 from crosslens.files import write_whole
 
 __all__ = [
@@ -292,8 +292,7 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
             "name a folder that crosslens probe has written",
         )
     for name in wanted:
-        if name not in _KEY:
-            refuse("wanted", f"fields among {', '.join(_KEY)}", repr(name), "choose among these")
+        check_choice(name, "wanted", _KEY)
     try:
         with pq.ParquetFile(pa.OSFile(os.fsencode(path)), page_checksum_verification=True) as file:
             names = file.schema_arrow.names

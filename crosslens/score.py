@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, TypeVar
 
-from crosslens.errors import InputError, StoreError, quote, refuse
+from crosslens.errors import InputError, StoreError, check_choice, quote, refuse
 from crosslens.evidence import Evidence, SharedTexts
 from crosslens.files import parse_json, write_whole
 
@@ -169,13 +169,7 @@ class Score:
     details: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if self.quantity not in QUANTITIES:
-            refuse(
-                "quantity",
-                f"one of {', '.join(sorted(QUANTITIES))}",
-                quote(self.quantity),
-                "use a declared quantity",
-            )
+        check_choice(self.quantity, "quantity", QUANTITIES, "use a declared quantity")
 
     def __repr__(self) -> str:
         within = (

@@ -25,7 +25,13 @@ from crosslens.alignment.maps.vecmap_maps import multi_step_maps
 from crosslens.alignment.neighbours.group_maxima import GroupMaxima
 from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
 from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
-from crosslens.checks import check_matrix, check_positive_int, check_same_width, check_seed
+from crosslens.checks import (
+    check_matrix,
+    check_positive_int,
+    check_same_width,
+    check_seed,
+    is_number,
+)
 from crosslens.errors import StoreError, cut, refuse
 from crosslens.one_line import one_line
 from crosslens.progress import Progress
@@ -404,13 +410,9 @@ def _mapped(x: ArrayLike, name: str, mean: np.ndarray, matrix: np.ndarray) -> np
 
 def _keep_probabilities(first: float | int) -> list[float]:
     """The first one, doubled until it reaches 1."""
-    if isinstance(first, bool) or not isinstance(first, (int, float)) or not 0 < first <= 1:
-        refuse(
-            "keep_probability",
-            "a probability above 0 and at most 1",
-            repr(first),
-            "use 0.1 unless you know better",
-        )
+    if not is_number(first) or not 0 < first <= 1:
+        expected, remedy = "a probability above 0 and at most 1", "use 0.1 unless you know better"
+        refuse("keep_probability", expected, repr(first), remedy)
     stages = [float(first)]
     while stages[-1] < 1:
         stages.append(min(1.0, 2 * stages[-1]))

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import CentredMap, check_varies
-from crosslens.checks import check_paired
+from crosslens.checks import check_paired, is_number
 from crosslens.errors import refuse
 
 __all__ = ["LeastSquares", "above_rounding", "pseudo_inverse", "triangular_factor"]
@@ -150,17 +150,9 @@ class LeastSquares(CentredMap):
         return (Y - self.mean_y_.astype(Y.dtype)) @ back + self.mean_x_.astype(Y.dtype)
 
     def _check_penalty(self) -> None:
-        if (
-            isinstance(self.penalty, bool)
-            or not isinstance(self.penalty, (int, float, np.number))
-            or not 0 <= self.penalty < np.inf
-        ):
-            refuse(
-                "penalty",
-                "a finite number, 0 or above",
-                repr(self.penalty),
-                "0 is plain least squares; more is stricter",
-            )
+        if not is_number(self.penalty) or not 0 <= self.penalty < np.inf:
+            remedy = "0 is plain least squares; more is stricter"
+            refuse("penalty", "a finite number, 0 or above", repr(self.penalty), remedy)
 
 
 def triangular_factor(

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.normalisation import CentredMap, check_varies
-from crosslens.checks import check_paired, check_same_width
+from crosslens.checks import check_paired, check_same_width, is_number
 from crosslens.errors import quote, refuse
 
 __all__ = ["Procrustes", "check_same_shape", "orthogonal_procrustes"]
@@ -319,14 +319,10 @@ class Procrustes(CentredMap):
 
     def _check_shrinkage(self, n: int) -> None:
         given = self.shrinkage
-        number = isinstance(given, (int, float, np.number)) and not isinstance(given, bool)
-        if given is not None and given != "auto" and not (number and 0 <= float(given) < np.inf):
-            refuse(
-                "shrinkage",
-                'None, "auto" or a finite number, 0 or above',
-                quote(given),
-                "0 is plain Procrustes; more is stricter",
-            )
+        fits = given in (None, "auto") or (is_number(given) and 0 <= float(given) < np.inf)
+        if not fits:
+            expected = 'None, "auto" or a finite number, 0 or above'
+            refuse("shrinkage", expected, quote(given), "0 is plain Procrustes; more is stricter")
         if given == "auto" and n < 2 * _FOLDS:
             refuse(
                 "X",

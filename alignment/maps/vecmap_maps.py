@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.maps.fitted import FittedEstimator
 from crosslens.alignment.maps.linear_maps import above_rounding, pseudo_inverse, triangular_factor
 from crosslens.alignment.maps.procrustes import check_same_shape
-from crosslens.checks import check_paired, check_positive_int
+from crosslens.checks import check_paired, check_positive_int, is_number
 from crosslens.errors import refuse
 
 __all__ = ["MultiStepMap", "multi_step_maps"]
@@ -320,17 +320,9 @@ def _solve(
 def _check_steps(steps: MultiStepMap, d: int) -> int:
     for name in ("reweight_x", "reweight_y"):
         power = getattr(steps, name)
-        if (
-            isinstance(power, bool)
-            or not isinstance(power, (int, float, np.number))
-            or not 0 <= power < np.inf
-        ):
-            refuse(
-                name,
-                "a finite number, 0 or above",
-                repr(power),
-                "0.5 is VecMap's; 0 leaves re-weighting out",
-            )
+        if not is_number(power) or not 0 <= power < np.inf:
+            remedy = "0.5 is VecMap's; 0 leaves re-weighting out"
+            refuse(name, "a finite number, 0 or above", repr(power), remedy)
     for name in ("dewhiten_x", "dewhiten_y"):
         whose = getattr(steps, name)
         if whose not in ("x", "y", None):

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.checks import check_matrix, check_positive_int, check_seed
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.one_line import one_line
 
 __all__ = ["ApproximateNeighbours", "approximate_neighbours"]
@@ -92,8 +92,7 @@ def approximate_neighbours(
     ([0, 1, 2, 3, 4], True)
     """
     queries, keys = check_matrix(queries, "queries"), check_matrix(keys, "keys")
-    if index not in get_args(Index):
-        refuse("index", "hnsw or ivf", repr(index), "choose one of these")
+    check_choice(index, "index", get_args(Index))
     cosine = Cosine.of(queries, keys, ("queries", "keys"))
     k = check_positive_int(k, "k", most=len(keys))
     effort, sample = check_positive_int(effort, "effort"), check_positive_int(sample, "sample")

@@ -39,8 +39,8 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.neighbours.copies import Copies
 from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, in_threads
-from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width
-from crosslens.errors import refuse
+from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width, is_number
+from crosslens.errors import check_choice, refuse
 
 __all__ = [
     "By",
@@ -191,22 +191,13 @@ def scores_of(
     names: tuple[str, str] = ("x", "y"),
 ) -> Scores:
     """What the pairs of some rows of x and all of y are compared by; from checked matrices."""
-    if by not in get_args(By):
-        refuse("by", " or ".join(get_args(By)), repr(by), "choose one of these")
+    check_choice(by, "by", get_args(By))
     if by == "cosine":
         return Cosine.of(x, y, names, rows).scores()
     if by == "inverted_softmax":
-        if (
-            isinstance(inverse_temperature, bool)
-            or not isinstance(inverse_temperature, (int, float))
-            or not 0 < inverse_temperature < np.inf
-        ):
-            refuse(
-                "inverse_temperature",
-                "a number above 0",
-                repr(inverse_temperature),
-                "30 is what MUSE uses",
-            )
+        if not is_number(inverse_temperature) or not 0 < inverse_temperature < np.inf:
+            got, remedy = repr(inverse_temperature), "30 is what MUSE uses"
+            refuse("inverse_temperature", "a number above 0", got, remedy)
         cosine = Cosine.of(x, y, names, _first(rows, len(x)))
         sums = _log_sums(cosine, float(inverse_temperature))
         return cosine.less(

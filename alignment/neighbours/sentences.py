@@ -10,7 +10,7 @@ from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.retrieval import RetrievalResult, result_of
 from crosslens.alignment.neighbours.tiles import Found, find_both
 from crosslens.checks import check_paired, check_positive_int
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.one_line import one_line
 
 __all__ = ["SentenceRetrieval", "sentence_retrieval"]
@@ -77,8 +77,7 @@ def sentence_retrieval(
     >>> sentence_retrieval(x, y).back.precision
     0.5
     """
-    if convention not in get_args(Convention):
-        refuse("convention", "tatoeba or xsim", repr(convention), "choose one of these")
+    check_choice(convention, "convention", get_args(Convention))
     x, y = check_paired(x, y)
     cosine, own = Cosine.of(x, y), np.arange(len(x))
     if convention == "tatoeba":

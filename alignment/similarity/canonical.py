@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.linear_maps import above_rounding
 from crosslens.alignment.normalisation import centred_to_one
-from crosslens.checks import check_paired
+from crosslens.checks import check_paired, is_number
 from crosslens.errors import refuse
 from crosslens.one_line import one_line
 
@@ -92,11 +92,7 @@ def canonical_correlations(
     >>> found.values.round(6).tolist(), found.rank_x, found.rank_y
     ([1.0, 1.0], 3, 2)
     """
-    if (
-        isinstance(variance, bool)
-        or not isinstance(variance, (int, float))
-        or not 0 < variance <= 1
-    ):
+    if not is_number(variance) or not 0 < variance <= 1:
         refuse("variance", "a share above 0 and at most 1", repr(variance), "0.99 is usual")
     x, y = check_paired(x, y, min_rows=3)
     left, right = _side(x, "x", variance), _side(y, "y", variance)

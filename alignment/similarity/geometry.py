@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.alignment.normalisation import centred_to_one, row_lengths
 from crosslens.checks import check_paired, check_positive_int
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 
 __all__ = ["mutual_knn", "procrustes_distance", "rsa"]
 
@@ -55,13 +55,7 @@ def rsa(x: ArrayLike, y: ArrayLike, *, dissimilarity: str = "correlation") -> fl
     from scipy.stats import rankdata
 
     x, y = check_paired(x, y, min_rows=3)
-    if dissimilarity not in _DISSIMILARITIES:
-        refuse(
-            "dissimilarity",
-            " or ".join(map(repr, _DISSIMILARITIES)),
-            repr(dissimilarity),
-            "choose one of these",
-        )
+    check_choice(dissimilarity, "dissimilarity", _DISSIMILARITIES)
     ranks = []
     for side, name in ((x, "x"), (y, "y")):
         rank = rankdata(_dissimilarities(side, name, dissimilarity))
@@ -123,13 +117,7 @@ def procrustes_distance(x: ArrayLike, y: ArrayLike, *, convention: str = "square
     (0.735, 0.886)
     """
     x, y = check_paired(x, y, min_rows=2)
-    if convention not in _CONVENTIONS:
-        refuse(
-            "convention",
-            " or ".join(map(repr, _CONVENTIONS)),
-            repr(convention),
-            "choose one of these",
-        )
+    check_choice(convention, "convention", _CONVENTIONS)
     left, right = _unit_cloud(x, "x"), _unit_cloud(y, "y")
     try:
         u, _, vt = np.linalg.svd(left.T @ right, full_matrices=False)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from crosslens.alignment.normalisation import check_varies
 from crosslens.alignment.similarity.cka_products import hsic
-from crosslens.checks import check_paired, check_positive_int
+from crosslens.checks import check_paired, check_positive_int, is_number
 from crosslens.errors import refuse
 
 __all__ = ["minibatch_cka", "rbf_cka", "uncentred_cka"]
@@ -64,17 +64,9 @@ def rbf_cka(
     [1.0, 0.6, 0.0]
     """
     x, y = check_paired(x, y, min_rows=4 if debiased else 2)
-    if (
-        isinstance(width, bool)
-        or not isinstance(width, (int, float, np.integer, np.floating))
-        or not 0 < width < np.inf
-    ):
-        refuse(
-            "width",
-            "a positive number",
-            repr(width),
-            "give a fraction of the median distance, 0.5 say",
-        )
+    if not is_number(width) or not 0 < width < np.inf:
+        remedy = "give a fraction of the median distance, 0.5 say"
+        refuse("width", "a positive number", repr(width), remedy)
     grams = [_gaussian_gram(side, name, float(width)) for side, name in ((x, "x"), (y, "y"))]
     if debiased:
         estimate, rounding = _debiased, len(x) * float(np.finfo(float).eps)

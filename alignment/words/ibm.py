@@ -13,7 +13,7 @@ from jaxtyping import Int
 
 from crosslens.checks import check_positive_int
 from crosslens.corpus import check_sentence
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.progress import Progress
 
 __all__ = ["MODELS", "SYMMETRISATIONS", "align_words"]
@@ -68,8 +68,7 @@ def align_words(
         ("model", model, MODELS),
         ("symmetrisation", symmetrisation, SYMMETRISATIONS),
     ):
-        if value not in known:
-            refuse(name, f"one of {', '.join(known)}", repr(value), "choose one of them")
+        check_choice(value, name, known)
     check_positive_int(iterations, "iterations")
     if len(sentences_x) != len(sentences_y):
         refuse(

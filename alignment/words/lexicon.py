@@ -17,7 +17,7 @@ from crosslens.alignment.maps.seeds import check_pairs
 from crosslens.alignment.neighbours.csls import By, neighbours_both, scores_of
 from crosslens.alignment.neighbours.tiles import ranks
 from crosslens.checks import check_matrix, check_positive_int, check_same_width
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.one_line import one_line
 from crosslens.stats import wilson_interval
 
@@ -162,8 +162,7 @@ def evaluate_lexicon(
     """
     x, y = check_matrix(x, "x"), check_matrix(y, "y")
     check_same_width(x, y)
-    if convention not in get_args(Convention):
-        refuse("convention", "muse or vecmap", repr(convention), "choose one of these")
+    check_choice(convention, "convention", get_args(Convention))
     preset = _PRESETS[convention]
     gold = np.unique(check_pairs(pairs, len(x), len(y)), axis=0)
     sources, first = np.unique(gold[:, 0], return_index=True)
@@ -290,8 +289,7 @@ def induced_dictionary(
     >>> found.pairs.tolist(), found.mutual.tolist()
     ([[0, 2], [1, 0], [1, 1]], [True, False, True])
     """
-    if keep not in get_args(Keep):
-        refuse("keep", " or ".join(get_args(Keep)), repr(keep), "choose one of these")
+    check_choice(keep, "keep", get_args(Keep))
     there, back = neighbours_both(
         x, y, 1, by=by, neighbourhood=neighbourhood, inverse_temperature=inverse_temperature
     )

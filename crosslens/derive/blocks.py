@@ -15,7 +15,7 @@ from jaxtyping import Int
 from crosslens.derive.composition import Composition
 from crosslens.derive.transformation import Derived, Sentence, Transformation
 from crosslens.derive.transliteration import SubwordTransliteration
-from crosslens.errors import quote, refuse
+from crosslens.errors import check_choice, refuse
 
 __all__ = ["DESHPANDE", "SpecialTokens", "derive_block", "derive_blocks", "segments"]
 
@@ -118,8 +118,7 @@ def _check(block: np.ndarray, transformation: Transformation, style: str) -> Non
     if block.ndim != 1 or block.dtype.kind not in "iu" and block.size:
         got = f"shape {block.shape} of {block.dtype}"
         refuse("ids", "a row of whole numbers", got, "give the numbers of a tokeniser")
-    if style not in ("deshpande", "fixed"):
-        refuse("style", "deshpande or fixed", quote(style), "choose one of them")
+    check_choice(style, "style", ("deshpande", "fixed"))
     if "length" in transformation.changes or transformation.needs:
         why = "changes the length" if "length" in transformation.changes else "needs words"
         expected = "a transformation of numbers that keeps a block's length"

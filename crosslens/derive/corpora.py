@@ -23,7 +23,7 @@ from crosslens.derive.registry import derived_code, transformation
 from crosslens.derive.text_words import punctuation_spans, sentence_bounds
 from crosslens.derive.transformation import INSERTED, Derived, Sentence, Transformation
 from crosslens.derive.transliteration import Transliteration
-from crosslens.errors import quote, refuse
+from crosslens.errors import check_choice, quote, refuse
 
 __all__ = ["DerivedCorpus", "LineDeriver", "derive_corpus", "restore"]
 
@@ -160,8 +160,7 @@ def derive_corpus(
     ['. cat A . dog A']
     """
     corpus, made = as_corpus(text, language), transformation(how)
-    if tags not in ("consistent", "raw"):
-        refuse("tags", "consistent or raw", quote(tags), "choose one of them")
+    check_choice(tags, "tags", ("consistent", "raw"))
     deriver = LineDeriver(made, seed, unit, epoch)
     parts, kept = getattr(made, "parts", (made,)), collections.Counter[bool]()
     columns = corpus.annotations or {}

@@ -19,7 +19,7 @@ from crosslens.derive.order_model import LARGEST, OrderModel, fit_order, mixed
 from crosslens.derive.order_nodes import PARTS, Node, canonical, laid_out, nodes
 from crosslens.derive.order_relation_weights import fit_relation_weights
 from crosslens.derive.transformation import Derived, Sentence, Transformation, generator
-from crosslens.errors import quote, refuse
+from crosslens.errors import check_choice, quote, refuse
 from crosslens.files import check_name
 from crosslens.trees import crossing_edges
 
@@ -68,8 +68,7 @@ class WordOrder(Transformation):
 
     def __post_init__(self) -> None:
         check_name(self.language, "language")
-        if self.choice not in ("sampled", "best"):
-            refuse("choice", "sampled or best", quote(self.choice), "choose one of them")
+        check_choice(self.choice, "choice", ("sampled", "best"))
         if not self.models or not self.models.keys() <= PARTS.keys():
             expected = f"models of classes of heads ({', '.join(PARTS)})"
             refuse(
@@ -178,8 +177,7 @@ def learn_word_order(
     """
     if not parts or not set(parts) <= PARTS.keys() or len(set(parts)) < len(parts):
         refuse("parts", "N, V or NV", quote(parts), "choose one of them")
-    if model not in ("log-linear", "relation-weights"):
-        refuse("model", "log-linear or relation-weights", quote(model), "choose one of them")
+    check_choice(model, "model", ("log-linear", "relation-weights"))
     found = [
         node
         for sentence in _sentences(treebank, places)

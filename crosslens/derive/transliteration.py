@@ -15,7 +15,7 @@ import numpy as np
 
 from crosslens.checks import check_positive_int
 from crosslens.derive.transformation import Derived, Sentence, Transformation
-from crosslens.errors import quote, refuse
+from crosslens.errors import check_choice, quote, refuse
 
 __all__ = ["SCRIPTS", "SubwordTransliteration", "Transliteration", "exchange"]
 
@@ -67,9 +67,7 @@ def exchange(one: str, other: str) -> Mapping[int, str]:
     'Узд вау тау⸍'
     """
     for script in (one, other):
-        if script not in SCRIPTS:
-            expected = f"two of {', '.join(SCRIPTS)}"
-            refuse("script", expected, quote(script), "choose among them")
+        check_choice(script, "script", SCRIPTS)
     if one == other:
         refuse("script", "two scripts", f"{one} twice", "name another script")
     table: dict[str, str] = {}

@@ -13,7 +13,7 @@ from crosslens.derive.passages import derived_answer
 from crosslens.derive.registry import derived_code, transformation
 from crosslens.derive.text_words import punctuation_spans
 from crosslens.derive.transformation import Transformation
-from crosslens.errors import OutputError, quote, refuse
+from crosslens.errors import OutputError, check_choice, quote, refuse
 from crosslens.files import make_folder, write_whole
 from crosslens.languages import same_language
 from crosslens.progress import say
@@ -172,9 +172,7 @@ def derive_files(
     >>> made.path.name, made.path.read_text(), made.back.read_text()
     ('eng-inversion.txt', '. sat cat The\\n', '{"id": "0", "sources": [3, 2, 1, 0], "glued": [3]}\\n')
     """
-    if words not in ("punctuation", "whitespace", *SEGMENTERS):
-        expected = f"one of punctuation, whitespace, {', '.join(SEGMENTERS)}"
-        refuse("words", expected, quote(words), "choose one of them")
+    check_choice(words, "words", ("punctuation", "whitespace", *SEGMENTERS))
     asked = _Asked(transformation(by), seed, unit, words, tags, epoch)
     given = {
         "text": (text, _text),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from crosslens.data_frames import need_pandas
-from crosslens.errors import StoreError, quote, refuse
+from crosslens.errors import StoreError, check_choice, refuse
 from crosslens.files import read_json
 from crosslens.outcomes import Outcomes, read_outcomes
 from crosslens.score import Score, read_scores, write_scores
@@ -84,11 +84,8 @@ class Scores(Sequence[Score]):
         names = dict.fromkeys(
             [*_FIELDS, *(name for score in self._scores for name in score.details or {})]
         )
-        for name in equal:
-            if name not in names and self._scores:
-                refuse(
-                    "where", f"fields among {', '.join(names)}", quote(name), "choose among these"
-                )
+        for name in equal if self._scores else ():
+            check_choice(name, "where", names)
         chosen = (
             score
             for score in self._scores

@@ -10,7 +10,7 @@ from crosslens.activations import Activations
 from crosslens.activations_memory import as_activations
 from crosslens.alignment.neighbours.csls import By
 from crosslens.checks import check_fraction
-from crosslens.errors import quote, refuse
+from crosslens.errors import check_choice, quote, refuse
 from crosslens.files import sha256_file
 from crosslens.front.kept import Kept
 from crosslens.front.results import Scores
@@ -82,10 +82,7 @@ def align(
     >>> [(score.condition, score.value > 0.9) for score in scores.where(part="held_out", source="x")]
     [('unaligned', False), ('procrustes', True)]
     """
-    if by is not None and by not in (known := typing.get_args(By)):
-        refuse(
-            "by", f"one of {', '.join(known)}", quote(by), "choose one of these, or leave it out"
-        )
+    check_choice(by, "by", (*typing.get_args(By), None), "choose one of these, or leave it out")
     check_fraction(train_fraction, "train_fraction")
     sides = _named([x, y], ("x", "y"))
     first, second = sides.values()

@@ -9,7 +9,7 @@ import numpy as np
 
 from crosslens.alignment.neighbours.csls import By
 from crosslens.checks import check_fraction
-from crosslens.errors import quote, refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.files import check_name, sha256_file
 from crosslens.front.kept import Kept
 from crosslens.front.results import Scores
@@ -85,8 +85,7 @@ def align_vectors(
         refuse("files", "those of two languages", str(len(files)), "give LANGUAGE: FILE twice")
     for language in files:
         check_name(language, "files")
-    if by not in (known := typing.get_args(By)):
-        refuse("by", f"one of {', '.join(known)}", quote(by), "choose one of these")
+    check_choice(by, "by", typing.get_args(By))
     check_fraction(train_fraction, "train_fraction")
     begin = start or "dictionary"
     method = method or ("self-learning" if start else "procrustes")

@@ -22,7 +22,7 @@ import numpy as np
 
 from crosslens.checks import check_positive_int
 from crosslens.corpus import check_sentence, file_name
-from crosslens.errors import InputError, OutputError, refuse
+from crosslens.errors import InputError, OutputError, check_choice, refuse
 from crosslens.files import cannot_write, need_space
 from crosslens.progress import Progress, say
 from crosslens.readers.static_vectors import StaticVectors, write_vec
@@ -69,8 +69,7 @@ def read_fasttext_bin(
         quantised model; a word outside the vocabulary without any n-grams, of which the model knows
         nothing; numbers that are not finite; no words.
     """
-    if errors not in ("refuse", "replace"):
-        refuse("errors", "one of refuse, replace", repr(errors), "choose one of them")
+    check_choice(errors, "errors", ("refuse", "replace"))
     if words is not None and (most is not None or len(words) == 0):
         refuse(
             "words",

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 from pathlib import Path
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice
 
 __all__ = ["PAPERS", "Published", "published"]
 
@@ -63,8 +63,7 @@ def published(
     >>> found.system, found.value
     ('Default', 28.8)
     """
-    if paper is not None and paper not in PAPERS:
-        refuse("paper", f"one of {', '.join(PAPERS)}", repr(paper), "choose one of them")
+    check_choice(paper, "paper", (*PAPERS, None))
     wanted = {"paper": paper, "task": task, "language": language, "metric": metric}
     return [
         one

@@ -26,7 +26,7 @@ from pyarrow import compute, csv
 
 from crosslens.checks import check_matrix, check_positive_int
 from crosslens.corpus import check_sentence, file_name
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.files import cannot_write
 from crosslens.progress import Progress, say
 
@@ -159,8 +159,7 @@ def read_vec(path: str | Path, most: int | None = None, *, errors: str = "refuse
     """
     if most is not None:
         check_positive_int(most, "most")
-    if errors not in _ERRORS:
-        refuse("errors", f"one of {', '.join(_ERRORS)}", repr(errors), "choose one of them")
+    check_choice(errors, "errors", _ERRORS)
     reader = _Reader(path, most, errors)
     with (
         _reading(path) as (raw, file),

@@ -16,7 +16,7 @@ from typing import Any
 
 from crosslens.checks import check_columns
 from crosslens.corpus import Corpus, Lazy, check_sentence, check_spans, file_name, read_lines
-from crosslens.errors import InputError, cut, quote, refuse
+from crosslens.errors import InputError, check_choice, cut, quote, refuse
 from crosslens.files import parse_json
 
 __all__ = [
@@ -341,13 +341,7 @@ def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
     [(0, 2), (3, 5)]
     """
     if isinstance(segmenter, str):
-        if segmenter not in SEGMENTERS:
-            refuse(
-                "segmenter",
-                f"one of {', '.join(SEGMENTERS)}",
-                repr(segmenter),
-                "choose one of them, or give a function",
-            )
+        check_choice(segmenter, "segmenter", SEGMENTERS, "choose one of them, or give a function")
         try:
             cut = SEGMENTERS[segmenter]()
         except ImportError as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.asked import asked_of
-from crosslens.errors import InputError, refuse
+from crosslens.errors import InputError, check_choice, refuse
 from crosslens.files import check_name
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.task import GROUPS
@@ -128,8 +128,7 @@ class Battery:
                 got,
                 f"name the treebank there, as in --train {self.treebank}",
             )
-        if self.probe not in ("linear", "l1", "mlp", "mix"):
-            refuse("--probe", "linear, l1, mlp or mix", repr(self.probe), "choose one of them")
+        check_choice(self.probe, "--probe", ("linear", "l1", "mlp", "mix"))
         if self.mdl and self.probe != "linear":
             refuse(
                 "--mdl",
@@ -151,8 +150,7 @@ class Battery:
                 str(self.seed),
                 "choose a smaller one",
             )
-        if self.pll not in _PLL:
-            refuse("--pll", f"one of {', '.join(_PLL)}", repr(self.pll), "choose one of them")
+        check_choice(self.pll, "--pll", _PLL)
         for option, name in [("--labels", name) for name in self.labels] + [
             ("--numbers", name) for name in self.numbers
         ]:

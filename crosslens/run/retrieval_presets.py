@@ -11,7 +11,7 @@ into English.
 from collections.abc import Callable, Iterable, Mapping
 
 from crosslens.corpus import Corpus
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.score import Score, format_value
 
 __all__ = ["RETRIEVAL_PRESETS", "check_order", "longest_input", "preset_layer", "published_way"]
@@ -43,9 +43,7 @@ def preset_layer(preset: str, layers: int) -> int:
     >>> preset_layer("deshpande", 8), preset_layer("xtreme", 12)
     (4, 8)
     """
-    if preset not in _LAYERS:
-        expected = f"one of {', '.join(RETRIEVAL_PRESETS)}"
-        refuse("preset", expected, repr(preset), "choose one of them")
+    check_choice(preset, "preset", RETRIEVAL_PRESETS)
     found = _LAYERS[preset](layers)
     if found is None:
         got = f"{layers}, of which {preset} says nothing"

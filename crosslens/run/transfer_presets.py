@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 
 __all__ = ["PRESETS", "SPANS_BY", "Preset", "find_preset", "with_features"]
 
@@ -216,8 +216,7 @@ def find_preset(name: str, kind: str) -> Preset:
     >>> find_preset("xtreme", "answer").values["epochs"], find_preset("xtreme", "answer").sources["epochs"]
     (3, 'scripts of XTREME, and the defaults of what they call')
     """
-    if name not in _TABLE:
-        refuse("--preset", f"one of {', '.join(PRESETS)}", repr(name), "choose one of them")
+    check_choice(name, "--preset", _TABLE)
     for kinds, settings in _TABLE[name]:
         if kind in kinds:
             values = {setting: value for setting, (value, _) in settings.items()}
@@ -245,9 +244,7 @@ def with_features(preset: Preset, features: str) -> Preset:
     >>> with_features(find_preset("default", "tag"), "mix+bilstm").values["peak_rate"]
     0.001
     """
-    if features not in _FEATURES:
-        expected = f"one of {', '.join(_FEATURES)}"
-        refuse("--features", expected, repr(features), "choose one of them")
+    check_choice(features, "--features", _FEATURES)
     schedule = _FEATURES[features]
     kept = {name: v for name, v in preset.values.items() if name in _READING}
     values = {**kept, "features": features, **{n: value for n, (value, _) in schedule.items()}}

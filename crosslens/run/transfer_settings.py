@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.network.parser_sizes import PARSERS
 from crosslens.run.resegmented import SEGMENTED
 from crosslens.run.transfer_presets import PRESETS
@@ -105,11 +105,8 @@ class Transfer:
         ):
             if not values:
                 refuse(option, what, "none", f"add {option}")
-        if self.preset not in PRESETS:
-            expected = f"one of {', '.join(PRESETS)}"
-            refuse("--preset", expected, repr(self.preset), "choose one of them")
-        if self.parser not in PARSERS:
-            refuse("--parser", f"one of {', '.join(PARSERS)}", repr(self.parser), "choose one")
+        check_choice(self.preset, "--preset", PRESETS)
+        check_choice(self.parser, "--parser", PARSERS)
         if self.features is not None and tuple(self.freeze) != (-1,):
             refuse(
                 "--freeze", "none with --features", str(self.freeze), "features freeze all layers"
@@ -117,12 +114,8 @@ class Transfer:
         if self.features is not None and self.keep:
             expected, remedy = "no --keep with --features", "transformers has no such head"
             refuse("--keep", expected, "both", f"leave one out: {remedy}")
-        if self.segment is not None and self.segment not in SEGMENTED:
-            expected = f"one of {', '.join(SEGMENTED)}"
-            refuse("--segment", expected, repr(self.segment), "choose one")
-        if self.unseen not in ("unknown", "random"):
-            expected, got = "unknown or random", repr(self.unseen)
-            refuse("--unseen", expected, got, "choose one of them")
+        check_choice(self.segment, "--segment", (*SEGMENTED, None))
+        check_choice(self.unseen, "--unseen", ("unknown", "random"))
         if self.unseen == "random" and self.keep:
             expected, remedy = "no --keep with random rows", "leave one out"
             refuse("--keep", expected, "both", f"they are no part of the model: {remedy}")

@@ -17,7 +17,7 @@ from crosslens.alignment.maps.procrustes import Procrustes
 from crosslens.alignment.maps.seeds import identical_words, numerals, unsupervised_seed
 from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.one_line import one_line
 from crosslens.readers.dictionary import Dictionary, WordPairs, pairs_in
 from crosslens.readers.static_vectors import StaticVectors
@@ -48,8 +48,7 @@ def first_pairs(
     ------
     InputError: an unknown start, a dictionary that is not there, or no pair at all.
     """
-    if start not in STARTS:
-        refuse("start", f"one of {', '.join(STARTS)}", repr(start), "choose one of these")
+    check_choice(start, "start", STARTS)
     if (start == "dictionary") != (dictionary is not None):
         refuse(
             "start",
@@ -101,8 +100,7 @@ def map_vectors(
     InputError: an unknown method, or what the method refuses. OutputError, StoreError: what
         self-learning says of ``state``.
     """
-    if method not in METHODS:
-        refuse("method", f"one of {', '.join(METHODS)}", repr(method), "choose one of these")
+    check_choice(method, "method", METHODS)
     if method == "self-learning":
         size = min(_FREQUENT, len(x), len(y))
         learnt = self_learning(x.vectors, y.vectors, pairs, vocabulary=size, seed=seed, state=state)

@@ -23,7 +23,7 @@ from crosslens.activations import Activations
 from crosslens.activations_memory import MemoryWriter
 from crosslens.activations_writer import ActivationsWriter, Block
 from crosslens.corpus import Corpus, as_corpus
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.extraction.encode import Encoded, encode
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.type_averages import average_types, embedding_rows, plan_types
@@ -183,8 +183,7 @@ def store_settings(
     ------
     InputError: a setting does not exist, or they do not go together.
     """
-    if dtype not in DTYPES:
-        refuse("dtype", f"one of {', '.join(DTYPES)}", repr(dtype), "choose one of these")
+    check_choice(dtype, "dtype", DTYPES)
     if (reading.unit == "pair") != (second is not None):
         refuse(
             "second",

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from crosslens.corpus import Corpus
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.text.tokenisation import tokenised
 from crosslens.readers.words import whitespace_spans
@@ -65,8 +65,7 @@ class Reading:
             ("pool", self.pool, POOLS),
             ("long_input", self.long_input, LONG_INPUTS),
         ):
-            if value not in known:
-                refuse(name, f"one of {', '.join(known)}", repr(value), "choose one of these")
+            check_choice(value, name, known)
         if self.special_tokens and self.unit not in ("sentence", "pair", "token"):
             refuse(
                 "special_tokens",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.units import Reading, locate
 from crosslens.models.finetuning.examples import TreeExamples
@@ -59,8 +59,7 @@ class Parse:
     roots: str = "single"
 
     def __post_init__(self) -> None:
-        if self.roots not in ("single", "any"):
-            refuse("roots", "single or any", repr(self.roots), "choose one of these")
+        check_choice(self.roots, "roots", ("single", "any"))
 
     def head(self, d: int) -> nn.Module:
         """See :class:`crosslens.models.network.parser.ParserHead`."""

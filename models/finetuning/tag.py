@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.extraction.units import Located, Reading, locate
 from crosslens.models.finetuning.examples import WordExamples
@@ -143,8 +143,7 @@ class Tag:
     windows: str = "stitched"
 
     def __post_init__(self) -> None:
-        if self.windows not in WINDOWS:
-            refuse("windows", f"one of {', '.join(WINDOWS)}", repr(self.windows), "choose one")
+        check_choice(self.windows, "windows", WINDOWS)
 
     def head(self, d: int) -> nn.Module:
         """See :mod:`crosslens.models.network.heads`."""

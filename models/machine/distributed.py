@@ -26,7 +26,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from crosslens.errors import CrosslensError, refuse
+from crosslens.errors import CrosslensError, check_choice, refuse
 from crosslens.models.network.encoder import Layer, PerLanguage
 from crosslens.progress import be_quiet, is_quiet
 
@@ -126,10 +126,8 @@ def join_world(device: str = "auto", parallel: str = "ddp") -> Iterator[World]:
     ------
     InputError: no such device or way of spreading, or more processes than GPUs.
     """
-    if parallel not in ("ddp", "fsdp"):
-        refuse("parallel", "ddp or fsdp", repr(parallel), "choose one of the two")
-    if device not in ("auto", "cpu", "cuda"):
-        refuse("device", "auto, cpu or cuda", repr(device), "choose one of these")
+    check_choice(parallel, "parallel", ("ddp", "fsdp"))
+    check_choice(device, "device", ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
         refuse(
             "device", "a GPU that torch can use", "none", "choose cpu, or see `crosslens doctor`"

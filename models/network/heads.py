@@ -12,7 +12,7 @@ that (Devlin et al. 2019, § 4; Wu & Dredze 2019, § 3).
 import torch
 from torch import Tensor, nn
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.network.crf import LinearChainCRF
 from crosslens.models.network.dropout import dropout
 
@@ -59,8 +59,7 @@ class ClassificationHead(_Head):
 
     def __init__(self, d: int, classes: int, rate: float = 0.1, pool: str = "first") -> None:
         super().__init__(d, classes, rate)
-        if pool not in POOLINGS:
-            refuse("pool", f"one of {', '.join(POOLINGS)}", repr(pool), "choose one of these")
+        check_choice(pool, "pool", POOLINGS)
         self.pool = pool
         if pool == "pooled":
             self.dense = nn.Linear(d, d)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.network.dropout import dropout
 from crosslens.models.network.parser_sizes import PARSERS
 
@@ -44,8 +44,7 @@ class ParserHead(nn.Module):
         super().__init__()
         if relations < 2:
             refuse("relations", "at least 2", str(relations), "give the names of all relations")
-        if sizes not in PARSERS:
-            refuse("sizes", f"one of {', '.join(PARSERS)}", repr(sizes), "choose one of these")
+        check_choice(sizes, "sizes", PARSERS)
         self.sizes = mine = PARSERS[sizes]
         width = d + (_TAG_WIDTH if tags else 0)
         self.tags = nn.Embedding(tags + 1, _TAG_WIDTH) if tags else None  # the last: the root's

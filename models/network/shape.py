@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.training.limits import check_numbers
 
 __all__ = ["EncoderConfig"]
@@ -88,13 +88,7 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         check_numbers(self, "encoder.")
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                refuse(
-                    f"encoder.{name}",
-                    f"one of {', '.join(known)}",
-                    repr(getattr(self, name)),
-                    "choose one of these",
-                )
+            check_choice(getattr(self, name), f"encoder.{name}", known)
         if self.hidden_size % self.heads:
             refuse(
                 "encoder.heads",

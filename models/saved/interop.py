@@ -26,7 +26,15 @@ from safetensors.torch import save
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from crosslens.errors import CrosslensError, InputError, StoreError, cut, quote, refuse
+from crosslens.errors import (
+    CrosslensError,
+    InputError,
+    StoreError,
+    check_choice,
+    cut,
+    quote,
+    refuse,
+)
 from crosslens.files import check_shape, read_json, write_json, write_whole
 from crosslens.models.network.encoder import EncoderConfig, MaskedLM
 from crosslens.models.saved.arrays import load_tensors
@@ -200,13 +208,7 @@ def view_weights(
         all.
     """
     language = language or model.languages[0]
-    if language not in model.languages:
-        refuse(
-            "language",
-            f"one of {', '.join(model.languages)}",
-            repr(language),
-            "name a language that the model has",
-        )
+    check_choice(language, "language", model.languages, "name a language that the model has")
     weights = {}
     for name, tensor in model.state_dict().items():
         if ".own_" not in name:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from crosslens.errors import CrosslensError, panics_as_errors, refuse
+from crosslens.errors import CrosslensError, check_choice, panics_as_errors, refuse
 from crosslens.models.extraction.encoder import Encoder
 from crosslens.models.machine.precision import remark_slow_bfloat16
 from crosslens.models.network.encoder import MaskedLM
@@ -99,8 +99,7 @@ def load_encoder(
 
 def _check_device(device: str, precision: str) -> None:
     """Refuse a device that is not there, or a precision that is none."""
-    if precision not in ("float32", "bfloat16"):
-        refuse("precision", "float32 or bfloat16", f"{precision!r}", "choose one of them")
+    check_choice(precision, "precision", ("float32", "bfloat16"))
     match = re.fullmatch(r"cpu|mps|cuda(?::(\d+))?", device)
     if not match:
         refuse("device", "cpu, cuda, cuda:NUMBER or mps", f"{device!r}", "choose one of them")

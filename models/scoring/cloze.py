@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.machine.threads import in_order
 from crosslens.models.scoring.cloze_model import (
     LanguageModel,
@@ -214,8 +214,7 @@ class ClozeScorer:
         InputError: a causal model, no such output, or a place or a candidate that does not exist.
         """
         self._check_method("single_mask", ("single_mask",))
-        if output not in OUTPUTS:
-            refuse("output", f"one of {', '.join(OUTPUTS)}", repr(output), "choose one of these")
+        check_choice(output, "output", OUTPUTS)
         if not len(texts) == len(places) == len(candidates):
             got = f"{len(places)} places and {len(candidates)} times candidates"
             refuse(
@@ -255,8 +254,7 @@ class ClozeScorer:
         return self._answers(asked(), len(texts), "filling blanks", "blanks", output)
 
     def _check_method(self, method: str, known: Sequence[str]) -> None:
-        if method not in known:
-            refuse("method", f"one of {', '.join(known)}", repr(method), "choose one of these")
+        check_choice(method, "method", known)
         if method not in self.methods:
             kind = "a causal" if self.model.causal else "a masked"
             refuse(

@@ -26,7 +26,7 @@ from tokenizers import (
     trainers,
 )
 
-from crosslens.errors import cut, panics_as_errors, refuse
+from crosslens.errors import check_choice, cut, panics_as_errors, refuse
 from crosslens.files import write_json, write_whole
 from crosslens.models.training.limits import LIMITS, check_numbers, shown
 
@@ -92,15 +92,8 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         check_numbers(self, "vocabulary.")
-        if self.kind not in ("unigram", "bpe"):
-            refuse("vocabulary.kind", "unigram or bpe", repr(self.kind), "choose one of the two")
-        if self.mode not in ("joint", "union", "disjoint", "separate"):
-            refuse(
-                "vocabulary.mode",
-                "joint, union, disjoint or separate",
-                repr(self.mode),
-                "choose one of the four",
-            )
+        check_choice(self.kind, "vocabulary.kind", ("unigram", "bpe"))
+        check_choice(self.mode, "vocabulary.mode", ("joint", "union", "disjoint", "separate"))
         if self.copies and self.mode == "joint":
             refuse(
                 "vocabulary.mode",

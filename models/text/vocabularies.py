@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 from tokenizers import Tokenizer, pre_tokenizers
 
-from crosslens.errors import StoreError, refuse
+from crosslens.errors import StoreError, check_choice, refuse
 from crosslens.files import check_name, make_folder, read_json, sha256_file, write_json
 from crosslens.models.text.tokenisation import (
     SPECIAL_TOKENS,
@@ -183,13 +183,7 @@ class Vocabularies:
         )
 
     def _check(self, language: str) -> None:
-        if language not in self.tokenizers:
-            refuse(
-                "language",
-                f"one of {', '.join(self.languages)}",
-                repr(language),
-                "choose one that has a vocabulary",
-            )
+        check_choice(language, "language", self.tokenizers, "choose one that has a vocabulary")
 
 
 def learn_vocabularies(

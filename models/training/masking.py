@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.models.training.limits import check_numbers
 
 __all__ = ["Masker", "Masking", "Pieces", "choose_masked", "draw_weighted"]
@@ -69,24 +69,9 @@ class Masking:
                 got,
                 "0.8 and 0.1 are usual",
             )
-        if self.count not in ("exact", "bernoulli", "xlm"):
-            refuse(
-                "masking.count",
-                "exact, bernoulli or xlm",
-                repr(self.count),
-                "choose one of the three",
-            )
-        if self.counts not in (None, "language", "joint"):
-            refuse(
-                "masking.counts", "language or joint", repr(self.counts), "choose one of the two"
-            )
-        if self.scope not in ("all", "language", "original"):
-            refuse(
-                "masking.scope",
-                "all, language or original",
-                repr(self.scope),
-                "choose one of the three",
-            )
+        check_choice(self.count, "masking.count", ("exact", "bernoulli", "xlm"))
+        check_choice(self.counts, "masking.counts", (None, "language", "joint"))
+        check_choice(self.scope, "masking.scope", ("all", "language", "original"))
         if self.exponent and self.count == "bernoulli":
             refuse(
                 "masking.exponent",

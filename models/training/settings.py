@@ -8,7 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.files import check_name
 from crosslens.models.network.shape import EncoderConfig
 from crosslens.models.network.sharing import SharingPlan, resolve_system
@@ -109,20 +109,12 @@ class Optimisation:
 
     def __post_init__(self) -> None:
         check_numbers(self, "optimisation.")
-        if self.optimiser not in ("adamw", "adam", "lamb"):
-            refuse(
-                "optimisation.optimiser",
-                "adamw, adam or lamb",
-                repr(self.optimiser),
-                "choose one of these",
-            )
-        if self.decay not in ("linear", "cosine", "inverse_sqrt", "constant", "plateau"):
-            refuse(
-                "optimisation.decay",
-                "linear, cosine, inverse_sqrt, constant or plateau",
-                repr(self.decay),
-                "choose one of these",
-            )
+        check_choice(self.optimiser, "optimisation.optimiser", ("adamw", "adam", "lamb"))
+        check_choice(
+            self.decay,
+            "optimisation.decay",
+            ("linear", "cosine", "inverse_sqrt", "constant", "plateau"),
+        )
         if self.decay == "inverse_sqrt" and self.warmup == 0:
             remedy = "choose 1 or more, or another decay"
             refuse("optimisation.warmup", "at least 1 where decay is inverse_sqrt", "0", remedy)
@@ -177,10 +169,7 @@ class LoopSettings:
     def __post_init__(self) -> None:
         check_numbers(self)
         check_name(self.name, "name")
-        if self.precision not in ("float32", "bfloat16"):
-            refuse(
-                "precision", "one of float32, bfloat16", repr(self.precision), "choose one of these"
-            )
+        check_choice(self.precision, "precision", ("float32", "bfloat16"))
         if (warmup := self.optimisation.warmup_of(self.steps)) > self.steps:
             remedy = f"lower it, to {Optimisation().warmup_of(self.steps)} say, or raise steps"
             refuse(
@@ -276,20 +265,8 @@ class TrainRecipe(LoopSettings):
             "batch_languages": ("one", "mixed"),
         }
         for name, known in choices.items():
-            if getattr(self, name) not in known:
-                refuse(
-                    name,
-                    f"one of {', '.join(known)}",
-                    repr(getattr(self, name)),
-                    "choose one of these",
-                )
-        if self.select not in ("last", "best", *self.languages):
-            refuse(
-                "select",
-                f"last, best or one of {', '.join(self.languages)}",
-                repr(self.select),
-                "choose one of these",
-            )
+            check_choice(getattr(self, name), name, known)
+        check_choice(self.select, "select", ("last", "best", *self.languages))
         if not self.sources:
             refuse("sources", "at least one text", "none", "name a text file")
         names = [source.name for source in self.sources]

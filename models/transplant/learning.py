@@ -27,6 +27,7 @@ from crosslens.files import lock_folder
 from crosslens.models.machine.distributed import join_world
 from crosslens.models.training.batches import plan_epoch
 from crosslens.models.training.loop import run_loop
+from crosslens.models.training.masking import Masker, Masking, Pieces
 from crosslens.models.training.objective import Step, moved
 from crosslens.models.training.settings import LoopSettings, Optimisation
 
@@ -36,7 +37,6 @@ BATCH_TOKENS = 4096
 """Tokens of an update's batch, padding included."""
 _PART_TOKENS = {"cpu": 1024}  # what a processor's caches hold
 _LENGTH = 128  # tokens of a row at most
-_RATE, _MASKED, _RANDOM = 0.15, 0.8, 0.1  # Devlin et al. 2019
 # The highest learning rate, of the embeddings' standard deviation, since tables differ in scale and a
 # step of Adam does not: 1e-3 where it is the .02 that BERT begins with.
 _PEAK = 0.05
@@ -158,8 +158,8 @@ class _Rows:
     update's number."""
 
     def __init__(self, tokenizer: Any, text: Corpus, length: int, seed: int, device: str) -> None:
-        self.seed, self.pad, self.mask = seed, tokenizer.pad_token_id, tokenizer.mask_token_id
-        if self.mask is None or self.pad is None:
+        self.seed, self.pad, mask = seed, tokenizer.pad_token_id, tokenizer.mask_token_id
+        if mask is None or self.pad is None:
             refuse("--encoder", "a tokeniser with a mask and padding", "none", "choose another")
         special = np.zeros(len(tokenizer), bool)
         special[list(tokenizer.all_special_ids)] = True
@@ -180,6 +180,9 @@ class _Rows:
         self.held_out = [rows[n] for n in order[:held]]
         self.rows = [rows[n] for n in np.sort(order[held:])]
         self.lengths = np.array([len(row) for row in self.rows])
+        self.counts = np.bincount(np.concatenate(self.rows), minlength=len(special))
+        pieces = Pieces(special=special, counts=self.counts, starts=~special)
+        self.masker = Masker(Masking(), [pieces], mask)  # 15 %, 80/10/10: Devlin et al. 2019
         self.most = _PART_TOKENS.get(device, BATCH_TOKENS)
         self.plans: list[list[np.ndarray]] = []
 
@@ -202,39 +205,32 @@ class _Rows:
         return self._masked(rows, np.random.default_rng([self.seed, 0x7A04]))
 
     def _masked(self, rows: list[np.ndarray], rng: np.random.Generator) -> Step:
-        parts, predicted = [], 0
-        width = max(map(len, rows))
+        lengths = np.array([len(row) for row in rows])
+        width = int(lengths.max())
+        real = np.arange(width) < lengths[:, None]
+        ids = np.full(real.shape, self.pad)
+        ids[real] = np.concatenate(rows)
+        ids, masked, answers = self.masker(ids, np.zeros_like(ids), rng)
+        at = np.stack(np.divmod(masked, width), axis=1)
+        parts = []
         each = max(1, self.most // width)
         for start in range(0, len(rows), each):
-            some = rows[start : start + each]
-            ids = np.full((len(some), max(map(len, some))), self.pad)
-            for number, row in enumerate(some):
-                ids[number, : len(row)] = row
-            real = np.arange(ids.shape[1]) < np.array([len(row) for row in some])[:, None]
-            at = np.array(
-                [(n, place) for n, row in enumerate(some) for place in self._places(row, rng)]
-            )
-            answers = ids[at[:, 0], at[:, 1]].copy()
-            what = rng.random(len(at))
-            ids[tuple(at[what < _MASKED].T)] = self.mask
-            other = (what >= _MASKED) & (what < _MASKED + _RANDOM)
-            ids[tuple(at[other].T)] = rng.choice(self.learnt, int(other.sum()))
-            arrays = {"ids": ids, "mask": real.astype(np.int64), "at": at, "answers": answers}
+            some = slice(start, start + each)
+            wide = slice(lengths[some].max())
+            mine = (at[:, 0] >= start) & (at[:, 0] < start + each)
+            arrays = {
+                "ids": ids[some, wide],
+                "mask": real[some, wide].astype(np.int64),
+                "at": at[mine] - [start, 0],
+                "answers": answers[mine],
+            }
             parts.append({name: torch.from_numpy(array) for name, array in arrays.items()})
-            predicted += len(at)
-        return Step(parts, predicted=predicted, tokens=sum(map(len, rows)))
-
-    def _places(self, row: np.ndarray, rng: np.random.Generator) -> list[int]:
-        free = np.flatnonzero(~self.special[row])
-        count = max(1, round(_RATE * len(free)))
-        chosen: list[int] = np.sort(rng.choice(free, count, replace=False)).tolist()
-        return chosen
+        return Step(parts, predicted=len(masked), tokens=int(lengths.sum()))
 
     def unigram(self) -> float:
         """Perplexity of the held-out answers by the subwords' frequencies, each one more than it is."""
-        counts = np.bincount(np.concatenate(self.rows), minlength=len(self.special)).astype(float)
-        counts[self.special] = -1
-        shares = (counts + 1) / (counts + 1).sum()
+        counts = np.where(self.special, 0.0, self.counts + 1)
+        shares = counts / counts.sum()
         answers = np.concatenate([part["answers"].numpy() for part in self.judged().parts])
         return math.exp(-float(np.log(shares[answers]).mean()))
 

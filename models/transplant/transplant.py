@@ -29,7 +29,7 @@ from crosslens.alignment.words.new_rows import (
     similar_rows,
 )
 from crosslens.corpus import Corpus
-from crosslens.errors import OutputError, refuse
+from crosslens.errors import OutputError, check_choice, panics_as_errors, refuse
 from crosslens.files import fingerprint, make_folder, read_json, write_json
 from crosslens.models.saved.loading import find_tokenizer, make_model, opened
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
@@ -117,8 +117,7 @@ def transplant_vocabulary(
     OutputError: the folder is there already.
     """
     known = (*INITIALISERS, MONOTRANS)
-    if by not in known:
-        refuse("--by", f"one of {', '.join(known)}", repr(by), "choose one of them")
+    check_choice(by, "--by", known)
     start = "random" if by == MONOTRANS else by
     tokens = _TOKENS if by == MONOTRANS and tokens is None else tokens
     if tokens is not None and tokens < BATCH_TOKENS:
@@ -242,7 +241,6 @@ def _learn(source: Any, text: Corpus, size: int) -> Any:
     if not hasattr(source, "train_new_from_iterator"):
         expected, got = "an encoder with a fast tokeniser", type(source).__name__
         refuse("--encoder", expected, got, "choose another")
-    from crosslens.errors import panics_as_errors
 
     try:
         with panics_as_errors():

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.languages import same_language
 from crosslens.probes.methods.counted import Counted
 
@@ -69,8 +69,7 @@ def answer_tokens(text: str, language: str, preset: str = "squad") -> list[str]:
     >>> answer_tokens("24 次", "zho"), answer_tokens("第24次", "zho", "mlqa")
     (['24', '次'], ['第', '24', '次'])
     """
-    if preset not in ANSWER_PRESETS:
-        refuse("preset", f"one of {', '.join(ANSWER_PRESETS)}", repr(preset), "choose one of these")
+    check_choice(preset, "preset", ANSWER_PRESETS)
     text = text.lower()
     if preset == "squad":
         plain = "".join(char for char in text if char not in string.punctuation)

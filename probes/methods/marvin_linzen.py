@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice
 from crosslens.readers.minimal_pairs import MARVIN_LINZEN_CATEGORIES, MinimalPair
 
 __all__ = [
@@ -132,8 +132,7 @@ def marvin_linzen_pairs(release: str = "published") -> list[MinimalPair]:
     >>> len(pairs), pairs[0].good, pairs[0].bad
     (152300, 'the author laughs', 'the author laugh')
     """
-    if release not in RELEASES:
-        refuse("release", f"one of {', '.join(RELEASES)}", repr(release), "choose one of these")
+    check_choice(release, "release", RELEASES)
     lexicon = _lexicon(release)
     found = []
     for template, text in _TEMPLATES.items():

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from crosslens.checks import check_labels
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import Accuracy
 from crosslens.readers.minimal_pairs import MinimalPair
@@ -343,8 +343,7 @@ def judge(
     (0.5, 1, 0.5)
     """
     _check_pairs(pairs)
-    if rule not in RULES:
-        refuse("rule", f"one of {', '.join(RULES)}", repr(rule), "choose one of these")
+    check_choice(rule, "rule", RULES)
     if not len(pairs) == len(scores.good) == len(scores.bad) == len(scores.reasons):
         refuse(
             "scores",

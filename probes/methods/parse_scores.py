@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.probes.methods.counted import Counted
 
 __all__ = ["PARSE_PRESETS", "Tree", "count_attachments", "words_counted"]
@@ -60,8 +60,7 @@ def words_counted(gold: Tree, preset: str = "wu_dredze") -> list[bool]:
     >>> words_counted(Tree([2, 0], ["nsubj", "root"], ["He", "!"], ["PRON", "PUNCT"]))
     [True, False]
     """
-    if preset not in _RULES:
-        refuse("preset", f"one of {', '.join(_RULES)}", repr(preset), "choose one of them")
+    check_choice(preset, "preset", _RULES)
     return _RULES[preset][0](gold)
 
 
@@ -97,8 +96,7 @@ def count_attachments(
     >>> las.value, uas.value, [round(count_attachments(gold, gold[:1], name)[0].value, 2) for name in PARSE_PRESETS]
     (1.0, 1.0, [1.0, 1.0, 1.0])
     """
-    if preset not in _RULES:
-        refuse("preset", f"one of {', '.join(_RULES)}", repr(preset), "choose one of them")
+    check_choice(preset, "preset", _RULES)
     if [len(tree.heads) for tree in gold] != [len(tree.heads) for tree in predicted]:
         refuse("predicted", "a head for each word of gold", "others", "parse every sentence")
     counts, coarse = _RULES[preset]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.probes.methods.counted import Counted
 
 __all__ = ["SPAN_PRESETS", "count_spans", "spans"]
@@ -38,8 +38,7 @@ def spans(tags: Sequence[str], preset: str = "strict") -> list[Span]:
     >>> [spans(["B-PER", "I-LOC", "I-ORG"], preset) for preset in ("wu_dredze", "conneau", "strict")]
     [[('PER', 0, 1), ('LOC', 1, 2), ('ORG', 2, 3)], [('ORG', 0, 3)], [('PER', 0, 1)]]
     """
-    if preset not in _GOES_ON:
-        refuse("preset", f"one of {', '.join(SPAN_PRESETS)}", repr(preset), "choose one of these")
+    check_choice(preset, "preset", SPAN_PRESETS)
     found: list[Span] = []
     kind, start = "", 0
     for place, tag in enumerate([*tags, "O"]):

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.checks import as_array, check_positive_int, check_seed
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.probes.methods.fitted import check_fitted
 from crosslens.probes.methods.rows import is_layer
 from crosslens.trees import check_heads, tree_depths, tree_distances
@@ -117,8 +117,7 @@ class StructuralProbe(BaseEstimator):
         InputError: an unknown kind, a number out of range, vectors that are not finite or do not
             vary, heads that are no trees (the sentence is named), or lengths that do not fit.
         """
-        if self.kind not in KINDS:
-            refuse("kind", f"one of {', '.join(KINDS)}", repr(self.kind), "choose one of these")
+        check_choice(self.kind, "kind", KINDS)
         max_iter, seed = check_positive_int(self.max_iter, "max_iter"), check_seed(self.seed)
         train = _Treebank(X, heads, lengths, self.kind, "X")
         rank = check_positive_int(self.rank, "rank", most=train.d)

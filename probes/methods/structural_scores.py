@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import rankdata
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.probes.methods.structural import KINDS
 from crosslens.stats import jackknife_interval
 from crosslens.trees import check_heads, tree_depths, tree_distances
@@ -112,8 +112,7 @@ def structural_scores(
     >>> scores.probe["uuas"].value, round(scores.linear["uuas"].value, 2)
     (1.0, 0.67)
     """
-    if kind not in KINDS:
-        refuse("kind", f"one of {', '.join(KINDS)}", repr(kind), "choose one of these")
+    check_choice(kind, "kind", KINDS)
     all_heads, sizes = np.asarray(heads), np.asarray(lengths)
     check_heads(all_heads, sizes)
     marks = np.zeros(len(all_heads), bool) if punctuation is None else np.asarray(punctuation)

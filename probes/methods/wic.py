@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from crosslens.checks import as_array, check_fraction, check_labels, check_seed
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.one_line import one_line
 from crosslens.probes.methods.controls import (
     Accuracy,
@@ -171,13 +171,7 @@ def wic(
     True
     """
     seed, held_out = check_seed(seed), check_fraction(held_out, "held_out")
-    if representation not in REPRESENTATIONS:
-        refuse(
-            "representation",
-            f"one of {', '.join(REPRESENTATIONS)}",
-            repr(representation),
-            "choose one of these",
-        )
+    check_choice(representation, "representation", REPRESENTATIONS)
     there = _check_parts(parts, representation, "parts")
     train, others = there["train"], [name for name in parts if name != "train"]
     settings = (representation, tuple(penalties), held_out, seed)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice, refuse
 from crosslens.probes.tasks.task import GROUPS, Task
 
 __all__ = ["TASKS", "cards", "choose_tasks", "find_task", "task_names"]
@@ -82,8 +82,7 @@ def choose_tasks(group: str | None, only: Sequence[str] = ()) -> tuple[str, ...]
     >>> choose_tasks("semantic"), choose_tasks(None, ["wic", "feature_Tense"])
     (('wic', 'scws', 'topic'), ('wic', 'feature_Tense'))
     """
-    if group not in (*GROUPS, "all", None):
-        refuse("--battery", f"one of {', '.join(GROUPS)}, all", repr(group), "choose one of them")
+    check_choice(group, "--battery", (*GROUPS, "all", None))
     there = [task for task in TASKS if group in (task.group, "all", None)]
     for name in only:
         if not any(task.called(name) for task in there):

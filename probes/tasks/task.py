@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from crosslens.errors import refuse
+from crosslens.errors import check_choice
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.probes.tasks.items import Items, Pick
 
@@ -82,13 +82,7 @@ class Task:
 
     def __post_init__(self) -> None:
         for what, value, known in (("kind", self.kind, KINDS), ("group", self.group, GROUPS)):
-            if value not in known:
-                refuse(
-                    f"{what} of task {self.name}",
-                    f"one of {', '.join(known)}",
-                    repr(value),
-                    "choose one of them",
-                )
+            check_choice(value, f"{what} of task {self.name}", known)
 
     @property
     def in_group(self) -> tuple[str, ...]:

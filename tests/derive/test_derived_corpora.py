@@ -166,7 +166,7 @@ def test_other_bad_input():
     assert "unit: expected sentence or line, got 'block'; take derive_blocks" in (
         refusal(["a"], "inversion", unit="block")
     )
-    assert "tags: expected consistent or raw" in refusal(["a"], "inversion", tags="bio")
+    assert "tags: expected one of consistent, raw" in refusal(["a"], "inversion", tags="bio")
     assert "text: expected a list of sentences, got a single string" in refusal("a", "inversion")
     assert "text:1: expected text, got a NUL" in refusal(["a\0b"], "inversion")
     assert "text:1: expected feats and lemma" in refusal(["a"], "word-hop")

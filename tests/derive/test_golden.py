@@ -92,5 +92,5 @@ def test_a_block_keeps_its_length_and_style_has_two_names():
         derive_block([0, 5, 2], transformation("full-reversal"))
     with pytest.raises(InputError, match=r"transliteration:greek, which needs words"):
         derive_block([0, 5, 2], transformation("transliteration:greek"))
-    with pytest.raises(InputError, match=r"style: expected deshpande or fixed, got 'paper'"):
+    with pytest.raises(InputError, match=r"style: expected one of deshpande, fixed, got 'paper'"):
         derive_block([0, 5, 2], Inversion(), style="paper")

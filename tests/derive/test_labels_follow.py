@@ -170,7 +170,7 @@ def test_sentences_without_what_is_needed():
         ("local-shuffle:x", "setting: expected a whole number, got 'x'"),
         ("permutation:daily", "setting: expected epoch, or none, got 'daily'"),
         ("even-odd:3", "expected even-odd without a setting"),
-        ("transliteration:klingon", "expected two of latin, cyrillic, greek"),
+        ("transliteration:klingon", "expected one of latin, cyrillic, greek"),
         ("transliteration:latin", "expected two scripts, got latin twice"),
         ("transliteration:greek+transliteration:armenian", "words changed in one way"),
         ("word-hop+transliteration", "apply word-hop first: write it last"),

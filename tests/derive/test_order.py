@@ -198,7 +198,7 @@ def test_refusals_name_what_is_wrong(order):
     some = treebank(projective(3))
     assert "parts: expected N, V or NV, got 'NN'" in refusal(learn_word_order, some, parts="NN")
     assert "got 'A'" in refusal(learn_word_order, some, parts="A")
-    assert "model: expected log-linear" in refusal(learn_word_order, some, model="crf")
+    assert "model: expected one of log-linear" in refusal(learn_word_order, some, model="crf")
     assert "choice: expected" in refusal(WordOrder, "fra", order.models, "worst")
     assert "models: expected" in refusal(WordOrder, "fra", {})
     assert "models: expected" in refusal(WordOrder, "fra", {"A": WeighNothing()})

@@ -78,7 +78,7 @@ def test_they_are_narrowed_down_by_fields_and_by_details(wanted, count):
 
 
 def test_a_field_that_no_score_has_is_refused_and_the_others_are_named():
-    with pytest.raises(InputError, match="^where: expected fields among"):
+    with pytest.raises(InputError, match="^where: expected one of"):
         SCORES.where(langauge="eng")
 
 

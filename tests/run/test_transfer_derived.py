@@ -245,7 +245,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_scores(data, models, tmp_path, 
         ("none", {"derived": {"eng-y": "eng:inversion"}}, "--derived: expected languages that are"),
         ("inversion", {"derived": {"eng-x": "eng:permutation"}}, "--derived: expected eng-x=eng:inv"),
         ("inversion", {"crf": True}, "--crf: expected languages whose words keep their order"),
-        ("none", {"unseen": "nothing"}, "--unseen: expected unknown or random"),
+        ("none", {"unseen": "nothing"}, "--unseen: expected one of unknown, random"),
         ("none", {"unseen": "random", "keep": True}, "--keep: expected no --keep with random"),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from crosslens.blas import for_each
 from crosslens.checks import check_positive_int
-from crosslens.errors import refuse
+from crosslens.errors import check_choice
 from crosslens.probes.methods.controls import check_classes
 from crosslens.probes.methods.fitted import check_seen, development_layers, fitted_layers
 from crosslens.probes.methods.linear.linear import class_codes, logits, own_rows
@@ -133,8 +133,7 @@ class LayerProbe(BaseEstimator):
         """
         strengths = check_strengths(self.penalties, "penalties")
         max_iter = check_positive_int(self.max_iter, "max_iter")
-        if self.norm not in ("l2", "l1"):
-            refuse("norm", "'l2' or 'l1'", repr(self.norm), "choose one of these")
+        check_choice(self.norm, "norm", ("l2", "l1"))
         layers = check_layers(layers)
         classes, codes = class_codes(check_classes(y, "y", layers[0].shape[0]), "y")
         dev = _development(dev_layers, dev_y, layers, classes, len(strengths) > 1)

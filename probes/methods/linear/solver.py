@@ -26,6 +26,7 @@ import scipy.linalg
 from jaxtyping import Float, Int
 
 from crosslens.blas import share
+from crosslens.checks import is_number
 from crosslens.errors import refuse
 from crosslens.probes.methods.rows import BLOCK, StandardisedLayer, TakenRows
 
@@ -516,8 +517,7 @@ def check_strengths(value: Any, name: str, *, least: str = "above 0") -> list[fl
         else [value]
     )
     for each in several:
-        number = isinstance(each, (int, float, np.number)) and not isinstance(each, bool)
-        if not number or not 0 <= each < np.inf or (each == 0 and least == "above 0"):
+        if not is_number(each) or not 0 <= each < np.inf or (each == 0 and least == "above 0"):
             refuse(name, f"finite numbers {least}", repr(each), "1.0 is a usual choice")
     if not several or len(set(several)) < len(several):
         refuse(name, "one number, or several different ones", repr(value), "give each once")

@@ -243,7 +243,7 @@ def test_sentences_have_the_roots_that_are_asked_for(encoder, monkeypatch, roots
             assert tuple(heads.tolist()) == best
             several += best.count(0) > 1
     assert (several > 2) == (roots == "any")
-    with pytest.raises(InputError, match="roots: expected single or any, got 'two'"):
+    with pytest.raises(InputError, match="roots: expected one of single, any, got 'two'"):
         Parse(4, roots="two")
 
 

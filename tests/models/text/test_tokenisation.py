@@ -245,11 +245,11 @@ def test_a_short_text_is_repeated_evenly():
     [
         (
             lambda: Vocabulary(kind="words"),
-            "vocabulary.kind: expected unigram or bpe",
+            "vocabulary.kind: expected one of unigram, bpe",
         ),
         (
             lambda: Vocabulary(mode="both"),
-            ("vocabulary.mode: expected joint, union, disjoint or separate"),
+            ("vocabulary.mode: expected one of joint, union, disjoint, separate"),
         ),
         (
             lambda: Vocabulary(size=5),

@@ -576,7 +576,7 @@ def test_xlm_needs_a_token_after_the_first(rng):
         ),
         (
             {"count": "some"},
-            "masking.count: expected exact, bernoulli or xlm",
+            "masking.count: expected one of exact, bernoulli, xlm",
         ),
         (
             {"exponent": -0.5},
@@ -585,11 +585,11 @@ def test_xlm_needs_a_token_after_the_first(rng):
         ({"exponent": math.nan}, "masking.exponent: expected a number from 0 to 5"),
         (
             {"counts": "batch"},
-            "masking.counts: expected language or joint",
+            "masking.counts: expected one of language, joint",
         ),
         (
             {"scope": "batch"},
-            "masking.scope: expected all, language or original",
+            "masking.scope: expected one of all, language, original",
         ),
         (
             {"count": "bernoulli", "exponent": 0.5},

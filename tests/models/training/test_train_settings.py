@@ -138,7 +138,7 @@ def test_missing_settings_are_named():
         ),
         (
             {"optimisation": {"decay": "steps"}},
-            "optimisation.decay: expected linear, cosine, inverse_sqrt, constant or plateau",
+            "optimisation.decay: expected one of linear, cosine, inverse_sqrt, constant, plateau",
         ),
         (
             {"optimisation": {"warmup": -1}},
@@ -154,7 +154,7 @@ def test_missing_settings_are_named():
         ),
         (
             {"optimisation": {"optimiser": "sgd"}},
-            "optimisation.optimiser: expected adamw, adam or lamb",
+            "optimisation.optimiser: expected one of adamw, adam, lamb",
         ),
         (
             {"units": "words"},
@@ -164,7 +164,7 @@ def test_missing_settings_are_named():
         ({"precision": "half"}, "precision: expected one of float32, bfloat16"),
         (
             {"select": "deu"},
-            "select: expected last, best or one of eng, fra",
+            "select: expected one of last, best, eng, fra",
         ),
         (
             {"patience": -1},

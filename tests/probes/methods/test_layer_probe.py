@@ -339,7 +339,7 @@ def test_refusals(rng):
         ),
         (
             lambda: LayerProbe(norm="L1").fit(layers, y),
-            r"norm: expected 'l2' or 'l1', got 'L1'; choose one of these",
+            r"norm: expected one of l2, l1, got 'L1'; choose one of these",
         ),
         (lambda: probe.predict(layers[:2]), r"layers: expected 3 layers, as in fit, got 2"),
         (
