@@ -99,6 +99,11 @@ def train(arguments: argparse.Namespace) -> None:
 
         _show_study(arguments, run, monotrans_summary(run.folder))
         return
+    if run.kind == "clwe":
+        from crosslens.run.clwe import summary as clwe_summary
+
+        _show_study(arguments, run, clwe_summary(run.folder))
+        return
     told = {"model": str(run.model), "report": str(run.report())}
     if arguments.json:
         print(json.dumps(told))
@@ -117,7 +122,7 @@ def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
 
 
 def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
-    from crosslens.front.calls import training_recipes
+    from crosslens.front.calls import clwe_asked, training_recipes
     from crosslens.models.training.estimate import estimate
     from crosslens.models.training.settings import describe
 
@@ -126,6 +131,10 @@ def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
         found = estimate(one)
         head = [f"# {name}"] if len(recipes) > 1 else []
         print(*head, describe(found.recipe), "", format_table(found.table), *found.lines, sep="\n")
+    if (asked := clwe_asked(recipe, settings)) is not None:
+        from crosslens.recipes.clwe import clwe
+
+        print("", "# vectors", *clwe(asked).lines, sep="\n")
 
 
 def _setting(text: str) -> tuple[str, Any]:

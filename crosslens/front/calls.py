@@ -306,8 +306,8 @@ def train(
 
     Parameters
     ----------
-    recipe: a TOML file; the folder of an earlier run; "tiny-encoder", "emergence" or "monotrans",
-        which are recipes by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
+    recipe: a TOML file; the folder of an earlier run; "tiny-encoder", "emergence", "monotrans" or
+        "clwe", which are recipes by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
     out: the run's folder: the model, its log, and a checkpoint to go on from; runs/NAME of the
         recipe's name without it.
     resume: resume a run that was stopped, to the same weights bit for bit.
@@ -345,6 +345,8 @@ def train(
         refuse("seeds", "a controlled study by name", str(recipe), "train with seed=0, seed=1, …")
     if (asked := _monotrans_of(recipe, settings)) is not None:
         return _train_monotrans(asked, out, resume=resume, device=device, parallel=parallel)
+    if (asked := clwe_asked(recipe, settings)) is not None:
+        return _train_clwe(asked, out, resume=resume, device=device, parallel=parallel)
     recipes = training_recipes(recipe, settings)
     if len(recipes) == 1:
         ((name, one),) = recipes.items()
@@ -382,6 +384,25 @@ def _train_monotrans(asked: Mapping[str, Any], out: str | Path | None, **how: An
     folder = Path(out or "runs/monotrans")
     recipes = monotrans(asked, folder)
     return Run(run_monotrans(recipes, folder, asked=asked_anywhere(asked), **how))
+
+
+def clwe_asked(
+    recipe: str | Path | Any, settings: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """What is asked of CLWE; None for other recipes."""
+    from crosslens.recipes import clwe_settings
+
+    found = clwe_settings(str(recipe)) if isinstance(recipe, str | Path) else None
+    return None if found is None else {**found, **(settings or {})}
+
+
+def _train_clwe(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
+    from crosslens.recipes.clwe import clwe
+    from crosslens.recipes.monotrans import asked_anywhere
+    from crosslens.run.clwe import run_clwe
+
+    folder = Path(out or "runs/clwe")
+    return Run(run_clwe(clwe(asked, folder), folder, asked=asked_anywhere(asked), **how))
 
 
 def _study_of(
@@ -427,7 +448,7 @@ def training_recipes(
     recipe: str | Path | Any, settings: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """What :func:`train` would train, name by name, with all that it does not say filled in; of
-    "emergence" one for each condition, of "monotrans" one for each step.
+    "emergence" one for each condition, of "monotrans" one for each step, of "clwe" the encoder's.
 
     Raises
     ------
@@ -449,6 +470,10 @@ def training_recipes(
         from crosslens.recipes.monotrans import monotrans
 
         return monotrans(asked, "runs/monotrans")
+    if (asked := clwe_asked(recipe, settings)) is not None:
+        from crosslens.recipes.clwe import clwe
+
+        return {"bert": clwe(asked, "runs/clwe").bert}
     given = dict(settings or {})
     if isinstance(recipe, TrainRecipe):
         return {recipe.name: with_overrides(recipe, given)}

@@ -16,6 +16,7 @@ __all__ = [
     "RECIPES",
     "STUDIES",
     "TRAININGS",
+    "clwe_settings",
     "conditions_of",
     "emergence_settings",
     "load_recipe",
@@ -49,6 +50,10 @@ RECIPES = {
         "an encoder of one language, and others learnt under its body (crosslens train monotrans "
         "source=eng:eng.txt target=fra:fra.txt)"
     ),
+    "clwe": (
+        "an encoder of one language over mapped embeddings of subwords that stand still, and others "
+        "read through theirs (crosslens train clwe source=eng:eng.txt target=fra:fra.txt)"
+    ),
     **{
         name: f"a controlled study: {question} (crosslens train {name} data=FILE)"
         for name, question in STUDIES.items()
@@ -56,7 +61,7 @@ RECIPES = {
 }
 """Studies and trainings that go by a name -> what they are."""
 
-TRAININGS = ("tiny-encoder", "emergence", "monotrans", *STUDIES)
+TRAININGS = ("tiny-encoder", "emergence", "monotrans", "clwe", *STUDIES)
 
 _CONDITIONS = re.compile(r"(eng)-([a-z][a-z0-9:+,-]*)")
 
@@ -112,8 +117,9 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
     anchors = values.get("anchors")
     if isinstance(anchors, dict) and anchors.get("dictionary"):
         anchors["dictionary"] = _beside(path, anchors["dictionary"])
-    if values.get("start"):
-        values["start"] = _beside(path, values["start"])
+    for name in ("start", "embeddings"):
+        if values.get(name):
+            values[name] = _beside(path, values[name])
     if isinstance(values.get("exclude"), list):
         values["exclude"] = [_beside(path, file) for file in values["exclude"]]
     return cast(TrainRecipe, from_dict(TrainRecipe, values))
@@ -122,7 +128,7 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
 def _earlier(path: Path) -> dict[str, Any] | None:
     """What an earlier run was asked; None where the path is of no such thing."""
     return (
-        read_asked(path, "train", "emergence", "controlled", "monotrans")[0]
+        read_asked(path, "train", "emergence", "controlled", "monotrans", "clwe")[0]
         if path.suffix == ".json" or (path / "config.json").is_file()
         else None
     )
@@ -137,6 +143,11 @@ def emergence_settings(name: str) -> dict[str, Any] | None:
 def monotrans_settings(name: str) -> dict[str, Any] | None:
     """The same of monotrans."""
     return _named_settings("monotrans", name)
+
+
+def clwe_settings(name: str) -> dict[str, Any] | None:
+    """The same of clwe."""
+    return _named_settings("clwe", name)
 
 
 def _named_settings(recipe: str, name: str) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, with_overrides
 
-__all__ = ["VARIANTS", "asked_anywhere", "monotrans"]
+__all__ = ["VARIANTS", "asked_anywhere", "base_recipe", "monotrans", "named_texts"]
 
 VARIANTS = ("token", "positions", "noise", "adapters")
 """In the paper's order: each has what those before it have."""
@@ -81,14 +81,14 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     for name in settings:
         if name.partition(".")[0] in _FIXED or name in (*_FIXED, *_FIXED_TOO):
             refuse(name, "what the steps and the variant leave open", name, "leave it out")
-    source, *targets = _texts(settings)
+    source, *targets = named_texts(settings)
     times = check_positive_int(settings.get("times", 1), "times")
     changes = {name: value for name, value in settings.items() if name not in _OWN}
     bottleneck = changes.pop("encoder.adapters", BOTTLENECK if variant == "adapters" else 0)
     if (variant == "adapters") != bool(bottleneck):
         expected = "some units with variant=adapters, none with others"
         refuse("encoder.adapters", expected, repr(bottleneck), "leave it out")
-    base = _base(source, settings.get("model", 128), settings.get("tokens", 4_000_000))
+    base = base_recipe(source, settings.get("model", 128), settings.get("tokens", 4_000_000))
     if variant != "token":
         shape = dataclasses.replace(base.encoder, cls_position=False)
         base = dataclasses.replace(base, sharing="sep=token,position", encoder=shape)
@@ -108,11 +108,11 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
 
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute files, for another run wherever it stands."""
-    source, *targets = (f"{name}:{absolute(path)}" for name, path in _texts(settings))
+    source, *targets = (f"{name}:{absolute(path)}" for name, path in named_texts(settings))
     return {**settings, "source": source, "target": ",".join(targets)}
 
 
-def _texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+def named_texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Language and file of the source, and of each target."""
     found: list[tuple[str, str]] = []
     for name in ("source", "target"):
@@ -131,7 +131,7 @@ def _texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _base(source: tuple[str, str], model: Any, tokens: Any) -> TrainRecipe:
+def base_recipe(source: tuple[str, str], model: Any, tokens: Any) -> TrainRecipe:
     """Step 1 with token embeddings that the language owns."""
     if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
         refuse("model", "a width that is a multiple of 32", repr(model), "128 is the default")

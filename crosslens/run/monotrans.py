@@ -17,15 +17,15 @@ Each step is resumed where it was stopped, to the same bits.
 """
 
 import contextlib
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crosslens.files import read_json, refuse_begun
-from crosslens.models.training.settings import TrainRecipe, recipe_settings
+from crosslens.models.training.settings import TrainRecipe
 from crosslens.run.engine import Run, versions
+from crosslens.run.trainings import held_out_scores, text_settings
 from crosslens.score import Score, format_value, read_scores
 from crosslens.selection import choose
 
@@ -66,7 +66,10 @@ def run_monotrans(
         world = held.enter_context(join_world(device, parallel))
         with world.together():  # the first says what is wrong before it is ended
             given = {"recipe": "monotrans", "settings": dict(asked or {})}
-            run = Run(folder, "monotrans", _settings(recipes), given)
+            settings = text_settings(recipes)
+            for name, recipe in recipes.items():
+                settings[name] |= {"start": next(iter(recipes))} if recipe.start else {}
+            run = Run(folder, "monotrans", settings, given)
             if run.begun and not resume:
                 refuse_begun(folder)
             finished = run.finished
@@ -82,7 +85,7 @@ def run_monotrans(
                 scores = [
                     score
                     for name, recipe in recipes.items()
-                    for score in _measured(name, recipe, folder / name, world.device)
+                    for score in held_out_scores(name, recipe, folder / name, world.device)
                 ]
                 chosen = _chosen(scores)
                 _join(["step-1", *chosen.values()], folder)
@@ -112,23 +115,6 @@ def _chosen(scores: Sequence[Score]) -> dict[str, str]:
     return {language: one.item for language, one in chosen.items() if one is not None}
 
 
-def _settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, Any]:
-    """What the weights depend on: the recipes, with the texts' contents in the place of their
-    paths; each is checked against its text."""
-    from crosslens.models.training.data import fit_to_text, read_source
-
-    settings = {}
-    for name, recipe in recipes.items():
-        corpora = {source.name: read_source(source) for source in recipe.sources}
-        fit_to_text(recipe, corpora)
-        told = recipe_settings(recipe)
-        for source in told["sources"]:
-            texts = corpora[source["name"]].items()
-            source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in texts}
-        settings[name] = told | ({"start": next(iter(recipes))} if recipe.start else {})
-    return json.loads(json.dumps(settings))
-
-
 def _join(names: list[str], folder: Path) -> None:
     """Step 4: the body with each language's own parts, as one model."""
     from crosslens.models.saved.joining import join_languages
@@ -137,34 +123,6 @@ def _join(names: list[str], folder: Path) -> None:
     first, *others = (folder / name / "model" for name in names)
     model, vocabularies = join_languages(first, others)
     save_model(model, vocabularies, folder / "model")
-
-
-def _measured(name: str, recipe: TrainRecipe, folder: Path, device: Any) -> Iterator[Score]:
-    """Perplexity of the held-out text of a step, and those of a unigram and a bigram model."""
-    from crosslens.models.saved.native import load_model
-    from crosslens.models.training.data import fit_to_text, read_source
-    from crosslens.models.training.masked_batches import MaskedBatches
-    from crosslens.models.training.masked_lm import prepare
-    from crosslens.models.training.validation import held_out_losses
-
-    corpora = {source.name: read_source(source) for source in recipe.sources}
-    recipe = fit_to_text(recipe, corpora)
-    vocabularies, data = prepare(recipe, corpora, folder)
-    model = load_model(folder / "model")[0].to(device).eval()
-    batches = MaskedBatches(recipe, data, vocabularies)
-    for language, losses in held_out_losses(model, batches, device).items():
-        found = {None: losses.model, "unigram": losses.unigram, "bigram": losses.bigram}
-        for condition, loss in found.items():
-            yield Score(
-                quantity="perplexity",
-                value=math.exp(loss),
-                n=losses.n,
-                source=language,
-                target=language,
-                condition=condition,
-                encoder=name,
-                seed=recipe.seed,
-            )
 
 
 def trained_rows(folder: str | Path, chosen: Mapping[str, str]) -> list[tuple[str, ...]]:

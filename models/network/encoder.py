@@ -7,6 +7,9 @@ Post-LN BERT (Devlin et al. 2019), written once and read top to bottom:
     h  = LN(h' + Dropout(FFN(h')))              (with adapters, these see what Dropout gives)
     scores = LN(gelu(W h + b)) E^T + c          only at the positions asked for
 
+Token embeddings of another width than d (``embedding_size``) are E P: with a projection P, in h0 and
+in the scores.
+
 Every part stands in a :class:`PerLanguage`: one module that all languages share, or one for each
 (:mod:`crosslens.models.network.sharing`). The rows of a batch are sorted by language, so a part
 that each language owns works on slices. Queries, keys and values are one product.
@@ -184,6 +187,7 @@ class Encoder(nn.Module):
     segment: PerLanguage
     language: nn.Embedding
     special: nn.Embedding
+    projection: nn.Linear
     norm: PerLanguage
     layers: nn.ModuleList
     adapters: nn.ModuleList
@@ -200,12 +204,14 @@ class Encoder(nn.Module):
         d = config.hidden_size
         apart = len(SPECIAL_TOKENS) if config.special_table else 0
         if apart:
-            self.special = nn.Embedding(apart, d)
+            self.special = nn.Embedding(apart, config.token_size)
         self.token = PerLanguage(
-            lambda language: nn.Embedding(sizes[language] - apart, d),
+            lambda language: nn.Embedding(sizes[language] - apart, config.token_size),
             languages,
             plan.owned("token"),
         )
+        if config.embedding_size:
+            self.projection = nn.Linear(config.embedding_size, d, bias=False)
         self.position = PerLanguage(
             lambda _: nn.Embedding(config.max_positions + config.position_offset, d),
             languages,
@@ -335,14 +341,22 @@ class Encoder(nn.Module):
     def _tokens(self, ids: Tensor, groups: Sequence[Group]) -> Tensor:
         """(batch, length, d) embeddings of tokens."""
         if not self.config.special_table:
-            return self.token.each(groups, ids)
+            return self._projected(self.token.each(groups, ids))
         apart = len(SPECIAL_TOKENS)
         others = self.token.each(groups, (ids - apart).clamp(min=0))
         special = self.special(ids.clamp(max=apart - 1))
-        return torch.where((ids < apart)[..., None], special, others)
+        return self._projected(torch.where((ids < apart)[..., None], special, others))
+
+    def _projected(self, x: Tensor) -> Tensor:
+        """(…, e) token embeddings -> (…, d)."""
+        return self.projection(x) if self.config.embedding_size else x
 
     def token_table(self, language: str) -> Tensor:
-        """(vocab, d) embedding of each token id of a language."""
+        """(vocab, d) embedding of each token id of a language, as it is added to positions."""
+        return self._projected(self.token_rows(language))
+
+    def token_rows(self, language: str) -> Tensor:
+        """(vocab, e) the same before the projection, where there is one."""
         table = cast(Tensor, self.token.of(language).weight)
         return torch.cat([self.special.weight, table]) if self.config.special_table else table
 
@@ -443,8 +457,10 @@ class MaskedLM(nn.Module):
         if self.config.head == "transform":
             activated = _ACTIVATIONS[self.config.activation](self.transform.of(language)(hidden))
             hidden = self.transform_norm.of(language)(activated)
+        if self.config.tied and self.config.embedding_size:  # (x P) E^T: less than x (E P^T)^T
+            hidden = F.linear(hidden, self.encoder.projection.weight.T)
         weight = (
-            self.encoder.token_table(language)
+            self.encoder.token_rows(language)
             if self.config.tied
             else cast(Tensor, self.output.of(language).weight)
         )

@@ -8,7 +8,7 @@ from crosslens.models.training.limits import check_numbers
 
 __all__ = ["EncoderConfig"]
 
-_LATER = ("adapters", "cls_position", "noise", "special_table")
+_LATER = ("adapters", "cls_position", "embedding_size", "noise", "special_table")
 
 _CHOICES = {
     "head": ("transform", "plain"),
@@ -27,6 +27,9 @@ class EncoderConfig:
     vocab_size: rows of the token embedding, special tokens included; in a recipe it follows the
         vocabulary that is learnt.
     hidden_size: d, the width of every hidden state.
+    embedding_size: e, the width of the token embeddings, where it is not hidden_size: a linear map
+        that all languages share takes them to it, and the tied output softmax goes back through the
+        same map. 0: they have hidden_size.
     layers: number of transformer layers L; hidden states are numbered 0 (embeddings) to L.
     heads: attention heads; divides hidden_size.
     ffn_size: width inside the feed-forward blocks.
@@ -84,6 +87,7 @@ class EncoderConfig:
     cls_position: bool = True
     noise: float = 0.0
     special_table: bool = False
+    embedding_size: int = 0
 
     def __post_init__(self) -> None:
         check_numbers(self, "encoder.")
@@ -96,6 +100,15 @@ class EncoderConfig:
                 str(self.heads),
                 "change one of the two",
             )
+
+    @property
+    def token_size(self) -> int:
+        """The width of the token embeddings.
+
+        >>> EncoderConfig(hidden_size=128).token_size, EncoderConfig(embedding_size=300).token_size
+        (128, 300)
+        """
+        return self.embedding_size or self.hidden_size
 
     @property
     def model_type(self) -> str:

@@ -48,6 +48,7 @@ __all__ = [
 _PART = {
     "token": "token",
     "special": "special",
+    "projection": "projection",
     "position": "position",
     "segment": "segment",
     "language": "language",
@@ -250,7 +251,7 @@ def freeze_layers(model: nn.Module, n: int) -> int:
     if not -1 <= n <= depth:
         refuse("n", f"a whole number from -1 to {depth}", repr(n), "-1 freezes nothing")
     embedding = re.compile(
-        r"(?:^|\.)embeddings\.|^encoder\.(?:token|special|position|segment|language|norm)\."
+        r"(?:^|\.)embeddings\.|^encoder\.(?:token|special|projection|position|segment|language|norm)\."
     )
     for name, parameter in model.named_parameters():
         match = layer.search(name)

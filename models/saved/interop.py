@@ -215,9 +215,10 @@ def view_weights(
             weights[name.replace(".shared", "")] = tensor.detach()
         elif f".own_{language}." in name:
             weights[name.replace(f".own_{language}", "")] = tensor.detach()
-    if model.config.special_table:
-        del weights["encoder.special.weight"]
-        weights["encoder.token.weight"] = model.encoder.token_table(language)
+    # tables that were put together, or are of another width, are one table of transformers'
+    weights.pop("encoder.special.weight", None)
+    weights.pop("encoder.projection.weight", None)
+    weights["encoder.token.weight"] = model.encoder.token_table(language).detach()
     # one language, so one vector, added to every token: it fits into the position table
     if model.config.language_embeddings:
         vector = weights.pop("encoder.language.weight")[model.languages.index(language)]

@@ -1,9 +1,11 @@
 """Languages that were learnt under one body, each in a model of its own, as one model.
 
 Step 4 of MonoTrans (Artetxe et al. 2020, § 2.2) for any number of languages: whatever is trained on
-the body afterwards reads each language through that language's own parts.
+the body afterwards reads each language through that language's own parts. The same for languages that
+were never trained under it, whose token embeddings were mapped into the space of its own.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,9 +15,11 @@ from crosslens.errors import quote, refuse
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.surgery import add_adapters, plug_in
 from crosslens.models.saved.native import load_model
+from crosslens.models.text.subword_vectors import SubwordVectors
 from crosslens.models.text.vocabularies import Vocabularies, join_vocabularies
+from crosslens.models.training.frozen_embeddings import put_embeddings
 
-__all__ = ["join_languages"]
+__all__ = ["join_languages", "join_vectors"]
 
 
 def join_languages(base: str | Path, others: Sequence[str | Path]) -> tuple[MaskedLM, Vocabularies]:
@@ -64,6 +68,42 @@ def join_languages(base: str | Path, others: Sequence[str | Path]) -> tuple[Mask
             add_adapters(model, other.config.adapters, languages=[])
         for language in new:
             plug_in(model, language, _with_adapters(other, model), language)
+    return model, vocabularies
+
+
+def join_vectors(base: str | Path, vectors: Sequence[str | Path]) -> tuple[MaskedLM, Vocabularies]:
+    """A model with the languages of ``base``, and with those of some subword vectors.
+
+    Each new language has its vectors as token embeddings, an output bias of 0, and shares all else
+    with the languages of base.
+
+    Parameters
+    ----------
+    base: a folder that :func:`crosslens.models.saved.native.save_model` wrote, with a table of special
+        tokens.
+    vectors: folders of :class:`crosslens.models.text.subword_vectors.SubwordVectors`, as wide as the
+        token embeddings of base.
+
+    Raises
+    ------
+    InputError: languages of base own more than their token embeddings and output bias, or not these;
+        there is no table of special tokens; vectors of another width, or of a language that is there
+        already.
+    """
+    model, vocabularies = load_model(base)
+    if model.plan.separate != {"token", "softmax", "bias"} or not model.config.special_table:
+        expected = (
+            "a model with special_table=true whose languages own their token embeddings alone"
+        )
+        got = f"{model.plan}, special_table={str(model.config.special_table).lower()}"
+        refuse(str(base), expected, got, 'train one with sharing="sep=token"')
+    for folder in vectors:
+        given = SubwordVectors.load(folder)
+        vocabularies = join_vocabularies(vocabularies, given.vocabulary)
+        shape = dataclasses.replace(model.config, vocab_size=len(given.vectors))
+        alone = MaskedLM(shape, languages=(given.language,), plan=model.plan)
+        put_embeddings(alone, folder)
+        plug_in(model, given.language, alone)
     return model, vocabularies
 
 

@@ -9,7 +9,8 @@ which a share r is predicted, that is per token
     + 6 r (2 d^2 + 2 d f + head weights)      the last layer's other products, and the head: at
     predicted tokens alone + 12 d s (L - 1 + r)                      the attention's own products
 
-With next-sentence prediction the last layer is computed everywhere. The two adapters of a layer, of b
+Token embeddings of another width e are e d weights more for each token, and again for each predicted
+one, and the head's are e wide. With next-sentence prediction the last layer is computed everywhere. The two adapters of a layer, of b
 units, are 4 d b weights more, computed where its other products are. What is frozen has no gradient.
 Padding, embedding look-ups, norms, dropout, the optimiser and what gradient checkpointing computes
 again are not counted. Utilisation is these operations per second over the machine's best.
@@ -113,8 +114,11 @@ def _operations(
     has a gradient."""
     d, f = config.hidden_size, config.ffn_size
     # whether an input has a gradient
-    embeddings = ("token", "special", "position", "segment", "language", "norm")
+    tokens = trains("token") or trains("special")
+    embeddings = ("token", "special", "projection", "position", "segment", "language", "norm")
     total, above, adapted = 0.0, any(map(trains, embeddings)), trains("adapters")
+    projected = 2 * d * config.embedding_size  # of a token
+    total += projected * load.tokens * (1 + trains("projection") + tokens)
     for number in range(1, config.layers + 1):
         everywhere = number < config.layers or config.next_sentence
         asked, looks = (load.tokens, load.squares) if everywhere else (load.predicted, load.looks)
@@ -134,13 +138,13 @@ def _operations(
         above_head = above or own
     else:
         above_head = above
-    total += (
-        2
-        * d
-        * pieces
-        * load.predicted
-        * (1 + any(map(trains, ("token", "special") if config.tied else ("softmax",))) + above_head)
-    )
+    wide = d
+    if config.tied and config.embedding_size:
+        wide, own = config.embedding_size, trains("projection")
+        total += projected * load.predicted * (1 + own + above_head)
+        above_head = above_head or own
+    own = tokens if config.tied else trains("softmax")
+    total += 2 * wide * pieces * load.predicted * (1 + own + above_head)
     if config.next_sentence:
         own = trains("next_sentence")
         total += 2 * d * d * load.rows * (1 + own + above) + 4 * d * load.rows * (

@@ -9,7 +9,7 @@ import torch
 
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.sharing import SharingPlan
-from crosslens.models.network.surgery import freeze_all_but, sharing_table
+from crosslens.models.network.surgery import freeze, freeze_all_but, sharing_table
 from crosslens.models.saved.interop import check_exportable
 from crosslens.models.training.costs import Load, step_flops
 from crosslens.models.training.settings import TrainRecipe, resolve
@@ -88,6 +88,8 @@ def estimate(recipe: TrainRecipe) -> Estimate:
         model = MaskedLM(shape, languages=languages, plan=plan)
     if recipe.start:
         freeze_all_but(model, languages[0])
+    if recipe.embeddings:
+        freeze(model, ["token"])
     load = Load.of_token(recipe.max_length, recipe.masking.rate)
     return Estimate(
         recipe,

@@ -137,6 +137,13 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "exponent": Limits(0, 5, remedy="0 chooses evenly, 0.5 rare subwords more often"),
     },
     "Anchors": {"rate": _SHARE, "most": _SHARE},
+    "SkipGram": {
+        "dimensions": Limits(2, 10**5, whole=True, remedy="300 is usual"),
+        "window": Limits(1, 10**4, whole=True, remedy="5 is usual"),
+        "negatives": Limits(1, 10**4, whole=True, remedy="5 is usual"),
+        "epochs": Limits(1, 10**4, whole=True, remedy="5 is usual"),
+        "learning_rate": Limits(0, 10, above=True, remedy="0.05 is usual"),
+    },
     "Vocabulary": {
         "size": Limits(6, 10**7, whole=True, remedy="5 of them are special tokens"),
         "sample_exponent": _EXPONENT,
@@ -156,6 +163,7 @@ LIMITS: Mapping[str, Mapping[str, Limits]] = {
         "position_offset": _NONE_UP,
         "pad_id": _NONE_UP,
         "adapters": Limits(0, 10**6, whole=True, remedy="64 is usual, 0 puts in none"),
+        "embedding_size": Limits(0, 10**6, whole=True, remedy="0 is hidden_size"),
         "noise": _NOISE,
     },
 }

@@ -65,6 +65,12 @@ from crosslens.models.training.data import (
     split_rows,
 )
 from crosslens.models.training.events import need_tensorboard
+from crosslens.models.training.frozen_embeddings import (
+    check_embeddings,
+    embeddings_fingerprint,
+    given_vocabularies,
+    put_embeddings,
+)
 from crosslens.models.training.loop import run_loop
 from crosslens.models.training.masked_batches import MaskedBatches, MaskedStep
 from crosslens.models.training.settings import TrainRecipe, recipe_settings, resolve
@@ -165,6 +171,8 @@ def train(
             _check_parallel(recipe, world)
             if recipe.start:
                 check_start(recipe)
+            if recipe.embeddings:
+                check_embeddings(recipe)
             settings = _settings(recipe, corpora)
         with world.together():
             if world.first:  # it prepares the files that all read
@@ -194,7 +202,7 @@ def _asked(recipe: TrainRecipe) -> dict[str, Any]:
     sources = [{**source, "texts": absolute(source["texts"])} for source in told["sources"]]
     dictionary = absolute(recipe.anchors.dictionary)
     anchors = {**told["anchors"], "dictionary": dictionary}
-    paths = {"exclude": absolute(told["exclude"]), "start": absolute(recipe.start)}
+    paths = {name: absolute(told[name]) for name in ("exclude", "start", "embeddings")}
     return {**told, "sources": sources, **paths, "anchors": anchors}
 
 
@@ -268,9 +276,12 @@ def build_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
 def _untrained(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
     shape = dataclasses.replace(recipe.encoder, vocab_size=max(vocabularies.sizes.values()))
     plan = SharingPlan.parse(recipe.sharing, shape.layers, tied=shape.tied)
-    return MaskedLM(
+    model = MaskedLM(
         shape, recipe.seed, languages=recipe.languages, plan=plan, sizes=vocabularies.sizes
     )
+    if recipe.embeddings:
+        put_embeddings(model, recipe.embeddings)
+    return model
 
 
 def _train(
@@ -356,6 +367,8 @@ def _settings(recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]]) 
         settings["anchors"]["dictionary"] = sha256_file(recipe.anchors.dictionary)[:16]
     if recipe.start:
         settings["start"] = start_fingerprint(recipe)
+    if recipe.embeddings:
+        settings["embeddings"] = embeddings_fingerprint(recipe)
     settings["exclude"] = [read_text(path, "und").fingerprint[:16] for path in recipe.exclude]
     return json.loads(json.dumps(settings))
 
@@ -364,6 +377,8 @@ def _vocabularies(
     recipe: TrainRecipe, corpora: Mapping[str, Mapping[str, Corpus]], where: Path
 ) -> Vocabularies:
     """The run's vocabularies: learnt once, from all sources' sentences per language."""
+    if not (where / "vocabulary.json").exists() and recipe.embeddings:
+        save_vocabularies(given_vocabularies(recipe), where, recipe.encoder.max_positions)
     if not (where / "vocabulary.json").exists():
         texts: dict[str, list[str]] = {}
         # neither held-out nor excluded sentences shape the vocabulary

@@ -224,6 +224,9 @@ class TrainRecipe(LoopSettings):
     start: folder of a finished model of ours, under whose body the one language of the sources is
         learnt: of that language new parts are trained, and all else stands still
         (:mod:`crosslens.models.training.starts`). "" trains everything from its first weights.
+    embeddings: folder of a vocabulary with a vector for each of its subwords
+        (:mod:`crosslens.models.training.frozen_embeddings`), which are the token embeddings of the
+        sources' one language and stand still. "" learns both.
     derived: derived language to how it is made; its texts are those of the language that it is of.
     vocabulary, encoder, masking, anchors: the parts' own settings; encoder.vocab_size follows the
         vocabulary learnt.
@@ -244,6 +247,7 @@ class TrainRecipe(LoopSettings):
     compile: bool = False
     half: bool = False
     start: str = ""
+    embeddings: str = ""
     derived: Mapping[str, Derivation] = dataclasses.field(default_factory=dict)
     vocabulary: Vocabulary = Vocabulary()
     encoder: EncoderConfig = EncoderConfig()
@@ -319,6 +323,7 @@ def resolve(recipe: TrainRecipe) -> TrainRecipe:
     recipe = resolve_rows(recipe, plan)
     _check_parts(recipe, plan)
     _check_start(recipe, mode)
+    _check_embeddings(recipe, plan, mode)
     check_anchors(recipe.anchors, recipe.languages, recipe.units, mode, recipe.masking)
     if recipe.units == "nsp" and not (
         recipe.encoder.next_sentence and recipe.encoder.segments == 2
@@ -370,6 +375,25 @@ def _check_start(recipe: TrainRecipe, mode: str) -> None:
     if recipe.encoder.language_embeddings:
         expected = "false where a new language comes to a model"
         refuse("encoder.language_embeddings", expected, "true", "leave it out")
+
+
+def _check_embeddings(recipe: TrainRecipe, plan: SharingPlan, mode: str) -> None:
+    """Refuse what cannot be learnt over token embeddings that stand still."""
+    if not recipe.embeddings:
+        return
+    if len(recipe.languages) > 1:
+        remedy = "train one language, and plug in the others"
+        refuse("embeddings", "sources of one language", ", ".join(recipe.languages), remedy)
+    if recipe.start:
+        expected = "no embeddings where a model is started from"
+        refuse("embeddings", expected, recipe.start, "leave out one of the two")
+    if not plan.owned("token") or mode != "separate":
+        expected = "a language that owns its token embeddings"
+        got, remedy = f"{plan}, vocabulary.mode = {mode}", "set sep=token and separate"
+        refuse("sharing", expected, got, remedy)
+    if not recipe.encoder.special_table:
+        expected = "true over token embeddings that stand still ([MASK] is to be trained)"
+        refuse("encoder.special_table", expected, "false", "set it")
 
 
 def resolve_rows(recipe: TrainRecipe, plan: SharingPlan) -> TrainRecipe:
@@ -537,8 +561,9 @@ def recipe_settings(recipe: TrainRecipe) -> dict[str, Any]:
         del values["anchors"]
     if not recipe.derived:
         del values["derived"]
-    if not recipe.start:
-        del values["start"]
+    for name in ("start", "embeddings"):
+        if not values[name]:
+            del values[name]
     return values
 
 

@@ -338,6 +338,11 @@ def test_the_library_is_cited_as_its_own_file_says():
         ),
         ({"kind": "monotrans"}, [], ["devlin2019bert", "artetxe2020cross"]),
         (
+            {"kind": "clwe"},
+            [],
+            ["devlin2019bert", "artetxe2020cross", "artetxe2018robust", "bojanowski2017enriching"],
+        ),
+        (
             {"kind": "transfer", "settings": {"features": "mix+bilstm"}},
             [],
             ["wu2019beto", "peters2018deep"],

@@ -6,6 +6,7 @@ from typing import Any
 
 from crosslens.errors import OutputError, refuse
 from crosslens.files import read_json, write_whole
+from crosslens.report.pages.clwe import clwe_page
 from crosslens.report.pages.controlled import controlled_page
 from crosslens.report.pages.emergence import emergence_page
 from crosslens.report.pages.mapped_transfer import mapped_transfer_page
@@ -28,6 +29,7 @@ _PAGES = {
     "emergence": emergence_page,
     "controlled": controlled_page,
     "monotrans": monotrans_page,
+    "clwe": clwe_page,
     "probe": probe_page,
     "transfer": transfer_page,
     "mapped_transfer": mapped_transfer_page,
@@ -42,7 +44,7 @@ _MADE_BY = (
     "crosslens transfer",
     "crosslens mapped-transfer",
     "crosslens study-transfer",
-)  # training makes emergence, controlled studies and MonoTrans, too
+)  # training makes emergence, controlled studies, MonoTrans and CLWE, too
 
 
 def run_kind(folder: str | Path) -> str:

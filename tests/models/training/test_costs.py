@@ -108,6 +108,17 @@ def test_adapters_and_the_table_of_special_tokens_are_counted(left):
     assert counted(model, **rows()) == pytest.approx(step_flops(model, {"l0": load}), rel=1e-9)
 
 
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("frozen", [[], ["token"], ["projection"], [*EMBEDDINGS, "special"]])
+def test_a_projection_of_token_embeddings_is_counted(frozen, tied):
+    config = shape(embedding_size=24, special_table=True, tied=tied)
+    model = MaskedLM(config, languages=("l0",))
+    if frozen:
+        freeze(model, frozen)
+    load = Load(rows=4, tokens=64, squares=4 * 256, predicted=16, looks=16 * 16)
+    assert counted(model, **rows()) == pytest.approx(step_flops(model, {"l0": load}), rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("changes", "wasted"),
     [({"units": "stream"}, 0.2), ({}, 0.2), ({"units": "packed"}, 0.3)],

@@ -1,0 +1,70 @@
+"""What runs of several trainings have in common: which settings and texts they depend on, and how well
+each training has learnt its languages."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from crosslens.models.training.settings import TrainRecipe, recipe_settings
+from crosslens.score import Score
+
+__all__ = ["held_out_scores", "text_settings"]
+
+
+def text_settings(recipes: Mapping[str, TrainRecipe]) -> dict[str, dict[str, Any]]:
+    """What the weights depend on: the recipes, with the texts' contents in the place of their
+    paths; each is checked against its text.
+
+    Raises
+    ------
+    InputError: a text is missing, unfit or too short; or settings do not go together.
+    """
+    from crosslens.models.training.data import fit_to_text, read_source
+
+    settings = {}
+    for name, recipe in recipes.items():
+        corpora = {source.name: read_source(source) for source in recipe.sources}
+        fit_to_text(recipe, corpora)
+        told = recipe_settings(recipe)
+        for source in told["sources"]:
+            texts = corpora[source["name"]].items()
+            source["texts"] = {language: corpus.fingerprint[:16] for language, corpus in texts}
+        settings[name] = json.loads(json.dumps(told))
+    return settings
+
+
+def held_out_scores(name: str, recipe: TrainRecipe, folder: Path, device: Any) -> Iterator[Score]:
+    """Perplexity of the held-out text of a finished training, and those of a unigram and a bigram
+    model of the same tokens.
+
+    Parameters
+    ----------
+    name: what the scores call the training. folder: where it is.
+    device: of torch.
+    """
+    from crosslens.models.saved.native import load_model
+    from crosslens.models.training.data import fit_to_text, read_source
+    from crosslens.models.training.masked_batches import MaskedBatches
+    from crosslens.models.training.masked_lm import prepare
+    from crosslens.models.training.validation import held_out_losses
+
+    corpora = {source.name: read_source(source) for source in recipe.sources}
+    recipe = fit_to_text(recipe, corpora)
+    vocabularies, data = prepare(recipe, corpora, folder)
+    model = load_model(folder / "model")[0].to(device).eval()
+    batches = MaskedBatches(recipe, data, vocabularies)
+    for language, losses in held_out_losses(model, batches, device).items():
+        found = {None: losses.model, "unigram": losses.unigram, "bigram": losses.bigram}
+        for condition, loss in found.items():
+            yield Score(
+                quantity="perplexity",
+                value=math.exp(loss),
+                n=losses.n,
+                source=language,
+                target=language,
+                condition=condition,
+                encoder=name,
+                seed=recipe.seed,
+            )
