@@ -49,6 +49,14 @@ RECIPES = {
         "an encoder of one language, and others learnt under its body (crosslens train monotrans "
         "source=eng:eng.txt target=fra:fra.txt)"
     ),
+    "joint-pair": (
+        "an encoder of two languages at once, to stand beside MonoTrans (crosslens train "
+        "joint-pair source=eng:eng.txt target=fra:fra.txt)"
+    ),
+    "joint-multi": (
+        "an encoder of any number of languages at once (crosslens train joint-multi "
+        "text=eng:eng.txt,fra:fra.txt,deu:deu.txt)"
+    ),
     **{
         name: f"a controlled study: {question} (crosslens train {name} data=FILE)"
         for name, question in STUDIES.items()
@@ -56,7 +64,7 @@ RECIPES = {
 }
 """Studies and trainings that go by a name -> what they are."""
 
-TRAININGS = ("tiny-encoder", "emergence", "monotrans", *STUDIES)
+TRAININGS = ("tiny-encoder", "emergence", "monotrans", "joint-pair", "joint-multi", *STUDIES)
 
 _CONDITIONS = re.compile(r"(eng)-([a-z][a-z0-9:+,-]*)")
 
