@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import tomllib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import crosslens as cl
@@ -68,7 +69,7 @@ def train(arguments: argparse.Namespace) -> None:
         named = ", ".join(TRAININGS)
         expected = f"a TOML file, the config.json of a run, or one of {named}"
         refuse("RECIPE", expected, "none", "name one")
-    settings = dict(_setting(text) for text in texts)
+    settings = _settings(texts)
     if arguments.dry_run:
         _print_estimates(recipe, settings)
         return
@@ -104,11 +105,24 @@ def train(arguments: argparse.Namespace) -> None:
 
         _show_study(arguments, run, clwe_summary(run.folder))
         return
+    from crosslens.report.folders.training import load_training
+
     told = {"model": str(run.model), "report": str(run.report())}
+    used = load_training(run.folder).subwords_used()
     if arguments.json:
-        print(json.dumps(told))
-    else:
-        print(*(f"{name.title()}: {path}" for name, path in told.items()), sep="\n")
+        print(json.dumps({**told, **({"subwords": used} if used else {})}))
+        return
+    if len(used) > 1:
+        print(format_table(_subwords(used)))
+        print("Of the subwords of its vocabulary: used at least once in its training text; the")
+        print("fewest that make 99 % of its tokens.")
+    print(*(f"{name.title()}: {path}" for name, path in told.items()), sep="\n")
+
+
+def _subwords(used: Mapping[str, Mapping[str, int]]) -> list[tuple[str, ...]]:
+    names = {"vocabulary": "vocabulary", "used": "used", "cover_99": "for 99 %", "tokens": "tokens"}
+    rows = [(code, *(f"{of[name]:,}" for name in names)) for code, of in used.items()]
+    return [("subwords of", *names.values()), *rows]
 
 
 def _show_study(arguments: argparse.Namespace, run: Any, parts: Any) -> None:
@@ -135,6 +149,17 @@ def _print_estimates(recipe: str, settings: dict[str, Any]) -> None:
         from crosslens.recipes.clwe import clwe
 
         print("", "# vectors", *clwe(asked).lines, sep="\n")
+
+
+def _settings(texts: Sequence[str]) -> dict[str, Any]:
+    """key=value, each key once: of two the first would be lost without a word."""
+    settings: dict[str, Any] = {}
+    for name, value in map(_setting, texts):
+        if name in settings:
+            remedy = "leave one out; several texts are separated by commas"
+            refuse(name, "one value", f"{name}= twice", remedy)
+        settings[name] = value
+    return settings
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -306,8 +306,9 @@ def train(
 
     Parameters
     ----------
-    recipe: a TOML file; the folder of an earlier run; "tiny-encoder", "emergence", "monotrans" or
-        "clwe", which are recipes by name; or a :class:`crosslens.models.training.settings.TrainRecipe`.
+    recipe: a TOML file; the folder of an earlier run; "tiny-encoder", "emergence", "monotrans",
+        "clwe", "joint-pair" or "joint-multi", which are recipes by name; or a
+        :class:`crosslens.models.training.settings.TrainRecipe`.
     out: the run's folder: the model, its log, and a checkpoint to go on from; runs/NAME of the
         recipe's name without it.
     resume: resume a run that was stopped, to the same weights bit for bit.
@@ -460,6 +461,7 @@ def training_recipes(
     from crosslens.models.training.settings import TrainRecipe, with_overrides
     from crosslens.recipes import emergence_settings, load_recipe
     from crosslens.recipes.emergence import emergence
+    from crosslens.recipes.joint import JOINT, joint
 
     if (named := _study_of(recipe, settings)) is not None:
         from crosslens.recipes.controlled import controlled_study
@@ -477,6 +479,9 @@ def training_recipes(
     given = dict(settings or {})
     if isinstance(recipe, TrainRecipe):
         return {recipe.name: with_overrides(recipe, given)}
+    if recipe in JOINT:
+        one = joint(str(recipe), given)
+        return {one.name: one}
     if (before := emergence_settings(str(recipe))) is None:
         whole = with_overrides(load_recipe(str(recipe), given.pop("data", None)), given)
         return {whole.name: whole}

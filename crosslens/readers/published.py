@@ -20,6 +20,7 @@ PAPERS = {
     "deshpande": "Deshpande et al. 2022",
 }
 """Key -> what the paper is called in a text."""
+_FROZEN = {("artetxe", "Table 4"), ("artetxe", "Table 10"), ("artetxe", "Table 11")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +32,11 @@ class Published:
     paper: key of :data:`PAPERS`. table: the paper's own, "Table 4" say.
     system: what was measured, as the paper names it.
     task: of the catalogue, where it has the paper's.
-    language: ISO 639-3; "mean" for the mean that is printed, "mean of …" for one over fewer.
-    metric: quantity of :data:`crosslens.score.QUANTITIES`, where it has the paper's. Deshpande et
-        al.'s parts of speech are F1 as XTREME counts it.
+    language: ISO 639-3; "mean" for the mean that is printed, "mean of …" for one over fewer. Of
+        Artetxe et al.'s Tables 4, 10 and 11 it is that of the model before it came to English,
+        in which all of it is tested.
+    metric: quantity of :data:`crosslens.score.QUANTITIES`, where it has the paper's; "covered": how
+        many minimal pairs were. Deshpande et al.'s parts of speech are F1 as XTREME counts it.
     value: as printed.
     """
 
@@ -44,6 +47,11 @@ class Published:
     language: str
     metric: str
     value: float
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the encoder stands still, and is probed or asked itself; others are fine-tuned."""
+        return (self.paper, self.table) in _FROZEN
 
 
 def published(

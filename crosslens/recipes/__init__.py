@@ -54,6 +54,14 @@ RECIPES = {
         "an encoder of one language over mapped embeddings of subwords that stand still, and others "
         "read through theirs (crosslens train clwe source=eng:eng.txt target=fra:fra.txt)"
     ),
+    "joint-pair": (
+        "an encoder of two languages at once, to stand beside MonoTrans (crosslens train "
+        "joint-pair source=eng:eng.txt target=fra:fra.txt)"
+    ),
+    "joint-multi": (
+        "an encoder of any number of languages at once (crosslens train joint-multi "
+        "text=eng:eng.txt,fra:fra.txt,deu:deu.txt)"
+    ),
     **{
         name: f"a controlled study: {question} (crosslens train {name} data=FILE)"
         for name, question in STUDIES.items()
@@ -61,7 +69,10 @@ RECIPES = {
 }
 """Studies and trainings that go by a name -> what they are."""
 
-TRAININGS = ("tiny-encoder", "emergence", "monotrans", "clwe", *STUDIES)
+TRAININGS = (
+    *("tiny-encoder", "emergence", "monotrans", "clwe", "joint-pair", "joint-multi"),
+    *STUDIES,
+)
 
 _CONDITIONS = re.compile(r"(eng)-([a-z][a-z0-9:+,-]*)")
 

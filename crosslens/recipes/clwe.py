@@ -29,7 +29,7 @@ from typing import Any
 from crosslens.errors import refuse
 from crosslens.models.text.subword_vectors import SkipGram
 from crosslens.models.training.settings import Source, from_dict, with_overrides
-from crosslens.recipes.monotrans import base_recipe, named_texts
+from crosslens.recipes.small_bert import language_files, small_bert
 from crosslens.run.clwe import Clwe
 from crosslens.run.subword_mapping import SEEDS
 
@@ -67,7 +67,8 @@ def clwe(settings: Mapping[str, Any], place: str | Path = "run") -> Clwe:
     for name in settings:
         if name.partition(".")[0] in _FIXED or name in fixed:
             refuse(name, "what the stages leave open", name, "leave it out")
-    source, *targets = named_texts(settings)
+    files = language_files(settings, ("source", "target"), several="target")
+    source, *targets = [one for mine in files.values() for one in mine]
     own = {
         name.removeprefix("skipgram."): value
         for name, value in settings.items()
@@ -83,8 +84,7 @@ def clwe(settings: Mapping[str, Any], place: str | Path = "run") -> Clwe:
         for name, value in settings.items()
         if name not in _OWN and not name.startswith("skipgram.")
     }
-    base = base_recipe(source, settings.get("model", 128), settings.get("tokens", 4_000_000))
-    base = with_overrides(dataclasses.replace(base, name=f"clwe-{source[0]}"), changes)
+    base = with_overrides(small_bert(f"clwe-{source[0]}", [source], settings, own=True), changes)
     texts = {
         language: dataclasses.replace(
             base, name=f"clwe-{language}", sources=(Source(name="text", texts={language: path}),)

@@ -33,22 +33,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.asked import absolute
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
-from crosslens.files import check_name
 from crosslens.models.network.adapters import BOTTLENECK
-from crosslens.models.network.shape import EncoderConfig
-from crosslens.models.text.tokenisation import Vocabulary
-from crosslens.models.training.masking import Masking
-from crosslens.models.training.settings import Optimisation, Source, TrainRecipe, with_overrides
+from crosslens.models.training.settings import Source, TrainRecipe, with_overrides
+from crosslens.recipes.small_bert import absolute_texts, language_files, small_bert
 
-__all__ = ["VARIANTS", "asked_anywhere", "base_recipe", "monotrans", "named_texts"]
+__all__ = ["VARIANTS", "asked_anywhere", "monotrans"]
 
 VARIANTS = ("token", "positions", "noise", "adapters")
 """In the paper's order: each has what those before it have."""
 
-_BATCH = 4096
 _OWN = ("source", "target", "variant", "model", "tokens", "times")
 # what the steps and the variants decide
 _FIXED = ("sources", "sharing", "start", "derived", "anchors", "encoder.special_table")
@@ -81,21 +76,22 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
     for name in settings:
         if name.partition(".")[0] in _FIXED or name in (*_FIXED, *_FIXED_TOO):
             refuse(name, "what the steps and the variant leave open", name, "leave it out")
-    source, *targets = named_texts(settings)
+    files = _texts(settings)
     times = check_positive_int(settings.get("times", 1), "times")
     changes = {name: value for name, value in settings.items() if name not in _OWN}
     bottleneck = changes.pop("encoder.adapters", BOTTLENECK if variant == "adapters" else 0)
     if (variant == "adapters") != bool(bottleneck):
         expected = "some units with variant=adapters, none with others"
         refuse("encoder.adapters", expected, repr(bottleneck), "leave it out")
-    base = base_recipe(source, settings.get("model", 128), settings.get("tokens", 4_000_000))
+    (source,) = files["source"]
+    base = small_bert(f"monotrans-{source[0]}", [source], settings, own=True)
     if variant != "token":
         shape = dataclasses.replace(base.encoder, cls_position=False)
         base = dataclasses.replace(base, sharing="sep=token,position", encoder=shape)
     first = with_overrides(base, changes)
     start, made = str(Path(place) / "step-1" / "model"), {"step-1": first}
     sharing = first.sharing + (",adapters" if bottleneck else "")
-    for language, path in targets:
+    for language, path in files["target"]:
         told = {"name": f"monotrans-{language}", "sharing": sharing, "start": start}
         own = (Source(name="text", texts={language: path}),)
         step = dataclasses.replace(first, sources=own)
@@ -108,66 +104,9 @@ def monotrans(settings: Mapping[str, Any], place: str | Path = "run") -> dict[st
 
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with absolute files, for another run wherever it stands."""
-    source, *targets = (f"{name}:{absolute(path)}" for name, path in named_texts(settings))
-    return {**settings, "source": source, "target": ",".join(targets)}
+    files = _texts(settings)
+    return {**settings, **{name: absolute_texts(mine) for name, mine in files.items()}}
 
 
-def named_texts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Language and file of the source, and of each target."""
-    found: list[tuple[str, str]] = []
-    for name in ("source", "target"):
-        told = settings.get(name)
-        if not isinstance(told, str) or not told:
-            refuse(name, "LANGUAGE:FILE", repr(told) if told else "none", f"add {name}=eng:eng.txt")
-        for one in told.split(",") if name == "target" else [told]:
-            language, colon, path = one.strip().partition(":")
-            if not colon or not language or not path:
-                refuse(name, "LANGUAGE:FILE", repr(one), "write eng:eng.txt, say")
-            check_name(language, name)
-            if language in dict(found):
-                remedy = "call one of them otherwise, eng-x say"
-                refuse(name, "languages that differ", f"{language} twice", remedy)
-            found.append((language, path))
-    return found
-
-
-def base_recipe(source: tuple[str, str], model: Any, tokens: Any) -> TrainRecipe:
-    """Step 1 with token embeddings that the language owns."""
-    if isinstance(model, bool) or not isinstance(model, int) or model < 32 or model % 32:
-        refuse("model", "a width that is a multiple of 32", repr(model), "128 is the default")
-    if (
-        isinstance(tokens, bool)
-        or not isinstance(tokens, int | float)
-        or not _BATCH <= tokens < 1e15
-    ):
-        refuse("tokens", f"a number from {_BATCH} up", repr(tokens), "4e6 is the default")
-    language, path = source
-    return TrainRecipe(
-        name=f"monotrans-{language}",
-        sources=(Source(name="text", texts={language: path}),),
-        steps=int(tokens) // _BATCH,
-        units="nsp",
-        sharing="sep=token",
-        batch_tokens=_BATCH,
-        tlm_share=0.0,
-        max_length=128,
-        log_every=50,
-        validate_every=500,
-        save_every=250,
-        vocabulary=Vocabulary(size=4000, mode="separate"),
-        encoder=EncoderConfig(
-            vocab_size=4000,
-            hidden_size=model,
-            layers=4,
-            heads=model // 32,
-            ffn_size=4 * model,
-            max_positions=128,
-            dropout=0.0,
-            segments=2,
-            next_sentence=True,
-            special_table=True,
-        ),
-        masking=Masking(scope="language"),
-        # wide models take smaller steps
-        optimisation=Optimisation(peak_rate=2e-3 * 128 / model),
-    )
+def _texts(settings: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    return language_files(settings, ("source", "target"), several="target")

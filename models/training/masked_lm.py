@@ -48,6 +48,8 @@ from crosslens.models.network.surgery import parameter_counts
 from crosslens.models.saved.derived_languages import DerivedLanguage
 from crosslens.models.saved.interop import check_exportable
 from crosslens.models.saved.native import export_run
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
+from crosslens.models.text.usage import subwords_used
 from crosslens.models.text.vocabularies import (
     Vocabularies,
     learn_vocabularies,
@@ -344,6 +346,15 @@ def describe_data(data: TrainingData, vocabularies: Vocabularies) -> dict[str, A
             "mode": vocabularies.mode,
             "sizes": dict(vocabularies.sizes),
             "overlap": overlap,
+            "used": {
+                language: dataclasses.asdict(
+                    subwords_used(
+                        data.counts[language],
+                        len(vocabularies.tables[language]) - len(SPECIAL_TOKENS),
+                    )
+                )
+                for language in data.counts
+            },
         },
     }
 

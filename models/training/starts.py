@@ -11,6 +11,8 @@ embeddings, the head's transform and the next-sentence head belong to the body, 
 import dataclasses
 from pathlib import Path
 
+import numpy as np
+
 from crosslens.errors import refuse
 from crosslens.models.network.encoder import MaskedLM
 from crosslens.models.network.sharing import SharingPlan
@@ -83,14 +85,16 @@ def started_vocabularies(recipe: TrainRecipe, learnt: Vocabularies) -> Vocabular
 def started_model(recipe: TrainRecipe, vocabularies: Vocabularies) -> MaskedLM:
     """The model of the start with new parts for the recipe's language, which alone are trained.
 
-    The new parts begin with the weights that a model of this shape would have of the recipe's seed.
+    The new parts begin with weights that are sampled from the recipe's seed and the language's name:
+    with the seed alone they would be those that the start's own languages began with.
     Other languages have adapters that are the identity, to the bit.
     """
     model, _ = load_model(recipe.start)
     (language,) = recipe.languages
     size, units = vocabularies.sizes[language], model.config.adapters
     shape = dataclasses.replace(recipe.encoder, vocab_size=size, adapters=units)
-    alone = MaskedLM(shape, recipe.seed, languages=(language,), plan=model.plan)
+    own = int(np.random.SeedSequence([recipe.seed, *language.encode()]).generate_state(1)[0])
+    alone = MaskedLM(shape, own, languages=(language,), plan=model.plan)
     plug_in(model, language, alone)
     if recipe.encoder.adapters and not units:
         add_adapters(model, recipe.encoder.adapters, languages=[language], seed=recipe.seed)

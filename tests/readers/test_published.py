@@ -7,11 +7,13 @@ import pytest
 
 from crosslens.errors import InputError
 from crosslens.languages import code_of
+from crosslens.probes.methods.marvin_linzen import GROUPS as AGREEMENT_AND_REFLEXIVES
+from crosslens.probes.methods.marvin_linzen import PUBLISHED_TOTALS
 from crosslens.probes.tasks.catalogue import find_task
 from crosslens.readers.published import PAPERS, published
 from crosslens.score import QUANTITIES
 
-OTHERWISE = {"distance"}
+OTHERWISE = {"distance", "covered"}
 BEYOND = 0.0605  # a mean of rounded numbers, itself rounded, and printed from unrounded ones
 GROUPS = collections.defaultdict(dict)
 for one in published():
@@ -94,3 +96,31 @@ def test_what_is_asked_for():
     assert (one.value, one.system, one.table) == (69.56, "mBERT, zero-shot", "Table 4")
     with pytest.raises(InputError, match="paper: expected one of wu_dredze"):
         published(paper="bert")
+
+
+def test_categories_of_minimal_pairs_are_those_that_are_measured():
+    """Their averages recompute from the rows, and no more pairs are covered than there are."""
+    covered = {one.task: one.value for one in published(metric="covered")}
+    totals = {f"minimal_pairs, {name}": n for name, n in PUBLISHED_TOTALS.items()}
+    assert covered.keys() == totals.keys()
+    assert all(covered[name] <= n for name, n in totals.items())
+    met = 0
+    for group, names in AGREEMENT_AND_REFLEXIVES.items():
+        for system in ("English model", "transferred to English from"):
+            rows = [
+                GROUPS["artetxe", "Table 11", system, f"minimal_pairs, {name}", "accuracy"]
+                for name in names
+            ]
+            key = (system, f"minimal_pairs, {group}", "macro_accuracy")
+            for language, value in GROUPS["artetxe", "Table 11", *key].items():
+                mean = statistics.mean(row[language] for row in rows)
+                assert value == pytest.approx(mean, abs=0.0605), (group, system, language)
+                assert GROUPS["artetxe", "Table 4", *key][language] == value
+                met += 1
+    assert met == 2 * 13
+
+
+def test_encoders_that_stand_still_are_told_from_those_that_are_fine_tuned():
+    still = {(one.task, one.table) for one in published() if one.frozen}
+    assert {task.partition(",")[0] for task, _ in still} == {"wic", "scws", "minimal_pairs"}
+    assert not any(one.frozen for one in published(task="xnli"))

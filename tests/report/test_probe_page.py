@@ -714,6 +714,29 @@ def test_pairs_have_the_table_of_coverage_and_categories_at_chance_are_named(
     assert "pairs that could not be scored: 800 (a word of several subwords)." in words
 
 
+def test_what_papers_print_stands_beside_the_same_tasks_and_categories(tmp_path: Path) -> None:
+    """Marvin & Linzen's categories by name, WiC by its main quantity; of fine-tuned encoders
+    nothing."""
+
+    def page_of(scores: list[Score], name: str) -> str:
+        run = make_probe_run(tmp_path / name, scores, not_measured={})
+        return probe_page(run)
+
+    names = ("simple agreement", "long VP coordination", "of my own")
+    table = cells(page_of(list(pair_scores("e", categories=names)), "pairs"), "Printed by Artetxe")
+    assert table[0][1:4] == [
+        "Covered, English model",
+        "English model",
+        "transferred to English from English",
+    ]
+    assert table[1][:4] == ["simple agreement", "80", "0.912", "0.762"]
+    assert [row[0] for row in table[1:]] == ["simple agreement", "long VP coordination"]
+    assert table[0][-1].endswith("from mean") and table[2][-1] == "0.654"
+    wic = cells(page_of(list(wic_scores(2, 638, "e")), "wic"), "Printed by Artetxe")
+    assert wic[1][1:5] == ["0.591", "0.582", "0.625", "0.596"]
+    assert "Printed by" not in page_of(upos(), "upos")
+
+
 def test_pairs_below_chance_are_said_to_be_so(tmp_path: Path) -> None:
     words = made(tmp_path, list(pair_scores("e", 0.3)), not_measured={})
     assert (

@@ -168,6 +168,18 @@ class Training:
         ]
         return sum(n for n in counts if n is not None) if counts else None
 
+    def subwords_used(self) -> dict[str, dict[str, int]]:
+        """Language to "vocabulary", "used", "cover_99" and "tokens": how many subwords of its
+        vocabulary its training text uses, once and for 99 % of its tokens. Empty where it was not
+        counted."""
+        told = as_table(as_table(self.data.get("vocabulary")).get("used"))
+        names = ("vocabulary", "used", "cover_99", "tokens")
+        found = {
+            code: {name: n for name in names if (n := as_count(as_table(of).get(name))) is not None}
+            for code, of in told.items()
+        }
+        return {code: of for code, of in found.items() if len(of) == len(names)}
+
     def curve(self, validation: Validation, stream: str) -> Curve:
         """P@1 by layer with 95 % intervals where n is known."""
         n, curve = self.held_out(stream), {}

@@ -290,6 +290,7 @@ def _made(run: Training) -> str:
     parts = [
         _sources(run),
         _streams(run),
+        _subwords(run),
         tag(
             "div",
             tag("div", settings_table("The recipe (config.json, “settings”).", _flat(plain)))
@@ -378,6 +379,28 @@ def _streams(run: Training) -> str:
         head,
         rows,
     )
+
+
+def _subwords(run: Training) -> str:
+    """How many subwords each language uses, or nothing where that was not counted."""
+    rows = [
+        [
+            named(language(code)),
+            f"{of['vocabulary']:,}",
+            f"{of['used']:,}",
+            f"{100 * of['used'] / of['vocabulary']:.1f} %",
+            f"{of['cover_99']:,}",
+            f"{of['tokens']:,}",
+        ]
+        for code, of in run.subwords_used().items()
+    ]
+    head = ["Language", "Vocabulary", "Used", "Share", "For 99 % of its tokens", "Tokens"]
+    caption = (
+        "Subwords of the vocabulary that the training text of each language uses at least once, "
+        "and the fewest that make 99 % of its tokens (data.json). Languages with one vocabulary "
+        "have it in common: what one of them uses, another may use, too."
+    )
+    return table(caption, head, rows) if rows else ""
 
 
 def _count(value: Any) -> str:

@@ -28,6 +28,7 @@ from crosslens.report.parts.layout import (
 from crosslens.report.parts.wording import decimal, estimate, join, paragraph, plural, tag, text
 from crosslens.report.sections.probes_classes import class_figures
 from crosslens.report.sections.probes_drawing import fraction_ends
+from crosslens.report.sections.probes_printed import printed_table
 from crosslens.score import QUANTITIES, Score, set_aside
 
 __all__ = ["STYLES", "task_section"]
@@ -78,7 +79,8 @@ def task_section(runs: ProbeRuns, task: str, numbering: Numbering, key: str) -> 
         *(_table(runs, one, subject) for one in (task, *elsewhere) for subject in subjects),
         *tables,
     )
-    return section(key, runs.title(task), shown, numbers, told=_told(runs, task))
+    printed = printed_table({runs.title(task): task}, runs.quantities(task))
+    return section(key, runs.title(task), shown, numbers, printed, told=_told(runs, task))
 
 
 def _weights(runs: ProbeRuns, task: str) -> list[str]:

@@ -38,6 +38,7 @@ from crosslens.report.sections.probes_drawing import (
     fraction_ends,
     one_each,
 )
+from crosslens.report.sections.probes_printed import printed_table
 from crosslens.score import Score
 
 __all__ = ["pair_averages", "pair_findings", "pair_section", "pair_sentences", "pair_tasks"]
@@ -266,7 +267,19 @@ def pair_section(runs: ProbeRuns, tasks: Sequence[str], numbering: Numbering, ke
                 tag("div", "".join(tables), class_="text"),
             )
         )
-    return section(key, runs.title(task), *parts, about)
+    return section(key, runs.title(task), *parts, about, _printed(runs, task))
+
+
+def _printed(runs: ProbeRuns, task: str) -> str:
+    """What papers print by category and on average."""
+    names = dict.fromkeys(
+        name
+        for results in _results(runs, task).values()
+        for result in results
+        for name in (*result.categories, *result.averages)
+    )
+    told = {_spoken(name): f"{runs.base(task)}, {name}" for name in names}
+    return printed_table(told, ("accuracy", "macro_accuracy"))
 
 
 def _languages_section(runs: ProbeRuns, tasks: Sequence[str], key: str) -> str:

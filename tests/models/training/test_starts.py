@@ -19,10 +19,11 @@ from crosslens.models.text.vocabularies import (
     check_separate,
     join_vocabularies,
     learn_vocabularies,
+    load_vocabularies,
 )
-from crosslens.models.training.masked_lm import train
+from crosslens.models.training.masked_lm import build_model, train
 from crosslens.models.training.settings import Source, resolve, with_overrides
-from crosslens.models.training.starts import check_start
+from crosslens.models.training.starts import check_start, started_model
 from crosslens.recipes import load_recipe
 
 SETTINGS = Vocabulary(size=60, kind="bpe", sentences=99, mode="separate")
@@ -81,6 +82,22 @@ def test_a_recipe_with_a_start_learns_what_the_new_language_owns(english, both):
     assert sharing["adapters"]["nld"] > 0
     asked = json.loads((both.parent / "config.json").read_text())["asked"]["recipe"]
     assert asked["start"].endswith("english") and asked["start"].startswith("/")
+
+
+def test_new_parts_do_not_begin_as_those_of_the_start_did(english, recipe):
+    """With the same text, seed and vocabulary: the control that learns a language again would
+    otherwise begin where its body's embeddings began."""
+    copy = Source(name="toy", texts={"eng-x": recipe.sources[0].texts["eng"]})
+    again = dataclasses.replace(recipe, sources=(copy,), start=str(english))
+    first = load_vocabularies(english.parent / "tokenizer")
+    own = Vocabularies(first.mode, *({"eng-x": one["eng"]} for one in (
+        first.tokenizers, first.tables, first.sizes)))  # fmt: skip
+    both = join_vocabularies(first, own)
+    new, began = started_model(again, both), build_model(recipe, first)
+    mine, other = new.encoder.token.of("eng-x").weight, began.encoder.token.of("eng").weight
+    assert mine.shape == other.shape and not torch.isclose(mine, other).any()
+    twice = started_model(again, both).encoder.token.of("eng-x").weight
+    assert torch.equal(mine, twice)
 
 
 def test_the_start_is_known_by_its_content(english, dutch, tmp_path):
