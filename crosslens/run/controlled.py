@@ -34,7 +34,7 @@ from crosslens.run.engine import Run, versions
 from crosslens.score import Score
 from crosslens.seed_means import means
 
-__all__ = ["Condition", "ControlledStudy", "expected_cost", "run_controlled"]
+__all__ = ["Condition", "ControlledStudy", "Made", "expected_cost", "run_controlled"]
 
 _PATHS = ("data", "other", "syntax", "dictionary")  # settings that are files
 
@@ -83,6 +83,10 @@ class ControlledStudy:
     conditions: Mapping[str, Condition]
     order: Sequence[Sequence[str]]
     control: str
+
+
+Made = tuple[dict[str, Condition], Sequence[Sequence[str]], str]
+"""The conditions of a study, their order and the control among them."""
 
 
 def run_controlled(
