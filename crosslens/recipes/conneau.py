@@ -6,7 +6,6 @@ import dataclasses
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.training.anchors import Anchors
 from crosslens.models.training.settings import Source, TrainRecipe
-from crosslens.recipes.controlled_sizes import COPY
 from crosslens.run.controlled import Condition, Made
 
 __all__ = ["WORDS", "anchored", "natural", "natural_anchors", "natural_sharing", "sharing"]
@@ -50,8 +49,9 @@ def sharing(recipe: TrainRecipe, syntax: bool) -> Made:
 def anchored(recipe: TrainRecipe, syntax: bool) -> Made:
     """None, and identity dictionaries of the most frequent words."""
     conditions = {"none": Condition(recipe=recipe, published="No anchors")}
+    language, copy = recipe.languages
     for size in WORDS:
-        anchors = Anchors(dictionary=f"identity-{size}", source="eng", target=COPY)
+        anchors = Anchors(dictionary=f"identity-{size}", source=language, target=copy)
         conditions[f"extra-{size}"] = Condition(
             recipe=dataclasses.replace(recipe, anchors=anchors), published="Extra anchors"
         )

@@ -12,7 +12,8 @@ that are made from it: which of them come to lie on the original, and what must 
 
     (the last two with pair=fra:fra.txt: English and another natural language)
 
-    eng-BY[,BY]             English and what is derived from it by these transformations
+    eng-BY[,BY]             English and what is derived from it by these transformations; fra-BY
+                            French
 
     crosslens train deshpande-compositions data=eng.txt --seeds 3
     crosslens train eng-translit+inversion data=eng.txt --seeds 3
@@ -28,9 +29,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from crosslens.errors import refuse
+from crosslens.languages import NAMES
 from crosslens.models.training.settings import with_overrides
-from crosslens.recipes import STUDIES, conditions_of, conneau, deshpande
-from crosslens.recipes.controlled_settings import OWN, asked_anywhere, check_open, natural_pair
+from crosslens.recipes import STUDIES, conditions_of, conneau, deshpande, language_of
+from crosslens.recipes.controlled_settings import OWN, asked_anywhere, check_read, natural_pair
 from crosslens.recipes.controlled_sizes import paper_of, sized_recipe
 from crosslens.recipes.controlled_texts import study_texts
 from crosslens.run.controlled import ControlledStudy
@@ -68,12 +70,12 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     """
     named = conditions_of(name)
     if name not in STUDIES and not named:
-        expected = f"one of {', '.join(STUDIES)}, or eng-TRANSFORMATION"
+        expected = f"one of {', '.join(STUDIES)}, or LANGUAGE-TRANSFORMATION (eng-inversion)"
         refuse("recipe", expected, repr(name), "check the spelling")
-    check_open(settings)
+    check_read(name, settings)
     base = sized_recipe(name, settings)
     changes = {key: value for key, value in settings.items() if key not in OWN}
-    recipe, pair = with_overrides(base, changes), natural_pair(name, settings)
+    recipe, pair = with_overrides(base, changes), natural_pair(settings)
     if named:
         made = deshpande.derived_conditions(recipe, named)
     elif pair is not None:
@@ -81,9 +83,10 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     else:
         made = _MAKERS[name](recipe, bool(settings.get("syntax")))
     conditions, order, control = made
+    language = NAMES[language_of(name)]
     return ControlledStudy(
         name=name,
-        question=STUDIES.get(name, "does what is derived from English come to lie on it?"),
+        question=STUDIES.get(name) or f"does what is derived from {language} come to lie on it?",
         paper=paper_of(name),
         conditions=conditions,
         order=order,

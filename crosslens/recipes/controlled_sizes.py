@@ -1,5 +1,5 @@
-"""What all conditions of a controlled study have in common: English and its copy, the model, and how
-much it is trained on, small or as the papers had it.
+"""What all conditions of a controlled study have in common: a language and its copy, the model, and
+how much it is trained on, small or as the papers had it.
 
 Cost: at the default size five minutes of one free core for a training of two layers. Trainings
 differ a good deal: on the World English Bible the transliteration, which is the positive control,
@@ -18,17 +18,15 @@ from crosslens.models.text.tokenisation import Vocabulary
 from crosslens.models.training.derivation import Derivation
 from crosslens.models.training.masking import Masking
 from crosslens.models.training.settings import Optimisation, Source, TrainRecipe
+from crosslens.recipes import language_of
 
-__all__ = ["COPY", "paper_of", "sized_recipe"]
-
-COPY = "eng-x"
-"""The language that is made from English."""
+__all__ = ["paper_of", "sized_recipe"]
 
 _NAME = 80  # letters of a study's name, of which every condition may be a part
 
 
 def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
-    """What all conditions of a study have: English and its copy, from one text."""
+    """What all conditions of a study have: a language and its transliteration, from one text."""
     scale = settings.get("scale", "small")
     if scale not in ("small", "paper"):
         refuse("scale", "small or paper", repr(scale), "choose one of these")
@@ -65,6 +63,7 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         steps=steps,
         encoder=shape,
         optimisation=optimisation,
+        **_both(language_of(name)),
     )
 
 
@@ -73,12 +72,16 @@ def paper_of(name: str) -> str:
     return "conneau" if name.startswith("conneau-") else "deshpande"
 
 
-_BOTH: dict[str, Any] = {
-    "sources": (Source(name="text", texts={"eng": "training", COPY: "training"}),),
-    "derived": {COPY: Derivation(of="eng", by="transliteration")},
-    "units": "stream",
-    "tlm_share": 0.0,
-}
+def _both(language: str) -> dict[str, Any]:
+    """A language and its copy in other letters, of one text."""
+    copy = f"{language}-x"
+    return {
+        "sources": (Source(name="text", texts={language: "training", copy: "training"}),),
+        "derived": {copy: Derivation(of=language, by="transliteration")},
+    }
+
+
+_BOTH: dict[str, Any] = {**_both("eng"), "units": "stream", "tlm_share": 0.0}
 _SMALL = TrainRecipe(
     **_BOTH,
     name="small",

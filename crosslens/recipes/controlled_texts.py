@@ -9,6 +9,7 @@ import numpy as np
 from crosslens.corpus import read_text
 from crosslens.errors import refuse
 from crosslens.models.text.tokenisation import train_tokenizer
+from crosslens.recipes import language_of
 from crosslens.recipes.conneau import WORDS
 from crosslens.recipes.controlled_settings import natural_pair
 from crosslens.run.controlled import ControlledStudy
@@ -24,7 +25,8 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
 
     Parameters
     ----------
-    settings: ``data``, English, a sentence per line; ``other``, English of another source, for
+    settings: ``data``, English or the language that the study is named by, a sentence per
+        line; ``other``, English of another source, for
         deshpande-corpora; ``syntax``, line by line the sentences of ``data`` in another word order;
         ``pair``, "LANGUAGE:FILE", line by line their translations, and ``dictionary``, pairs of
         words, English first, for the extra anchors of conneau-anchors.
@@ -34,7 +36,7 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     InputError: a file is missing or too short, or the lines of ``syntax`` are not those of
         ``data``.
     """
-    lines, pair = _lines(settings, "data"), natural_pair(study.name, settings)
+    lines, pair = _lines(settings, "data", language_of(study.name)), natural_pair(settings)
     if pair is not None:
         return _pair_texts(
             lines, [one.strip() for one in read_text(*pair[::-1]).sentences], settings
@@ -77,11 +79,11 @@ def _pair_texts(
     return texts
 
 
-def _lines(settings: Mapping[str, Any], name: str) -> list[str]:
+def _lines(settings: Mapping[str, Any], name: str, language: str = "eng") -> list[str]:
     path = settings.get(name)
     if not path:
         refuse(name, "a file, a sentence per line", "none", f"add {name}=FILE")
-    return [line.strip() for line in read_text(path, "eng").sentences]
+    return [line.strip() for line in read_text(path, language).sentences]
 
 
 def _frequent(sentences: Sequence[str], n: int) -> list[str]:

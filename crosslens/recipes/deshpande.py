@@ -2,13 +2,13 @@
 the same or not."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
-from crosslens.derive.registry import derived_code
+from crosslens.derive.registry import transformation
 from crosslens.errors import refuse
 from crosslens.models.training.derivation import Derivation, check_order
 from crosslens.models.training.settings import Source, TrainRecipe
-from crosslens.recipes.controlled_sizes import COPY
 from crosslens.run.controlled import Condition, Made
 
 __all__ = ["compositions", "corpora", "derived_conditions", "ladder", "pairs"]
@@ -16,21 +16,22 @@ __all__ = ["compositions", "corpora", "derived_conditions", "ladder", "pairs"]
 
 def _by(recipe: TrainRecipe, by: str, published: str) -> Condition:
     """A condition by the transformations that make the copy."""
-    derived = {COPY: Derivation(of="eng", by=by)}
-    mode = "disjoint" if derived[COPY].transliterated else "union"
+    language, copy = recipe.languages
+    derived = {copy: Derivation(of=language, by=by)}
+    mode = "disjoint" if derived[copy].transliterated else "union"
     vocabulary = dataclasses.replace(recipe.vocabulary, mode=mode)
     changed = dataclasses.replace(recipe, derived=derived, vocabulary=vocabulary)
-    return Condition(recipe=changed, published=published)
+    return Condition(recipe=changed, published=published if language == "eng" else "")
 
 
 def _by_syntax(recipe: TrainRecipe, *, transliterated: bool, published: str) -> Condition:
     """A condition whose copy is a text in another word order, which the user gives."""
-    source = Source(name="text", texts={"eng": "training", COPY: "training-syntax"})
-    vocabulary = dataclasses.replace(
-        recipe.vocabulary, mode="disjoint" if transliterated else "union", copies={COPY: "eng"}
-    )
+    language, copy = recipe.languages
+    source = Source(name="text", texts={language: "training", copy: "training-syntax"})
+    mode = "disjoint" if transliterated else "union"
+    vocabulary = dataclasses.replace(recipe.vocabulary, mode=mode, copies={copy: language})
     changed = dataclasses.replace(recipe, sources=(source,), derived={}, vocabulary=vocabulary)
-    return Condition(recipe=changed, kept={COPY: "kept-syntax"}, published=published)
+    return Condition(recipe=changed, kept={copy: "kept-syntax"}, published=published)
 
 
 def pairs(recipe: TrainRecipe, syntax: bool) -> Made:
@@ -81,7 +82,7 @@ _ORDERS = (
 
 
 def ladder(recipe: TrainRecipe, syntax: bool) -> Made:
-    """Transliterations that keep the order of English less and less."""
+    """Transliterations that keep the order less and less."""
     return derived_conditions(recipe, _ORDERS)
 
 
@@ -96,28 +97,28 @@ def derived_conditions(recipe: TrainRecipe, named: Sequence[str]) -> Made:
     """A condition for each composition; no order is expected of them."""
     conditions = {}
     for by in named:
-        name = derived_code("", by).removeprefix("-")
+        name = re.sub("[:+]", "-", transformation(by).name)  # a folder is called so
         if name in conditions:
             refuse("recipe", "conditions that differ", f"{by} twice", "leave one of them out")
         conditions[name] = _by(recipe, by, _PRINTED.get(by, ""))
-        check_order(conditions[name].recipe.derived[COPY], "recipe")
+        check_order(conditions[name].recipe.derived[recipe.languages[1]], "recipe")
     plain = "transliteration"
     return conditions, [], plain if plain in conditions else next(iter(conditions))
 
 
 def corpora(recipe: TrainRecipe, syntax: bool) -> Made:
     """Both sides have texts of as many tokens in all conditions (:func:`study_texts`)."""
-    conditions = {}
+    conditions, (language, copy) = {}, recipe.languages
     for name, text, published in (
         ("parallel", "first", "transliteration, parallel corpora"),
         ("same", "second", "transliteration, same corpora"),
         ("different", "other", "transliteration, diff corpora"),
     ):
-        sources: tuple[Source, ...] = (Source(name="text", texts={"eng": "first", COPY: text}),)
+        sources: tuple[Source, ...] = (Source(name="text", texts={language: "first", copy: text}),)
         if text != "first":  # not line by line the same
             sources = (
-                Source(name="text", texts={"eng": "first"}),
-                Source(name="copy", texts={COPY: text}),
+                Source(name="text", texts={language: "first"}),
+                Source(name="copy", texts={copy: text}),
             )
         conditions[name] = Condition(
             recipe=dataclasses.replace(recipe, sources=sources), published=published
