@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crosslens.front.texts import extract_files
     from crosslens.front.transplanted import transplant
     from crosslens.front.vectors import align_vectors
-    from crosslens.front.word_orders import word_order, word_order_coverage
+    from crosslens.front.word_orders import save_word_order, word_order, word_order_coverage
     from crosslens.models.extraction.extract import extract
     from crosslens.models.saved.loading import load_encoder
     from crosslens.probes import (
@@ -83,7 +83,7 @@ _FROM = {
     "front.texts": ("extract_files",),
     "front.transplanted": ("transplant",),
     "front.vectors": ("align_vectors",),
-    "front.word_orders": ("word_order", "word_order_coverage"),
+    "front.word_orders": ("save_word_order", "word_order", "word_order_coverage"),
     "models.extraction.extract": ("extract",),
     "models.saved.loading": ("load_encoder",),
     "probes": (
@@ -147,6 +147,7 @@ __all__ = [
     "read_tsv",
     "read_words",
     "retrieval_both_directions",
+    "save_word_order",
     "self_learning",
     "split_words",
     "stratified_parts",

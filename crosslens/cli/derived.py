@@ -74,8 +74,14 @@ def _order_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--order-of",
         metavar="LANGUAGE=FILE",
-        help="a treebank (CoNLL-U) of the language whose word order the sentences get, before --by; "
-        "what is derived is to be CoNLL-U, too",
+        help="a treebank (CoNLL-U) of the language whose word order the sentences get, before --by, "
+        "or an order that was saved (.json); what is derived is to be CoNLL-U, too",
+    )
+    add(
+        "--save-order",
+        metavar="FILE",
+        help="write what --order-of learns from a treebank to a file (.json), to be named there "
+        "the next time",
     )
     add(
         "--order-parts",
@@ -100,6 +106,9 @@ def _order_arguments(parser: argparse.ArgumentParser) -> None:
 def _how(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The transformation, and the word order in it, None where there is none."""
     if arguments.order_of is None:
+        if arguments.save_order is not None:
+            got = "--save-order without it"
+            refuse("arguments", "--order-of, whose order is saved", got, "name a treebank")
         if arguments.by is None:
             refuse("arguments", "--by or --order-of", "neither", "add --by inversion")
         return arguments.by, None
@@ -115,6 +124,8 @@ def _how(arguments: argparse.Namespace) -> tuple[Any, Any]:
         model=arguments.order_model,
         choice=arguments.order_choice,
     )
+    if arguments.save_order is not None:
+        cl.save_word_order(order, arguments.save_order)
     if by is None:
         return order, order
     return Composition((*(by.parts if isinstance(by, Composition) else [by]), order)), order

@@ -91,7 +91,7 @@ def train(arguments: argparse.Namespace) -> None:
         show(arguments, run.scores, parts, run.folder)
         return
     if run.kind == "controlled":
-        from crosslens.report.folders.controlled import summary as study_summary
+        from crosslens.report.folders.controlled_summary import summary as study_summary
 
         _show_study(arguments, run, study_summary(run.folder))
         return

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Literal
 
 from crosslens.derive.order import OrderCoverage, WordOrder, learn_word_order, order_coverage
+from crosslens.derive.order_files import read_word_order, save_word_order
+from crosslens.errors import quote, refuse
 from crosslens.front.derived import sentence_places
 from crosslens.readers.words import read_conllu
 
-__all__ = ["word_order", "word_order_coverage"]
+__all__ = ["save_word_order", "word_order", "word_order_coverage"]
 
 
 def word_order(
@@ -18,12 +20,13 @@ def word_order(
     model: Literal["log-linear", "relation-weights"] = "log-linear",
     choice: Literal["sampled", "best"] = "sampled",
 ) -> WordOrder:
-    """The word order of a language, learnt from a treebank of it: a transformation for
-    :func:`crosslens.derive_files` and :func:`crosslens.derive_corpus`.
+    """The word order of a language, learnt from a treebank of it or saved before: a transformation
+    for :func:`crosslens.derive_files` and :func:`crosslens.derive_corpus`.
 
     Parameters
     ----------
-    path: CoNLL-U (``.conllu`` or ``.conllu.gz``). language: its code.
+    path: CoNLL-U (``.conllu`` or ``.conllu.gz``), or what :func:`save_word_order` wrote
+        (``.json``). language: its code.
     parts: whose words are put in order: those of nouns (proper nouns and pronouns), "N"; of verbs,
         "V"; or of both.
     model: "log-linear" (Wang & Eisner 2016) or "relation-weights" (Hahn et al. 2020).
@@ -33,7 +36,8 @@ def word_order(
     Raises
     ------
     InputError: the file cannot be read, a sentence of it is no tree (the message names its line), or
-        there is nothing to learn from.
+        there is nothing to learn from; of a saved order, it has other classes of heads, another model
+        or another language.
 
     >>> import tempfile
     >>> import crosslens as cl
@@ -44,6 +48,12 @@ def word_order(
     >>> order.name, cl.word_order_coverage(path, "fra", order).reordered
     ('order:fra,best', 1)
     """
+    if str(path).endswith(".json"):
+        order = read_word_order(path, parts=parts, model=model, choice=choice)
+        if order.language != language:
+            got = quote(language)
+            refuse("language", f"{order.language}, whose order {path} has", got, "name it so")
+        return order
     treebank, places = read_conllu(path, language), sentence_places(path)
     return learn_word_order(treebank, parts=parts, model=model, choice=choice, places=places)
 

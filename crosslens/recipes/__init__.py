@@ -10,6 +10,7 @@ from typing import Any, cast
 from crosslens.asked import read_asked
 from crosslens.errors import InputError, cut, refuse
 from crosslens.files import check_shape
+from crosslens.languages import NAMES
 from crosslens.models.training.settings import TrainRecipe, from_dict
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "clwe_settings",
     "conditions_of",
     "emergence_settings",
+    "language_of",
     "load_recipe",
     "monotrans_settings",
     "study_settings",
@@ -74,7 +76,7 @@ TRAININGS = (
     *STUDIES,
 )
 
-_CONDITIONS = re.compile(r"(eng)-([a-z][a-z0-9:+,-]*)")
+_CONDITIONS = re.compile(r"([a-z]{3})-([a-z][a-z0-9:+,-]*)")
 
 
 def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
@@ -108,7 +110,7 @@ def load_recipe(name: str, data: str | None = None) -> TrainRecipe:
         close = difflib.get_close_matches(name, TRAININGS, n=1)
         refuse(
             "recipe",
-            f"a TOML file, one of {', '.join(TRAININGS)}, or eng-TRANSFORMATION",
+            f"a TOML file, one of {', '.join(TRAININGS)}, or LANGUAGE-TRANSFORMATION (eng-inversion)",
             repr(name),
             f"did you mean {close[0]}?" if close else "check the spelling",
         )
@@ -174,20 +176,31 @@ def _named_settings(recipe: str, name: str) -> dict[str, Any] | None:
 
 
 def conditions_of(name: str) -> list[str]:
-    """The transformations that a study is named by, joined by commas behind ``eng-``, each with
-    those that it is composed of; empty where a name is none of these. ``translit`` is short for
+    """The transformations that a study is named by, joined by commas behind a language's
+    code, each with those that it is composed of; empty where a name is none of these. ``translit`` is short for
     ``transliteration``.
 
     >>> conditions_of("eng-translit,translit+inversion"), conditions_of("english")
     (['transliteration', 'transliteration+inversion'], [])
+    >>> conditions_of("fra-permutation"), conditions_of("tiny-encoder")
+    (['permutation'], [])
     """
     match = _CONDITIONS.fullmatch(name)
-    if match is None or os.path.exists(name):  # which may be too long for a file's name
+    if match is None or match[1] not in NAMES or os.path.exists(name):  # maybe too long for a file
         return []
     return [
         "+".join("transliteration" if part == "translit" else part for part in one.split("+"))
         for one in match[2].split(",")
     ]
+
+
+def language_of(name: str) -> str:
+    """The language that a controlled study makes copies of.
+
+    >>> language_of("fra-inversion"), language_of("deshpande-pairs")
+    ('fra', 'eng')
+    """
+    return name[:3] if conditions_of(name) else "eng"
 
 
 def study_settings(name: str) -> tuple[str, dict[str, Any], int | None] | None:

@@ -26,7 +26,14 @@ from typing import Any
 from crosslens.asked import asked_of
 from crosslens.corpus import read_text
 from crosslens.errors import refuse
-from crosslens.files import fingerprint, make_folder, refuse_begun, write_whole
+from crosslens.files import (
+    check_name,
+    fingerprint,
+    make_folder,
+    read_json,
+    refuse_begun,
+    write_whole,
+)
 from crosslens.models.training.settings import TrainRecipe, recipe_settings
 from crosslens.progress import say
 from crosslens.run.controlled_measures import measure
@@ -34,7 +41,7 @@ from crosslens.run.engine import Run, versions
 from crosslens.score import Score
 from crosslens.seed_means import means
 
-__all__ = ["Condition", "ControlledStudy", "expected_cost", "placed", "run_controlled"]
+__all__ = ["Condition", "ControlledStudy", "Made", "expected_cost", "placed", "run_controlled"]
 
 _PATHS = ("data", "other", "syntax", "dictionary")  # settings that are files
 
@@ -85,6 +92,10 @@ class ControlledStudy:
     control: str
 
 
+Made = tuple[dict[str, Condition], Sequence[Sequence[str]], str]
+"""The conditions of a study, their order and the control among them."""
+
+
 def run_controlled(
     study: ControlledStudy,
     texts: Mapping[str, Sequence[str]],
@@ -120,6 +131,7 @@ def run_controlled(
     with join_world(device, parallel) as world, contextlib.ExitStack() as held:
         with world.together():
             _check_texts(study, texts, seeds)
+            study = _as_begun(study, folder)
             run = Run(folder, "controlled", _settings(study, texts, seeds), given)
             if run.begun and not resume:
                 refuse_begun(folder)
@@ -202,6 +214,25 @@ def _check_texts(study: ControlledStudy, texts: Mapping[str, Sequence[str]], see
         for text in needed:
             if text not in texts:
                 refuse(f"text {text}", f"the text that {name} is trained on", "none", "give it")
+
+
+def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
+    """The study, its conditions called as in a folder that was begun when the names of
+    transformations were written in them without hyphens."""
+    path = folder / "config.json"
+    there = read_json(path, Any) if path.exists() else None
+    for key in ("settings", "conditions"):
+        there = there.get(key) if isinstance(there, dict) else None
+    begun = {name.replace("-", ""): name for name in there or ()}
+    names = {name: begun.get(name.replace("-", ""), name) for name in study.conditions}
+    for name in names.values():
+        check_name(name, str(path))
+    return dataclasses.replace(
+        study,
+        conditions={names[name]: one for name, one in study.conditions.items()},
+        order=[[names[name] for name in group] for group in study.order],
+        control=names[study.control],
+    )
 
 
 def _settings(

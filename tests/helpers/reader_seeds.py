@@ -21,6 +21,7 @@ from crosslens.alignment.normalisation import IterativeNormalisation
 from crosslens.alignment.words.links import read_pharaoh
 from crosslens.asked import read_asked
 from crosslens.corpus import open_text, read_lines, read_text, read_tsv
+from crosslens.derive.order_files import read_word_order
 from crosslens.examples import Example, read_examples, write_examples
 from crosslens.files import check_folder, read_json, write_json
 from crosslens.outcomes import Outcomes, read_outcomes, write_outcomes
@@ -441,6 +442,15 @@ READERS: dict[str, Reader] = {
             '"question": "Who?", "answers": [{"text": "日本", "answer_start": 6}]}]}]}]}',
         ),
         lambda f: [one.place for one in read_questions(f / "a.json")],
+    ),
+    "word order": Reader(
+        ("read_word_order",),
+        _file(
+            "o.json",
+            '{"word_order": 1, "language": "fra", "model": "log-linear", "models": {"N": {"symbols": '
+            '["@NOUN", "ADJ"], "codes": [5, 1152921504606846976], "weights": [0.5, -1.25], "nodes": 3}}}\n',
+        ),
+        lambda f: read_word_order(f / "o.json", parts="N").models["N"].weights.tolist(),
     ),
     "tagged words": Reader(
         ("read_tagged_words",),

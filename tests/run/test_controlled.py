@@ -26,14 +26,9 @@ from crosslens.recipes import STUDIES
 from crosslens.recipes.controlled import controlled_study, study_texts
 from crosslens.recipes.quickstart import DATA
 from crosslens.report import write_report
-from crosslens.report.folders.controlled import (
-    differences,
-    kept_order,
-    load_study,
-    measured_so_far,
-    similarity_told,
-    summary,
-)
+from crosslens.report.folders.controlled import load_study, measured_so_far
+from crosslens.report.folders.controlled_findings import differences, kept_order, similarity_told
+from crosslens.report.folders.controlled_summary import summary
 from crosslens.run import controlled as run_module
 from crosslens.run import emergence
 from crosslens.run.controlled import run_controlled
@@ -80,6 +75,14 @@ def settings(tmp_path_factory):
     return {**SMALL, **files}
 
 
+READ = {"other": ["deshpande-corpora"], "syntax": ["deshpande-pairs", "deshpande-compositions"]}
+
+
+def own(name, settings):
+    """What a study reads of these."""
+    return {key: value for key, value in settings.items() if name in READ.get(key, [name])}
+
+
 def made(name, settings, only=None):
     study = controlled_study(name, settings)
     texts = study_texts(study, settings)
@@ -92,14 +95,16 @@ def made(name, settings, only=None):
 @pytest.fixture(scope="module")
 def finished(settings, tmp_path_factory):
     """A finished study of two seeds. Not to be written to."""
-    study, texts = made("deshpande-corpora", settings, ("parallel", "different"))
+    study, texts = made(
+        "deshpande-corpora", own("deshpande-corpora", settings), ("parallel", "different")
+    )
     return run_controlled(study, texts, tmp_path_factory.mktemp("controlled") / "run", seeds=2)
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_conditions_that_can_be_trained(name, settings):
-    study, texts = made(name, {"syntax": settings["syntax"], "data": settings["data"],
-                               "other": settings["other"]})  # fmt: skip
+    files = {key: settings[key] for key in ("data", "other", "syntax")}
+    study, texts = made(name, own(name, files))
     assert study.control in study.conditions
     assert {one for group in study.order for one in group} <= set(study.conditions)
     for condition in study.conditions.values():
@@ -112,7 +117,8 @@ def test_conditions_differ_in_what_they_are_about_alone(settings):
     def without(recipe, *names):
         return str({k: v for k, v in dataclasses.asdict(recipe).items() if k not in names})
 
-    recipes = training_recipes("deshpande-compositions", settings)
+    name = "deshpande-compositions"
+    recipes = training_recipes(name, own(name, settings))
     assert list(recipes) == [
         "transliteration",
         "transliteration-syntax",
@@ -229,26 +235,29 @@ def test_a_transliteration_is_measured_as_a_study_measures_it(finished, tmp_path
 
 
 def test_kept_sentences_are_derived_as_the_training_text_is(settings, tmp_path):
-    named = "eng-translit+inversion"  # a condition of one's own, by name
-    run = train(named, tmp_path / "run", seeds=1, settings=settings).folder
+    named = "fra-translit+inversion"  # a condition of one's own, by name
+    run = train(named, tmp_path / "run", seeds=1, settings=own(named, settings)).folder
     place = run / "transliteration-inversion" / "seed-0" / "tokens"
-    kept = {language: open_tokens(place / f"kept.{language}") for language in ("eng", "eng-x")}
-    shift = int(kept["eng-x"].ids.min()) - int(kept["eng"].ids.min())
+    kept = {language: open_tokens(place / f"kept.{language}") for language in ("fra", "fra-x")}
+    shift = int(kept["fra-x"].ids.min()) - int(kept["fra"].ids.min())
     for i in range(KEPT):
-        first = kept["eng"][i].astype(int)
-        assert len(first) <= 30 and kept["eng-x"][i].tolist() == (first[::-1] + shift).tolist()
-    rows = summary(run)[1]
-    assert rows[1][:3] == ("transliteration-inversion", "1", "0.00") and rows[1][-1] == "0.16"
+        first = kept["fra"][i].astype(int)
+        assert len(first) <= 30 and kept["fra-x"][i].tolist() == (first[::-1] + shift).tolist()
+    title, rows, *_ = summary(run)
+    assert title.startswith("French and a copy of it by transliteration and inversion: does it")
+    assert rows[1][:3] == ("transliteration-inversion", "1", "0.00") and rows[1][-1] == "-"
     asked = json.loads((run / "config.json").read_text())["asked"]
     assert asked["recipe"] == named and asked["settings"]["data"] == settings["data"]
     again = training_recipes(str(run))  # an earlier run is a recipe, too
     assert list(again) == ["transliteration-inversion"]
-    assert resolve(again["transliteration-inversion"]).derived["eng-x"].order == "inversion"
+    assert resolve(again["transliteration-inversion"]).derived["fra-x"].order == "inversion"
 
 
 @pytest.mark.slow  # further trainings, and a study of them
 def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path, monkeypatch):
-    study, texts = made("deshpande-corpora", settings, ("parallel", "different"))
+    study, texts = made(
+        "deshpande-corpora", own("deshpande-corpora", settings), ("parallel", "different")
+    )
     folder, measured = tmp_path / "run", []
 
     def stop(*given):
@@ -275,6 +284,43 @@ def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path
     assert first == both
     with pytest.raises(OutputError, match="got other ones .seeds: 1 there, 3 here."):
         run_controlled(study, texts, folder, seeds=3, resume=True)
+
+
+def test_a_folder_keeps_the_names_that_its_conditions_had(settings, tmp_path):
+    """Versions before called conditions otherwise; a folder of theirs is resumed as it is."""
+    study, texts = made("eng-inversion,local-shuffle:3", own("eng-", settings))
+    assert list(study.conditions) == ["inversion", "local-shuffle-3"]
+    told = json.loads(json.dumps(run_module._settings(study, texts, 1)))
+    conditions = told["conditions"]
+    told["conditions"] = {"inversion": conditions["inversion"], "localshuffle3":
+                          conditions["local-shuffle-3"]}  # fmt: skip
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"kind": "controlled", "settings": told}))
+    found = run_module._as_begun(study, folder)
+    assert list(found.conditions) == ["inversion", "localshuffle3"]
+    assert list(found.conditions.values()) == list(study.conditions.values())
+    (folder / "scores.jsonl").write_text("")  # all that there was to do
+    assert run_controlled(study, texts, folder, seeds=1, resume=True) == folder
+    told["conditions"]["localshuffle3"]["recipe"]["steps"] += 1  # not what is asked for here
+    (folder / "config.json").write_text(json.dumps({"kind": "controlled", "settings": told}))
+    with pytest.raises(OutputError, match="ones .conditions.localshuffle3.recipe.steps: 4 there"):
+        run_controlled(study, texts, folder, seeds=1, resume=True)
+
+
+def test_names_of_conditions_are_read_as_they_are_typed():
+    named = "fra-translit+local-shuffle:3,permutation:epoch,limited-permutation"
+    recipes = training_recipes(named, {"data": "x"})
+    assert list(recipes) == [
+        "transliteration-local-shuffle-3",
+        "permutation-epoch",
+        "limited-permutation-3",
+    ]
+    assert {one.languages for one in recipes.values()} == {("fra", "fra-x")}
+    assert {one.of for recipe in recipes.values() for one in recipe.derived.values()} == {"fra"}
+    study = controlled_study("fra-translit", {"data": "x"})
+    assert study.question == "does what is derived from French come to lie on it?"
+    assert study.conditions["transliteration"].published == ""  # the paper has it of English
 
 
 @pytest.mark.slow  # three processes that import torch
@@ -351,15 +397,17 @@ def test_what_the_paper_found_is_found_open_or_reversed(tmp_path):
     }
     (tmp_path / "config.json").write_text(json.dumps({"study": told}))
     (tmp_path / "scores.jsonl").write_text("".join(score.as_json() + "\n" for score in scores))
-    _, rows, _, findings, control = summary(tmp_path)
+    _, rows, _, findings, counted, control = summary(tmp_path)
     assert [row[0] for row in rows[1:]] == ["parallel", "same", "different"]
     assert rows[1][-1] == "90" and rows[2][-1] == "-"
     assert rows[1][3].startswith("0.810 [0.785, 0.835") and rows[1][7] == "1"
     # .5, .3, .52 against .45, .5, .4 leaves both orders open
     assert [(row[0], row[2], row[4]) for row in findings[1:]] == [
         ("parallel > same", "found", "found"),
+        ("parallel > different", "found", "found"),  # not next to each other in the paper's order
         ("same > different", "open", "reversed"),
     ]
+    assert counted.startswith("6 comparisons, each with an interval of its own")
     assert "reached 0.81" in control and "of an open one these seeds cannot tell" in control
     found = differences(scores, "parallel", "same", {"parallel": None, "same": None})
     assert list(found) == ["subwords"]  # no layer, no sentences
@@ -597,10 +645,12 @@ def test_cka_and_retrieval_are_correlated_over_conditions(tmp_path):
         ),
         ("deshpande-pairs", {"data": "no.txt"}, "no.txt"),
         ("deshpande-pears", {}, "recipe: expected one of deshpande-pairs"),
+        ("deshpande-pairs", {"other": "x"}, "other: expected none with deshpande-pairs, got 'x'"),
+        ("eng-inversion", {"syntax": "x"}, "syntax: expected none with eng-inversion, got 'x'"),
     ],
 )
 def test_bad_settings_are_refused_before_anything_is_written(settings, name, changes, message):
-    given = {**settings, **changes}
+    given = {**own(name, settings), **changes}
     given |= {"syntax": settings["other"]} if changes.get("syntax") == "other" else {}
     with pytest.raises(InputError, match=message):
         made(name, given)
@@ -633,7 +683,8 @@ def test_anchors_are_the_most_frequent_words(tmp_path):
 
 
 def test_a_dry_run_shows_every_condition(settings, capsys):
-    asked = [f"{name}={value}" for name, value in settings.items() if name != "syntax"]
+    given = {name: value for name, value in settings.items() if name not in READ}
+    asked = [f"{name}={value}" for name, value in given.items()]
     main(["train", "deshpande-pairs", *asked, "--dry-run"])
     shown = capsys.readouterr().out
     assert "# inversion" in shown and "# transliteration" in shown
@@ -641,7 +692,8 @@ def test_a_dry_run_shows_every_condition(settings, capsys):
 
 @pytest.mark.slow  # three trainings, which the other tests have made of other conditions
 def test_the_command_line_trains_a_study_and_prints_it(settings, tmp_path, capsys):
-    asked = [f"{name}={value}" for name, value in settings.items() if name != "syntax"]
+    given = {name: value for name, value in settings.items() if name not in READ}
+    asked = [f"{name}={value}" for name, value in given.items()]
     folder = str(tmp_path / "run")
     main(["train", "deshpande-pairs", *asked, "--seeds", "1", "--out", folder, "--device", "cpu"])
     shown = capsys.readouterr().out

@@ -9,13 +9,17 @@ from typing import Any
 
 from crosslens.readers.published import PAPERS
 from crosslens.report.folders.controlled import (
-    KeptOrder,
     StudyFolder,
-    findings,
-    kept_order,
     load_study,
     printed,
     printed_what,
+    title_of,
+)
+from crosslens.report.folders.controlled_findings import (
+    KeptOrder,
+    compared_told,
+    findings,
+    kept_order,
     similarity_told,
 )
 from crosslens.report.folders.log import as_table
@@ -75,12 +79,12 @@ def controlled_page(folder: str | Path) -> str:
         name: dataclasses.replace(series_style(place), band=True)
         for place, name in enumerate(dict.fromkeys([*study.names, *study.learning]))
     }
-    orders, control = _orders(study)
+    orders, counted, control = _orders(study)
     ladder = kept_order(study)
     with plain_style():
         parts = [
             headline(
-                f"{study.told['name']}: {study.told['question']}",
+                title_of(study.told),
                 _lead(study, styles, numbering)
                 if ladder is None
                 else _by_kept_order(ladder, numbering),
@@ -92,16 +96,7 @@ def controlled_page(folder: str | Path) -> str:
             ),
             section("conditions", "Condition by condition", _conditions(study)),
             _layers(study, styles, numbering) if ladder is None else "",
-            section(
-                "orders",
-                "What the paper found, and what is found here",
-                _orders_table(orders),
-                paragraph(
-                    "Found: the 95 % interval of the difference lies above 0; reversed: below 0; open: "
-                    "it holds 0. Subwords: over seeds (Welch); sentences: over seeds and sentences."
-                ),
-                told=_counted(orders),
-            ),
+            _found(orders, counted) if orders else "",
             section(
                 "provenance",
                 "How it was made",
@@ -110,7 +105,7 @@ def controlled_page(folder: str | Path) -> str:
                 files_table(folder),
             ),
         ]
-    return document(study.told["name"], parts)
+    return document(title_of(study.told), parts)
 
 
 def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering) -> str:
@@ -153,11 +148,14 @@ def _lead(study: StudyFolder, styles: Mapping[str, Style], numbering: Numbering)
 _Orders = list[tuple[str, ...]]
 
 
-def _orders(study: StudyFolder) -> tuple[_Orders, str]:
-    """The table of the paper's orders, without its head, and the sentence on the control."""
+def _orders(study: StudyFolder) -> tuple[_Orders, str, str]:
+    """The table of the paper's orders, without its head, how many comparisons it has, and the
+    sentence on the control."""
     found = findings(study)
     rows = next((part for part in found if not isinstance(part, str)), [])
-    return list(rows[1:]), next((part for part in found if isinstance(part, str)), "")
+    counted = compared_told(rows)
+    told = [part for part in found if isinstance(part, str) and part != counted]
+    return list(rows[1:]), counted, next(iter(told), "")
 
 
 def _verdicts(orders: _Orders) -> dict[str, dict[str, list[str]]]:
@@ -238,6 +236,7 @@ def _facts(study: StudyFolder) -> dict[str, str]:
     shape = as_table(recipe.get("encoder"))
     tokens = max((one.end for one in study.learning.values()), default=math.nan)
     return {
+        "Study": named(study.told["name"]),
         "After": text(PAPERS[study.told["paper"]]),
         "Conditions": join([named(name) for name in study.told["published"]]),
         "Seeds of each": text(settings.get("seeds", "not recorded")),
@@ -336,6 +335,21 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
     further = [paragraph(text(one)) for one in similarity_told(study)]
     about = paragraph(f"P@1 without a map: {told}.")
     return section("layers", "Layer by layer", drawn, about, *further)
+
+
+def _found(orders: _Orders, counted: str) -> str:
+    """The section on the paper's orders."""
+    reading = (
+        "Found: the 95 % interval of the difference lies above 0; reversed: below 0; open: it holds "
+        f"0. Subwords: over seeds (Welch); sentences: over seeds and sentences. {counted}"
+    )
+    return section(
+        "orders",
+        "What the paper found, and what is found here",
+        _orders_table(orders),
+        paragraph(reading),
+        told=_counted(orders),
+    )
 
 
 def _orders_table(orders: _Orders) -> str:

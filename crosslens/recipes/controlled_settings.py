@@ -1,0 +1,50 @@
+"""What a user may tell a controlled study beside the settings of its recipe."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crosslens.asked import absolute
+from crosslens.errors import cut, refuse
+from crosslens.files import check_name
+
+__all__ = ["OWN", "asked_anywhere", "check_read", "natural_pair"]
+
+OWN = ("data", "other", "syntax", "pair", "dictionary", "model", "tokens", "scale", "seeds")
+"""Settings of a study alone."""
+
+_FIXED = ("sharing", "derived", "anchors", "sources", "seed")  # what conditions decide
+_READ = {  # settings that are not for all studies -> those that read them
+    "other": ("deshpande-corpora",),
+    "syntax": ("deshpande-pairs", "deshpande-compositions"),
+    "pair": ("conneau-sharing", "conneau-anchors"),
+    "dictionary": ("conneau-anchors",),
+}
+
+
+def check_read(name: str, settings: Mapping[str, Any]) -> None:
+    """Pass if the study leaves every setting open and reads what is given to it."""
+    for key in settings:
+        if key.partition(".")[0] in _FIXED:
+            refuse(key, "what the conditions of the study leave open", key, "leave it out")
+    for key, studies in _READ.items():
+        if settings.get(key) is not None and name not in studies:
+            remedy = f"choose {' or '.join(studies)}, or leave it out"
+            refuse(key, f"none with {cut(name)}", repr(settings[key]), remedy)
+    if settings.get("dictionary") is not None and settings.get("pair") is None:
+        refuse("dictionary", "none without pair", repr(settings["dictionary"]), "add pair=")
+
+
+def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with an absolute file of the pair, for another run wherever it stands."""
+    language, _, path = str(settings.get("pair", "")).partition(":")
+    return {**settings, "pair": f"{language}:{absolute(path)}"} if path else dict(settings)
+
+
+def natural_pair(settings: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Code and file of the other natural language; None where English meets its copy."""
+    if (told := settings.get("pair")) is None:
+        return None
+    language, colon, path = str(told).partition(":")
+    if not colon or not language or not path or language == "eng":
+        refuse("pair", "LANGUAGE:FILE, another one than eng", repr(told), "write fra:fra.txt, say")
+    return check_name(language, "pair"), path

@@ -1,0 +1,129 @@
+"""The texts of a controlled study, from the files that a user names."""
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.corpus import read_text
+from crosslens.errors import refuse
+from crosslens.models.text.tokenisation import train_tokenizer
+from crosslens.recipes import language_of
+from crosslens.recipes.conneau import WORDS
+from crosslens.recipes.controlled_settings import natural_pair
+from crosslens.run.controlled import ControlledStudy
+from crosslens.run.emergence import split_rows
+
+__all__ = ["study_texts"]
+
+_LENGTHS = (5, 10)  # words of a sentence that is kept: the model has 32 positions
+
+
+def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The texts of a study from the files that the user names.
+
+    Parameters
+    ----------
+    settings: ``data``, English or the language that the study is named by, a sentence per
+        line; ``other``, English of another source, for
+        deshpande-corpora; ``syntax``, line by line the sentences of ``data`` in another word order;
+        ``pair``, "LANGUAGE:FILE", line by line their translations, and ``dictionary``, pairs of
+        words, English first, for the extra anchors of conneau-anchors.
+
+    Raises
+    ------
+    InputError: a file is missing or too short, or the lines of ``syntax`` are not those of
+        ``data``.
+    """
+    lines, pair = _lines(settings, "data", language_of(study.name)), natural_pair(settings)
+    if pair is not None:
+        return _pair_texts(
+            lines, [one.strip() for one in read_text(*pair[::-1]).sentences], settings
+        )
+    kept, rest = split_rows(lines, 0, _LENGTHS)
+    texts = {"kept": [lines[i] for i in kept], "training": [lines[i] for i in rest]}
+    if settings.get("syntax"):
+        ordered = _lines(settings, "syntax")
+        if len(ordered) != len(lines):
+            refuse(
+                "syntax", f"{len(lines)} lines, as data has", str(len(ordered)), "give each line"
+            )
+        texts["kept-syntax"] = [ordered[i] for i in kept]
+        texts["training-syntax"] = [ordered[i] for i in rest]
+    if study.name == "deshpande-corpora":
+        texts |= _corpora_texts(texts, _lines(settings, "other"), study)
+        del texts["training"]
+    if study.name == "conneau-anchors":
+        for size in WORDS:
+            texts[f"identity-{size}"] = [
+                f"{word}\t{word}" for word in _frequent(texts["training"], size)
+            ]
+    return texts
+
+
+def _pair_texts(
+    lines: Sequence[str], others: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """Texts of two languages that are translations of each other, line by line."""
+    if len(others) != len(lines):
+        refuse("pair", f"{len(lines)} lines, as data has", str(len(others)), "give each line")
+    kept, rest = split_rows(lines, 0, _LENGTHS)
+    texts = {
+        f"{name}{side}": [mine[i] for i in rows]
+        for name, rows in (("kept", kept), ("training", rest))
+        for side, mine in (("", lines), ("-pair", others))
+    }
+    if settings.get("dictionary"):
+        texts["dictionary"] = _lines(settings, "dictionary")
+    return texts
+
+
+def _lines(settings: Mapping[str, Any], name: str, language: str = "eng") -> list[str]:
+    path = settings.get(name)
+    if not path:
+        refuse(name, "a file, a sentence per line", "none", f"add {name}=FILE")
+    return [line.strip() for line in read_text(path, language).sentences]
+
+
+def _frequent(sentences: Sequence[str], n: int) -> list[str]:
+    """The n most frequent words, of letters alone; equally frequent ones in their order."""
+    words = collections.Counter(
+        word for sentence in sentences for word in sentence.split() if word.isalpha()
+    )
+    return [word for word, _ in words.most_common(n)]
+
+
+def _corpora_texts(
+    texts: Mapping[str, list[str]], other: Sequence[str], study: ControlledStudy
+) -> dict[str, list[str]]:
+    """Two halves of the text, divided at random, and another source: as many tokens each, counted
+    by the tokeniser of the first half."""
+    lines, rng = texts["training"], np.random.default_rng([0, 0xC0])
+    half = np.sort(rng.permutation(len(lines))[: len(lines) // 2])
+    rest = np.setdiff1d(np.arange(len(lines)), half)
+    here = {*texts["training"], *texts["kept"]}
+    found = {
+        "first": [lines[i] for i in half.tolist()],
+        "second": [lines[i] for i in rest.tolist()],
+        "other": [line for line in dict.fromkeys(other) if line and line not in here],
+    }
+    vocabulary = next(iter(study.conditions.values())).recipe.vocabulary
+    tokenizer = train_tokenizer({"eng": found["first"]}, vocabulary, 0)
+    lengths = {
+        name: np.array(
+            [len(one.ids) + 1 for one in tokenizer.encode_batch(mine, add_special_tokens=False)]
+        )
+        for name, mine in found.items()
+    }
+    room = min(int(mine.sum()) for mine in lengths.values())
+    return {name: _cut(mine, lengths[name], room, rng) for name, mine in found.items()}
+
+
+def _cut(
+    lines: Sequence[str], lengths: np.ndarray, room: int, rng: np.random.Generator
+) -> list[str]:
+    """Lines sampled at random until there are ``room`` tokens, in their order."""
+    order = rng.permutation(len(lines))
+    taken = order[np.cumsum(lengths[order]) <= room]
+    return [lines[i] for i in np.sort(taken).tolist()]

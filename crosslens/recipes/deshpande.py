@@ -1,0 +1,126 @@
+"""The conditions of Deshpande et al. 2022: English beside what is made from it, and texts that say
+the same or not."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from crosslens.derive.registry import transformation
+from crosslens.errors import refuse
+from crosslens.models.training.derivation import Derivation, check_order
+from crosslens.models.training.settings import Source, TrainRecipe
+from crosslens.run.controlled import Condition, Made
+
+__all__ = ["compositions", "corpora", "derived_conditions", "ladder", "pairs"]
+
+
+def _by(recipe: TrainRecipe, by: str, published: str) -> Condition:
+    """A condition by the transformations that make the copy."""
+    language, copy = recipe.languages
+    derived = {copy: Derivation(of=language, by=by)}
+    mode = "disjoint" if derived[copy].transliterated else "union"
+    vocabulary = dataclasses.replace(recipe.vocabulary, mode=mode)
+    changed = dataclasses.replace(recipe, derived=derived, vocabulary=vocabulary)
+    return Condition(recipe=changed, published=published if language == "eng" else "")
+
+
+def _by_syntax(recipe: TrainRecipe, *, transliterated: bool, published: str) -> Condition:
+    """A condition whose copy is a text in another word order, which the user gives."""
+    language, copy = recipe.languages
+    source = Source(name="text", texts={language: "training", copy: "training-syntax"})
+    mode = "disjoint" if transliterated else "union"
+    vocabulary = dataclasses.replace(recipe.vocabulary, mode=mode, copies={copy: language})
+    changed = dataclasses.replace(recipe, sources=(source,), derived={}, vocabulary=vocabulary)
+    return Condition(recipe=changed, kept={copy: "kept-syntax"}, published=published)
+
+
+def pairs(recipe: TrainRecipe, syntax: bool) -> Made:
+    """Each transformation alone."""
+    names = ("transliteration", "permutation", "inversion")
+    conditions = {name: _by(recipe, name, name) for name in names}
+    if syntax:
+        conditions["syntax"] = _by_syntax(recipe, transliterated=False, published="syntax")
+    # the paper's order is of transfer: where both have the same ids, the means of a sentence's
+    # vectors are alike from the start, so retrieval says nothing of it
+    return conditions, [], "transliteration"
+
+
+def compositions(recipe: TrainRecipe, syntax: bool) -> Made:
+    """Transliteration alone, and in other orders."""
+    conditions = {
+        "transliteration": _by(recipe, "transliteration", "transliteration, parallel corpora")
+    }
+    order = [["transliteration"], ["transliteration-inversion", "transliteration-permutation"]]
+    if syntax:
+        told = "transliteration and syntax"
+        conditions["transliteration-syntax"] = _by_syntax(
+            recipe, transliterated=True, published=told
+        )
+        order.insert(1, ["transliteration-syntax"])
+    for one in ("inversion", "permutation"):
+        conditions[f"transliteration-{one}"] = _by(
+            recipe, f"transliteration+{one}", f"transliteration and {one}"
+        )
+    return conditions, order, "transliteration"
+
+
+_GRADES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)  # places that a token may go at most
+_WINDOWS = (2, 3, 4, 5, 6, 8, 10, 12)  # tokens of a window
+_ORDERS = (
+    "transliteration",
+    *(f"transliteration+limited-permutation:{places}" for places in _GRADES),
+    *(f"transliteration+local-shuffle:{window}" for window in _WINDOWS),
+    "transliteration+even-odd",
+    "transliteration+deterministic-shuffle",
+    "transliteration+inversion",
+    *(f"transliteration+inversion+limited-permutation:{places}" for places in (1, 3, 8)),
+    *(f"transliteration+even-odd+limited-permutation:{places}" for places in (1, 3, 8)),
+    "transliteration+permutation",
+    "transliteration+permutation:epoch",
+)
+"""From script alone, by orders that are drawn or are rules, to none."""
+
+
+def ladder(recipe: TrainRecipe, syntax: bool) -> Made:
+    """Transliterations that keep the order less and less."""
+    return derived_conditions(recipe, _ORDERS)
+
+
+_PRINTED = {  # transformations of a condition -> what Deshpande et al. call it
+    "transliteration": "transliteration, parallel corpora",
+    "transliteration+inversion": "transliteration and inversion",
+    "transliteration+permutation": "transliteration and permutation",
+}
+
+
+def derived_conditions(recipe: TrainRecipe, named: Sequence[str]) -> Made:
+    """A condition for each composition; no order is expected of them."""
+    conditions = {}
+    for by in named:
+        name = re.sub("[:+]", "-", transformation(by).name)  # a folder is called so
+        if name in conditions:
+            refuse("recipe", "conditions that differ", f"{by} twice", "leave one of them out")
+        conditions[name] = _by(recipe, by, _PRINTED.get(by, ""))
+        check_order(conditions[name].recipe.derived[recipe.languages[1]], "recipe")
+    plain = "transliteration"
+    return conditions, [], plain if plain in conditions else next(iter(conditions))
+
+
+def corpora(recipe: TrainRecipe, syntax: bool) -> Made:
+    """Both sides have texts of as many tokens in all conditions (:func:`study_texts`)."""
+    conditions, (language, copy) = {}, recipe.languages
+    for name, text, published in (
+        ("parallel", "first", "transliteration, parallel corpora"),
+        ("same", "second", "transliteration, same corpora"),
+        ("different", "other", "transliteration, diff corpora"),
+    ):
+        sources: tuple[Source, ...] = (Source(name="text", texts={language: "first", copy: text}),)
+        if text != "first":  # not line by line the same
+            sources = (
+                Source(name="text", texts={language: "first"}),
+                Source(name="copy", texts={copy: text}),
+            )
+        conditions[name] = Condition(
+            recipe=dataclasses.replace(recipe, sources=sources), published=published
+        )
+    return conditions, [["parallel"], ["same"], ["different"]], "parallel"

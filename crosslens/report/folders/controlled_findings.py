@@ -1,0 +1,243 @@
+"""What a controlled study finds: which of the paper's orders, and what goes with what."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from crosslens.report.folders.controlled import REACHED, StudyFolder, onset
+from crosslens.score import Score
+from crosslens.seed_intervals import seeds_difference
+from crosslens.seed_means import hits_of
+from crosslens.selection import Best
+from crosslens.stats import pearson_interval, spearman_interval
+
+__all__ = [
+    "KeptOrder",
+    "compared_told",
+    "differences",
+    "findings",
+    "kept_order",
+    "similarity_told",
+]
+
+_Rows = list[tuple[str, ...]]
+_FEWEST = 8  # conditions by which a correlation is told
+_FLOOR = 0.05  # P@1 below which alignment is none
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptOrder:
+    """Conditions by how much of the order of English they keep, a number that is known before
+    anything is trained.
+
+    Attributes
+    ----------
+    kept: condition -> share of neighbours that stay neighbours.
+    aligned: condition -> P@1 of subwords, the mean over seeds.
+    onsets: condition -> tokens until it is .5, the median over seeds; infinite where half of the
+        seeds or more did not get there.
+    """
+
+    kept: Mapping[str, float]
+    aligned: Mapping[str, float]
+    onsets: Mapping[str, float]
+
+    def correlation(self) -> tuple[float, float, float]:
+        """Spearman's correlation of alignment with what is kept, over conditions, and its 95 %
+        interval; NaN where it cannot be computed."""
+        return self._spearman(self.aligned)
+
+    def onset_correlation(self) -> tuple[float, float, float]:
+        """The same of tokens until .5. Those that did not get there are equal, and last."""
+        last = 2 * max((one for one in self.onsets.values() if math.isfinite(one)), default=1.0)
+        return self._spearman({name: min(one, last) for name, one in self.onsets.items()})
+
+    def _spearman(self, values: Mapping[str, float]) -> tuple[float, float, float]:
+        names = [name for name in self.kept if name in values]
+        x, y = (np.array([side[name] for name in names]) for side in (self.kept, values))
+        if len(names) < _FEWEST or len(set(x.tolist())) < 2 or len(set(y.tolist())) < 2:
+            return math.nan, math.nan, math.nan
+        return spearman_interval(x, y)
+
+    def told(self) -> str:
+        """What goes with what, in a sentence or two."""
+        found, when = self.correlation(), self.onset_correlation()
+        n, low = len(self.aligned), sum(one < _FLOOR for one in self.aligned.values())
+        never = sum(math.isinf(one) for one in self.onsets.values())
+        return (
+            f"Over {n} conditions, P@1 of subwords goes with the share of neighbours kept by "
+            f"Spearman's {_spread(found)}; {low} of them are below {_FLOOR}, which are as good as "
+            f"tied. Tokens until {REACHED}: {_spread(when)}; {never} did not get there and share "
+            f"the last rank."
+        )
+
+
+def _spread(found: tuple[float, float, float]) -> str:
+    if math.isnan(found[0]):
+        return "correlation, which cannot be computed"
+    return f"{found[0]:.2f} [{found[1]:.2f}, {found[2]:.2f}]"
+
+
+def kept_order(study: StudyFolder) -> KeptOrder | None:
+    """The conditions of a study by how much of the order they keep; None where fewer than eight
+    say so and have subwords that could be aligned."""
+    kept, aligned, onsets = {}, {}, {}
+    for name in study.names:
+        order = study.mean(name, "neighbours_kept", None)
+        found = study.mean(name, "token_alignment", "unaligned")
+        learning = study.learning.get(name)
+        if order is None or found is None or learning is None:
+            continue
+        kept[name], aligned[name] = order.value, found.value
+        each = [onset(curve, REACHED) for curve in learning.seeds.values()]
+        onsets[name] = float(np.median([math.inf if one is None else one for one in each]))
+    return KeptOrder(kept, aligned, onsets) if len(kept) >= _FEWEST else None
+
+
+def similarity_told(study: StudyFolder) -> list[str]:
+    """A sentence on how CKA and retrieval go together over conditions, each at the layer where its
+    sentences are found best; none of fewer than four conditions, or where one is everywhere the same."""
+    pairs = []
+    for name, best in study.layers.items():
+        layer = None if best is None else best.layer
+        both = (
+            study.mean(name, "precision_at_1", "unaligned", layer),
+            study.mean(name, "debiased_linear_cka", None, layer),
+        )
+        values = [math.nan if one is None else one.value for one in both]
+        if not any(map(math.isnan, values)):
+            pairs.append(values)
+    x, y = (np.array(side) for side in zip(*pairs, strict=True)) if pairs else (np.zeros(0),) * 2
+    if len(pairs) < 4 or min(np.ptp(x), np.ptp(y)) == 0:
+        return []
+    r, low, high = pearson_interval(x, y)
+    return [
+        f"Over {len(pairs)} conditions, P@1 of sentences and CKA at the same layer: Pearson's {r:.2f} "
+        f"[{low:.2f}, {high:.2f}]."
+    ]
+
+
+def differences(
+    scores: Sequence[Score], better: str, worse: str, layers: Mapping[str, Best | None]
+) -> dict[str, tuple[float, float, float]]:
+    """By how much one condition is above another, with 95 % intervals: "subwords" (Welch's, over
+    seeds) and "sentences" (over seeds and sentences); what cannot be said is left out."""
+    found = {}
+    values = [
+        np.array([s.value for s in scores if _is_alignment(s, name)]) for name in (better, worse)
+    ]
+    if min(map(len, values)) > 1:
+        found["subwords"] = _welch(*values)
+    if layers.get(better) is not None and layers.get(worse) is not None:
+        sides = [_hits(scores, name, layers[name]) for name in (better, worse)]
+        found["sentences"] = seeds_difference(sides[0], sides[1])
+    return found
+
+
+def _is_alignment(score: Score, name: str) -> bool:
+    told = (score.encoder, score.quantity, score.condition)
+    return told == (name, "token_alignment", "unaligned") and score.seed is not None
+
+
+def _hits(scores: Sequence[Score], name: str, best: Best | None) -> tuple[np.ndarray, np.ndarray]:
+    return hits_of(
+        score
+        for score in scores
+        if (score.encoder, score.quantity, score.condition) == (name, "precision_at_1", "unaligned")
+        and best is not None
+        and score.layer == best.layer
+    )
+
+
+def _welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
+    """Difference of two means with Welch's 95 % interval.
+
+    >>> tuple(round(x, 2) for x in _welch(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0])))
+    (1.0, -1.27, 3.27)
+    """
+    from scipy.special import stdtrit
+
+    difference = float(a.mean() - b.mean())
+    parts = [float(one.var(ddof=1)) / len(one) for one in (a, b)]
+    if (variance := sum(parts)) == 0:
+        return difference, difference, difference
+    degrees = variance**2 / sum(
+        part**2 / (len(one) - 1) for part, one in zip(parts, (a, b), strict=True)
+    )
+    half = float(stdtrit(degrees, 0.975)) * math.sqrt(variance)
+    return difference, difference - half, difference + half
+
+
+def findings(study: StudyFolder) -> list[_Rows | str]:
+    """Which of the paper's orders are found (a table of each condition against all that the paper
+    puts below it, next to it or further down), how many that are, and whether what is not found
+    says anything."""
+    rows: _Rows = [("the paper's order", "subwords", "", "sentences", "")]
+    for better, worse in _ordered(study):
+        found = differences(study.scores, better, worse, study.layers)
+        cells = [_verdict(found.get(what)) for what in ("subwords", "sentences")]
+        rows.append((f"{better} > {worse}", *cells[0], *cells[1]))
+    if len(rows) == 1:
+        return [*_control_told(study)]
+    return [rows, *filter(None, [compared_told(rows)]), *_control_told(study)]
+
+
+def _ordered(study: StudyFolder) -> list[tuple[str, str]]:
+    """All pairs of measured conditions of which the paper puts the first above the second."""
+    groups = [[name for name in group if name in study.layers] for group in study.told["order"]]
+    return [
+        (better, worse)
+        for upper, lower in itertools.combinations(groups, 2)
+        for better in upper
+        for worse in lower
+    ]
+
+
+def compared_told(rows: _Rows) -> str:
+    """How many comparisons a table of orders has, its head aside; "" where one or none.
+
+    >>> compared_told([("", "", "", "", ""), ("a > b", "+0.1", "open", "-", "-")])
+    ''
+    >>> row = ("a > b", "+0.1", "open", "+0.2", "found")
+    >>> compared_told([row, row, row])
+    '4 comparisons, each with an interval of its own: of 20 where there is no difference, one is expected to hold no 0.'
+    """
+    n = sum(row[place] != "-" for row in rows[1:] for place in (2, 4))
+    if n < 2:
+        return ""
+    return (
+        f"{n} comparisons, each with an interval of its own: of 20 where there is no difference, "
+        "one is expected to hold no 0."
+    )
+
+
+def _control_told(study: StudyFolder) -> list[str]:
+    told = study.told
+    reached = study.mean(told["control"], "token_alignment", "unaligned")
+    best = study.layers.get(told["control"])
+    if reached is None and best is not None:
+        reached = study.mean(told["control"], "precision_at_1", "unaligned", best.layer)
+    if reached is None:
+        return []
+    return [
+        f"The positive control, {told['control']}, reached {reached.value:.2f}: "
+        + (
+            "an order that is reversed counts against the paper at this size; of an open one "
+            "these seeds cannot tell."
+            if reached.value >= REACHED
+            else "below 0.5, so what is not found here says nothing."
+        )
+    ]
+
+
+def _verdict(found: tuple[float, float, float] | None) -> tuple[str, str]:
+    if found is None:
+        return "-", "-"
+    difference, low, high = found
+    if math.isnan(low):
+        return f"{difference:+.3f}", "open"
+    word = "found" if low > 0 else "reversed" if high < 0 else "open"
+    return f"{difference:+.3f} [{low:+.3f}, {high:+.3f}]", word

@@ -1,0 +1,115 @@
+"""A controlled study as the terminal shows it: tables and sentences."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from crosslens.readers.published import PAPERS
+from crosslens.report.folders.controlled import (
+    REACHED,
+    StudyFolder,
+    load_study,
+    printed,
+    printed_what,
+    title_of,
+)
+from crosslens.report.folders.controlled_findings import findings, kept_order, similarity_told
+from crosslens.score import Score, format_value
+
+__all__ = ["summary"]
+
+_Rows = list[tuple[str, ...]]
+
+
+def summary(folder: str | Path) -> list[_Rows | str]:
+    """Tables and sentences on a study: its conditions beside the paper's numbers, and the order of
+    the conditions that the paper found.
+
+    Raises
+    ------
+    StoreError: the folder holds no such study, or nothing of it is measured yet.
+    """
+    study = load_study(folder)
+    rows: _Rows = [
+        (
+            "condition",
+            "seeds",
+            "kept",
+            "P@1 of subwords",
+            "mapped",
+            "by frequency",
+            "P@1 of sentences",
+            "at layer",
+            "CKA there",
+            f"{PAPERS[study.told['paper']]}: {printed_what(study.told['paper'])}",
+        ),
+        *(_row(study, name) for name in study.names),
+    ]
+    told = []
+    if (ladder := kept_order(study)) is not None:
+        told = [ladder.told()]
+    elif study.learning:
+        reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
+        told = [f"Tokens until P@1 of subwords is {REACHED}: {'; '.join(reached)}."]
+    told += similarity_told(study)
+    return [title_of(study.told), rows, _how(study.scores), *told, *findings(study)]
+
+
+def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
+    best = study.layers[name]
+    seeds = {s.seed for s in study.scores if s.encoder == name and s.seed is not None}
+    direct, mapped = (
+        study.mean(name, "token_alignment", condition) for condition in ("unaligned", "procrustes")
+    )
+    layer = None if best is None else best.layer
+    sentences = study.mean(name, "precision_at_1", "unaligned", layer)
+    cka = study.mean(name, "debiased_linear_cka", None, layer)
+    kept = study.mean(name, "neighbours_kept", None)
+    return (
+        name,
+        str(len(seeds)),
+        "-" if kept is None else format_value(kept.value, 2),
+        _told(direct),
+        _told(mapped),
+        _frequency(direct),
+        _told(sentences),
+        "-" if layer is None else str(layer),
+        "-" if cka is None else format_value(cka.value, 2),
+        printed(study.told, name),
+    )
+
+
+def _frequency(score: Score | None) -> str:
+    found = None if score is None else score.evidence.by_frequency
+    return "-" if found is None else f"{found:.3f}"
+
+
+def _told(score: Score | None) -> str:
+    if score is None:
+        return "-"
+    if score.low is None or score.high is None or math.isnan(score.low):
+        return format_value(score.value, 3)
+    return f"{score.value:.3f} [{score.low:.3f}, {score.high:.3f}]"
+
+
+def _how(scores: Sequence[Score]) -> str:
+    n = next((s.n for s in scores if s.quantity == "token_alignment"), None)
+    sentences = next(s for s in scores if s.quantity == "precision_at_1" and s.seed is None)
+    chance = math.nan if sentences.evidence.chance is None else sentences.evidence.chance
+    about_subwords = (
+        f"P@1 of subwords: the nearest of all subwords of the other language by cosine, of {n} that "
+        "are sampled (Deshpande et al. 2022, § 4.4); mapped: after an orthogonal map learnt from "
+        "others; by frequency: what embeddings that told it alone would give. "
+        if n is not None
+        else ""
+    )
+    about_order = (
+        "Kept: the share of neighbouring subwords that stay neighbours in the same order. "
+        if any(s.quantity == "neighbours_kept" for s in scores)
+        else ""
+    )
+    return (
+        f"{about_order}{about_subwords}P@1 of sentences: {sentences.n} held-out sentences, both directions, no "
+        f"map, chance {chance:.3f}; the layer is chosen on other sentences. Brackets: 95 % over "
+        "seeds (of sentences: over seeds and sentences)."
+    )

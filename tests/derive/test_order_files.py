@@ -1,0 +1,116 @@
+"""Word orders that are saved: the same orders to the last bit, and what is no such file."""
+
+import json
+
+import numpy as np
+import pytest
+from test_order import projective, treebank
+
+import crosslens as cl
+from crosslens.cli.main import main
+from crosslens.derive.order import learn_word_order
+from crosslens.derive.order_files import read_word_order, save_word_order
+from crosslens.errors import InputError, OutputError
+
+KINDS = ("log-linear", "relation-weights")
+
+
+def conllu(path, sentences):
+    rows = []
+    for one in sentences:
+        columns = (one.tokens, one.columns["upos"], one.heads, one.columns["deprel"])
+        for number, (form, upos, head, deprel) in enumerate(zip(*columns, strict=True), 1):
+            rows.append(f"{number}\t{form}\t_\t{upos}\t_\t_\t{head}\t{deprel}\t_\t_")
+        rows.append("")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Kind of model -> an order, and the file that it is saved in."""
+    folder = tmp_path_factory.mktemp("orders")
+    found = {}
+    for kind in KINDS:
+        order = learn_word_order(treebank(projective(60)), model=kind)
+        save_word_order(order, folder / f"{kind}.json")
+        found[kind] = order, folder / f"{kind}.json"
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("choice", ["sampled", "best"])
+def test_a_saved_order_orders_as_the_one_that_was_learnt(saved, kind, choice):
+    order, path = saved[kind]
+    back = read_word_order(path, model=kind, choice=choice)
+    assert (back.language, back.choice, back.models.keys()) == ("fra", choice, order.models.keys())
+    learnt = learn_word_order(treebank(projective(60)), model=kind, choice=choice)
+    for number, sentence in enumerate(projective(40, seed=1)):
+        assert (
+            back.derive(sentence, 0, number).sources == learnt.derive(sentence, 0, number).sources
+        )
+    for part, model in order.models.items():
+        names = ("codes", "weights") if kind == "log-linear" else ("direction", "distance")
+        for name in names:
+            np.testing.assert_array_equal(getattr(model, name), getattr(back.models[part], name))
+        assert back.models[part].nodes == model.nodes
+    content = path.read_bytes()
+    save_word_order(back, path)  # the very same
+    assert path.read_bytes() == content
+
+
+def test_one_class_of_heads_is_taken_and_one_that_is_not_there_is_refused(saved, tmp_path):
+    _, path = saved["log-linear"]
+    nouns = read_word_order(path, parts="N")
+    assert list(nouns.models) == ["N"]
+    save_word_order(nouns, tmp_path / "n.json")
+    with pytest.raises(InputError, match=r"parts: expected classes of heads .* \(N\), got V; ch"):
+        read_word_order(tmp_path / "n.json")
+    with pytest.raises(InputError, match="model: expected log-linear, which .*, got relation-w"):
+        read_word_order(path, model="relation-weights")
+    with pytest.raises(InputError, match="language: expected fra, whose order .*, got 'deu'"):
+        cl.word_order(path, "deu")
+    with pytest.raises(OutputError, match="the very same order, got another content"):
+        save_word_order(nouns, path)
+    with pytest.raises(InputError, match="ends with .json, got another"):
+        save_word_order(nouns, tmp_path / "order.npz")
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("log-linear", {"codes": lambda some: some[::-1]}, "codes: expected rising whole numbers"),
+        ("log-linear", {"codes": lambda some: []}, "codes: expected rising whole numbers"),
+        ("log-linear", {"weights": lambda some: some[1:]}, "weights: expected [0-9]+ numbers"),
+        ("log-linear", {"weights": lambda some: [float("nan"), *some[1:]]}, "that is not finite"),
+        ("log-linear", {"symbols": lambda some: some[::-1]}, "symbols: expected names in their"),
+        ("log-linear", {"nodes": lambda some: "9"}, "key nodes: expected a whole number"),
+        ("relation-weights", {"direction": lambda some: some[1:]}, "direction: expected [0-9]+ n"),
+        ("relation-weights", {"relations": lambda some: ["a", "a"]}, "relations: expected names"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_what_is_wrong(saved, kind, change, message, tmp_path):
+    told = json.loads(saved[kind][1].read_text())
+    for name, changed in change.items():
+        told["models"]["N"][name] = changed(told["models"]["N"][name])
+    (tmp_path / "x.json").write_text(json.dumps(told))
+    with pytest.raises(InputError, match=message):
+        read_word_order(tmp_path / "x.json", model=kind)
+
+
+def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
+    learnt = conllu(tmp_path / "fr.conllu", projective(60))
+    english = conllu(tmp_path / "en.conllu", projective(20, seed=1))
+    saved = tmp_path / "fra.json"
+    ask = ["derive", "--treebank", f"eng={english}", "--order-of"]
+    main([*ask, f"fra={learnt}", "--save-order", str(saved), "--out", str(tmp_path / "a")])
+    main([*ask, f"fra={saved}", "--out", str(tmp_path / "b")])
+    capsys.readouterr()
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "b").iterdir()) and len(names) == 2
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    out = str(tmp_path / "c")
+    text = ["derive", "--text", f"eng={english}", "--by", "inversion", "--out", out]
+    assert main([*text, "--save-order", "x.json"]) != 0
+    assert "expected --order-of, whose order is saved" in capsys.readouterr().err
