@@ -169,7 +169,7 @@ class Score:
     details: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.quantity, "quantity", QUANTITIES, "use a declared quantity")
+        check_choice(self.quantity, "quantity", sorted(QUANTITIES), "use a declared quantity")
 
     def __repr__(self) -> str:
         within = (
