@@ -111,10 +111,8 @@ class Plan:
         self._blocks.append(Block(len(self._blocks), start, self.n, json.loads(json.dumps(facts))))
 
     def _open(self, schema: pa.Schema) -> None:
-        self._schema, self._waiting = (
-            schema,
-            {name: [pa.array([], schema.field(name).type)] for name in schema.names},
-        )
+        self._schema = schema
+        self._waiting = {name: [pa.array([], schema.field(name).type)] for name in schema.names}
         with on_disk(self._where):
             self._sink = self._open_sink()
             self._file = parquet.ParquetWriter(self._sink, schema)

@@ -529,10 +529,8 @@ class ActivationsWriter:
         """Give the array files their size and header again: what they have lost is found by its
         checksum."""
         for name in self.arrays:
-            path, header = (
-                self.aside / f"{name}.safetensors",
-                array_header(name, self.n, self.d, self.dtype),
-            )
+            path = self.aside / f"{name}.safetensors"
+            header = array_header(name, self.n, self.d, self.dtype)
             whole = path.exists() and path.stat().st_size == HEADER + self.n * self._row
             if whole:
                 with open(path, "rb") as file:

@@ -143,10 +143,8 @@ def check_paired(
     >>> x.shape, y.shape
     ((1, 1), (1, 2))
     """
-    x, y = (
-        check_matrix(x, names[0], min_rows=min_rows),
-        check_matrix(y, names[1], min_rows=min_rows),
-    )
+    x = check_matrix(x, names[0], min_rows=min_rows)
+    y = check_matrix(y, names[1], min_rows=min_rows)
     if len(x) != len(y):
         refuse(
             names[1],

@@ -149,10 +149,8 @@ def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, flo
         # Kish: clusters of equal size count as one item each
         effective = min(effective, n**2 / float(np.square(of).sum()))
     t = float(stdtrit(g - 1, 0.975))
-    centre, half = (
-        share + t**2 / (2 * effective),
-        t * math.sqrt(share * (1 - share) / effective + t**2 / (4 * effective**2)),
-    )
+    centre = share + t**2 / (2 * effective)
+    half = t * math.sqrt(share * (1 - share) / effective + t**2 / (4 * effective**2))
     low, high = ((centre + sign * half) / (1 + t**2 / effective) for sign in (-1, 1))
     return share, 0.0 if share == 0 else low, 1.0 if share == 1 else high
 
@@ -257,10 +255,8 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
         refuse("values", "at least 2 values", str(n), "measure more items")
     from scipy.special import stdtrit
 
-    mean, half = (
-        float(np.mean(values)),
-        float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n)),
-    )
+    mean = float(np.mean(values))
+    half = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
     return mean, mean - half, mean + half
 
 
@@ -403,11 +399,9 @@ def _rank_correlation(
     x, y = _check_pairs(x, y)
     n = len(x)
     a, b = ((rankdata(values) - (n + 1) / 2) / n for values in (x, y))
-    product, squares_a, squares_b = (
-        float((a * b).mean()),
-        float((a * a).mean()),
-        float((b * b).mean()),
-    )
+    product = float((a * b).mean())
+    squares_a = float((a * a).mean())
+    squares_b = float((b * b).mean())
     size = math.sqrt(squares_a * squares_b)
     r = max(-1.0, min(1.0, product / size))  # rounding may go one bit beyond
     above_a, above_b = (_mean_above(values, np.stack([a, b])) for values in (x, y))

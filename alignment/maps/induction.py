@@ -220,10 +220,8 @@ def self_learning(
     patience, seed = check_positive_int(patience, "patience"), check_seed(seed)
     stages = _keep_probabilities(keep_probability)
     precision = np.result_type(raw_x, raw_y)
-    x, y = (
-        normalise(raw_x).astype(precision, copy=False),
-        normalise(raw_y).astype(precision, copy=False),
-    )
+    x = normalise(raw_x).astype(precision, copy=False)
+    y = normalise(raw_y).astype(precision, copy=False)
     settings: dict[str, Any] = {
         "vocabulary": size,
         "k": k,

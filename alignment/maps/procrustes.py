@@ -185,10 +185,8 @@ def _chosen_shrinkage(
     for fold in range(_FOLDS):
         sides = []
         for side in (x, y):
-            learnt, judged = (
-                side[folds != fold].astype(np.float64),
-                side[folds == fold].astype(np.float64),
-            )
+            learnt = side[folds != fold].astype(np.float64)
+            judged = side[folds == fold].astype(np.float64)
             mean = learnt.mean(axis=0) if centre else 0.0
             sides.append((learnt - mean, judged - mean))
         cross, judged_cross = (a.T @ b for a, b in zip(*sides, strict=True))

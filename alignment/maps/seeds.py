@@ -75,10 +75,8 @@ def check_pairs(
     array([[0, 2],
            [1, 0]])
     """
-    expected, remedy = (
-        "whole numbers of shape (p, 2)",
-        f"give a row of {sides[0]} and a row of {sides[1]} for each pair",
-    )
+    expected = "whole numbers of shape (p, 2)"
+    remedy = f"give a row of {sides[0]} and a row of {sides[1]} for each pair"
     try:
         array = as_array(pairs, name)
     except InputError:

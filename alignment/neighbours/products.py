@@ -112,10 +112,8 @@ class Cosine:
     def closely(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Cosines of all pairs of some rows and columns, by a product in float64."""
         rows = self.order[rows]
-        left, right = (
-            self.x[rows] / self.x_lengths[rows, None],
-            self.y[columns] / self.y_lengths[columns, None],
-        )
+        left = self.x[rows] / self.x_lengths[rows, None]
+        right = self.y[columns] / self.y_lengths[columns, None]
         found: np.ndarray = left @ right.T
         return found
 

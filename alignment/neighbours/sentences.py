@@ -93,10 +93,8 @@ def sentence_retrieval(
             "xsim of sentences whose mean cosines are not positive",
             "a ratio to such a number has no order",
         )
-    there, back = (
-        result_of(_best_margin(of_x, r_x, r_y) == own),
-        result_of(_best_margin(of_y, r_y, r_x) == own),
-    )
+    there = result_of(_best_margin(of_x, r_x, r_y) == own)
+    back = result_of(_best_margin(of_y, r_y, r_x) == own)
     return SentenceRetrieval(there, back, convention, 1 - there.precision)
 
 

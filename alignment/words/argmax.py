@@ -184,10 +184,8 @@ def _align(
     )
     found = [np.empty((0, 3), np.int64)]
     for sentence in range(len(begin_x) - 1):
-        here_x, here_y = (
-            slice(*begin_x[sentence : sentence + 2]),
-            slice(*begin_y[sentence : sentence + 2]),
-        )
+        here_x = slice(*begin_x[sentence : sentence + 2])
+        here_y = slice(*begin_y[sentence : sentence + 2])
         # in float64
         a, b = x[here_x] / lengths_x[here_x, None], y[here_y] / lengths_y[here_y, None]
         if len(a) and len(b):

@@ -180,10 +180,8 @@ def evaluate_lexicon(
         if ks is not None
         else [k for k in preset.ks if k <= len(y)]
     )
-    by, beta = (
-        by or preset.by,
-        preset.inverse_temperature if inverse_temperature is None else inverse_temperature,
-    )
+    by = by or preset.by
+    beta = preset.inverse_temperature if inverse_temperature is None else inverse_temperature
     scores = scores_of(x, y, sources, by, neighbourhood, beta)
     best = _best_gold(scores.exact(np.searchsorted(sources, gold[:, 0]), gold[:, 1]), gold, first)
     return _result(sources, ranks(scores, best), n_sources, places, convention, by)

@@ -177,10 +177,8 @@ def alignment_error_interval(
     ]
     # |A ∩ S| + |A ∩ P|, and |A| + |S|
     per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)
-    random, share = (
-        np.random.default_rng(check_seed(seed)),
-        np.full(len(sentences), 1 / len(sentences)),
-    )
+    random = np.random.default_rng(check_seed(seed))
+    share = np.full(len(sentences), 1 / len(sentences))
     sums = [
         random.multinomial(len(sentences), share) @ per_sentence
         for _ in range(check_positive_int(resamples, "resamples"))

@@ -30,12 +30,10 @@ from crosslens.readers.static_vectors import StaticVectors, write_vec
 __all__ = ["read_fasttext_bin", "train_skipgram"]
 
 _MAGIC, _VERSIONS, _CLASSIFIER, _END = 793712314, (11, 12), 3, b"</s>"
-_HEAD, _COUNTS, _ENTRY, _MATRIX = (
-    struct.Struct("<14id"),
-    struct.Struct("<3i2q"),
-    struct.Struct("<qb"),
-    struct.Struct("<?2q"),
-)
+_HEAD = struct.Struct("<14id")
+_COUNTS = struct.Struct("<3i2q")
+_ENTRY = struct.Struct("<qb")
+_MATRIX = struct.Struct("<?2q")
 # a character of UTF-8, or what fastText takes for one
 _LETTER = re.compile(rb"[^\x80-\xbf][\x80-\xbf]*")
 _BLOCK = 1 << 24

@@ -266,10 +266,8 @@ def _from_json(line: str, path: Path, number: int) -> MinimalPair:
                     f"{type(good).__name__} and {type(bad).__name__}",
                     "give text",
                 )
-            category, name = (
-                _stem(path) if category is None else category,
-                number if name is None else name,
-            )
+            category = _stem(path) if category is None else category
+            name = number if name is None else name
             return _pair(good, bad, str(category), str(name), where)
     wanted = " or ".join(f"{good} and {bad}" for good, bad, *_ in _KEYS)
     refuse(

@@ -317,10 +317,8 @@ class _Reader:
 
     def _line(self, line: bytes, where: str) -> tuple[str, np.ndarray]:
         says = " as the header says" if self.promised is not None else " as on line 1"
-        wanted, remedy = (
-            f"a word and {self.d} numbers,{says}",
-            "repair or remove the line (the file may be cut off)",
-        )
+        wanted = f"a word and {self.d} numbers,{says}"
+        remedy = "repair or remove the line (the file may be cut off)"
         word, *pieces = line.rstrip(b"\r ").rsplit(b" ", self.d)
         if len(pieces) < self.d:
             refuse(where, wanted, f"{len(pieces)} numbers" if word else "a blank line", remedy)

@@ -294,10 +294,8 @@ def measure_layers(
     with Progress(len(pairs) * len(names), "measuring", "measures") as progress:
         for pair, name in itertools.product(pairs, names):
             x, y = (stores[side] for side in pair)
-            order, common = (
-                np.random.default_rng([seed, 0x5AFF]).permutation(y.n),
-                _fields(stores, pair, seed),
-            )
+            order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
+            common = _fields(stores, pair, seed)
             for layer in (number for number in x.layer_numbers if number in y.layer_numbers):
                 place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
                 for condition, rows in ((None, None), ("shuffled_items", order)):

@@ -121,10 +121,8 @@ def extract(
     >>> cl.extract(encoder, ["A cat.", "Two cats!"], unit="word").index(["id", "position", "word"])
     {'id': ['0', '0', '1', '1'], 'position': [0, 1, 0, 1], 'word': ['A', 'cat.', 'Two', 'cats!']}
     """
-    corpus, other = (
-        as_corpus(text, language),
-        None if second is None else as_corpus(second, language, "second"),
-    )
+    corpus = as_corpus(text, language)
+    other = None if second is None else as_corpus(second, language, "second")
     reading = Reading(unit, pool, special_tokens, long_input)
     loaded = load_encoder(encoder) if isinstance(encoder, (str, Path)) else encoder
     encoder = loaded.for_text(corpus.language, other.language if other is not None else None)
@@ -292,14 +290,12 @@ class _Job:
         arrays: list[str],
         dtype: str,
     ) -> None:
-        self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = (
-            encoder,
-            corpus,
-            second,
-            reading,
-            arrays,
-            dtype,
-        )
+        self.encoder = encoder
+        self.corpus = corpus
+        self.second = second
+        self.reading = reading
+        self.arrays = arrays
+        self.dtype = dtype
         self.kept: dict[int, Located] = {}
         self.block_text = _block_text(encoder.device.type)
         self.label = f"encoding {corpus.name} with {encoder.name}"
@@ -395,10 +391,8 @@ class _Job:
     def _encode_all(self, writer: ActivationsWriter, world: World) -> None:
         mine = writer.left
         # about
-        total, left = (
-            sum(map(_sentences_of, writer.blocks)),
-            sum(map(_sentences_of, mine)) * world.size,
-        )
+        total = sum(map(_sentences_of, writer.blocks))
+        left = sum(map(_sentences_of, mine)) * world.size
         texts = (range(block.facts["text_start"], block.facts["text_stop"]) for block in mine)
         pool = concurrent.futures.ThreadPoolExecutor(1, "writer")
         # whatever happens: torch gets its threads back

@@ -136,10 +136,8 @@ def average_types(
         sums = _Sums(writer, len(types), ranges, world.rank)
         left = [number for number in range(len(ranges)) if number not in sums.done_by_all()]
     total = sum(map(len, ranges))
-    mine, there = (
-        left[world.rank :: world.size],
-        total - sum(len(ranges[number]) for number in left),
-    )
+    mine = left[world.rank :: world.size]
+    there = total - sum(len(ranges[number]) for number in left)
     encoded = contextlib.closing(vectors(ranges[number] for number in mine))
     with world.together(), Progress(total, label, "sentences", there) as progress, encoded as parts:
         numbers, largest = iter(mine), int(counts.max())

@@ -83,10 +83,8 @@ def load_encoder(
         model, tokenizer = _load(name, view, random_seed, trust_remote_code)
         call_by_folder(folder, model, tokenizer)
         short = folder.resolve().name if Path(name).is_dir() else name
-        mark, commit = (
-            encoder_fingerprint(folder, random_seed),
-            "" if Path(name).is_dir() else hub_commit(folder) or revision or "",
-        )
+        mark = encoder_fingerprint(folder, random_seed)
+        commit = "" if Path(name).is_dir() else hub_commit(folder) or revision or ""
         told: dict[str, Any] = {
             "device": device,
             "precision": precision,

@@ -54,16 +54,12 @@ class NativeEncoder:
         random_seed: int | None = None,
     ) -> None:
         self.name, self.fingerprint, self.random_seed = name, fingerprint, random_seed
-        self.model, self.precision, self.device = (
-            model.to(device).eval(),
-            precision,
-            torch.device(device),
-        )
-        self.layers, self.d, self.max_length = (
-            model.config.layers + 1,
-            model.config.hidden_size,
-            model.config.max_positions,
-        )
+        self.model = model.to(device).eval()
+        self.precision = precision
+        self.device = torch.device(device)
+        self.layers = model.config.layers + 1
+        self.d = model.config.hidden_size
+        self.max_length = model.config.max_positions
         self.pad_id = SPECIAL_TOKENS.index("[PAD]")  # whatever the language
         self.separate = bool(model.plan.separate) or vocabularies.mode != "joint"
         self.languages = (

@@ -88,12 +88,10 @@ class PretrainedEncoder:
         revision: str = "",
         random_seed: int | None = None,
     ) -> None:
-        self.name, self.model, self.tokenizer, self.fingerprint = (
-            name,
-            model.to(device),
-            tokenizer,
-            fingerprint,
-        )
+        self.name = name
+        self.model = model.to(device)
+        self.tokenizer = tokenizer
+        self.fingerprint = fingerprint
         self.revision, self.random_seed = revision, random_seed
         self.device, self.precision = torch.device(device), precision
         self.max_length, self.pad_id = _max_length(model, tokenizer), _pad_id(model, tokenizer)
@@ -208,10 +206,8 @@ class PretrainedEncoder:
         InputError: its tokeniser is another model's.
         """
         if len(ids) and ids.max() >= self._rows:
-            got, remedy = (
-                f"{ids.max()} for {self.tokenizer.convert_ids_to_tokens(int(ids.max()))!r}",
-                "give the model its own tokeniser",
-            )
+            got = f"{ids.max()} for {self.tokenizer.convert_ids_to_tokens(int(ids.max()))!r}"
+            remedy = "give the model its own tokeniser"
             refuse(f"encoder {self.name}", f"token ids below {self._rows}", got, remedy)
 
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:

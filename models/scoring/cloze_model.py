@@ -171,12 +171,10 @@ class NativeLanguageModel:
     def __init__(self, encoder: NativeEncoder) -> None:
         encoder.whose()
         self.encoder, self.tokenizer = encoder, encoder.tokenizer
-        self.name, self.device, self.max_length, self.fingerprint = (
-            encoder.name,
-            encoder.device,
-            encoder.max_length,
-            encoder.fingerprint,
-        )
+        self.name = encoder.name
+        self.device = encoder.device
+        self.max_length = encoder.max_length
+        self.fingerprint = encoder.fingerprint
         self.vocabulary = len(self.tokenizer)
 
     def scores_at(

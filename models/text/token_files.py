@@ -109,10 +109,8 @@ def encode_text(
             if change is not None:
                 parts = np.split(ids, np.cumsum(lengths[-1])[:-1])
                 parts = [change(start + i, part) for i, part in enumerate(parts)]
-                ids, lengths[-1] = (
-                    np.concatenate(parts),
-                    np.array([len(p) for p in parts], np.int64),
-                )
+                ids = np.concatenate(parts)
+                lengths[-1] = np.array([len(p) for p in parts], np.int64)
             out.write(ids.astype(dtype).tobytes())
             progress.add(len(encoded))
         offsets = np.cumsum(np.concatenate(lengths))
@@ -161,10 +159,8 @@ def open_tokens(folder: str | Path) -> TokenFile:
     """
     folder = Path(folder)
     manifest = _manifest(folder)
-    ids, offsets = (
-        _mapped(folder / "ids.npy", ("uint16", "uint32")),
-        np.array(_mapped(folder / "offsets.npy", ("int64",))),
-    )
+    ids = _mapped(folder / "ids.npy", ("uint16", "uint32"))
+    offsets = np.array(_mapped(folder / "offsets.npy", ("int64",)))
     if len(ids) != manifest["tokens"] or len(offsets) != manifest["sentences"] + 1:
         got = f"{len(ids)} of {len(offsets) - 1}"
         refuse(

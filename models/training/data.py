@@ -214,10 +214,8 @@ def _refuse_rows(
 ) -> NoReturn:
     """Refuse a text no row of which is left, by the language whose sentences have cost it most of
     them: rows go in all languages."""
-    excluded, kept = (
-        _excluded(recipe),
-        _held_out(corpora, {name: mine.held_out for name, mine in rows.items()}),
-    )
+    excluded = _excluded(recipe)
+    kept = _held_out(corpora, {name: mine.held_out for name, mine in rows.items()})
     costs: dict[tuple[str, str], list[str]] = {}
     for name, texts in corpora.items():
         if language in texts:
@@ -363,10 +361,8 @@ def encode_sentences(
     folder: where its token file is kept.
     most: subwords of a sentence; what is longer is cut to them, before it is derived.
     """
-    tokenizer, table = (
-        vocabularies.tokenizers[corpus.language],
-        vocabularies.tables[corpus.language],
-    )
+    tokenizer = vocabularies.tokenizers[corpus.language]
+    table = vocabularies.tables[corpus.language]
     size = vocabularies.sizes[corpus.language]
     numbering = hashlib.sha256(np.ascontiguousarray(table, np.int64).tobytes()).hexdigest()
     key: dict[str, Any] = {
@@ -424,14 +420,10 @@ class _Sorter:
         with Progress(len(groups), f"sorting {source.name}", "texts and pairs") as progress:
             for group in groups:
                 fit = self._fit(group, files, same)
-                train, held_out = (
-                    np.flatnonzero(fit & rows.train),
-                    np.flatnonzero(fit & rows.held_out),
-                )
-                sides, numbers = (
-                    tuple(files[language] for language in group),
-                    tuple(self.numbers[language] for language in group),
-                )
+                train = np.flatnonzero(fit & rows.train)
+                held_out = np.flatnonzero(fit & rows.held_out)
+                sides = tuple(files[language] for language in group)
+                numbers = tuple(self.numbers[language] for language in group)
                 if len(group) == 1:
                     self.texts.append(Text(group[0], numbers[0], sides[0], train))
                     self.kept.append(Text(group[0], numbers[0], sides[0], held_out))

@@ -261,10 +261,8 @@ class Masker:
                 )
         if masking.scope == "original":
             pools = [pools[i] for i in originals or range(len(pools))]
-        self._pool, self._pool_sizes = (
-            np.concatenate(pools),
-            np.array([len(pool) for pool in pools]),
-        )
+        self._pool = np.concatenate(pools)
+        self._pool_sizes = np.array([len(pool) for pool in pools])
         self._pool_begins = np.cumsum(self._pool_sizes) - self._pool_sizes
 
     def __call__(

@@ -299,10 +299,8 @@ def _replace(model: Any, rows: np.ndarray, source: Any, target: Any) -> None:
     d, pad = table.embedding_dim, target.pad_token_id
     if table.padding_idx is not None and pad != table.padding_idx:
         # some families count positions from the padding id
-        expected, remedy = (
-            f"padding at id {table.padding_idx}, where it is",
-            "choose another encoder",
-        )
+        expected = f"padding at id {table.padding_idx}, where it is"
+        remedy = "choose another encoder"
         refuse("vocabulary", expected, f"at {pad}", remedy)
     new = nn.Embedding.from_pretrained(
         torch.from_numpy(np.ascontiguousarray(rows[:, :d])),

@@ -233,12 +233,10 @@ class ProbeResult:
 
     def on(self, rows: Bool[np.ndarray, " n"]) -> "ProbeResult":
         """The same probes, scored on some of the test items: those of one language, say."""
-        answers, control, by_type, random = (
-            self.answers.on(rows),
-            self.control,
-            self.by_type,
-            self.random_encoder,
-        )
+        answers = self.answers.on(rows)
+        control = self.control
+        by_type = self.by_type
+        random = self.random_encoder
         there = answers.labels[answers.true]
         unseen = {
             label: count for label in self.unseen["test"] if (count := int((there == label).sum()))
@@ -447,10 +445,8 @@ class _Task:
     ) -> Any:
         """A clone of the probe, trained; on other codes of the items, or on other rows, if they are
         given."""
-        codes, train = (
-            self.codes if codes is None else codes,
-            self.parts.train if train is None else train,
-        )
+        codes = self.codes if codes is None else codes
+        train = self.parts.train if train is None else train
         probe, dev = clone(template), self.parts.dev[np.isin(codes[self.parts.dev], codes[train])]
         if len(dev):
             return probe.fit(self.layers_of(train), codes[train], self.layers_of(dev), codes[dev])
@@ -532,11 +528,9 @@ def _reseeded(template: Any, seed: int | None) -> Any:
 def _by_type(task: _Task, types: ArrayLike | None, groups: np.ndarray | None) -> Answers | None:
     if types is None:
         return None
-    names, train, test = (
-        check_labels(types, "types", len(task.codes)).astype(str),
-        task.parts.train,
-        task.parts.test,
-    )
+    names = check_labels(types, "types", len(task.codes)).astype(str)
+    train = task.parts.train
+    test = task.parts.test
     given = type_majority(names[train], task.codes[train], names[test])
     return Answers(task.labels, task.codes[test], given[None], groups)
 

@@ -42,13 +42,11 @@ __all__ = [
 
 RULES = ("paper", "bert-syntax")
 UNKNOWN, NOT_ONE_SUBWORD = "an unknown word", "not one subword each"
-EQUAL, LENGTHS, WORDS, REST, NO_SCORE = (
-    "equal sentences",
-    "another number of words",
-    "not one word differs",
-    "other subwords differ",
-    "no score",
-)
+EQUAL = "equal sentences"
+LENGTHS = "another number of words"
+WORDS = "not one word differs"
+REST = "other subwords differ"
+NO_SCORE = "no score"
 REASONS = (EQUAL, LENGTHS, WORDS, UNKNOWN, NOT_ONE_SUBWORD, REST, NO_SCORE)
 """Why a pair is not covered."""
 

@@ -290,10 +290,8 @@ class _Task:
         test_labels: ArrayLike,
     ) -> "_Task":
         train, test = _check_texts(train, "train_texts"), _check_texts(test, "test_texts")
-        y, true = (
-            check_classes(train_labels, "train_labels", len(train)),
-            check_classes(test_labels, "test_labels", len(test)),
-        )
+        y = check_classes(train_labels, "train_labels", len(train))
+        true = check_classes(test_labels, "test_labels", len(test))
         trained = np.unique(y)
         if len(trained) < 2:
             got = f"only {trained[0]!s}"

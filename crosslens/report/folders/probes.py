@@ -261,10 +261,8 @@ class ProbeRuns:
         """Where a task is reported: at the representation and layer that are best on dev, or else
         on the reported items themselves."""
         quantity, found = self.main_quantity(task), dict[str, Choice[int]]()
-        dev, representations = (
-            self.part(subject, task) == "test",
-            self.representations(subject, task),
-        )
+        dev = self.part(subject, task) == "test"
+        representations = self.representations(subject, task)
         for representation in representations:
             curve = self.curve(subject, task, quantity, None, representation)
             judged = self.curve(subject, task, quantity, None, representation, "dev") if dev else {}
@@ -276,10 +274,8 @@ class ProbeRuns:
             compared, lambda name: compared[name].value, layer=lambda name: compared[name].item
         )
         if top is not None:
-            best, score = (
-                compared[top.item],
-                self.curve(subject, task, quantity, None, top.item)[compared[top.item].item],
-            )
+            best = compared[top.item]
+            score = self.curve(subject, task, quantity, None, top.item)[compared[top.item].item]
             return Chosen(best.item, top.item, score, best.of, len(representations), best.elsewhere)
         whole = self.whole(subject, task, quantity)
         return (

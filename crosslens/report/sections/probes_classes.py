@@ -68,10 +68,8 @@ def _classes(runs: ProbeRuns, task: str, subject: Subject) -> _Classes | None:
     if not f1 and not labels:
         return None
     if _are_languages(runs, task, labels or list(f1)):
-        f1, labels = (
-            {language(label): value for label, value in f1.items()},
-            [language(label) for label in labels],
-        )
+        f1 = {language(label): value for label, value in f1.items()}
+        labels = [language(label) for label in labels]
     return _Classes(subject, chosen.layer, chosen.score.n, f1, labels, counts)
 
 

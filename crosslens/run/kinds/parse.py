@@ -218,12 +218,10 @@ class StructuralTask(TreebankTask):
         if len(mine) > _MOST[part]:
             mine = np.sort(np.random.default_rng([seed, 0x7EE5]).permutation(mine)[: _MOST[part]])
         words = np.concatenate([np.arange(ends[i] - found.lengths[i], ends[i]) for i in mine])
-        rows, heads, lengths, punctuation = (
-            found.rows[words],
-            found.heads[words],
-            found.lengths[mine],
-            found.punctuation[words],
-        )
+        rows = found.rows[words]
+        heads = found.heads[words]
+        lengths = found.lengths[mine]
+        punctuation = found.punctuation[words]
         numbers = sentence_of[ends[mine] - 1]
         return _Part(
             one.language,

@@ -71,10 +71,8 @@ class SoftmaxByAdam(BaseEstimator):
         InputError: numbers that are not finite, not one label per row, a single class, or a
             parameter out of range.
         """
-        epochs, batch = (
-            check_positive_int(self.epochs, "epochs"),
-            check_positive_int(self.batch, "batch"),
-        )
+        epochs = check_positive_int(self.epochs, "epochs")
+        batch = check_positive_int(self.batch, "batch")
         if not 0 < self.learning_rate < np.inf:
             refuse(
                 "learning_rate",
@@ -90,10 +88,8 @@ class SoftmaxByAdam(BaseEstimator):
             np.zeros((len(layers), len(classes), d), precision),
             np.zeros((len(layers), len(classes)), precision),
         ]
-        adam, rng = (
-            _Adam(weights, self.learning_rate),
-            np.random.default_rng([check_seed(self.seed), 0xADA3]),
-        )
+        adam = _Adam(weights, self.learning_rate)
+        rng = np.random.default_rng([check_seed(self.seed), 0xADA3])
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             for _ in range(epochs):
                 order = rng.permutation(n)
