@@ -41,12 +41,8 @@ def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     """
     n = check_positive_int(n, "n")
     if not 0 <= successes <= n:
-        refuse(
-            "successes",
-            f"a number from 0 to n = {n}",
-            repr(successes),
-            "count items, not fractions",
-        )
+        remedy = "count items, not fractions"
+        refuse("successes", f"a number from 0 to n = {n}", repr(successes), remedy)
     share = successes / n
     centre = share + _Z**2 / (2 * n)
     half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
@@ -83,12 +79,8 @@ def paired_interval(
     (0.2, 0.117, 0.275)
     """
     if len(first) != len(second) or len(first) == 0:
-        refuse(
-            "second",
-            f"{len(first)} outcomes, of the same items, and at least one",
-            str(len(second)),
-            "give one outcome per item to each",
-        )
+        expected = f"{len(first)} outcomes, of the same items, and at least one"
+        refuse("second", expected, str(len(second)), "give one outcome per item to each")
     if groups is not None:
         balance, of = cluster_sums(first.astype(np.int64) - second, groups)
         if len(of) < len(first):
@@ -133,12 +125,8 @@ def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, flo
     """
     found, of = _check_clusters(found, of, "found")
     if (found < 0).any() or (found > of).any():
-        refuse(
-            "found",
-            "from 0 to the number of items of each cluster",
-            "others",
-            "count the items that were right",
-        )
+        expected = "from 0 to the number of items of each cluster"
+        refuse("found", expected, "others", "count the items that were right")
     from scipy.special import stdtrit
 
     g, n = len(of), float(of.sum())
@@ -183,12 +171,8 @@ def difference_interval(more: np.ndarray, of: np.ndarray) -> tuple[float, float,
     """
     more, of = _check_clusters(more, of, "more")
     if (np.abs(more) > of).any():
-        refuse(
-            "more",
-            "from minus to plus the number of items of each cluster",
-            "others",
-            "count the items that differ",
-        )
+        expected = "from minus to plus the number of items of each cluster"
+        refuse("more", expected, "others", "count the items that differ")
     from scipy.special import stdtrit
 
     g, n = len(of), float(of.sum())
@@ -214,12 +198,8 @@ def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np
     (array([2., 1.]), array([3, 1]))
     """
     if np.shape(values) != np.shape(groups) or np.ndim(groups) != 1:
-        refuse(
-            "groups",
-            f"a group for each of {np.size(values)} items",
-            f"shape {np.shape(groups)}",
-            "name the group of every item",
-        )
+        expected = f"a group for each of {np.size(values)} items"
+        refuse("groups", expected, f"shape {np.shape(groups)}", "name the group of every item")
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     return np.bincount(codes, weights=np.asarray(values, np.float64)), np.bincount(codes)
 
@@ -227,12 +207,8 @@ def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np
 def _check_clusters(values: np.ndarray, of: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     values, of = np.asarray(values, np.float64), np.asarray(of, np.float64)
     if values.ndim != 1 or values.shape != of.shape or len(of) < 2:
-        refuse(
-            name,
-            "a number for each of 2 or more clusters",
-            f"shapes {values.shape} and {of.shape}",
-            "give one number per cluster",
-        )
+        got = f"shapes {values.shape} and {of.shape}"
+        refuse(name, "a number for each of 2 or more clusters", got, "give one number per cluster")
     if not (np.isfinite(values).all() and np.isfinite(of).all() and (of > 0).all()):
         refuse(
             name, "finite numbers, and clusters with items", "others", "leave out empty clusters"
@@ -429,19 +405,11 @@ def _mean_above(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _check_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if x.ndim != 1 or x.shape != y.shape or len(x) < 4:
-        refuse(
-            "x, y",
-            "4 or more pairs of numbers",
-            f"shapes {x.shape} and {y.shape}",
-            "give more pairs",
-        )
+        got = f"shapes {x.shape} and {y.shape}"
+        refuse("x, y", "4 or more pairs of numbers", got, "give more pairs")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         refuse("x, y", "finite numbers", "others", "leave out pairs that could not be measured")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
-        refuse(
-            "x, y",
-            "numbers that vary",
-            "equal ones",
-            "a correlation with a constant is not defined",
-        )
+        remedy = "a correlation with a constant is not defined"
+        refuse("x, y", "numbers that vary", "equal ones", remedy)
     return x, y

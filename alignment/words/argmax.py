@@ -173,12 +173,8 @@ def _align(
     begin_x, begin_y = check_offsets(offsets_x, offsets_y)
     for name, rows, begin in (("offsets_x", x, begin_x), ("offsets_y", y, begin_y)):
         if begin[-1] != len(rows):
-            refuse(
-                name,
-                f"{len(rows)} at the end, the number of words",
-                str(begin[-1]),
-                "make them with sentence_offsets",
-            )
+            expected = f"{len(rows)} at the end, the number of words"
+            refuse(name, expected, str(begin[-1]), "make them with sentence_offsets")
     lengths_x, lengths_y = (
         (row_lengths(x, "x"), row_lengths(y, "y")) if cosine else (np.ones(len(x)), np.ones(len(y)))
     )

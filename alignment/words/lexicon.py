@@ -169,12 +169,8 @@ def evaluate_lexicon(
     if n_sources is None:
         n_sources = len(sources)
     if check_positive_int(n_sources, "n_sources") < len(sources):
-        refuse(
-            "n_sources",
-            f"at least the {len(sources)} sources of pairs",
-            str(n_sources),
-            "count the dictionary's different source words",
-        )
+        remedy = "count the dictionary's different source words"
+        refuse("n_sources", f"at least the {len(sources)} sources of pairs", str(n_sources), remedy)
     places = (
         [check_positive_int(k, "ks", most=len(y)) for k in ks]
         if ks is not None

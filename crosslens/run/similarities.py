@@ -284,12 +284,8 @@ def measure_layers(
         numbers = [stores[name].layer_numbers for name in (first, second)]
         if not {*numbers[0]} & {*numbers[1]}:
             got = f"{numbers[0]} of {first} and {numbers[1]} of {second}"
-            refuse(
-                "stores",
-                "a layer that both have, for other measures",
-                got,
-                "extract the same layers of both",
-            )
+            expected = "a layer that both have, for other measures"
+            refuse("stores", expected, got, "extract the same layers of both")
     scores, refused = [], dict[tuple[tuple[str, str], str], InputError]()
     with Progress(len(pairs) * len(names), "measuring", "measures") as progress:
         for pair, name in itertools.product(pairs, names):

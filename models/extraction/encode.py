@@ -171,12 +171,8 @@ class _Batch:
         vectors = {name: gather(flat[name]).cpu() for name in plan.arrays}
         for name, rows in vectors.items():
             if not all(map(math.isfinite, extremes(rows))):
-                refuse(
-                    f"encoder {plan.name}",
-                    "finite activations",
-                    f"others in {name}",
-                    "choose float32, or another encoder",
-                )
+                remedy = "choose float32, or another encoder"
+                refuse(f"encoder {plan.name}", "finite activations", f"others in {name}", remedy)
         return vectors
 
 

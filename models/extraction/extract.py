@@ -183,26 +183,15 @@ def store_settings(
     """
     check_choice(dtype, "dtype", DTYPES)
     if (reading.unit == "pair") != (second is not None):
-        refuse(
-            "second",
-            "the second sentences, for pairs and only for them",
-            "none" if second is None else "one",
-            'set unit="pair"',
-        )
+        expected = "the second sentences, for pairs and only for them"
+        refuse("second", expected, "none" if second is None else "one", 'set unit="pair"')
     if second is not None and len(second) != len(corpus):
-        refuse(
-            "second",
-            f"{len(corpus)} sentences, one for each of {corpus.name}",
-            str(len(second)),
-            "align the two texts line by line",
-        )
+        expected = f"{len(corpus)} sentences, one for each of {corpus.name}"
+        refuse("second", expected, str(len(second)), "align the two texts line by line")
     if reading.unit not in ("type", "embedding") and (lowercase or min_count != 1):
-        refuse(
-            "lowercase, min_count",
-            "no such setting for this unit",
-            f"unit {reading.unit!r}",
-            'leave them out, or set unit="type"',
-        )
+        expected = "no such setting for this unit"
+        remedy = 'leave them out, or set unit="type"'
+        refuse("lowercase, min_count", expected, f"unit {reading.unit!r}", remedy)
     if min_count < 1:
         refuse("min_count", "1 or more", str(min_count), "give a number of occurrences")
     encoder = encoder.for_text(corpus.language, second.language if second is not None else None)
@@ -341,12 +330,8 @@ class _Job:
     ) -> Activations:
         """Both passes, in a process that has no others beside it: their memory is not its own."""
         if world.size > 1:
-            refuse(
-                "out",
-                f"a folder that the {world.size} processes share",
-                "none",
-                "give out=FOLDER, or start one process",
-            )
+            expected = f"a folder that the {world.size} processes share"
+            refuse("out", expected, "none", "give out=FOLDER, or start one process")
         if self.reading.unit not in ("type", "embedding"):
             writer.need(len(self.corpus))  # there are as many items at least
         self.plan(writer, lowercase, min_count)

@@ -67,12 +67,8 @@ class Reading:
         ):
             check_choice(value, name, known)
         if self.special_tokens and self.unit not in ("sentence", "pair", "token"):
-            refuse(
-                "special_tokens",
-                "False for words (no special token is part of one)",
-                "True",
-                "leave it out, or take another unit",
-            )
+            expected = "False for words (no special token is part of one)"
+            refuse("special_tokens", expected, "True", "leave it out, or take another unit")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,12 +261,8 @@ def _windows(
         body = np.arange(begin + plain[0], begin + plain[-1] + 1)
         room = longest - len(front) - len(back)
         if room < 2:
-            refuse(
-                "encoder",
-                "room for two tokens beside the special ones",
-                f"{longest} in all",
-                "choose another encoder",
-            )
+            expected = "room for two tokens beside the special ones"
+            refuse("encoder", expected, f"{longest} in all", "choose another encoder")
         if long_input == "truncate":
             windows = whose = [body[:room]]
         else:

@@ -382,12 +382,8 @@ class SegmentStream:
         self.languages = tuple(group.language for group in self._groups)
         for group in self._groups:
             if len(group) < 2:
-                refuse(
-                    f"text of {group.language}",
-                    "at least two sentences for pairs",
-                    str(len(group)),
-                    "give more text",
-                )
+                expected = "at least two sentences for pairs"
+                refuse(f"text of {group.language}", expected, str(len(group)), "give more text")
         self.files = tuple(itertools.chain.from_iterable(group.files for group in self._groups))
         self.n = sum(map(len, self._groups))
         self.tokens = sum(int(group.counts.sum()) for group in self._groups)

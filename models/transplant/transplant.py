@@ -118,12 +118,8 @@ def transplant_vocabulary(
         refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
     if (by == "translation") != (pairs is not None):
         got = "none" if pairs is None else f"some, with {by}"
-        refuse(
-            "--dictionary",
-            "translations with --by translation alone",
-            got,
-            "add them, or leave out",
-        )
+        expected = "translations with --by translation alone"
+        refuse("--dictionary", expected, got, "add them, or leave out")
     if size < 100:
         refuse("--vocabulary", "100 subwords or more", str(size), "give more")
     out = Path(out)

@@ -391,21 +391,13 @@ def _shown(score: Score) -> Score:
 def _config(path: Path) -> dict[str, Any]:
     for name in ("config.json", "scores.jsonl"):
         if not (path / name).is_file():
-            refuse(
-                "folder",
-                f"a finished probe run with {name}",
-                f"{path} without it",
-                "finish the run: the same command resumes it",
-            )
+            remedy = "finish the run: the same command resumes it"
+            refuse("folder", f"a finished probe run with {name}", f"{path} without it", remedy)
     config: dict[str, Any] = read_json(path / "config.json", dict, "run the probes again")
     if config.get("kind") != "probe":
         kind = config.get("kind", "study")
-        refuse(
-            "folder",
-            "a run of crosslens probe",
-            f"{path} of kind {kind!r}",
-            "name runs that crosslens probe --battery has written",
-        )
+        remedy = "name runs that crosslens probe --battery has written"
+        refuse("folder", "a run of crosslens probe", f"{path} of kind {kind!r}", remedy)
     return config
 
 

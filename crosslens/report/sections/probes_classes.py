@@ -91,13 +91,9 @@ def _counts(folder: Path, given: Confusion | None) -> tuple[list[str], np.ndarra
     except (ValueError, TypeError):
         counts = np.zeros((0, 0))
     if counts.shape != (len(labels), len(labels)):
-        refuse(
-            str(folder / "scores.jsonl"),
-            f"confusion counts of {plural(len(labels), 'label')}",
-            f"shape {counts.shape}",
-            "run it again",
-            StoreError,
-        )
+        expected = f"confusion counts of {plural(len(labels), 'label')}"
+        got = f"shape {counts.shape}"
+        refuse(str(folder / "scores.jsonl"), expected, got, "run it again", StoreError)
     return labels, counts
 
 

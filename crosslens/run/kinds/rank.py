@@ -38,12 +38,8 @@ class ScwsTask(Task):
                 f"{len(self.items)} item(s) rated from {self.items.ratings.min():g} to "
                 f"{self.items.ratings.max():g}"
             )
-            refuse(
-                self.name,
-                f"{_FEWEST} or more items with ratings that differ",
-                got,
-                "take more items",
-            )
+            expected = f"{_FEWEST} or more items with ratings that differ"
+            refuse(self.name, expected, got, "take more items")
 
     @property
     def texts(self) -> Mapping[str, Text]:

@@ -98,12 +98,8 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
         X, dev_X = check_matrix(X, "X"), check_matrix(dev_X, "dev_X")
         classes, codes = class_codes(check_classes(y, "y", len(X)), "y")
         if dev_X.shape[1] != X.shape[1]:
-            refuse(
-                "dev_X",
-                f"{X.shape[1]} columns, as in X",
-                f"{dev_X.shape[1]} columns",
-                "take both splits from the same layer",
-            )
+            remedy = "take both splits from the same layer"
+            refuse("dev_X", f"{X.shape[1]} columns, as in X", f"{dev_X.shape[1]} columns", remedy)
         labels = check_classes(dev_y, "dev_y", len(dev_X))
         check_seen(labels, classes, "dev_y")
         hidden, seed = check_positive_int(self.hidden, "hidden"), check_seed(self.seed)
