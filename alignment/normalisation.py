@@ -38,12 +38,8 @@ def check_varies(x: Float[np.ndarray, "n d"], name: str) -> None:
     for start in range(0, len(x), _BLOCK):  # the first block nearly always settles it
         if (x[start : start + _BLOCK] != x[0]).any():
             return
-    refuse(
-        name,
-        "rows that differ",
-        f"{len(x)} equal row(s)",
-        "give at least two different items; with one vector for all, nothing varies",
-    )
+    remedy = "give at least two different items; with one vector for all, nothing varies"
+    refuse(name, "rows that differ", f"{len(x)} equal row(s)", remedy)
 
 
 def centred_to_one(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n d"]:
@@ -61,12 +57,8 @@ def centred_to_one(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, 
     centred = x - x.mean(axis=0, dtype=np.float64)
     peak = float(np.abs(centred).max())
     if not np.isfinite(peak):
-        refuse(
-            name,
-            f"values whose differences fit in {centred.dtype}",
-            "an overflow",
-            "scale them down",
-        )
+        expected = f"values whose differences fit in {centred.dtype}"
+        refuse(name, expected, "an overflow", "scale them down")
     centred /= peak
     return centred
 
@@ -96,12 +88,9 @@ def row_lengths(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " n
     lengths = _lengths(x, name)
     zero = np.flatnonzero(lengths == 0)
     if len(zero):
-        refuse(
-            name,
-            "rows with a direction",
-            f"{len(zero)} row(s) of zeros, the first is row {zero[0]}",
-            "remove these items: a zero vector has no cosine",
-        )
+        got = f"{len(zero)} row(s) of zeros, the first is row {zero[0]}"
+        remedy = "remove these items: a zero vector has no cosine"
+        refuse(name, "rows with a direction", got, remedy)
     return lengths
 
 
@@ -113,12 +102,8 @@ def _lengths(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, " n"]:
             lengths[rows] = np.sqrt(np.square(x[rows], dtype=np.float64, order="C").sum(axis=1))
     long = np.flatnonzero(lengths > np.finfo(x.dtype).max)
     if len(long):
-        refuse(
-            name,
-            f"rows whose lengths fit in {x.dtype}",
-            f"an overflow in row {long[0]}",
-            "scale the vectors down",
-        )
+        expected = f"rows whose lengths fit in {x.dtype}"
+        refuse(name, expected, f"an overflow in row {long[0]}", "scale the vectors down")
     return lengths
 
 
@@ -200,12 +185,8 @@ def normalise(
     True
     """
     if isinstance(steps, str) or any(step not in ("unit", "centre") for step in steps):
-        refuse(
-            "steps",
-            'a sequence of "unit" and "centre"',
-            repr(steps),
-            'choose from these two, for example ("unit", "centre", "unit")',
-        )
+        remedy = 'choose from these two, for example ("unit", "centre", "unit")'
+        refuse("steps", 'a sequence of "unit" and "centre"', repr(steps), remedy)
     result = np.array(check_matrix(x, "x"), order="C")
     mean = None
     for step in steps:
@@ -230,12 +211,9 @@ def _scale_to_unit(
         rounding = 4 * np.finfo(x.dtype).eps * float(np.linalg.norm(mean.astype(np.float64)))
         at_mean = np.flatnonzero(lengths <= rounding)
         if len(at_mean):
-            refuse(
-                name,
-                "rows that differ from the mean",
-                f"{len(at_mean)} row(s) equal to it, the first is row {at_mean[0]}",
-                "remove these items: once centred, no direction is left of them",
-            )
+            got = f"{len(at_mean)} row(s) equal to it, the first is row {at_mean[0]}"
+            remedy = "remove these items: once centred, no direction is left of them"
+            refuse(name, "rows that differ from the mean", got, remedy)
     x /= lengths.astype(x.dtype)[:, None]
 
 

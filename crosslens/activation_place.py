@@ -82,29 +82,16 @@ def check_place(
         and any(name.endswith(".safetensors") for name in names)
         and all(map(_OURS.fullmatch, names))
     ):
-        refuse(
-            str(folder),
-            "a folder of activations",
-            "one without manifest.json",
-            "restore it, or delete the folder and extract again",
-            StoreError,
-        )
+        expected = "a folder of activations"
+        remedy = "restore it, or delete the folder and extract again"
+        refuse(str(folder), expected, "one without manifest.json", remedy, StoreError)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        refuse(
-            str(folder),
-            "a new or empty folder",
-            "one with files in it",
-            "choose another folder",
-            OutputError,
-        )
+        remedy = "choose another folder"
+        refuse(str(folder), "a new or empty folder", "one with files in it", remedy, OutputError)
     if aside.is_symlink() or aside.exists() and not aside.is_dir():
-        refuse(
-            str(aside),
-            "half-written activations or nothing",
-            "something else",
-            "move it away, or choose another folder",
-            OutputError,
-        )
+        expected = "half-written activations or nothing"
+        remedy = "move it away, or choose another folder"
+        refuse(str(aside), expected, "something else", remedy, OutputError)
     foreign = (
         [path.name for path in aside.iterdir() if path.is_dir() or not _OURS.fullmatch(path.name)]
         if aside.exists()
@@ -112,13 +99,8 @@ def check_place(
     )
     if foreign:
         got = f"a folder with {min(foreign)[:80]!r} in it"
-        refuse(
-            str(aside),
-            "half-written activations or nothing",
-            got,
-            "move it away, or choose another folder",
-            OutputError,
-        )
+        remedy = "move it away, or choose another folder"
+        refuse(str(aside), "half-written activations or nothing", got, remedy, OutputError)
     if not restart and (aside / "blocks.json").exists():
         there = read_json(aside / "plan.json", _Planned, _REMEDY)
         same_settings(str(aside), there.pop("settings"), settings, _ANEW)
@@ -171,13 +153,8 @@ def refuse_damaged(aside: Path, name: str) -> NoReturn:
     ------
     StoreError: always.
     """
-    refuse(
-        str(aside),
-        "half-written activations",
-        f"damaged ones (no whole {name})",
-        _REMEDY,
-        StoreError,
-    )
+    got = f"damaged ones (no whole {name})"
+    refuse(str(aside), "half-written activations", got, _REMEDY, StoreError)
 
 
 def has_plan(folder: Path, settings: Mapping[str, Any], shape: Mapping[str, Any]) -> bool:

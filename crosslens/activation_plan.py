@@ -77,12 +77,8 @@ class Plan:
         }
         lengths = {name: len(column) for name, column in rows.items()}
         if not rows or len(set(lengths.values())) > 1:
-            refuse(
-                "columns",
-                "columns of one length",
-                str(lengths or "none"),
-                "give each item a value in each column",
-            )
+            remedy = "give each item a value in each column"
+            refuse("columns", "columns of one length", str(lengths or "none"), remedy)
         if self._schema is None:
             self._open(
                 pa.schema(
@@ -91,12 +87,8 @@ class Plan:
             )
         assert self._schema is not None
         if rows.keys() != self._waiting.keys():
-            refuse(
-                "columns",
-                ", ".join(self._waiting),
-                ", ".join(rows),
-                "give the same columns each time",
-            )
+            remedy = "give the same columns each time"
+            refuse("columns", ", ".join(self._waiting), ", ".join(rows), remedy)
         for name, column in rows.items():
             # a tenth of what the list takes
             self._waiting[name].append(_array(name, column, self._schema.field(name).type))
@@ -111,10 +103,8 @@ class Plan:
         self._blocks.append(Block(len(self._blocks), start, self.n, json.loads(json.dumps(facts))))
 
     def _open(self, schema: pa.Schema) -> None:
-        self._schema, self._waiting = (
-            schema,
-            {name: [pa.array([], schema.field(name).type)] for name in schema.names},
-        )
+        self._schema = schema
+        self._waiting = {name: [pa.array([], schema.field(name).type)] for name in schema.names}
         with on_disk(self._where):
             self._sink = self._open_sink()
             self._file = parquet.ParquetWriter(self._sink, schema)
@@ -138,12 +128,8 @@ class Plan:
     def end(self) -> list[Block]:
         blocked = self._blocks[-1].stop if self._blocks else 0
         if blocked != self.n:
-            refuse(
-                "plan",
-                "every row in a block",
-                f"{self.n - blocked} rows behind the last one",
-                "call end_block after them",
-            )
+            got = f"{self.n - blocked} rows behind the last one"
+            refuse("plan", "every row in a block", got, "call end_block after them")
         if self._file is None:
             refuse("plan", "an index with columns", "none", "add rows, or give a schema")
         if self.n > self._written:
@@ -166,12 +152,8 @@ def _array(name: str, values: list[Any], kind: pa.DataType | None = None) -> pa.
     try:
         return pa.array(values, kind)
     except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-        refuse(
-            f"columns[{name!r}]",
-            f"values of type {kind}" if kind else "values of one type",
-            str(error),
-            "give all rows values of it",
-        )
+        expected = f"values of type {kind}" if kind else "values of one type"
+        refuse(f"columns[{name!r}]", expected, str(error), "give all rows values of it")
 
 
 @contextlib.contextmanager
@@ -183,10 +165,5 @@ def on_disk(where: str | Path) -> Iterator[None]:
         got = os.strerror(error.errno) if error.errno else str(error)  # Arrow has no strerror
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "free some space and run it again" if full else "see to it and run it again"
-        refuse(
-            str(where),
-            "a disk with room for the activations",
-            got,
-            f"finished blocks are kept; {remedy}",
-            OutputError,
-        )
+        expected = "a disk with room for the activations"
+        refuse(str(where), expected, got, f"finished blocks are kept; {remedy}", OutputError)

@@ -167,13 +167,9 @@ class Activations:
         self._place = Path(folder)
         self.folder: Path | None = self._place
         if not (self._place / "manifest.json").exists():
-            refuse(
-                str(folder),
-                "a folder of activations",
-                "no manifest.json in it",
-                "extract the activations (again)",
-                StoreError,
-            )
+            got = "no manifest.json in it"
+            remedy = "extract the activations (again)"
+            refuse(str(folder), "a folder of activations", got, remedy, StoreError)
         self._describe(_read_manifest(self._place / "manifest.json"))
         if self.language:
             check_name(self.language, f"{self._place / 'manifest.json'}, key language", StoreError)
@@ -244,12 +240,8 @@ class Activations:
             there = "; ".join(
                 f"{kind}: {_told(numbers)}" for kind in OUTPUTS if (numbers := self._numbers(kind))
             )
-            refuse(
-                "layer",
-                f"one that is stored ({there})",
-                f"{output} {number}",
-                "choose one of these, or extract it",
-            )
+            remedy = "choose one of these, or extract it"
+            refuse("layer", f"one that is stored ({there})", f"{output} {number}", remedy)
         return self._array(name)
 
     def _array(self, name: str) -> np.ndarray:
@@ -459,13 +451,8 @@ class Activations:
                 for batch in file.iter_batches(columns=names):
                     yield batch.select(names)
             except (OSError, pa.ArrowException) as error:
-                refuse(
-                    str(self._place / "index.parquet"),
-                    "a table of the items",
-                    str(error),
-                    _AGAIN,
-                    StoreError,
-                )
+                expected = "a table of the items"
+                refuse(str(self._place / "index.parquet"), expected, str(error), _AGAIN, StoreError)
 
 
 @dataclass(frozen=True)
@@ -514,12 +501,8 @@ def join(stores: Sequence[Activations], on: str = "id") -> Joined:
             and len(keys[0])
         ):
             got = f"{key.type} in {store.name}"  # Arrow would find the number 1 in the word "1"
-            refuse(
-                on,
-                f"values of type {keys[0].type} as in {stores[0].name}",
-                got,
-                "join activations whose items are named alike",
-            )
+            expected = f"values of type {keys[0].type} as in {stores[0].name}"
+            refuse(on, expected, got, "join activations whose items are named alike")
         found = (
             compute.index_in(keys[0], value_set=key)
             if len(key) and len(keys[0])
@@ -541,30 +524,18 @@ def _keys(store: Activations, on: str) -> pa.Array:
         column = column.cast(pa.large_string())
     keys = column.combine_chunks()
     if keys.null_count:
-        refuse(
-            on,
-            f"a value for every item of {store.name}",
-            f"none in {keys.null_count}",
-            "join on another column",
-        )
+        expected = f"a value for every item of {store.name}"
+        refuse(on, expected, f"none in {keys.null_count}", "join on another column")
     try:
         counts = compute.value_counts(keys)
     except pa.ArrowNotImplementedError:
-        refuse(
-            on,
-            "a column of words or numbers",
-            f"{keys.type} in {store.name}",
-            "join on another column",
-        )
+        expected = "a column of words or numbers"
+        refuse(on, expected, f"{keys.type} in {store.name}", "join on another column")
     twice = counts.filter(compute.greater(counts.field("counts"), 1))
     if len(twice):
         got = f"{twice[0]['values'].as_py()!r} in {twice[0]['counts'].as_py()} of them"
-        refuse(
-            on,
-            f"a value of its own for every item of {store.name}",
-            got,
-            "join on a column that names each item once",
-        )
+        expected = f"a value of its own for every item of {store.name}"
+        refuse(on, expected, got, "join on a column that names each item once")
     return keys
 
 
@@ -587,12 +558,8 @@ def _values(field: pa.Field, values: Any) -> pa.Array:
             raise TypeError
         return array
     except (pa.ArrowException, TypeError, OverflowError):
-        refuse(
-            field.name,
-            f"values of type {kind}",
-            repr(values),
-            "compare the column with values of its own type",
-        )
+        remedy = "compare the column with values of its own type"
+        refuse(field.name, f"values of type {kind}", repr(values), remedy)
 
 
 def _is_in(column: pa.Array, values: pa.Array, name: str) -> np.ndarray:
@@ -600,12 +567,8 @@ def _is_in(column: pa.Array, values: pa.Array, name: str) -> np.ndarray:
     try:
         return compute.is_in(_plain(column), value_set=values).to_numpy(zero_copy_only=False)
     except pa.ArrowNotImplementedError:
-        refuse(
-            name,
-            "a column of words or numbers",
-            str(column.type),
-            "choose items by another column, or by the index",
-        )
+        remedy = "choose items by another column, or by the index"
+        refuse(name, "a column of words or numbers", str(column.type), remedy)
 
 
 def _told(numbers: Sequence[int], to: str = "-") -> str:
@@ -620,13 +583,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     manifest: dict[str, Any] = read_json(path, dict, _AGAIN)
     there = manifest.get("format")
     if there not in (FORMAT, _OLDER):
-        refuse(
-            str(path.parent),
-            f"format {FORMAT} or {_OLDER}",
-            quote(there),
-            "extract the activations again",
-            StoreError,
-        )
+        remedy = "extract the activations again"
+        refuse(str(path.parent), f"format {FORMAT} or {_OLDER}", quote(there), remedy, StoreError)
     check_shape(manifest, str(path), _OlderManifest if there == _OLDER else _Manifest, _AGAIN)
     whole = {
         "n": manifest["n"] >= 0,

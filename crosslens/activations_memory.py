@@ -166,12 +166,8 @@ class MemoryWriter(ActivationsWriter):
         InputError: blocks are missing.
         """
         if self.left or not self.planned:
-            refuse(
-                "finish",
-                "all blocks written",
-                f"{len(self.left)} of {len(self.blocks)} missing",
-                "write them first",
-            )
+            got = f"{len(self.left)} of {len(self.blocks)} missing"
+            refuse("finish", "all blocks written", got, "write them first")
         manifest = {**self.sizes(), **more, "settings": self.settings}
         return _Held(
             manifest, self._index.getvalue(), self._states, [block.stop for block in self.blocks]
@@ -225,12 +221,8 @@ def as_activations(
     }
     if len(kinds) != 1:
         got = " and ".join(sorted(f"{shape} of {dtype}" for shape, dtype in kinds)) or "none"
-        refuse(
-            "layers",
-            "matrices of one shape (n, d) and one type of numbers",
-            got,
-            "give one row per item in every layer",
-        )
+        expected = "matrices of one shape (n, d) and one type of numbers"
+        refuse("layers", expected, got, "give one row per item in every layer")
     (((n, d), dtype),) = kinds
     names = [str(row) for row in range(n)] if ids is None else list(ids)
     if len(names) != n:

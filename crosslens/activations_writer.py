@@ -152,13 +152,9 @@ class ActivationsWriter:
             if rank == 0:
                 self._begin(restart)
             elif not self._has_plan():
-                refuse(
-                    str(folder),
-                    "activations that rank 0 has planned",
-                    "none",
-                    "construct the other ranks after rank 0 has planned",
-                    StoreError,
-                )
+                expected = "activations that rank 0 has planned"
+                remedy = "construct the other ranks after rank 0 has planned"
+                refuse(str(folder), expected, "none", remedy, StoreError)
             else:
                 self._lock()
                 self._read_plan()
@@ -357,19 +353,13 @@ class ActivationsWriter:
         if self.blocks[block.number : block.number + 1] != [block]:
             refuse("block", "a block of these activations", str(block), "take blocks from `left`")
         if set(states) != set(self.arrays):
-            refuse(
-                "states",
-                f"the arrays {', '.join(self.arrays)}",
-                ", ".join(map(str, states)) or "none",
-                "give one array for each name",
-            )
+            expected = f"the arrays {', '.join(self.arrays)}"
+            got = ", ".join(map(str, states)) or "none"
+            refuse("states", expected, got, "give one array for each name")
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(block):
-            refuse(
-                "rows",
-                f"numbers from 0 to {len(block) - 1}",
-                f"{rows.min()} to {rows.max()}",
-                "count from the block's first row",
-            )
+            expected = f"numbers from 0 to {len(block) - 1}"
+            got = f"{rows.min()} to {rows.max()}"
+            refuse("rows", expected, got, "count from the block's first row")
         self._put(
             block,
             rows,
@@ -420,12 +410,8 @@ class ActivationsWriter:
     def _check_end(self, block: Block) -> None:
         written = self._rows_put.pop(block.number, 0)
         if written != len(block):
-            refuse(
-                f"block {block.number}",
-                f"{len(block)} rows written",
-                str(written),
-                "put each row once",
-            )
+            expected = f"{len(block)} rows written"
+            refuse(f"block {block.number}", expected, str(written), "put each row once")
 
     def finish(self, **more: Any) -> Activations:
         """Check that every block is there, flush everything to disk, add the manifest, and make the
@@ -458,12 +444,8 @@ class ActivationsWriter:
         }
         sizes, rest = self.sizes(), {"settings": self.settings, **marks}
         if taken := sorted(more.keys() & {*sizes, *rest}):
-            refuse(
-                "more",
-                "names that the manifest does not use",
-                ", ".join(taken),
-                "call them otherwise",
-            )
+            expected = "names that the manifest does not use"
+            refuse("more", expected, ", ".join(taken), "call them otherwise")
         with on_disk(self.folder):
             self._flush_arrays()
             write_whole(self.aside / "checksums.bin", sums)
@@ -529,10 +511,8 @@ class ActivationsWriter:
         """Give the array files their size and header again: what they have lost is found by its
         checksum."""
         for name in self.arrays:
-            path, header = (
-                self.aside / f"{name}.safetensors",
-                array_header(name, self.n, self.d, self.dtype),
-            )
+            path = self.aside / f"{name}.safetensors"
+            header = array_header(name, self.n, self.d, self.dtype)
             whole = path.exists() and path.stat().st_size == HEADER + self.n * self._row
             if whole:
                 with open(path, "rb") as file:
@@ -640,12 +620,8 @@ class ActivationsWriter:
     def _converted(self, state: np.ndarray, rows: int, name: str) -> np.ndarray:
         state = np.asarray(state)
         if state.shape != (rows, self.d):
-            refuse(
-                f"states[{name!r}]",
-                f"shape {(rows, self.d)}",
-                str(state.shape),
-                "give one row per item",
-            )
+            expected = f"shape {(rows, self.d)}"
+            refuse(f"states[{name!r}]", expected, str(state.shape), "give one row per item")
         if state.dtype.kind not in "fiub" and state.dtype != DTYPES["bfloat16"][1]:
             refuse(f"states[{name!r}]", "real numbers", str(state.dtype), "convert them first")
         with np.errstate(over="ignore"):
@@ -661,12 +637,8 @@ class ActivationsWriter:
                 "float32": "scale the numbers",
             }[self.dtype]
             limit = {"float16": "65504", "bfloat16": "3.39e38", "float32": "3.40e38"}[self.dtype]
-            refuse(
-                f"states[{name!r}]",
-                f"numbers that {self.dtype} holds (up to {limit})",
-                f"{float(state[over][0]):g}",
-                remedy,
-            )
+            expected = f"numbers that {self.dtype} holds (up to {limit})"
+            refuse(f"states[{name!r}]", expected, f"{float(state[over][0]):g}", remedy)
         return data
 
     def _infinite(self, data: np.ndarray) -> np.ndarray:
@@ -677,21 +649,11 @@ class ActivationsWriter:
 
 def _check_shape(arrays: list[str], d: int, dtype: str) -> None:
     if not check_arrays(arrays):
-        refuse(
-            "arrays",
-            "different names such as layer_00, attention_01 or mlp_01",
-            repr(arrays),
-            "name the arrays so",
-            InputError,
-        )
+        expected = "different names such as layer_00, attention_01 or mlp_01"
+        refuse("arrays", expected, repr(arrays), "name the arrays so", InputError)
     if d < 1:
-        refuse(
-            "d",
-            "a positive number of dimensions",
-            repr(d),
-            "give the width of the vectors",
-            InputError,
-        )
+        expected = "a positive number of dimensions"
+        refuse("d", expected, repr(d), "give the width of the vectors", InputError)
     if dtype not in DTYPES:
         refuse(
             "dtype", f"one of {', '.join(DTYPES)}", repr(dtype), "choose one of these", InputError

@@ -76,12 +76,8 @@ def read_asked(path: str | Path, *kinds: str) -> tuple[dict[str, Any], Path]:
         try:
             return tomllib.loads(file.read_text(encoding="utf-8")), file.parent
         except (OSError, ValueError, RecursionError) as error:
-            refuse(
-                str(file),
-                "a TOML file",
-                f"something else ({cut(str(error), 200)})",
-                "repair the file",
-            )
+            remedy = "repair the file"
+            refuse(str(file), "a TOML file", f"something else ({cut(str(error), 200)})", remedy)
     values = parse_json(file.read_bytes(), str(file), dict[str, Any], "repair the file", InputError)
     if not (isinstance(values.get("settings"), dict) and "kind" in values):
         return values, file.parent
@@ -89,10 +85,6 @@ def read_asked(path: str | Path, *kinds: str) -> tuple[dict[str, Any], Path]:
         got = f"one of `crosslens {cut(str(values['kind']))}`"
         refuse(str(file), f"a run of `crosslens {kinds[0]}`", got, "name another run")
     if not isinstance(values.get("asked"), dict):
-        refuse(
-            str(file),
-            "a run that says what it was asked",
-            "one of an earlier version",
-            "give the options themselves",
-        )
+        remedy = "give the options themselves"
+        refuse(str(file), "a run that says what it was asked", "one of an earlier version", remedy)
     return values["asked"], file.parent

@@ -88,12 +88,8 @@ def check_matrix(value: Any, name: str, *, min_rows: int = 1) -> np.ndarray:
             name, "a matrix of shape (n, d)", f"an array of shape {array.shape}", "one row per item"
         )
     if array.shape[0] < min_rows or array.shape[1] < 1:
-        refuse(
-            name,
-            f"at least {min_rows} row(s) and 1 column",
-            f"shape {array.shape}",
-            "give more items",
-        )
+        expected = f"at least {min_rows} row(s) and 1 column"
+        refuse(name, expected, f"shape {array.shape}", "give more items")
     with np.errstate(invalid="ignore", over="ignore"):  # the refusal says it, not a warning
         total = array.sum()
     # one pass; which rows, if it has not merely overflowed, only when it is needed
@@ -109,12 +105,8 @@ def check_finite_rows(array: np.ndarray, name: str) -> None:
     """
     bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
     if len(bad):
-        refuse(
-            name,
-            "finite numbers",
-            f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}",
-            "remove or repair these rows",
-        )
+        got = f"NaN or infinity in {len(bad)} row(s), the first is row {bad[0]}"
+        refuse(name, "finite numbers", got, "remove or repair these rows")
 
 
 def check_same_width(
@@ -143,17 +135,11 @@ def check_paired(
     >>> x.shape, y.shape
     ((1, 1), (1, 2))
     """
-    x, y = (
-        check_matrix(x, names[0], min_rows=min_rows),
-        check_matrix(y, names[1], min_rows=min_rows),
-    )
+    x = check_matrix(x, names[0], min_rows=min_rows)
+    y = check_matrix(y, names[1], min_rows=min_rows)
     if len(x) != len(y):
-        refuse(
-            names[1],
-            f"as many rows as {names[0]} ({len(x)})",
-            f"{len(y)} rows",
-            "row i of one must belong to row i of the other",
-        )
+        remedy = "row i of one must belong to row i of the other"
+        refuse(names[1], f"as many rows as {names[0]} ({len(x)})", f"{len(y)} rows", remedy)
     return x, y
 
 
@@ -185,12 +171,8 @@ def check_labels(value: Any, name: str, n: int) -> np.ndarray:
             name, f"{n} labels, one per row", "rows of different lengths", "give one label per row"
         )
     if labels.ndim != 1 or len(labels) != n:
-        refuse(
-            name,
-            f"{n} labels, one per row",
-            f"an array of shape {labels.shape}",
-            "give one label per row",
-        )
+        got = f"an array of shape {labels.shape}"
+        refuse(name, f"{n} labels, one per row", got, "give one label per row")
     return labels
 
 
@@ -277,9 +259,5 @@ def need_memory(size: int, name: str, what: str, remedy: str) -> None:
             continue
         there = min(there, unit * int(found[1])) if found else there
     if size > 0.8 * there:
-        refuse(
-            name,
-            f"what fits into memory ({there / 1e9:.1f} GB)",
-            f"{what} ({size / 1e9:.1f} GB)",
-            remedy,
-        )
+        expected = f"what fits into memory ({there / 1e9:.1f} GB)"
+        refuse(name, expected, f"{what} ({size / 1e9:.1f} GB)", remedy)

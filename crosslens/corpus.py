@@ -124,12 +124,8 @@ class Corpus:
     def __post_init__(self) -> None:
         check_name(self.language, "language")
         if len(self.sentences) != len(self.ids):
-            refuse(
-                "ids",
-                f"{len(self.sentences)} ids, one per sentence",
-                str(len(self.ids)),
-                "give every sentence its id",
-            )
+            expected = f"{len(self.sentences)} ids, one per sentence"
+            refuse("ids", expected, str(len(self.ids)), "give every sentence its id")
         if self.words is not None:
             self._check_words(self.words)
         if self.annotations is not None:
@@ -137,12 +133,8 @@ class Corpus:
 
     def _check_words(self, words: Sequence[Sequence[tuple[int, int]]]) -> None:
         if len(words) != len(self.sentences):
-            refuse(
-                "words",
-                f"the words of {len(self.sentences)} sentences",
-                f"those of {len(words)}",
-                "give the spans of every sentence",
-            )
+            expected = f"the words of {len(self.sentences)} sentences"
+            refuse("words", expected, f"those of {len(words)}", "give the spans of every sentence")
         if not isinstance(words, Lazy):
             for number, (text, spans) in enumerate(zip(self.sentences, words, strict=True), 1):
                 check_spans(text, spans, f"{self.name}:{number}")
@@ -155,23 +147,15 @@ class Corpus:
         for column, values in annotations.items():
             if len(values) != len(self.sentences):
                 wanted = f"values for {len(self.sentences)} sentences"
-                refuse(
-                    f"annotations[{column!r}]",
-                    wanted,
-                    f"values for {len(values)}",
-                    "give every sentence its values",
-                )
+                remedy = "give every sentence its values"
+                refuse(f"annotations[{column!r}]", wanted, f"values for {len(values)}", remedy)
             if isinstance(values, Lazy) or isinstance(self.words, Lazy):
                 continue
             for number, (spans, row) in enumerate(zip(self.words, values, strict=True), 1):
                 if len(row) != len(spans):
                     where = f"{self.name}:{number}"
-                    refuse(
-                        where,
-                        f"{len(spans)} values of {column!r}, one per word",
-                        str(len(row)),
-                        "give every word its value",
-                    )
+                    expected = f"{len(spans)} values of {column!r}, one per word"
+                    refuse(where, expected, str(len(row)), "give every word its value")
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -241,12 +225,8 @@ def as_corpus(text: Any, language: str | None = None, name: str = "text") -> Cor
             )
         return text
     if isinstance(text, str):
-        refuse(
-            name,
-            "a list of sentences",
-            "a single string",
-            "put it into a list, or read a file with read_text(PATH, LANGUAGE)",
-        )
+        remedy = "put it into a list, or read a file with read_text(PATH, LANGUAGE)"
+        refuse(name, "a list of sentences", "a single string", remedy)
     try:
         sentences = list(text)
     except TypeError:
@@ -255,12 +235,8 @@ def as_corpus(text: Any, language: str | None = None, name: str = "text") -> Cor
         )
     for row, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
-            refuse(
-                f"{name}[{row}]",
-                "a sentence, as a string",
-                type(sentence).__name__,
-                "give strings in a list",
-            )
+            got = type(sentence).__name__
+            refuse(f"{name}[{row}]", "a sentence, as a string", got, "give strings in a list")
     return Corpus(
         "und" if language is None else language,
         sentences,
@@ -282,12 +258,8 @@ def check_sentence(text: str, where: str) -> str:
     crosslens.errors.InputError: text.txt:7: expected text, got a lone surrogate (U+D83D) at character 1; remove or repair the sentence
     """
     if "\0" in text:
-        refuse(
-            where,
-            "text",
-            f"a NUL character at character {text.index(chr(0))}",
-            "remove or repair the sentence",
-        )
+        remedy = "remove or repair the sentence"
+        refuse(where, "text", f"a NUL character at character {text.index(chr(0))}", remedy)
     if not text.isascii():
         try:
             text.encode()
@@ -312,20 +284,12 @@ def check_spans(text: str, spans: Iterable[Any], where: str) -> None:
             start, end = span
             index(start), index(end)
         except (TypeError, ValueError):
-            refuse(
-                where,
-                "a pair of whole numbers (start, end) per word",
-                f"{span!r} for word {number}",
-                "give every word its span",
-            )
+            expected = "a pair of whole numbers (start, end) per word"
+            refuse(where, expected, f"{span!r} for word {number}", "give every word its span")
         if not last <= start < end <= length:
             wanted = f"a span with {last} <= start < end <= {length} for word {number}"
-            refuse(
-                where,
-                wanted,
-                f"({start}, {end})",
-                "count characters in the order of the text, the end excluded",
-            )
+            remedy = "count characters in the order of the text, the end excluded"
+            refuse(where, wanted, f"({start}, {end})", remedy)
         last = start
 
 
@@ -453,12 +417,8 @@ class _FileLines:
                 parts.append(part)
                 start += len(part)
         if start < end:
-            refuse(
-                str(self.path),
-                "the file as it was when it was opened",
-                "one that has changed since",
-                "open it again",
-            )
+            expected = "the file as it was when it was opened"
+            refuse(str(self.path), expected, "one that has changed since", "open it again")
         return b"".join(parts)
 
 
@@ -494,26 +454,14 @@ def read_tsv(
     for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) < needed:
-            refuse(
-                f"{path}:{number}",
-                f"at least {needed} tab-separated columns",
-                str(len(cells)),
-                "repair the line",
-            )
+            expected = f"at least {needed} tab-separated columns"
+            refuse(f"{path}:{number}", expected, str(len(cells)), "repair the line")
         if columns not in (None, len(cells)):
-            refuse(
-                f"{path}:{number}",
-                f"{columns} tab-separated columns",
-                str(len(cells)),
-                "repair the line, or cut the others off",
-            )
+            remedy = "repair the line, or cut the others off"
+            refuse(f"{path}:{number}", f"{columns} tab-separated columns", str(len(cells)), remedy)
         if not cells[text_column].strip():
-            refuse(
-                f"{path}:{number}",
-                f"a sentence in column {text_column}",
-                "a blank cell",
-                "remove the line, or fill it",
-            )
+            expected = f"a sentence in column {text_column}"
+            refuse(f"{path}:{number}", expected, "a blank cell", "remove the line, or fill it")
         ids.append(str(number - 1) if id_column is None else cells[id_column])
         sentences.append(cells[text_column])
     return Corpus(language, sentences, ids, file_name(path))
@@ -542,12 +490,8 @@ def read_dataset(address: str, language: str) -> Corpus:
     try:
         import datasets
     except ImportError:
-        refuse(
-            address,
-            "the library that reads data sets",
-            "none installed",
-            "type: pip install 'crosslens[datasets]'",
-        )
+        remedy = "type: pip install 'crosslens[datasets]'"
+        refuse(address, "the library that reads data sets", "none installed", remedy)
     lines: list[str] = []
     try:
         records = datasets.load_dataset(path, config, split=split, streaming=True)
@@ -618,12 +562,8 @@ def check_parallel(corpora: Mapping[str, Corpus]) -> int:
     counts = {language: len(corpus) for language, corpus in corpora.items()}
     if len(set(counts.values())) > 1:
         got = ", ".join(f"{language} {count}" for language, count in counts.items())
-        refuse(
-            "texts",
-            "the same number of lines in every language",
-            got,
-            "line i of each file must be the same sentence",
-        )
+        remedy = "line i of each file must be the same sentence"
+        refuse("texts", "the same number of lines in every language", got, remedy)
     return next(iter(counts.values()))
 
 
@@ -677,27 +617,15 @@ def _refuse_bytes(path: str | Path, line: int, error: UnicodeDecodeError) -> NoR
 
 def _refuse_old_ends(path: str | Path) -> NoReturn:
     got = "carriage returns alone, as on old Macs"
-    refuse(
-        str(path),
-        "lines that end with a line feed",
-        got,
-        "convert the file: tr '\\r' '\\n' < old > new",
-    )
+    remedy = "convert the file: tr '\\r' '\\n' < old > new"
+    refuse(str(path), "lines that end with a line feed", got, remedy)
 
 
 def _refuse_empty(path: str | Path) -> NoReturn:
-    refuse(
-        str(path),
-        "at least one line of text",
-        "an empty file",
-        "check the path, and what wrote the file",
-    )
+    remedy = "check the path, and what wrote the file"
+    refuse(str(path), "at least one line of text", "an empty file", remedy)
 
 
 def _refuse_blank(path: str | Path, line: int) -> NoReturn:
-    refuse(
-        f"{path}:{line}",
-        "a sentence",
-        "a blank line",
-        "remove the line from every language's file, or fill it",
-    )
+    remedy = "remove the line from every language's file, or fill it"
+    refuse(f"{path}:{line}", "a sentence", "a blank line", remedy)

@@ -17,10 +17,6 @@ def need_pandas() -> Any:
     try:
         import pandas
     except ImportError:
-        refuse(
-            "to_pandas",
-            "the library of data frames",
-            "none installed",
-            "type: pip install 'crosslens[pandas]'",
-        )
+        remedy = "type: pip install 'crosslens[pandas]'"
+        refuse("to_pandas", "the library of data frames", "none installed", remedy)
     return pandas

@@ -85,21 +85,11 @@ def check_name(value: Any, name: str, error: type[CrosslensError] = InputError) 
         c in "-_." or unicodedata.category(c)[0] in "LMN" for c in value
     )
     if not whole or not value or value.startswith(".") or ".." in value:
-        refuse(
-            name,
-            "a name of letters, digits, -, _ and .",
-            quote(value),
-            "choose a name that a file can have",
-            error,
-        )
+        expected = "a name of letters, digits, -, _ and ."
+        refuse(name, expected, quote(value), "choose a name that a file can have", error)
     if len(value) > _LONGEST_NAME or len(value.encode()) > 2 * _LONGEST_NAME:
-        refuse(
-            name,
-            f"a name of at most {_LONGEST_NAME} characters",
-            quote(value),
-            "choose a shorter one",
-            error,
-        )
+        expected = f"a name of at most {_LONGEST_NAME} characters"
+        refuse(name, expected, quote(value), "choose a shorter one", error)
     return str(value)
 
 
@@ -365,13 +355,9 @@ def make_folder(path: str | Path, argument: str) -> Path:
         finally:
             probe.unlink(missing_ok=True)
     except OSError as error:
-        refuse(
-            argument,
-            "a folder that can be written to",
-            f"{path} ({error.strerror})",
-            "choose another folder or make room",
-            OutputError,
-        )
+        expected = "a folder that can be written to"
+        remedy = "choose another folder or make room"
+        refuse(argument, expected, f"{path} ({error.strerror})", remedy, OutputError)
     return path
 
 
@@ -385,13 +371,8 @@ def remove_folder(path: str | Path, names: Set[str]) -> None:
     """
     path = Path(path)
     if path.is_symlink() or path.exists() and not path.is_dir():
-        refuse(
-            str(path),
-            "a folder, or nothing",
-            "something else",
-            "move it away, or choose another place",
-            OutputError,
-        )
+        remedy = "move it away, or choose another place"
+        refuse(str(path), "a folder, or nothing", "something else", remedy, OutputError)
     there = list(path.iterdir()) if path.exists() else []
     if foreign := [
         one.name
@@ -399,13 +380,8 @@ def remove_folder(path: str | Path, names: Set[str]) -> None:
         if one.is_dir() or not one.name.startswith(".") and one.name not in names
     ]:
         got = f"one with {quote(min(foreign))} in it"
-        refuse(
-            str(path),
-            "a folder that crosslens has made",
-            got,
-            "move it away, or choose another place",
-            OutputError,
-        )
+        remedy = "move it away, or choose another place"
+        refuse(str(path), "a folder that crosslens has made", got, remedy, OutputError)
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -420,13 +396,9 @@ def need_space(folder: str | Path, size: int, argument: str) -> None:
     there = next(path for path in (Path(folder), *Path(folder).resolve().parents) if path.exists())
     free = shutil.disk_usage(there).free
     if free < size:
-        refuse(
-            argument,
-            f"{size / 1e6:.1f} MB of free disk",
-            f"{free / 1e6:.1f} MB at {folder}",
-            "free some space or choose another folder; what is finished is kept",
-            OutputError,
-        )
+        got = f"{free / 1e6:.1f} MB at {folder}"
+        remedy = "free some space or choose another folder; what is finished is kept"
+        refuse(argument, f"{size / 1e6:.1f} MB of free disk", got, remedy, OutputError)
 
 
 def same_settings(
@@ -474,13 +446,8 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def refuse_begun(folder: str | Path) -> NoReturn:
     """Refuse the folder of a run that is begun, as nobody has asked to resume it."""
-    refuse(
-        str(folder),
-        "a new folder",
-        "a run of this recipe",
-        "add --resume to continue it",
-        OutputError,
-    )
+    remedy = "add --resume to continue it"
+    refuse(str(folder), "a new folder", "a run of this recipe", remedy, OutputError)
 
 
 def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> bool:
@@ -504,13 +471,8 @@ def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
                 if made_by
                 else "a folder with somebody else's config.json"
             )
-            refuse(
-                str(folder),
-                f"a run made by `crosslens {kind}`",
-                got,
-                "choose another folder",
-                OutputError,
-            )
+            expected = f"a run made by `crosslens {kind}`"
+            refuse(str(folder), expected, got, "choose another folder", OutputError)
         same_settings(
             str(folder),
             there["settings"],
@@ -521,13 +483,9 @@ def check_folder(folder: str | Path, kind: str, settings: Mapping[str, Any]) -> 
     if Path(folder).is_dir() and any(
         name for name in os.listdir(folder) if not name.startswith(".")
     ):
-        refuse(
-            str(folder),
-            "a new folder, or one of a run",
-            "a folder with other files in it",
-            "choose another folder",
-            OutputError,
-        )
+        expected = "a new folder, or one of a run"
+        remedy = "choose another folder"
+        refuse(str(folder), expected, "a folder with other files in it", remedy, OutputError)
     return False
 
 

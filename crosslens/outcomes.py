@@ -141,12 +141,8 @@ class Outcomes:
             refuse("outcomes", "one of everything for every item", got, "give as many of each")
         if len({*self.item_id.tolist()}) < len(self.item_id):
             name, times = Counter(self.item_id.tolist()).most_common(1)[0]
-            refuse(
-                "item_id",
-                "each item once",
-                f"{name} {times} times",
-                "number equal items (item_ids does)",
-            )
+            remedy = "number equal items (item_ids does)"
+            refuse("item_id", "each item once", f"{name} {times} times", remedy)
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -285,12 +281,8 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
     """
     path = Path(run) / FILE if Path(run).is_dir() else Path(run)
     if not path.is_file():
-        refuse(
-            "run",
-            f"a finished run with {FILE}",
-            f"{str(run)!r}, which has none",
-            "name a folder that crosslens probe has written",
-        )
+        remedy = "name a folder that crosslens probe has written"
+        refuse("run", f"a finished run with {FILE}", f"{str(run)!r}, which has none", remedy)
     for name in wanted:
         check_choice(name, "wanted", _KEY)
     try:
@@ -298,13 +290,9 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
             names = file.schema_arrow.names
             earlier = ([name for name in COLUMNS if name not in new] for new in (_NEW, _NEW[-1:]))
             if names not in (list(COLUMNS), *earlier):
-                refuse(
-                    str(path),
-                    f"the columns {', '.join(COLUMNS)}",
-                    ", ".join(names)[:80],
-                    "name the file of a run",
-                    StoreError,
-                )
+                expected = f"the columns {', '.join(COLUMNS)}"
+                remedy = "name the file of a run"
+                refuse(str(path), expected, ", ".join(names)[:80], remedy, StoreError)
             groups = range(file.num_row_groups)
             return [
                 one
@@ -314,13 +302,9 @@ def read_outcomes(run: str | Path, **wanted: Any) -> list[Outcomes]:
     # names that are no UTF-8 are told so by Python
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         got = str(error).partition("\n")[0][:80]
-        refuse(
-            str(path),
-            "a Parquet file of outcomes",
-            f"something else ({got})",
-            "restore it, or run the probes again",
-            StoreError,
-        )
+        expected = "a Parquet file of outcomes"
+        remedy = "restore it, or run the probes again"
+        refuse(str(path), expected, f"something else ({got})", remedy, StoreError)
 
 
 def _measurements(table: pa.Table, wanted: dict[str, Any], path: Path) -> Iterator[Outcomes]:
@@ -331,13 +315,8 @@ def _measurements(table: pa.Table, wanted: dict[str, Any], path: Path) -> Iterat
     table = table.select(COLUMNS).unify_dictionaries().combine_chunks().cast(_SCHEMA)
     for name in _ALWAYS:
         if table.column(name).null_count:
-            refuse(
-                str(path),
-                f"a {name} in every row",
-                "none in some",
-                "restore it, or run the probes again",
-                StoreError,
-            )
+            remedy = "restore it, or run the probes again"
+            refuse(str(path), f"a {name} in every row", "none in some", remedy, StoreError)
     columns = (
         {name: _read_column(table.column(name).chunk(0)) for name in COLUMNS} if len(table) else {}
     )
@@ -422,12 +401,8 @@ def shared_ratings(first: Outcomes, second: Outcomes) -> Float[np.ndarray, " m"]
     array([2.5, 7. ])
     """
     if first.gold is None:
-        refuse(
-            "first",
-            "outcomes with gold ratings",
-            "none",
-            "compare measurements of a task whose items are rated",
-        )
+        remedy = "compare measurements of a task whose items are rated"
+        refuse("first", "outcomes with gold ratings", "none", remedy)
     return np.asarray(first.gold)[_both(first, second)[0]].astype(np.float64)
 
 

@@ -169,7 +169,7 @@ class Score:
     details: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        check_choice(self.quantity, "quantity", QUANTITIES, "use a declared quantity")
+        check_choice(self.quantity, "quantity", sorted(QUANTITIES), "use a declared quantity")
 
     def __repr__(self) -> str:
         within = (
@@ -212,12 +212,8 @@ class Score:
         try:
             return json.dumps({**self.as_dict(), **told}, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:
-            refuse(
-                f"score {self.quantity}",
-                "finite numbers and details made of JSON types",
-                str(error),
-                "repair the measurement",
-            )
+            expected = "finite numbers and details made of JSON types"
+            refuse(f"score {self.quantity}", expected, str(error), "repair the measurement")
 
 
 class _Row(TypedDict):
@@ -484,10 +480,5 @@ def read_scores(path: str | Path) -> Iterator[Score]:
             try:
                 yield Score(**{**row, "value": math.nan if row["value"] is None else row["value"]})
             except InputError:
-                refuse(
-                    f"{path}:{number}",
-                    "a declared quantity",
-                    quote(row["quantity"]),
-                    remedy,
-                    StoreError,
-                )
+                expected = "a declared quantity"
+                refuse(f"{path}:{number}", expected, quote(row["quantity"]), remedy, StoreError)

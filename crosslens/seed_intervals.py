@@ -69,10 +69,8 @@ def seeds_share(
         sizes = of.mean(axis=0)  # Kish: clusters of equal size count as one item each
         effective = min(effective, float(sizes.sum() ** 2 / np.square(sizes).sum()))
     t = _student(degrees)
-    centre, half = (
-        mean + t**2 / (2 * effective),
-        t * math.sqrt(mean * (1 - mean) / effective + t**2 / (4 * effective**2)),
-    )
+    centre = mean + t**2 / (2 * effective)
+    half = t * math.sqrt(mean * (1 - mean) / effective + t**2 / (4 * effective**2))
     low, high = ((centre + sign * half) / (1 + t**2 / effective) for sign in (-1, 1))
     return mean, 0.0 if mean == 0 else low, 1.0 if mean == 1 else high
 

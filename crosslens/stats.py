@@ -41,12 +41,8 @@ def wilson_interval(successes: int | float, n: int) -> tuple[float, float]:
     """
     n = check_positive_int(n, "n")
     if not 0 <= successes <= n:
-        refuse(
-            "successes",
-            f"a number from 0 to n = {n}",
-            repr(successes),
-            "count items, not fractions",
-        )
+        remedy = "count items, not fractions"
+        refuse("successes", f"a number from 0 to n = {n}", repr(successes), remedy)
     share = successes / n
     centre = share + _Z**2 / (2 * n)
     half = _Z * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
@@ -83,12 +79,8 @@ def paired_interval(
     (0.2, 0.117, 0.275)
     """
     if len(first) != len(second) or len(first) == 0:
-        refuse(
-            "second",
-            f"{len(first)} outcomes, of the same items, and at least one",
-            str(len(second)),
-            "give one outcome per item to each",
-        )
+        expected = f"{len(first)} outcomes, of the same items, and at least one"
+        refuse("second", expected, str(len(second)), "give one outcome per item to each")
     if groups is not None:
         balance, of = cluster_sums(first.astype(np.int64) - second, groups)
         if len(of) < len(first):
@@ -133,12 +125,8 @@ def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, flo
     """
     found, of = _check_clusters(found, of, "found")
     if (found < 0).any() or (found > of).any():
-        refuse(
-            "found",
-            "from 0 to the number of items of each cluster",
-            "others",
-            "count the items that were right",
-        )
+        expected = "from 0 to the number of items of each cluster"
+        refuse("found", expected, "others", "count the items that were right")
     from scipy.special import stdtrit
 
     g, n = len(of), float(of.sum())
@@ -149,10 +137,8 @@ def share_interval(found: np.ndarray, of: np.ndarray) -> tuple[float, float, flo
         # Kish: clusters of equal size count as one item each
         effective = min(effective, n**2 / float(np.square(of).sum()))
     t = float(stdtrit(g - 1, 0.975))
-    centre, half = (
-        share + t**2 / (2 * effective),
-        t * math.sqrt(share * (1 - share) / effective + t**2 / (4 * effective**2)),
-    )
+    centre = share + t**2 / (2 * effective)
+    half = t * math.sqrt(share * (1 - share) / effective + t**2 / (4 * effective**2))
     low, high = ((centre + sign * half) / (1 + t**2 / effective) for sign in (-1, 1))
     return share, 0.0 if share == 0 else low, 1.0 if share == 1 else high
 
@@ -185,12 +171,8 @@ def difference_interval(more: np.ndarray, of: np.ndarray) -> tuple[float, float,
     """
     more, of = _check_clusters(more, of, "more")
     if (np.abs(more) > of).any():
-        refuse(
-            "more",
-            "from minus to plus the number of items of each cluster",
-            "others",
-            "count the items that differ",
-        )
+        expected = "from minus to plus the number of items of each cluster"
+        refuse("more", expected, "others", "count the items that differ")
     from scipy.special import stdtrit
 
     g, n = len(of), float(of.sum())
@@ -216,12 +198,8 @@ def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np
     (array([2., 1.]), array([3, 1]))
     """
     if np.shape(values) != np.shape(groups) or np.ndim(groups) != 1:
-        refuse(
-            "groups",
-            f"a group for each of {np.size(values)} items",
-            f"shape {np.shape(groups)}",
-            "name the group of every item",
-        )
+        expected = f"a group for each of {np.size(values)} items"
+        refuse("groups", expected, f"shape {np.shape(groups)}", "name the group of every item")
     codes = np.unique(np.asarray(groups), return_inverse=True)[1]
     return np.bincount(codes, weights=np.asarray(values, np.float64)), np.bincount(codes)
 
@@ -229,12 +207,8 @@ def cluster_sums(values: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np
 def _check_clusters(values: np.ndarray, of: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     values, of = np.asarray(values, np.float64), np.asarray(of, np.float64)
     if values.ndim != 1 or values.shape != of.shape or len(of) < 2:
-        refuse(
-            name,
-            "a number for each of 2 or more clusters",
-            f"shapes {values.shape} and {of.shape}",
-            "give one number per cluster",
-        )
+        got = f"shapes {values.shape} and {of.shape}"
+        refuse(name, "a number for each of 2 or more clusters", got, "give one number per cluster")
     if not (np.isfinite(values).all() and np.isfinite(of).all() and (of > 0).all()):
         refuse(
             name, "finite numbers, and clusters with items", "others", "leave out empty clusters"
@@ -257,10 +231,8 @@ def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
         refuse("values", "at least 2 values", str(n), "measure more items")
     from scipy.special import stdtrit
 
-    mean, half = (
-        float(np.mean(values)),
-        float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n)),
-    )
+    mean = float(np.mean(values))
+    half = float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
     return mean, mean - half, mean + half
 
 
@@ -403,11 +375,9 @@ def _rank_correlation(
     x, y = _check_pairs(x, y)
     n = len(x)
     a, b = ((rankdata(values) - (n + 1) / 2) / n for values in (x, y))
-    product, squares_a, squares_b = (
-        float((a * b).mean()),
-        float((a * a).mean()),
-        float((b * b).mean()),
-    )
+    product = float((a * b).mean())
+    squares_a = float((a * a).mean())
+    squares_b = float((b * b).mean())
     size = math.sqrt(squares_a * squares_b)
     r = max(-1.0, min(1.0, product / size))  # rounding may go one bit beyond
     above_a, above_b = (_mean_above(values, np.stack([a, b])) for values in (x, y))
@@ -435,19 +405,11 @@ def _mean_above(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _check_pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if x.ndim != 1 or x.shape != y.shape or len(x) < 4:
-        refuse(
-            "x, y",
-            "4 or more pairs of numbers",
-            f"shapes {x.shape} and {y.shape}",
-            "give more pairs",
-        )
+        got = f"shapes {x.shape} and {y.shape}"
+        refuse("x, y", "4 or more pairs of numbers", got, "give more pairs")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         refuse("x, y", "finite numbers", "others", "leave out pairs that could not be measured")
     if np.ptp(x) == 0 or np.ptp(y) == 0:
-        refuse(
-            "x, y",
-            "numbers that vary",
-            "equal ones",
-            "a correlation with a constant is not defined",
-        )
+        remedy = "a correlation with a constant is not defined"
+        refuse("x, y", "numbers that vary", "equal ones", remedy)
     return x, y

@@ -35,38 +35,22 @@ def check_heads(
     """
     if (lengths < 1).any() or lengths.sum() != len(heads):
         told = f"{int(lengths.sum())} in {len(lengths)} sentence(s)"
-        refuse(
-            "lengths",
-            f"{len(heads)} words in sentences of at least one",
-            told,
-            "give the number of words of every sentence",
-        )
+        expected = f"{len(heads)} words in sentences of at least one"
+        refuse("lengths", expected, told, "give the number of words of every sentence")
     ends = np.cumsum(lengths)
     for number, (start, end) in enumerate(zip(ends - lengths, ends, strict=True)):
         some, name = heads[start:end], number if names is None else names[number]
         if some.min() < 0 or some.max() > len(some):
             wrong = some[(some < 0) | (some > len(some))][0]
-            refuse(
-                "heads",
-                f"numbers from 0 to {len(some)} in sentence {name}",
-                str(wrong),
-                "repair the sentence or leave it out",
-            )
+            expected = f"numbers from 0 to {len(some)} in sentence {name}"
+            refuse("heads", expected, str(wrong), "repair the sentence or leave it out")
         if (some == 0).sum() != 1:
             got = str(int((some == 0).sum()))
-            refuse(
-                "heads",
-                f"one root (head 0) in sentence {name}",
-                got,
-                "repair the sentence or leave it out",
-            )
+            expected = f"one root (head 0) in sentence {name}"
+            refuse("heads", expected, got, "repair the sentence or leave it out")
         if (_depths(some) < 0).any():
-            refuse(
-                "heads",
-                f"a tree in sentence {name}",
-                "a circle",
-                "repair the sentence or leave it out",
-            )
+            remedy = "repair the sentence or leave it out"
+            refuse("heads", f"a tree in sentence {name}", "a circle", remedy)
 
 
 def tree_depths(heads: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:

@@ -99,24 +99,16 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
         try:
             return unpack(cls, tensors, facts)
         except (KeyError, TypeError, ValueError) as error:
-            refuse(
-                "path",
-                f"a file written by {writer}",
-                f"{path} ({cut(str(error), 200)})",
-                "fit and save the aligner again",
-                StoreError,
-            )
+            got = f"{path} ({cut(str(error), 200)})"
+            remedy = "fit and save the aligner again"
+            refuse("path", f"a file written by {writer}", got, remedy, StoreError)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, self._learnt[0]):
             kind, call = ("aligner", "fit(X, Y)") if self._paired else ("normaliser", "fit(X)")
-            refuse(
-                type(self).__name__,
-                f"a fitted {kind}",
-                f"one without {self._lacks}",
-                f"call {call} first",
-                NotYetFittedError,
-            )
+            got = f"one without {self._lacks}"
+            remedy = f"call {call} first"
+            refuse(type(self).__name__, f"a fitted {kind}", got, remedy, NotYetFittedError)
 
     def _check_rows(self, x: ArrayLike, name: str, columns: int) -> np.ndarray:
         """Rows to be mapped."""
@@ -153,12 +145,8 @@ def check_columns(x: ArrayLike, name: str, columns: int, like: str = "in fit") -
     """
     x = check_matrix(x, name)
     if x.shape[1] != columns:
-        refuse(
-            name,
-            f"{columns} columns, as {like}",
-            f"{x.shape[1]} columns",
-            "map vectors of the same encoder and layer",
-        )
+        remedy = "map vectors of the same encoder and layer"
+        refuse(name, f"{columns} columns, as {like}", f"{x.shape[1]} columns", remedy)
     return x
 
 
@@ -276,11 +264,6 @@ def read_tensors(
             facts = (file.metadata() or {})["crosslens"]
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
     except (SafetensorError, KeyError, ValueError, TypeError, OSError, AttributeError) as error:
-        refuse(
-            "path",
-            f"a file written by {writer}",
-            f"{path} ({cut(str(error), 200)})",
-            remedy,
-            StoreError,
-        )
+        got = f"{path} ({cut(str(error), 200)})"
+        refuse("path", f"a file written by {writer}", got, remedy, StoreError)
     return tensors, parse_json(facts, f"path {path}", _Facts, remedy)

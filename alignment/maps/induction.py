@@ -131,13 +131,8 @@ class SelfLearningResult:
             check_axes(tensors, _AXES)
         except ValueError as error:
             got = f"{path} ({cut(str(error), 200)})"
-            refuse(
-                "path",
-                f"a file written by {writer}",
-                got,
-                "learn and save the maps again",
-                StoreError,
-            )
+            remedy = "learn and save the maps again"
+            refuse("path", f"a file written by {writer}", got, remedy, StoreError)
         return cls(**tensors)
 
 
@@ -220,10 +215,8 @@ def self_learning(
     patience, seed = check_positive_int(patience, "patience"), check_seed(seed)
     stages = _keep_probabilities(keep_probability)
     precision = np.result_type(raw_x, raw_y)
-    x, y = (
-        normalise(raw_x).astype(precision, copy=False),
-        normalise(raw_y).astype(precision, copy=False),
-    )
+    x = normalise(raw_x).astype(precision, copy=False)
+    y = normalise(raw_y).astype(precision, copy=False)
     settings: dict[str, Any] = {
         "vocabulary": size,
         "k": k,
@@ -289,12 +282,9 @@ def _induce(
     )
     some_x, some_y = np.flatnonzero(there >= 0), np.flatnonzero(back >= 0)
     if not len(some_x) + len(some_y):
-        refuse(
-            "keep_probability",
-            "one at which a pair is left",
-            f"{keep:g} with {len(there)} words",
-            "raise it, or give more words",
-        )
+        got = f"{keep:g} with {len(there)} words"
+        remedy = "raise it, or give more words"
+        refuse("keep_probability", "one at which a pair is left", got, remedy)
     now.pairs = np.concatenate(
         [np.stack([some_x, there[some_x]], axis=1), np.stack([back[some_y], some_y], axis=1)]
     )
@@ -423,10 +413,6 @@ def _check_vocabulary(vocabulary: int, k: int, n: int, m: int) -> tuple[int, int
     """How many first rows take part at most, and k."""
     k, vocabulary = check_positive_int(k, "k"), check_positive_int(vocabulary, "vocabulary")
     if min(vocabulary, n, m) < k:
-        refuse(
-            "k",
-            f"at most the number of words that take part, {min(vocabulary, n, m)}",
-            str(k),
-            "lower k, or give more words",
-        )
+        expected = f"at most the number of words that take part, {min(vocabulary, n, m)}"
+        refuse("k", expected, str(k), "lower k, or give more words")
     return vocabulary, k

@@ -72,23 +72,14 @@ class StateFile:
         if self.path and not (
             self.path.parent.is_dir() and os.access(self.path.parent, os.W_OK | os.X_OK)
         ):
-            refuse(
-                "state",
-                "a file in a folder that can be written to",
-                str(self.path),
-                "make the folder, or choose another",
-                OutputError,
-            )
+            expected = "a file in a folder that can be written to"
+            remedy = "make the folder, or choose another"
+            refuse("state", expected, str(self.path), remedy, OutputError)
         self._written = time.monotonic()
 
     def _refuse_damage(self, error: Exception, remedy: str) -> NoReturn:
-        refuse(
-            "state",
-            f"a file written by {_WRITER}",
-            f"{self.path} ({cut(str(error), 200)})",
-            remedy,
-            StoreError,
-        )
+        got = f"{self.path} ({cut(str(error), 200)})"
+        refuse("state", f"a file written by {_WRITER}", got, remedy, StoreError)
 
     def read(self, fresh: LearningState) -> LearningState:
         """The state in the file; ``fresh`` where there is none.

@@ -94,12 +94,8 @@ class LeastSquares(CentredMap):
             if self.centre:
                 check_varies(side, name)
             elif not side.any():
-                refuse(
-                    name,
-                    "rows that are not all zero",
-                    f"{len(side)} row(s) of zeros",
-                    "give other pairs; there is nothing to learn",
-                )
+                remedy = "give other pairs; there is nothing to learn"
+                refuse(name, "rows that are not all zero", f"{len(side)} row(s) of zeros", remedy)
         mean_x, mean_y = self._mean(X, "X"), self._mean(Y, "Y")
         exact = [
             side.mean(axis=0, dtype=np.float64) if self.centre else mean
@@ -112,12 +108,8 @@ class LeastSquares(CentredMap):
         matrix, rank = _solve(x, y, float(self.penalty), sizes, len(X), X.dtype)
         precision = np.result_type(X, Y)
         if not np.abs(matrix).max() <= np.finfo(precision).max:
-            refuse(
-                "X",
-                f"a map to Y whose entries fit in {precision}",
-                "an overflow",
-                "bring X and Y to similar lengths",
-            )
+            expected = f"a map to Y whose entries fit in {precision}"
+            refuse("X", expected, "an overflow", "bring X and Y to similar lengths")
         self.matrix_ = matrix.astype(precision)
         self.mean_x_, self.mean_y_ = mean_x, mean_y
         self.rank_ = rank
@@ -199,12 +191,8 @@ def triangular_factor(
     for side, name in zip(sides, names, strict=True):
         largest = np.abs(side).max()
         if not (largest == 0 or _SMALLEST < largest < 1 / _SMALLEST):
-            refuse(
-                name,
-                f"values whose squares fit in float64 ({_SMALLEST:g} to {1 / _SMALLEST:g})",
-                f"{largest:.1e}",
-                f"rescale {name}",
-            )
+            expected = f"values whose squares fit in float64 ({_SMALLEST:g} to {1 / _SMALLEST:g})"
+            refuse(name, expected, f"{largest:.1e}", f"rescale {name}")
     return sides
 
 
@@ -260,12 +248,8 @@ def pseudo_inverse(matrix: Float[np.ndarray, "d e"], dtype: np.dtype) -> Float[n
     kept = above_rounding(values, right, np.linalg.norm(exact, axis=0), len(matrix), matrix.dtype)
     inverse = right[kept].T / values[kept] @ left[:, kept].T
     if not np.abs(inverse).max() <= np.finfo(dtype).max:
-        refuse(
-            "fit",
-            f"a map whose inverse fits in {dtype}",
-            "an overflow",
-            "bring both sides of the pairs to similar lengths",
-        )
+        remedy = "bring both sides of the pairs to similar lengths"
+        refuse("fit", f"a map whose inverse fits in {dtype}", "an overflow", remedy)
     return inverse.astype(dtype)
 
 
@@ -286,12 +270,9 @@ def _solve(
     varies = above_rounding(values, right, sizes, n, dtype)
     rank = int(varies.sum())
     if not rank:
-        refuse(
-            "X",
-            "rows that differ by more than rounding",
-            "differences lost beside the mean",
-            "give other items, or vectors in float64",
-        )
+        expected = "rows that differ by more than rounding"
+        remedy = "give other items, or vectors in float64"
+        refuse("X", expected, "differences lost beside the mean", remedy)
     kept = values > 0 if penalty else varies
     # a direction that the penalty swamps gets 0, and a map too large is refused by the caller
     with np.errstate(over="ignore"):

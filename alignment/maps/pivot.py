@@ -137,23 +137,15 @@ class PivotMaps:
                 raise ValueError("maps into different spaces")
             return cls(facts["pivot"], aligners)
         except (KeyError, TypeError, ValueError) as error:
-            refuse(
-                "path",
-                f"a file written by {writer}",
-                f"{path} ({cut(str(error), 200)})",
-                "fit and save the maps again",
-                StoreError,
-            )
+            got = f"{path} ({cut(str(error), 200)})"
+            remedy = "fit and save the maps again"
+            refuse("path", f"a file written by {writer}", got, remedy, StoreError)
 
     def _aligner(self, language: str) -> Procrustes | LeastSquares | None:
         if language != self.pivot and language not in self.aligners:
             known = ", ".join(sorted([self.pivot, *self.aligners]))
-            refuse(
-                "language",
-                f"one of {known}",
-                repr(language),
-                "map this language together with the others",
-            )
+            remedy = "map this language together with the others"
+            refuse("language", f"one of {known}", repr(language), remedy)
         return self.aligners.get(language)
 
     def _own(self, rows: ArrayLike, name: str) -> np.ndarray:
@@ -204,31 +196,20 @@ def map_to_pivot(
     True
     """
     if aligner is not None and type(aligner) not in _KINDS.values():
-        refuse(
-            "aligner",
-            "a Procrustes or a LeastSquares",
-            type(aligner).__name__,
-            "only these map into the pivot's own space",
-        )
+        remedy = "only these map into the pivot's own space"
+        refuse("aligner", "a Procrustes or a LeastSquares", type(aligner).__name__, remedy)
     matrices = {
         language: check_matrix(rows, f"vectors['{language}']") for language, rows in vectors.items()
     }
     if pivot not in matrices or len(matrices) < 2:
         there = ", ".join(sorted(matrices)) or "none"
-        refuse(
-            "vectors",
-            f"vectors of {pivot} and of at least one other language",
-            there,
-            "give the pivot's vectors and those to map",
-        )
+        expected = f"vectors of {pivot} and of at least one other language"
+        refuse("vectors", expected, there, "give the pivot's vectors and those to map")
     if pairs.keys() != matrices.keys() - {pivot}:
         alone = ", ".join(sorted(pairs.keys() ^ (matrices.keys() - {pivot})))
-        refuse(
-            "pairs",
-            f"the languages of vectors without {pivot}",
-            f"{alone} in only one of the two",
-            "give each language its dictionary",
-        )
+        expected = f"the languages of vectors without {pivot}"
+        got = f"{alone} in only one of the two"
+        refuse("pairs", expected, got, "give each language its dictionary")
     aligners = {}
     for language, listed in pairs.items():
         sides = "the language", "the pivot"

@@ -116,12 +116,8 @@ def _cross(
                 x.sum(axis=0, dtype=np.float64), y.sum(axis=0, dtype=np.float64)
             ) / len(x)
     if not np.isfinite(cross).all():
-        refuse(
-            names[0],
-            f"values whose products with {names[1]} fit in float64",
-            "an overflow",
-            "scale both sides down",
-        )
+        expected = f"values whose products with {names[1]} fit in float64"
+        refuse(names[0], expected, "an overflow", "scale both sides down")
     return cross
 
 
@@ -133,12 +129,9 @@ def _solve(
 ) -> _Solution:
     """Rotation and rank, in float64."""
     if not cross.any():
-        refuse(
-            names[0],
-            f"rows that vary together with those of {names[1]}",
-            "a cross-product of zeros",
-            "give other pairs; every rotation fits these equally well",
-        )
+        expected = f"rows that vary together with those of {names[1]}"
+        remedy = "give other pairs; every rotation fits these equally well"
+        refuse(names[0], expected, "a cross-product of zeros", remedy)
     rotation, values = _rotation(cross, names, rotation_only)
     rank = int((values > values[0] * (len(values) * np.finfo(np.float64).eps)).sum())
     if shrinkage:
@@ -153,12 +146,8 @@ def _rotation(
     try:
         left, values, right = np.linalg.svd(cross)
     except np.linalg.LinAlgError as error:
-        refuse(
-            names[0],
-            "a cross-product with a singular value decomposition",
-            str(error),
-            f"rescale {names[0]} and {names[1]}",
-        )
+        expected = "a cross-product with a singular value decomposition"
+        refuse(names[0], expected, str(error), f"rescale {names[0]} and {names[1]}")
     if rotation_only and np.linalg.slogdet(left @ right)[0] < 0:
         left[:, -1] *= -1
     return left @ right, values
@@ -185,10 +174,8 @@ def _chosen_shrinkage(
     for fold in range(_FOLDS):
         sides = []
         for side in (x, y):
-            learnt, judged = (
-                side[folds != fold].astype(np.float64),
-                side[folds == fold].astype(np.float64),
-            )
+            learnt = side[folds != fold].astype(np.float64)
+            judged = side[folds == fold].astype(np.float64)
             mean = learnt.mean(axis=0) if centre else 0.0
             sides.append((learnt - mean, judged - mean))
         cross, judged_cross = (a.T @ b for a, b in zip(*sides, strict=True))
@@ -324,12 +311,8 @@ class Procrustes(CentredMap):
             expected = 'None, "auto" or a finite number, 0 or above'
             refuse("shrinkage", expected, quote(given), "0 is plain Procrustes; more is stricter")
         if given == "auto" and n < 2 * _FOLDS:
-            refuse(
-                "X",
-                f'at least {2 * _FOLDS} pairs for shrinkage="auto"',
-                str(n),
-                "give more pairs, or a number as shrinkage",
-            )
+            remedy = "give more pairs, or a number as shrinkage"
+            refuse("X", f'at least {2 * _FOLDS} pairs for shrinkage="auto"', str(n), remedy)
 
     def inverse_transform(self, Y: ArrayLike) -> Float[np.ndarray, "n d"]:
         """Map rows of Y's space into X's: ``(Y - mean_y_) @ rotation_.T + mean_x_``.
@@ -368,10 +351,6 @@ def _relative_residual(
             error += float(np.square(x[rows] @ rotation - y[rows], dtype=np.float64).sum())
             total += float(np.square(y[rows], dtype=np.float64).sum())
     if not (0 < total < np.inf and error < np.inf):
-        refuse(
-            "Y",
-            "values whose squares fit in float64",
-            "an overflow" if total else "an underflow",
-            "rescale X and Y",
-        )
+        got = "an overflow" if total else "an underflow"
+        refuse("Y", "values whose squares fit in float64", got, "rescale X and Y")
     return float(np.sqrt(error / total))

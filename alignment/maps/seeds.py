@@ -47,12 +47,9 @@ def dictionary_seed(
     entries = list(pairs)
     found = {(rows_x[a], rows_y[b]) for a, b in entries if a in rows_x and b in rows_y}
     if not found:
-        refuse(
-            "pairs",
-            "an entry whose words are in words_x and words_y",
-            f"none among {len(entries)}",
-            "check languages, direction and letter case of the dictionary",
-        )
+        expected = "an entry whose words are in words_x and words_y"
+        remedy = "check languages, direction and letter case of the dictionary"
+        refuse("pairs", expected, f"none among {len(entries)}", remedy)
     return np.array(sorted(found))
 
 
@@ -75,10 +72,8 @@ def check_pairs(
     array([[0, 2],
            [1, 0]])
     """
-    expected, remedy = (
-        "whole numbers of shape (p, 2)",
-        f"give a row of {sides[0]} and a row of {sides[1]} for each pair",
-    )
+    expected = "whole numbers of shape (p, 2)"
+    remedy = f"give a row of {sides[0]} and a row of {sides[1]} for each pair"
     try:
         array = as_array(pairs, name)
     except InputError:
@@ -210,12 +205,8 @@ def _shared(
         if word in rows_y and (pattern is None or pattern.fullmatch(word))
     ]
     if not pairs:
-        refuse(
-            "words_y",
-            expected,
-            f"none among {len(rows_y)}",
-            "give larger vocabularies, or start from a dictionary",
-        )
+        remedy = "give larger vocabularies, or start from a dictionary"
+        refuse("words_y", expected, f"none among {len(rows_y)}", remedy)
     return np.array(pairs)
 
 
@@ -224,10 +215,6 @@ def _rows(words: Sequence[str], name: str) -> dict[str, int]:
     rows: dict[str, int] = {}
     for row, word in enumerate(words):
         if rows.setdefault(word, row) != row:
-            refuse(
-                name,
-                "every word once",
-                f"{word!r} in rows {rows[word]} and {row}",
-                "keep one row of each word",
-            )
+            got = f"{word!r} in rows {rows[word]} and {row}"
+            refuse(name, "every word once", got, "keep one row of each word")
     return rows

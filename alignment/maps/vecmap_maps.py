@@ -287,12 +287,8 @@ def _solve(
         )
         if not rank:
             expected = f"rows that vary together with those of {names[1]}"
-            refuse(
-                names[0],
-                expected,
-                "a cross-product of zeros",
-                "give other pairs; nothing in them corresponds",
-            )
+            remedy = "give other pairs; nothing in them corresponds"
+            refuse(names[0], expected, "a cross-product of zeros", remedy)
         values[rank:] = 0  # rounding: a small power would make much of it
         restore = {
             "x": left.T @ side_x.restore @ left,
@@ -308,12 +304,9 @@ def _solve(
             rank,
         )
     if not all(np.isfinite(learnt).all() for learnt in (maps.x, maps.y, maps.singular_values)):
-        refuse(
-            names[0],
-            f"rows whose products with {names[1]} fit in {precision}",
-            "an overflow",
-            "normalise both sides first",
-        )
+        got = "an overflow"
+        remedy = "normalise both sides first"
+        refuse(names[0], f"rows whose products with {names[1]} fit in {precision}", got, remedy)
     return maps
 
 
@@ -326,19 +319,12 @@ def _check_steps(steps: MultiStepMap, d: int) -> int:
     for name in ("dewhiten_x", "dewhiten_y"):
         whose = getattr(steps, name)
         if whose not in ("x", "y", None):
-            refuse(
-                name,
-                '"x", "y" or None',
-                repr(whose),
-                "name the side whose variances are to be restored",
-            )
+            expected = '"x", "y" or None'
+            refuse(name, expected, repr(whose), "name the side whose variances are to be restored")
         if whose is not None and not steps.whiten:
-            refuse(
-                name,
-                "None where whiten is False",
-                repr(whose),
-                "there is no whitening to undo: set it to None, or whiten",
-            )
+            expected = "None where whiten is False"
+            got = repr(whose)
+            refuse(name, expected, got, "there is no whitening to undo: set it to None, or whiten")
     return (
         d
         if steps.dimensions is None
@@ -355,12 +341,8 @@ def _whitening(
     left, values, right = _decompose(side, name)
     kept = above_rounding(values, right, scipy.linalg.norm(side, axis=0), len(rows), rows.dtype)
     if not kept.any():
-        refuse(
-            name,
-            "rows that are not all zero",
-            "zeros",
-            "give other pairs; there is nothing to learn",
-        )
+        remedy = "give other pairs; there is nothing to learn"
+        refuse(name, "rows that are not all zero", "zeros", remedy)
     left, values, right = left[:, kept], values[kept], right[kept]
     return _Whitening(left @ right, right.T / values @ right, right.T * values @ right)
 

@@ -102,12 +102,8 @@ def approximate_neighbours(
         cosine.x_units[:, :d], cosine.y_units[:, :d], k, index, effort, seed
     )
     if (indices < 0).any():
-        refuse(
-            "effort",
-            "enough cells to hold k keys for every query",
-            str(effort),
-            "raise effort, or lower k",
-        )
+        expected = "enough cells to hold k keys for every query"
+        refuse("effort", expected, str(effort), "raise effort, or lower k")
     some = np.sort(np.random.default_rng(seed).permutation(len(queries))[:sample])
     exact, _ = nearest_neighbours(queries[some], keys, k)
     shares = np.array(

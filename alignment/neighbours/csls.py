@@ -278,12 +278,8 @@ def check_rows(rows: ArrayLike | None, n: int, name: str = "rows") -> Int[np.nda
         return np.arange(n)
     asked = as_array(rows, "rows")
     if asked.ndim != 1 or not len(asked) or asked.dtype.kind not in "iu":
-        refuse(
-            name,
-            "a list of row numbers, at least one",
-            f"{asked.dtype} of shape {asked.shape}",
-            "say which rows of x to look up",
-        )
+        got = f"{asked.dtype} of shape {asked.shape}"
+        refuse(name, "a list of row numbers, at least one", got, "say which rows of x to look up")
     outside = asked[(asked < 0) | (asked >= n)]
     if len(outside):
         refuse(name, f"row numbers from 0 to {n - 1}", str(outside[0]), "count rows of x from 0")

@@ -163,11 +163,9 @@ def _orders(left: int, right: int, d: int) -> list[tuple[slice, slice]]:
 def _sliced_pairs(x: ExactRows, y: ExactRows, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     starts = np.flatnonzero(np.diff(rows, prepend=-1))  # pairs of one row mostly come together
     own = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows)))
-    (left, count), (right, others), d = (
-        x.slices(rows[starts], turned=True),
-        y.slices(columns),
-        x.rows.shape[1],
-    )
+    left, count = x.slices(rows[starts], turned=True)
+    right, others = y.slices(columns)
+    d = x.rows.shape[1]
     left = left[own]
     orders = [
         np.einsum("ij,ij->i", left[:, one], right[:, other])

@@ -65,10 +65,8 @@ class GroupMaxima:
         order_y: Int[np.ndarray, " m"],
     ) -> None:
         self._size = max(_GROUP, -(-2 * len(x) * len(y) * x.itemsize // _MAXIMA_BYTES))
-        self._x, self._y = (
-            _Vocabulary.of(x, order_x, self._size),
-            _Vocabulary.of(y, order_y, self._size),
-        )
+        self._x = _Vocabulary.of(x, order_x, self._size)
+        self._y = _Vocabulary.of(y, order_y, self._size)
         self._over_y = np.empty((len(x), len(self._y.members)), x.dtype)
         over_x = np.empty((len(self._x.members), len(y)), x.dtype)
         parts = list(self._y.blocks(_TILE[1]))
@@ -217,10 +215,8 @@ def _groups_to_look_in(
         part = slice(start, start + _PART)
         lower = upper = maxima[part]
         if r is not None:
-            lower, upper = (
-                2 * lower - r[other.members].max(axis=1),
-                2 * upper - r[other.members].min(axis=1),
-            )
+            lower = 2 * lower - r[other.members].max(axis=1)
+            upper = 2 * upper - r[other.members].min(axis=1)
         bounded = np.flatnonzero(ranks[part] <= groups)
         by_size = np.sort(lower[bounded], axis=1)
         least[start + bounded] = (

@@ -112,10 +112,8 @@ class Cosine:
     def closely(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Cosines of all pairs of some rows and columns, by a product in float64."""
         rows = self.order[rows]
-        left, right = (
-            self.x[rows] / self.x_lengths[rows, None],
-            self.y[columns] / self.y_lengths[columns, None],
-        )
+        left = self.x[rows] / self.x_lengths[rows, None]
+        right = self.y[columns] / self.y_lengths[columns, None]
         found: np.ndarray = left @ right.T
         return found
 
@@ -229,12 +227,8 @@ def nearest_both(
     x, y = _check_units(x, y)
     k = check_positive_int(k, "k", most=min(len(x), len(y)))
     if (r_x is None) != (r_y is None):
-        refuse(
-            "r_y" if r_y is None else "r_x",
-            "means of both sides, or of none",
-            "None",
-            "compute both with neighbourhood_means",
-        )
+        remedy = "compute both with neighbourhood_means"
+        refuse("r_y" if r_y is None else "r_x", "means of both sides, or of none", "None", remedy)
     return find_both(
         _dot_scores(x, y, r_x, r_y),
         k,
@@ -276,12 +270,8 @@ def _check_units(x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         lengths = row_lengths(side, name)
         far = np.flatnonzero(np.abs(lengths - 1) > 1e-3)
         if len(far):
-            refuse(
-                name,
-                "rows of length 1",
-                f"length {lengths[far[0]]:.3g} in row {far[0]}",
-                "pass it through unit_rows first",
-            )
+            got = f"length {lengths[far[0]]:.3g} in row {far[0]}"
+            refuse(name, "rows of length 1", got, "pass it through unit_rows first")
     return np.ascontiguousarray(x), np.ascontiguousarray(y)
 
 

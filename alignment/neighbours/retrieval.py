@@ -155,21 +155,14 @@ def retrieval_both_directions(
 def _check_gold(gold: ArrayLike, n: int, m: int) -> np.ndarray:
     rows = as_array(gold, "gold")
     if rows.shape != (n,) or rows.dtype.kind not in "iu":
-        refuse(
-            "gold",
-            f"{n} whole numbers, one per query",
-            f"{rows.dtype} of shape {rows.shape}",
-            "give the row of keys that is right",
-        )
+        got = f"{rows.dtype} of shape {rows.shape}"
+        remedy = "give the row of keys that is right"
+        refuse("gold", f"{n} whole numbers, one per query", got, remedy)
     outside = np.flatnonzero((rows < 0) | (rows >= m))
     if len(outside):
         first = outside[0]
-        refuse(
-            "gold",
-            f"rows of keys, 0 to {m - 1}",
-            f"{rows[first]} for query {first}",
-            "remove queries whose key is not in keys",
-        )
+        remedy = "remove queries whose key is not in keys"
+        refuse("gold", f"rows of keys, 0 to {m - 1}", f"{rows[first]} for query {first}", remedy)
     return rows
 
 

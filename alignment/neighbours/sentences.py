@@ -87,16 +87,10 @@ def sentence_retrieval(
     of_x, of_y = find_both(cosine.scores(), check_positive_int(k, "k", most=len(x)))
     r_x, r_y = of_x.scores.mean(axis=1), of_y.scores.mean(axis=1)
     if r_x.min() + r_y.min() <= 0:
-        refuse(
-            "convention",
-            "tatoeba",
-            "xsim of sentences whose mean cosines are not positive",
-            "a ratio to such a number has no order",
-        )
-    there, back = (
-        result_of(_best_margin(of_x, r_x, r_y) == own),
-        result_of(_best_margin(of_y, r_y, r_x) == own),
-    )
+        got = "xsim of sentences whose mean cosines are not positive"
+        refuse("convention", "tatoeba", got, "a ratio to such a number has no order")
+    there = result_of(_best_margin(of_x, r_x, r_y) == own)
+    back = result_of(_best_margin(of_y, r_y, r_x) == own)
     return SentenceRetrieval(there, back, convention, 1 - there.precision)
 
 

@@ -202,20 +202,16 @@ def _handed_out(found: Found, groups: Int[np.ndarray, " n"], others: Copies, k: 
     indices, scores = np.empty((len(found.indices), k), np.int64), np.empty((len(found.indices), k))
     step = max(1, _HANDED // (k * max(1, found.indices.shape[1])))
     for start in range(0, len(indices), step):
-        best, score = (
-            found.indices[start : start + step],
-            found.scores[start : start + step].ravel(),
-        )
+        best = found.indices[start : start + step]
+        score = found.scores[start : start + step].ravel()
         sizes = np.minimum(k, others.counts[best])
         flat, item = sizes.ravel(), np.repeat(np.arange(len(best)), sizes.sum(axis=1))
         place = np.arange(len(item)) - np.repeat(np.cumsum(flat) - flat, flat)
         partner = others.members[np.repeat(others.starts[best].ravel(), flat) + place]
         order = np.lexsort((partner, -np.repeat(score, flat), item))
         keep = order[np.searchsorted(item, np.arange(len(best)))[:, None] + np.arange(k)]
-        indices[start : start + step], scores[start : start + step] = (
-            partner[keep],
-            np.repeat(score, flat)[keep],
-        )
+        indices[start : start + step] = partner[keep]
+        scores[start : start + step] = np.repeat(score, flat)[keep]
     return Found(indices[groups], scores[groups])
 
 

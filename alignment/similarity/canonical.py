@@ -219,12 +219,8 @@ def _side(x: Float[np.ndarray, "n d"], name: str, variance: float | int) -> _Sid
     kept = basis.shape[1]
     if kept >= len(x) - 1:
         got = f"{len(x)} items with {kept} independent directions"
-        refuse(
-            name,
-            "more items than independent directions, by at least 2",
-            got,
-            "every correlation would be 1: give more items",
-        )
+        expected = "more items than independent directions, by at least 2"
+        refuse(name, expected, got, "every correlation would be 1: give more items")
     return _Side(centred, basis)
 
 
@@ -237,12 +233,8 @@ def _directions(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n 
     basis, values, right = _decompose((rows - rows.mean(axis=0)) / sizes, name)
     varies = above_rounding(values, right, np.full(len(sizes), np.sqrt(len(x))), len(x), _PRECISION)
     if not varies.any():
-        refuse(
-            name,
-            "rows that differ by more than rounding",
-            "differences lost beside the mean",
-            "give other items",
-        )
+        expected = "rows that differ by more than rounding"
+        refuse(name, expected, "differences lost beside the mean", "give other items")
     return basis[:, varies]
 
 

@@ -197,19 +197,11 @@ def ratios(
     for i, (name, dtype) in enumerate(layers):
         biased, debiased = (estimate[i, i] for estimate in estimates)
         if not biased > 0:
-            refuse(
-                name,
-                "rows that differ",
-                "equal rows",
-                "give at least two different items; with one vector for all, nothing varies",
-            )
+            remedy = "give at least two different items; with one vector for all, nothing varies"
+            refuse(name, "rows that differ", "equal rows", remedy)
         if not debiased > 32 * np.finfo(dtype).eps * biased:
-            refuse(
-                name,
-                "rows that vary enough for debiased CKA",
-                "a debiased variance of zero",
-                "give more items that differ",
-            )
+            expected = "rows that vary enough for debiased CKA"
+            refuse(name, expected, "a debiased variance of zero", "give more items that differ")
     own = [np.sqrt(np.diag(estimate)) for estimate in estimates]
     return np.stack(
         [estimate / root[:, None] / root for estimate, root in zip(estimates, own, strict=True)]
@@ -227,12 +219,8 @@ def _floats(block: Any, name: str) -> np.ndarray:
     except InputError:
         raise
     except (TypeError, ValueError):
-        refuse(
-            name,
-            "a matrix of numbers",
-            f"one of {getattr(block, 'dtype', type(block).__name__)}",
-            "pass an array of shape (n, d)",
-        )
+        got = f"one of {getattr(block, 'dtype', type(block).__name__)}"
+        refuse(name, "a matrix of numbers", got, "pass an array of shape (n, d)")
 
 
 def _refuse_numbers(source: Any, name: str, dtype: np.dtype) -> None:

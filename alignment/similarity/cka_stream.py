@@ -253,23 +253,15 @@ class LinearCKAStream:
                 far = (
                     f"a mean {np.sqrt(mean @ mean / variance):.0f} standard deviations away from it"
                 )
-                refuse(
-                    self._names[i],
-                    "a first block that is like the rest",
-                    far,
-                    "shuffle the rows, or begin with a larger block",
-                )
+                remedy = "shuffle the rows, or begin with a larger block"
+                refuse(self._names[i], "a first block that is like the rest", far, remedy)
 
 
 def _check_encoders(encoders: Mapping[str, Sequence[Any]]) -> None:
     if not isinstance(encoders, Mapping) or len(encoders) < 2:
         got = f"{len(encoders)}" if isinstance(encoders, Mapping) else type(encoders).__name__
-        refuse(
-            "encoders",
-            "a mapping from at least two names to layers",
-            got,
-            "give {'a': [x0, x1], 'b': [y0, y1]}",
-        )
+        expected = "a mapping from at least two names to layers"
+        refuse("encoders", expected, got, "give {'a': [x0, x1], 'b': [y0, y1]}")
     for name, side in encoders.items():
         if len(side) == 0:
             refuse(str(name), "at least one layer", "none", "give a sequence of matrices")
@@ -279,12 +271,8 @@ def _check_same_items(layers: list[tuple[str, int]]) -> None:
     first, n = layers[0]
     for name, rows in layers:
         if rows != n:
-            refuse(
-                name,
-                f"as many rows as {first} ({n})",
-                f"{rows} rows",
-                "every layer must hold the same items in the same order",
-            )
+            remedy = "every layer must hold the same items in the same order"
+            refuse(name, f"as many rows as {first} ({n})", f"{rows} rows", remedy)
 
 
 def _sides(counts: list[tuple[str, int]]) -> dict[str, slice]:

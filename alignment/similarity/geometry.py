@@ -61,12 +61,8 @@ def rsa(x: ArrayLike, y: ArrayLike, *, dissimilarity: str = "correlation") -> fl
         rank = rankdata(_dissimilarities(side, name, dissimilarity))
         rank -= rank.mean()
         if not rank.any():
-            refuse(
-                name,
-                "dissimilarities that differ",
-                "equal ones between all items",
-                "ranks need at least two different values",
-            )
+            remedy = "ranks need at least two different values"
+            refuse(name, "dissimilarities that differ", "equal ones between all items", remedy)
         ranks.append(rank)
     first, second = ranks
     return float(first @ second / np.sqrt((first @ first) * (second @ second)))
@@ -122,12 +118,8 @@ def procrustes_distance(x: ArrayLike, y: ArrayLike, *, convention: str = "square
     try:
         u, _, vt = np.linalg.svd(left.T @ right, full_matrices=False)
     except np.linalg.LinAlgError as error:
-        refuse(
-            "x",
-            "a cross-product with a singular value decomposition",
-            str(error),
-            "rescale x and y",
-        )
+        expected = "a cross-product with a singular value decomposition"
+        refuse("x", expected, str(error), "rescale x and y")
     # With d1 = d2 this is ||X Q - Y||²; otherwise the wider side also has a part that no turned
     # narrower side can reach.
     narrow, wide = (
@@ -201,12 +193,8 @@ def _dissimilarities(
         flat = np.flatnonzero((x == x[:, :1]).all(axis=1))
         if len(flat):
             got = f"{len(flat)} row(s) that do not, the first is row {flat[0]}"
-            refuse(
-                name,
-                "rows that vary over their dimensions",
-                got,
-                "they have no correlation: use dissimilarity='cosine'",
-            )
+            remedy = "they have no correlation: use dissimilarity='cosine'"
+            refuse(name, "rows that vary over their dimensions", got, remedy)
         rows -= rows.mean(axis=1, keepdims=True)
     rows /= np.abs(rows).max(axis=1, keepdims=True) if rows.any(axis=1).all() else 1.0
     rows /= row_lengths(rows, name)[:, None]

@@ -202,12 +202,8 @@ def _gaussian_gram(
         np.median(np.sqrt(np.maximum(pairs, 0, out=pairs), out=pairs), overwrite_input=True)
     )
     if not median**2 > 64 * np.finfo(float).eps * squares.max():
-        refuse(
-            name,
-            "a median distance above zero",
-            "copies in at least half of the pairs",
-            "remove rows that are equal",
-        )
+        got = "copies in at least half of the pairs"
+        refuse(name, "a median distance above zero", got, "remove rows that are equal")
     np.fill_diagonal(distances, 0)
     return np.exp(distances / (-2 * width**2 * median**2), out=distances)
 
@@ -235,12 +231,8 @@ def _debiased(a: Float[np.ndarray, "n n"], b: Float[np.ndarray, "n n"]) -> float
 
 def _at_scale(x: Float[np.ndarray, "n d"], name: str) -> Float[np.ndarray, "n d"]:
     if not x.any():
-        refuse(
-            name,
-            "rows that are not all zero",
-            f"{len(x)} row(s) of zeros",
-            "with no length there is nothing to compare",
-        )
+        remedy = "with no length there is nothing to compare"
+        refuse(name, "rows that are not all zero", f"{len(x)} row(s) of zeros", remedy)
     return x * x.dtype.type(_scale(x, np.zeros(x.shape[1]), x.dtype, name))
 
 
@@ -265,9 +257,5 @@ def _squared_product(a: Float[np.ndarray, "n d1"], b: Float[np.ndarray, "n d2"])
 
 def _check_left(name: str, value: float, rounding: float) -> None:
     if not value > rounding:
-        refuse(
-            name,
-            "rows that vary enough for this estimate",
-            "a variance of zero",
-            "give more items that differ",
-        )
+        expected = "rows that vary enough for this estimate"
+        refuse(name, expected, "a variance of zero", "give more items that differ")

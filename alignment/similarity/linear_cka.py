@@ -164,12 +164,8 @@ def _check_layers(
     n = len(sides[0][0][1])
     for name, layer in (*sides[0], *sides[1]):
         if len(layer) != n:
-            refuse(
-                name,
-                f"as many rows as xs[0] ({n})",
-                f"{len(layer)} rows",
-                "every layer must hold the same items in the same order",
-            )
+            remedy = "every layer must hold the same items in the same order"
+            refuse(name, f"as many rows as xs[0] ({n})", f"{len(layer)} rows", remedy)
     return sides
 
 
@@ -240,10 +236,6 @@ def _own(layer: _Layer, kind: int) -> float:
     """HSIC of a layer with itself: more than what rounding leaves of it."""
     found = _hsic(layer, layer)
     if not found[kind] > 32 * np.finfo(layer.rows.dtype).eps * found[0]:
-        refuse(
-            layer.name,
-            "rows that vary enough for debiased CKA",
-            "a debiased variance of zero",
-            "give more items that differ",
-        )
+        expected = "rows that vary enough for debiased CKA"
+        refuse(layer.name, expected, "a debiased variance of zero", "give more items that differ")
     return found[kind]

@@ -173,21 +173,15 @@ def _align(
     begin_x, begin_y = check_offsets(offsets_x, offsets_y)
     for name, rows, begin in (("offsets_x", x, begin_x), ("offsets_y", y, begin_y)):
         if begin[-1] != len(rows):
-            refuse(
-                name,
-                f"{len(rows)} at the end, the number of words",
-                str(begin[-1]),
-                "make them with sentence_offsets",
-            )
+            expected = f"{len(rows)} at the end, the number of words"
+            refuse(name, expected, str(begin[-1]), "make them with sentence_offsets")
     lengths_x, lengths_y = (
         (row_lengths(x, "x"), row_lengths(y, "y")) if cosine else (np.ones(len(x)), np.ones(len(y)))
     )
     found = [np.empty((0, 3), np.int64)]
     for sentence in range(len(begin_x) - 1):
-        here_x, here_y = (
-            slice(*begin_x[sentence : sentence + 2]),
-            slice(*begin_y[sentence : sentence + 2]),
-        )
+        here_x = slice(*begin_x[sentence : sentence + 2])
+        here_y = slice(*begin_y[sentence : sentence + 2])
         # in float64
         a, b = x[here_x] / lengths_x[here_x, None], y[here_y] / lengths_y[here_y, None]
         if len(a) and len(b):

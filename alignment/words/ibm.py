@@ -71,21 +71,13 @@ def align_words(
         check_choice(value, name, known)
     check_positive_int(iterations, "iterations")
     if len(sentences_x) != len(sentences_y):
-        refuse(
-            "sentences_y",
-            f"as many sentences as sentences_x ({len(sentences_x)})",
-            str(len(sentences_y)),
-            "give translations in order",
-        )
+        expected = f"as many sentences as sentences_x ({len(sentences_x)})"
+        refuse("sentences_y", expected, str(len(sentences_y)), "give translations in order")
     try:
         from thot import alignment
     except ImportError:
-        refuse(
-            "align_words",
-            "the package of the aligner, sil-thot",
-            "none installed",
-            "type: pip install 'crosslens[align]'",
-        )
+        remedy = "type: pip install 'crosslens[align]'"
+        refuse("align_words", "the package of the aligner, sil-thot", "none installed", remedy)
     both = [i for i in range(len(sentences_x)) if len(sentences_x[i]) and len(sentences_y[i])]
     if not both:
         refuse("sentences_x", "a pair of sentences with words", "none", "give parallel text")
@@ -118,12 +110,8 @@ def align_words(
 def _checked(words: Sequence[str], where: str, most: int, model: str) -> list[str]:
     """The words, each marked, so that none is one of the package's own, such as NULL."""
     if len(words) > most:  # the package would pass over the sentence without a word
-        refuse(
-            where,
-            f"at most {most} words, for {model}",
-            str(len(words)),
-            "divide the sentence, or leave its pair out",
-        )
+        remedy = "divide the sentence, or leave its pair out"
+        refuse(where, f"at most {most} words, for {model}", str(len(words)), remedy)
     for word in words:
         if not isinstance(word, str) or not word:
             refuse(where, "words", repr(word), "leave out what is no word")

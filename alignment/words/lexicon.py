@@ -169,21 +169,15 @@ def evaluate_lexicon(
     if n_sources is None:
         n_sources = len(sources)
     if check_positive_int(n_sources, "n_sources") < len(sources):
-        refuse(
-            "n_sources",
-            f"at least the {len(sources)} sources of pairs",
-            str(n_sources),
-            "count the dictionary's different source words",
-        )
+        remedy = "count the dictionary's different source words"
+        refuse("n_sources", f"at least the {len(sources)} sources of pairs", str(n_sources), remedy)
     places = (
         [check_positive_int(k, "ks", most=len(y)) for k in ks]
         if ks is not None
         else [k for k in preset.ks if k <= len(y)]
     )
-    by, beta = (
-        by or preset.by,
-        preset.inverse_temperature if inverse_temperature is None else inverse_temperature,
-    )
+    by = by or preset.by
+    beta = preset.inverse_temperature if inverse_temperature is None else inverse_temperature
     scores = scores_of(x, y, sources, by, neighbourhood, beta)
     best = _best_gold(scores.exact(np.searchsorted(sources, gold[:, 0]), gold[:, 1]), gold, first)
     return _result(sources, ranks(scores, best), n_sources, places, convention, by)

@@ -103,12 +103,8 @@ def alignment_error_rate(
     found, must = check_links(predicted, "predicted"), check_links(sure, "sure")
     for links, name in ((found, "predicted"), (must, "sure")):
         if not len(links):
-            refuse(
-                name,
-                "at least one link",
-                "none",
-                "check sentences and settings: without links no share is defined",
-            )
+            remedy = "check sentences and settings: without links no share is defined"
+            refuse(name, "at least one link", "none", remedy)
     may = (
         must
         if possible is None
@@ -164,12 +160,8 @@ def alignment_error_interval(
 
     sentences = np.unique(np.concatenate([found[:, 0], must[:, 0]]))
     if len(sentences) < 2:
-        refuse(
-            "predicted",
-            "links of at least 2 sentences, to sample from",
-            "1 sentence",
-            "give more sentences",
-        )
+        expected = "links of at least 2 sentences, to sample from"
+        refuse("predicted", expected, "1 sentence", "give more sentences")
     hits = np.concatenate([found[_among(found, must)], found[_among(found, may)]])
     counts = [
         np.bincount(np.searchsorted(sentences, rows), minlength=len(sentences))
@@ -177,10 +169,8 @@ def alignment_error_interval(
     ]
     # |A ∩ S| + |A ∩ P|, and |A| + |S|
     per_sentence = np.stack([counts[0], counts[1] + counts[2]], axis=1)
-    random, share = (
-        np.random.default_rng(check_seed(seed)),
-        np.full(len(sentences), 1 / len(sentences)),
-    )
+    random = np.random.default_rng(check_seed(seed))
+    share = np.full(len(sentences), 1 / len(sentences))
     sums = [
         random.multinomial(len(sentences), share) @ per_sentence
         for _ in range(check_positive_int(resamples, "resamples"))
@@ -208,22 +198,14 @@ def check_links(links: ArrayLike, name: str) -> Int[np.ndarray, "k 3"]:
     except InputError:
         raise
     except ValueError:
-        refuse(
-            name,
-            "links of shape (k, 3)",
-            "rows of different lengths",
-            "give sentence, word of x and word of y of each link",
-        )
+        remedy = "give sentence, word of x and word of y of each link"
+        refuse(name, "links of shape (k, 3)", "rows of different lengths", remedy)
     if array.size == 0:
         return np.empty((0, 3), np.int64)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
         got = f"{array.dtype} of shape {array.shape}"
-        refuse(
-            name,
-            "links of shape (k, 3), whole numbers",
-            got,
-            "give sentence, word of x and word of y of each link",
-        )
+        remedy = "give sentence, word of x and word of y of each link"
+        refuse(name, "links of shape (k, 3), whole numbers", got, remedy)
     if array.min() < 0:
         refuse(name, "numbers from 0", str(array.min()), "count sentences and words from 0")
     return np.unique(array.astype(np.int64), axis=0)
@@ -270,20 +252,12 @@ def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:
         for piece in line.split():
             link = _LINK.fullmatch(piece)
             if link is None:
-                refuse(
-                    f"{path}:{number + 1}",
-                    "links such as 0-0 or 0p0",
-                    quote(piece),
-                    "repair the line",
-                )
+                expected = "links such as 0-0 or 0p0"
+                refuse(f"{path}:{number + 1}", expected, quote(piece), "repair the line")
             i, j = int(link[1]) - first, int(link[3]) - first
             if min(i, j) < 0:
-                refuse(
-                    f"{path}:{number + 1}",
-                    f"words counted from {first}",
-                    repr(piece),
-                    f"pass first={1 - first} if they are not",
-                )
+                remedy = f"pass first={1 - first} if they are not"
+                refuse(f"{path}:{number + 1}", f"words counted from {first}", repr(piece), remedy)
             possible.append((number, i, j))
             if link[2] == "-":
                 sure.append((number, i, j))
@@ -292,12 +266,8 @@ def read_pharaoh(path: str | Path, *, first: int = 0) -> PharaohFile:
 
 def _check_first(first: int) -> None:
     if first not in (0, 1):
-        refuse(
-            "first",
-            "0 or 1, the number of a sentence's first word",
-            repr(first),
-            "choose one of them",
-        )
+        expected = "0 or 1, the number of a sentence's first word"
+        refuse("first", expected, repr(first), "choose one of them")
 
 
 def write_pharaoh(
@@ -344,12 +314,8 @@ def write_pharaoh(
 
 def _check_sentences(links: Int[np.ndarray, "k 3"], sentences: int) -> None:
     if len(links) and links[-1, 0] >= sentences:
-        refuse(
-            "links",
-            f"links of sentences 0 to {sentences - 1}",
-            f"one of sentence {links[-1, 0]}",
-            "give all sentences",
-        )
+        expected = f"links of sentences 0 to {sentences - 1}"
+        refuse("links", expected, f"one of sentence {links[-1, 0]}", "give all sentences")
 
 
 def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray, " s1"]:
@@ -376,22 +342,15 @@ def sentence_offsets(sentence_ids: ArrayLike, sentences: int) -> Int[np.ndarray,
     check_positive_int(sentences, "sentences")
     ids = as_array(sentence_ids, "sentence_ids")
     if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-        refuse(
-            "sentence_ids",
-            "whole numbers, one per word",
-            f"{ids.dtype} of shape {ids.shape}",
-            "give the sentence of each word",
-        )
+        expected = "whole numbers, one per word"
+        remedy = "give the sentence of each word"
+        refuse("sentence_ids", expected, f"{ids.dtype} of shape {ids.shape}", remedy)
     if ids.size and (ids.min() < 0 or ids.max() >= sentences or (ids[1:] < ids[:-1]).any()):
         got = f"numbers from {ids.min()} to {ids.max()}" + (
             ", not in order" if (ids[1:] < ids[:-1]).any() else ""
         )
-        refuse(
-            "sentence_ids",
-            f"numbers from 0 to {sentences - 1}, never falling",
-            got,
-            "give the words in the order of the text",
-        )
+        expected = f"numbers from 0 to {sentences - 1}, never falling"
+        refuse("sentence_ids", expected, got, "give the words in the order of the text")
     return np.searchsorted(ids, np.arange(sentences + 1))
 
 
@@ -455,12 +414,8 @@ def check_offsets(
             or (begin[1:] < begin[:-1]).any()
         ):
             wanted = "whole numbers from 0, never falling: where each sentence begins, and the end"
-            refuse(
-                name,
-                wanted,
-                f"{begin.dtype} of shape {begin.shape}",
-                "make them with sentence_offsets",
-            )
+            remedy = "make them with sentence_offsets"
+            refuse(name, wanted, f"{begin.dtype} of shape {begin.shape}", remedy)
         begins.append(begin.astype(np.int64))
     if len(begins[0]) != len(begins[1]):
         got = f"{len(begins[1]) - 1}"

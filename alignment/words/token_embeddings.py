@@ -144,19 +144,11 @@ def token_embedding_alignment(
     learn, look_up = int(len(x) * train_fraction), int(len(x) * valid_fraction)
     if train_fraction + valid_fraction > 1:
         got = f"{train_fraction} and {valid_fraction}"
-        refuse(
-            "valid_fraction",
-            "at most 1 together with train_fraction",
-            got,
-            "look up other tokens than those learnt from",
-        )
+        remedy = "look up other tokens than those learnt from"
+        refuse("valid_fraction", "at most 1 together with train_fraction", got, remedy)
     if not learn or not look_up:
-        refuse(
-            "x",
-            "enough rows for both fractions",
-            f"{len(x)}",
-            "give more tokens, or larger fractions",
-        )
+        remedy = "give more tokens, or larger fractions"
+        refuse("x", "enough rows for both fractions", f"{len(x)}", remedy)
     order = np.random.default_rng(seed).permutation(len(x))
     train, queries = np.sort(order[:learn]), np.sort(order[len(x) - look_up :])
     mapping = Procrustes(centre=False, normalise=True).fit(x[train], y[rows[train]])
@@ -213,12 +205,8 @@ def copy_alignment(
     x, y = check_paired(x, y)
     frequencies = as_array(counts, "counts")
     if frequencies.shape != (len(x),):
-        refuse(
-            "counts",
-            f"{len(x)} numbers, one per row of x",
-            f"shape {frequencies.shape}",
-            "count every token",
-        )
+        expected = f"{len(x)} numbers, one per row of x"
+        refuse("counts", expected, f"shape {frequencies.shape}", "count every token")
     group = np.empty(len(x), np.int64)
     for number, ranks in enumerate(
         np.array_split(np.argsort(-frequencies, kind="stable"), max(1, round(len(x) / _GROUP)))
@@ -241,26 +229,14 @@ def _check_one_to_one(gold: ArrayLike | None, n: int, m: int) -> Int[np.ndarray,
         return np.arange(n)
     rows = as_array(gold, "gold")
     if rows.shape != (n,) or rows.dtype.kind not in "iu":
-        refuse(
-            "gold",
-            f"{n} whole numbers, one per row of x",
-            f"{rows.dtype} of shape {rows.shape}",
-            "give each row its counterpart",
-        )
+        got = f"{rows.dtype} of shape {rows.shape}"
+        refuse("gold", f"{n} whole numbers, one per row of x", got, "give each row its counterpart")
     if rows.min() < 0 or rows.max() >= m:
-        refuse(
-            "gold",
-            f"rows of y, 0 to {m - 1}",
-            f"numbers from {rows.min()} to {rows.max()}",
-            "leave out rows without a counterpart",
-        )
+        got = f"numbers from {rows.min()} to {rows.max()}"
+        refuse("gold", f"rows of y, 0 to {m - 1}", got, "leave out rows without a counterpart")
     values, counts = np.unique(rows, return_counts=True)
     if len(values) < n:
         twice = values[counts > 1][0]
-        refuse(
-            "gold",
-            "each row of y once",
-            f"row {twice} {counts.max()} times",
-            "leave out tokens that share a counterpart",
-        )
+        remedy = "leave out tokens that share a counterpart"
+        refuse("gold", "each row of y once", f"row {twice} {counts.max()} times", remedy)
     return rows

@@ -40,19 +40,11 @@ def by_language(
     for value in values:
         match = LANGUAGE.fullmatch(value)
         if match is None:
-            refuse(
-                argument,
-                form,
-                repr(value),
-                "put the language's code and = in front",
-            )
+            remedy = "put the language's code and = in front"
+            refuse(argument, form, repr(value), remedy)
         if match[1] in found:
-            refuse(
-                argument,
-                "each language once",
-                f"{match[1]} twice",
-                "give each text its own language code",
-            )
+            remedy = "give each text its own language code"
+            refuse(argument, "each language once", f"{match[1]} twice", remedy)
         found[match[1]] = match[2]
     return found
 
@@ -173,20 +165,12 @@ def with_config(parser: argparse.ArgumentParser, verb: str, line: Sequence[str])
     for name, value in values.items():
         dest = _CALLED.get(name, name).replace("-", "_")
         if dest in NEVER:
-            refuse(
-                typed["config"],
-                "no such setting in a file",
-                name,
-                f"type --{name.replace('_', '-')}, if you trust the code",
-            )
+            remedy = f"type --{name.replace('_', '-')}, if you trust the code"
+            refuse(typed["config"], "no such setting in a file", name, remedy)
         if dest not in actions:
             names = sorted(actions.keys() - NEVER)
-            refuse(
-                typed["config"],
-                f"options of crosslens {verb}",
-                quote(name),
-                meant(dest, names) or "see its --help",
-            )
+            remedy = meant(dest, names) or "see its --help"
+            refuse(typed["config"], f"options of crosslens {verb}", quote(name), remedy)
         if dest in typed or value is None:
             continue
         action = actions[dest]

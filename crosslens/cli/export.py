@@ -49,24 +49,16 @@ def report(arguments: argparse.Namespace) -> None:
     if out is not None and (
         Path(out).suffix.lower() not in (".html", ".htm") or Path(out).is_dir()
     ):
-        refuse(
-            "--out",
-            "a file name that ends in .html",
-            repr(out),
-            "name the page so, as in --out probes.html",
-        )
+        remedy = "name the page so, as in --out probes.html"
+        refuse("--out", "a file name that ends in .html", repr(out), remedy)
     if len(runs) > 1 or (runs[0] / TOLD).is_file():
         if out is None:
             refuse("--out", "a file for this page", "none", "add --out FILE.html")
         print(f"Report: {write_comparison(runs, out)}")
         return
     if run_kind(runs[0]) == "study" and not (runs[0] / "scores.jsonl").exists():
-        refuse(
-            str(runs[0]),
-            "the folder of a finished study",
-            "one without scores.jsonl",
-            "finish the study first",
-        )
+        expected = "the folder of a finished study"
+        refuse(str(runs[0]), expected, "one without scores.jsonl", "finish the study first")
     print(f"Report: {write_report(runs[0], out)}")
 
 

@@ -130,12 +130,8 @@ def _layers(text: str) -> list[int] | None:
     for part in text.split(","):
         bounds = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
         if bounds is None or int(bounds[2] or bounds[1]) < int(bounds[1]):
-            refuse(
-                "--layers",
-                'all, or numbers and ranges such as "0,4-8"',
-                repr(text),
-                "name the layers so",
-            )
+            expected = 'all, or numbers and ranges such as "0,4-8"'
+            refuse("--layers", expected, repr(text), "name the layers so")
         found.extend(range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1))
     return found
 

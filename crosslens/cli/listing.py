@@ -66,12 +66,8 @@ def list_all(arguments: argparse.Namespace) -> None:
     kinds = arguments.kinds or KINDS
     for kind in kinds:
         if kind not in KINDS:
-            refuse(
-                "KIND",
-                f"some of {', '.join(KINDS)}",
-                quote(kind),
-                meant(kind, KINDS) or "choose among them",
-            )
+            remedy = meant(kind, KINDS) or "choose among them"
+            refuse("KIND", f"some of {', '.join(KINDS)}", quote(kind), remedy)
     transformations = {
         name: {"says": one.says, "setting": one.setting, "paper": one.paper}
         for name, one in TRANSFORMATIONS.items()

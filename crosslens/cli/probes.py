@@ -157,12 +157,8 @@ def probe(arguments: argparse.Namespace) -> None:
     if arguments.encoder:
         if arguments.stores or arguments.train_fraction is not None:
             got = f"also {arguments.stores[0]}" if arguments.stores else "also --train-fraction"
-            refuse(
-                "arguments",
-                "encoders with a battery, or activations",
-                got,
-                "give one of the two kinds; see crosslens probe --help",
-            )
+            remedy = "give one of the two kinds; see crosslens probe --help"
+            refuse("arguments", "encoders with a battery, or activations", got, remedy)
         _battery(arguments)
     elif given:
         option = f"--{given[0].replace('_', '-')}"
@@ -209,12 +205,8 @@ def _labels(option: str, values: Sequence[str]) -> dict[str, list[str]]:
     for value in values:
         name, equals, files = value.partition("=")
         if not equals or not name or not files:
-            refuse(
-                option,
-                "NAME=FILE, or NAME=TRAIN,DEV,TEST",
-                repr(value),
-                "put the task's name and = in front",
-            )
+            remedy = "put the task's name and = in front"
+            refuse(option, "NAME=FILE, or NAME=TRAIN,DEV,TEST", repr(value), remedy)
         if name in found:
             refuse(option, "each task once", f"{name} twice", "give each task its own name")
         found[name] = [files] if Path(files).is_file() else files.split(",")

@@ -166,10 +166,8 @@ def derive_corpus(
     columns = corpus.annotations or {}
     keeps = not {"order", "length"} & made.changes and "form" not in columns
     lines, sources, back = list[str](), list[Sequence[int]](), list[Mapping[str, Any]]()
-    words, annotations = (
-        list[list[Span]](),
-        {name: list[list[str]]() for name in columns},
-    )
+    words = list[list[Span]]()
+    annotations = {name: list[list[str]]() for name in columns}
     for number, original in enumerate(corpus.sentences):
         place = places[number] if places else f"{corpus.name}:{number + 1}"
         sentence, there = _sentence(corpus, number, original, place)

@@ -182,12 +182,8 @@ class Run:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not (self.folder / "config.json").is_file():
-            refuse(
-                "folder",
-                "a folder of a run, with config.json",
-                f"{folder} without it",
-                "name a folder that a run has written",
-            )
+            remedy = "name a folder that a run has written"
+            refuse("folder", "a folder of a run, with config.json", f"{folder} without it", remedy)
 
     def __repr__(self) -> str:
         scores = (
@@ -221,13 +217,8 @@ class Run:
             remedy = (
                 "finish it, which the same call does; the curves of a training are in its report"
             )
-            refuse(
-                "scores",
-                "a finished run that measures something",
-                f"one of kind {self.kind!r} without scores.jsonl",
-                remedy,
-                StoreError,
-            )
+            got = f"one of kind {self.kind!r} without scores.jsonl"
+            refuse("scores", "a finished run that measures something", got, remedy, StoreError)
         return Scores(read_scores(self.folder / "scores.jsonl"))
 
     @property
@@ -240,12 +231,8 @@ class Run:
         """
         found = self.folder / "model"
         if not found.is_dir():
-            refuse(
-                "model",
-                "a finished training of one model",
-                f"{self!r}, which has none",
-                "name the folder of a training",
-            )
+            expected = "a finished training of one model"
+            refuse("model", expected, f"{self!r}, which has none", "name the folder of a training")
         return found
 
     def outcomes(self, **wanted: Any) -> list[Outcomes]:

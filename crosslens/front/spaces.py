@@ -363,12 +363,8 @@ def _check_items(sides: Mapping[str, Activations]) -> None:
                 if len(items) != len(one)
                 else f"{len(items)}, but not the same ones"
             )
-            refuse(
-                name,
-                f"the same items as {first} ({len(one)})",
-                got,
-                "row i of one must belong to row i of the other",
-            )
+            remedy = "row i of one must belong to row i of the other"
+            refuse(name, f"the same items as {first} ({len(one)})", got, remedy)
 
 
 def _items(side: Activations) -> list[Any]:

@@ -160,12 +160,8 @@ def _read(path: str, language: str, unit: str, words: str) -> tuple[Corpus, Corp
     pairs."""
     if path.startswith("hf:"):
         if unit == "pair":
-            refuse(
-                "unit",
-                "another unit than pair for a data set, which has one text",
-                "pair",
-                "write the pairs to a file",
-            )
+            expected = "another unit than pair for a data set, which has one text"
+            refuse("unit", expected, "pair", "write the pairs to a file")
         corpus = _without_blank(read_dataset(path, language))
         return (corpus if words == "whitespace" else segment(corpus, words)), None
     plain = path.removesuffix(".gz")
@@ -177,12 +173,8 @@ def _read(path: str, language: str, unit: str, words: str) -> tuple[Corpus, Corp
         return first, second
     if plain.endswith((".conllu", ".jsonl")):
         if words != "whitespace":
-            refuse(
-                "words",
-                f"no segmenter, since {Path(path).name} lists its words",
-                repr(words),
-                "leave it out",
-            )
+            expected = f"no segmenter, since {Path(path).name} lists its words"
+            refuse("words", expected, repr(words), "leave it out")
         return (read_conllu if plain.endswith(".conllu") else read_words)(path, language), None
     corpus = open_text(path, language)
     return (corpus if words == "whitespace" else segment(corpus, words)), None

@@ -183,12 +183,8 @@ def _read(path: str, most: int | None) -> StaticVectors:
     )
     zero = np.flatnonzero(~np.any(found.vectors, axis=1))
     if len(zero):
-        refuse(
-            path,
-            "vectors with a direction",
-            f"{len(zero)} of zeros, the first of {found.words[zero[0]]!r}",
-            "remove these words: they have no cosine",
-        )
+        got = f"{len(zero)} of zeros, the first of {found.words[zero[0]]!r}"
+        refuse(path, "vectors with a direction", got, "remove these words: they have no cosine")
     return found
 
 

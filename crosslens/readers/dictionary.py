@@ -48,44 +48,24 @@ class Dictionary:
 
     def __post_init__(self) -> None:
         if not self.pairs:
-            refuse(
-                "pairs",
-                "at least one pair of words",
-                "none",
-                "check what the dictionary was made from",
-            )
+            remedy = "check what the dictionary was made from"
+            refuse("pairs", "at least one pair of words", "none", remedy)
         rows: dict[tuple[str, str], int] = {}
         for row, pair in enumerate(self.pairs):
             if len(pair) != 2 or not all(isinstance(word, str) and word for word in pair):
-                refuse(
-                    f"pairs[{row}]",
-                    "a source and a target word",
-                    repr(pair),
-                    "leave out what is no word",
-                )
+                remedy = "leave out what is no word"
+                refuse(f"pairs[{row}]", "a source and a target word", repr(pair), remedy)
             if rows.setdefault(pair, row) != row:
-                refuse(
-                    f"pairs[{row}]",
-                    "a pair of its own",
-                    f"{pair!r}, pair {rows[pair]} too",
-                    "give each pair once",
-                )
+                got = f"{pair!r}, pair {rows[pair]} too"
+                refuse(f"pairs[{row}]", "a pair of its own", got, "give each pair once")
         if self.scores is not None:
             if len(self.scores) != len(self.pairs):
-                refuse(
-                    "scores",
-                    f"{len(self.pairs)} scores, one per pair",
-                    str(len(self.scores)),
-                    "give every pair its score",
-                )
+                expected = f"{len(self.pairs)} scores, one per pair"
+                refuse("scores", expected, str(len(self.scores)), "give every pair its score")
             for row, score in enumerate(self.scores):
                 if not math.isfinite(score):
-                    refuse(
-                        f"scores[{row}]",
-                        "a finite number",
-                        repr(score),
-                        "leave out pairs without a score",
-                    )
+                    remedy = "leave out pairs without a score"
+                    refuse(f"scores[{row}]", "a finite number", repr(score), remedy)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -131,12 +111,8 @@ def read_dictionary(path: str | Path, *, lower: bool = False) -> Dictionary:
             source, target, score = _columns(line, f"{path}:{number}")
             lines += 1
             if lines > 1 and (score is None) != (next(iter(pairs.values())) is None):
-                refuse(
-                    f"{path}:{number}",
-                    "a score on every line, or on none",
-                    repr(line.strip()),
-                    "repair the line",
-                )
+                expected = "a score on every line, or on none"
+                refuse(f"{path}:{number}", expected, repr(line.strip()), "repair the line")
             pairs.setdefault((source.lower(), target.lower()) if lower else (source, target), score)
     if not pairs:
         refuse(str(path), "at least one pair of words", "blank lines alone", "check the path")
@@ -157,12 +133,8 @@ def _columns(line: str, where: str) -> tuple[str, str, float | None]:
     )
     if len(cells) not in ((2, 3) if tabs else (2,)) or not all(cells):
         wanted = "source and target (and a score, between tabs)"
-        refuse(
-            where,
-            wanted,
-            f"{len(cells)} columns, {line.strip()!r}",
-            "repair the line, or separate words that hold spaces by a tab",
-        )
+        remedy = "repair the line, or separate words that hold spaces by a tab"
+        refuse(where, wanted, f"{len(cells)} columns, {line.strip()!r}", remedy)
     if len(cells) == 2:
         return cells[0], cells[1], None
     try:
@@ -262,12 +234,8 @@ def pairs_in(dictionary: Dictionary, words_x: Sequence[str], words_y: Sequence[s
             f"{sum(source in rows_x for source in sources)} of {len(sources)} source words are in "
             f"words_x"
         )
-        refuse(
-            "dictionary",
-            "a pair that is in both lists of words",
-            f"none ({both})",
-            "check languages, direction and case",
-        )
+        expected = "a pair that is in both lists of words"
+        refuse("dictionary", expected, f"none ({both})", "check languages, direction and case")
     there = {words_x[x] for x, _ in found}
     missing = [source for source in sources if source not in there]
     x, y = np.array(found, np.int64).T
@@ -278,10 +246,6 @@ def _rows(words: Sequence[str], name: str) -> dict[str, int]:
     rows: dict[str, int] = {}
     for row, word in enumerate(words):
         if rows.setdefault(word, row) != row:
-            refuse(
-                f"{name}[{row}]",
-                "a word of its own",
-                f"{word!r}, the word of row {rows[word]} too",
-                "give each word one row",
-            )
+            got = f"{word!r}, the word of row {rows[word]} too"
+            refuse(f"{name}[{row}]", "a word of its own", got, "give each word one row")
     return rows

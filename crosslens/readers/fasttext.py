@@ -30,12 +30,10 @@ from crosslens.readers.static_vectors import StaticVectors, write_vec
 __all__ = ["read_fasttext_bin", "train_skipgram"]
 
 _MAGIC, _VERSIONS, _CLASSIFIER, _END = 793712314, (11, 12), 3, b"</s>"
-_HEAD, _COUNTS, _ENTRY, _MATRIX = (
-    struct.Struct("<14id"),
-    struct.Struct("<3i2q"),
-    struct.Struct("<qb"),
-    struct.Struct("<?2q"),
-)
+_HEAD = struct.Struct("<14id")
+_COUNTS = struct.Struct("<3i2q")
+_ENTRY = struct.Struct("<qb")
+_MATRIX = struct.Struct("<?2q")
 # a character of UTF-8, or what fastText takes for one
 _LETTER = re.compile(rb"[^\x80-\xbf][\x80-\xbf]*")
 _BLOCK = 1 << 24
@@ -71,24 +69,16 @@ def read_fasttext_bin(
     """
     check_choice(errors, "errors", ("refuse", "replace"))
     if words is not None and (most is not None or len(words) == 0):
-        refuse(
-            "words",
-            "words, or most, but not both",
-            f"{len(words)} words and most={most}",
-            "leave one of them out",
-        )
+        got = f"{len(words)} words and most={most}"
+        refuse("words", "words, or most, but not both", got, "leave one of them out")
     if most is not None:
         check_positive_int(most, "most")
     model = _read_bin(path)
     if words is None:
         raw = model.words[:most]
         if not raw:
-            refuse(
-                str(path),
-                "a model with words",
-                "one without",
-                "give a model that was trained on text",
-            )
+            remedy = "give a model that was trained on text"
+            refuse(str(path), "a model with words", "one without", remedy)
         return _first_of_each(path, raw, _composed(model, raw, path), errors)
     raw = [check_sentence(word, f"words[{i}]").encode() for i, word in enumerate(words)]
     return StaticVectors(list(words), _composed(model, raw, path))
@@ -104,12 +94,8 @@ def _composed(model: "_Model", raw: list[bytes], path: str | Path) -> np.ndarray
             )
             if not rows:
                 got = repr(word.decode(errors="replace"))
-                refuse(
-                    f"words[{i}]",
-                    f"a word of {path}, or one with n-grams that the model has",
-                    got,
-                    "leave the word out",
-                )
+                expected = f"a word of {path}, or one with n-grams that the model has"
+                refuse(f"words[{i}]", expected, got, "leave the word out")
             vectors[i] = model.matrix[rows].mean(axis=0, dtype=np.float64)
             progress.add(1)
     return vectors
@@ -178,12 +164,8 @@ def _read_bin(path: str | Path) -> _Model:
             str(path), "a model of fastText (.bin)", error.strerror or str(error), "check the path"
         )
     except struct.error:
-        refuse(
-            str(path),
-            "a whole model of fastText",
-            f"one cut off at {os.path.getsize(path)} bytes",
-            "fetch the file again",
-        )
+        got = f"one cut off at {os.path.getsize(path)} bytes"
+        refuse(str(path), "a whole model of fastText", got, "fetch the file again")
 
 
 @dataclasses.dataclass
@@ -196,30 +178,20 @@ class _Parts:
 
     def read(self) -> _Model:
         if len(self.data) < 8 or struct.unpack_from("<i", self.data)[0] != _MAGIC:
-            refuse(
-                str(self.path),
-                "a model of fastText (.bin)",
-                "a file of another format",
-                "read .vec and .txt with read_vec",
-            )
+            remedy = "read .vec and .txt with read_vec"
+            refuse(str(self.path), "a model of fastText (.bin)", "a file of another format", remedy)
         _, version, d, *_, kind, buckets, shortest, longest, _, _ = self._take(_HEAD)
         if version not in _VERSIONS or d < 1:
-            refuse(
-                str(self.path),
-                "a model of version 11 or 12",
-                f"version {version} with {d} dimensions",
-                "train it with fastText 0.9",
-            )
+            expected = "a model of version 11 or 12"
+            remedy = "train it with fastText 0.9"
+            refuse(str(self.path), expected, f"version {version} with {d} dimensions", remedy)
         size, count, _, _, pruned = self._take(_COUNTS)
         words = self._words(size)
         quantised, rows, columns = self._take(_MATRIX)
         if quantised or pruned >= 0:
-            refuse(
-                str(self.path),
-                "a model that is not quantised",
-                "a quantised one (.ftz)",
-                "give the .bin that it was made from",
-            )
+            expected = "a model that is not quantised"
+            remedy = "give the .bin that it was made from"
+            refuse(str(self.path), expected, "a quantised one (.ftz)", remedy)
         begin = self.at
         if min(rows, columns) < 0 or 4 * rows * columns > len(self.data) - begin:
             raise struct.error("fewer vectors than are said to be there")
@@ -235,12 +207,8 @@ class _Parts:
             got = (
                 f"{len(self.data)} bytes, and vectors of {rows} × {columns} for {len(words)} words"
             )
-            refuse(
-                str(self.path),
-                f"a model of {whole} bytes with {d} dimensions, as it says",
-                got,
-                "fetch the file again",
-            )
+            expected = f"a model of {whole} bytes with {d} dimensions, as it says"
+            refuse(str(self.path), expected, got, "fetch the file again")
         if version == 11 and kind == _CLASSIFIER:
             longest = 0  # classifiers had no n-grams then
         return _Model(
@@ -332,28 +300,15 @@ def train_skipgram(
         refuse("learning_rate", "a number above 0", repr(learning_rate), "leave it out for 0.05")
     shortest, longest = subwords
     if not (subwords == (0, 0) or 1 <= shortest <= longest):
-        refuse(
-            "subwords",
-            "the lengths of the shortest and the longest n-gram, or (0, 0)",
-            repr(subwords),
-            "leave it out for (3, 6)",
-        )
+        expected = "the lengths of the shortest and the longest n-gram, or (0, 0)"
+        refuse("subwords", expected, repr(subwords), "leave it out for (3, 6)")
     path = Path(path)
     if path.suffix not in (".vec", ".bin"):
-        refuse(
-            "path",
-            "a file called NAME.vec or NAME.bin",
-            path.name,
-            "choose what to write by its name",
-        )
+        expected = "a file called NAME.vec or NAME.bin"
+        refuse("path", expected, path.name, "choose what to write by its name")
     if not path.parent.is_dir():
-        refuse(
-            "path",
-            "a file in a folder that is there",
-            str(path),
-            "make the folder first",
-            OutputError,
-        )
+        expected = "a file in a folder that is there"
+        refuse("path", expected, str(path), "make the folder first", OutputError)
     _check_tokens(token_file, min_count)
     need_space(path.parent, 4 * (buckets if longest else 0) * d, "path")
     import fasttext
@@ -377,12 +332,9 @@ def train_skipgram(
         )
     # (no word begins with the label "\0", so that none is taken for one)
     except (ValueError, RuntimeError) as error:
-        refuse(
-            str(token_file),
-            "a text that fastText can learn from",
-            " ".join(str(error).split()),
-            "lower learning_rate or min_count",
-        )
+        expected = "a text that fastText can learn from"
+        remedy = "lower learning_rate or min_count"
+        refuse(str(token_file), expected, " ".join(str(error).split()), remedy)
     return _save(model, path)
 
 
@@ -424,20 +376,12 @@ def _check_tokens(path: str | Path, min_count: int) -> None:
                     frequent = sum(count >= min_count for _, count in counts.most_common(2))
             decoder.decode(b"", final=True)
     except OSError as error:
-        refuse(
-            str(path),
-            "a file of tokens that can be read",
-            error.strerror or str(error),
-            "check the path",
-        )
+        expected = "a file of tokens that can be read"
+        refuse(str(path), expected, error.strerror or str(error), "check the path")
     except UnicodeDecodeError as error:
         line = lines + 1 + error.object[: error.start].count(b"\n")
-        refuse(
-            f"{path}:{line}",
-            "UTF-8 text",
-            f"byte 0x{error.object[error.start]:02x}",
-            "unpack the file, or convert it to UTF-8",
-        )
+        got = f"byte 0x{error.object[error.start]:02x}"
+        refuse(f"{path}:{line}", "UTF-8 text", got, "unpack the file, or convert it to UTF-8")
     counts.update(rest.split())
     frequent = max(frequent, sum(count >= min_count for _, count in counts.most_common(2)))
     if frequent < 2:

@@ -77,12 +77,8 @@ class Records:
         found = [row[column] for row in self.rows]
         for place, value in zip(self.places, found, strict=True):
             if not isinstance(value, str):
-                refuse(
-                    place,
-                    f"text in the column {column!r}",
-                    type(value).__name__,
-                    "give the task's official files instead",
-                )
+                remedy = "give the task's official files instead"
+                refuse(place, f"text in the column {column!r}", type(value).__name__, remedy)
         return found
 
 
@@ -101,12 +97,8 @@ class Hub:
 
     def __init__(self, copies: str = "") -> None:
         if copies and not Path(copies).is_dir():
-            refuse(
-                "--data",
-                "hf:, or hf:FOLDER with copies of data sets of the hub",
-                f"hf:{copies}, which is no folder",
-                "check the path",
-            )
+            expected = "hf:, or hf:FOLDER with copies of data sets of the hub"
+            refuse("--data", expected, f"hf:{copies}, which is no folder", "check the path")
         self._copies = copies
         self._library = _library()
 
@@ -160,12 +152,9 @@ class Hub:
         found, revision = self._asked(one, f"{configuration}/{split}", load)
         if missing := [name for name in one.columns if name not in found.column_names]:
             there = ", ".join(found.column_names)
-            refuse(
-                place,
-                f"the columns {', '.join(one.columns)}",
-                f"{there}: no {', '.join(missing)}",
-                "give the task's official files instead",
-            )
+            got = f"{there}: no {', '.join(missing)}"
+            remedy = "give the task's official files instead"
+            refuse(place, f"the columns {', '.join(one.columns)}", got, remedy)
         rows = list(found.select_columns(list(one.columns)))
         if not rows:
             refuse(place, "at least one record", "none", "choose other data")
@@ -192,12 +181,9 @@ class Hub:
         except Exception as error:
             cause = error.__cause__ or error  # what it says itself is that something went wrong
             told = f"{type(cause).__name__}: {' '.join(str(cause).split())}"
-            refuse(
-                f"hf:{one.name}{f'/{what}' if what else ''}",
-                "a data set that can be read",
-                told,
-                "check name and connection, or give its copy as --data hf:FOLDER",
-            )
+            expected = "a data set that can be read"
+            remedy = "check name and connection, or give its copy as --data hf:FOLDER"
+            refuse(f"hf:{one.name}{f'/{what}' if what else ''}", expected, told, remedy)
 
 
 def _library() -> Any:
@@ -205,12 +191,8 @@ def _library() -> Any:
     try:
         import datasets
     except ImportError:
-        refuse(
-            "--data hf:",
-            "the library that reads data sets",
-            "none installed",
-            "type: pip install 'crosslens[datasets]'",
-        )
+        remedy = "type: pip install 'crosslens[datasets]'"
+        refuse("--data hf:", "the library that reads data sets", "none installed", remedy)
     if int(str(datasets.__version__).split(".")[0]) < _OLDEST:
         refuse(
             "--data hf:",

@@ -179,20 +179,12 @@ def read_wili(folder: str | Path) -> LabelledText:
         of_texts, of_labels = (Path(folder) / f"{kind}_{part}.txt" for kind in "xy")
         some, named = read_lines(of_texts), read_lines(of_labels)
         if len(some) != len(named):
-            refuse(
-                str(of_labels),
-                f"{len(some)} labels, one per line of {of_texts.name}",
-                str(len(named)),
-                "fetch both files again",
-            )
+            expected = f"{len(some)} labels, one per line of {of_texts.name}"
+            refuse(str(of_labels), expected, str(len(named)), "fetch both files again")
         for number, label in enumerate(named, 1):
             if not label or label != label.strip():  # here the line is one of the labels' file
-                refuse(
-                    f"{of_labels}:{number}",
-                    "a label without white space around it",
-                    repr(label),
-                    "repair the label",
-                )
+                expected = "a label without white space around it"
+                refuse(f"{of_labels}:{number}", expected, repr(label), "repair the label")
         texts += some
         labels += named
         places += [f"{of_texts}:{number}" for number in range(1, len(some) + 1)]
@@ -266,12 +258,8 @@ def read_table(
             ", ".join(f"{name}={value}" for name, value in (only or {}).items())
             or "the names of the columns alone"
         )
-        refuse(
-            str(path),
-            "at least one line of items",
-            f"none ({got})",
-            "check the file and what is asked of it",
-        )
+        remedy = "check the file and what is asked of it"
+        refuse(str(path), "at least one line of items", f"none ({got})", remedy)
     return LabelledText(
         labels,
         texts,
@@ -292,12 +280,8 @@ def _column(names: Sequence[str], name: str, path: str | Path) -> int:
 
 def _part(value: str, place: str) -> str:
     if value not in _PARTS:
-        refuse(
-            place,
-            "one of the splits train, dev (or validation), test",
-            repr(value),
-            "call the splits so",
-        )
+        expected = "one of the splits train, dev (or validation), test"
+        refuse(place, expected, repr(value), "call the splits so")
     return _PARTS[value]
 
 

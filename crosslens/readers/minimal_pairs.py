@@ -116,12 +116,8 @@ def read_minimal_pairs(path: str | Path, *, npi: bool = False) -> list[MinimalPa
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(_SUFFIXES))
         if not files:
-            refuse(
-                str(path),
-                f"files of minimal pairs ({', '.join(_SUFFIXES)})",
-                "none in the folder",
-                "name a file, or another folder",
-            )
+            expected = f"files of minimal pairs ({', '.join(_SUFFIXES)})"
+            refuse(str(path), expected, "none in the folder", "name a file, or another folder")
         return [pair for file in files for pair in read_minimal_pairs(file, npi=npi)]
     lines = read_lines(path)
     if file_name(path).removesuffix(".gz").endswith(".jsonl"):
@@ -148,20 +144,12 @@ def _marvin_linzen(lines: list[str], path: Path, npi: bool) -> list[MinimalPair]
         category = MARVIN_LINZEN_CATEGORIES.get(template) or _NPI_CATEGORIES.get(template)
         if category is None:
             known = ", ".join([*MARVIN_LINZEN_CATEGORIES, *_NPI_CATEGORIES])
-            refuse(
-                where,
-                f"one of the templates {known}",
-                quote(template),
-                "correct it, or give good TAB bad TAB category without a header",
-            )
+            remedy = "correct it, or give good TAB bad TAB category without a header"
+            refuse(where, f"one of the templates {known}", quote(template), remedy)
         pairs.append(_pair(good, bad, category, f"{template}/{case}/{number}", where))
     if not pairs:
-        refuse(
-            str(path),
-            "at least one pair",
-            "none" if npi else "none but NPI",
-            "give another file" if npi else "set npi=True",
-        )
+        remedy = "give another file" if npi else "set npi=True"
+        refuse(str(path), "at least one pair", "none" if npi else "none but NPI", remedy)
     return pairs
 
 
@@ -182,20 +170,12 @@ def _colorless(lines: list[str], path: Path) -> list[MinimalPair]:
             for name in ("pattern", "constr_id", "sent_id", "sent", "len_prefix")
         )
         if not same or [row["class"] for row in two] != ["correct", "wrong"]:
-            refuse(
-                where,
-                "two rows of one sentence, correct and wrong",
-                "others",
-                "fetch the file again: this is no generated.tab",
-            )
+            remedy = "fetch the file again: this is no generated.tab"
+            refuse(where, "two rows of one sentence, correct and wrong", "others", remedy)
         words = [word for word in two[0]["sent"].split() if word != "<eos>"]
         if not two[0]["len_prefix"].isdecimal() or int(two[0]["len_prefix"]) >= len(words):
-            refuse(
-                where,
-                "a prefix shorter than its sentence",
-                repr(two[0]["len_prefix"][:80]),
-                "fetch the file again",
-            )
+            expected = "a prefix shorter than its sentence"
+            refuse(where, expected, repr(two[0]["len_prefix"][:80]), "fetch the file again")
         place = int(two[0]["len_prefix"])
         good, bad = (" ".join([*words[:place], row["form"], *words[place + 1 :]]) for row in two)
         pairs.append(
@@ -243,12 +223,8 @@ def _multiblimp(lines: list[str], path: Path, separator: str) -> list[MinimalPai
 def _from_columns(line: str, path: Path, number: int) -> MinimalPair:
     where, cells = f"{path}:{number}", line.split("\t")
     if len(cells) not in (2, 3):
-        refuse(
-            where,
-            "2 or 3 tab-separated columns (good, bad, category)",
-            str(len(cells)),
-            "repair the line",
-        )
+        expected = "2 or 3 tab-separated columns (good, bad, category)"
+        refuse(where, expected, str(len(cells)), "repair the line")
     good, bad, category = [*cells, ""][:3]
     return _pair(good, bad, category or _stem(path), str(number), where)
 
@@ -260,24 +236,14 @@ def _from_json(line: str, path: Path, number: int) -> MinimalPair:
         if keys[0] in found and keys[1] in found:
             good, bad, category, name = (found.get(key) for key in keys)
             if not isinstance(good, str) or not isinstance(bad, str):
-                refuse(
-                    where,
-                    "two sentences",
-                    f"{type(good).__name__} and {type(bad).__name__}",
-                    "give text",
-                )
-            category, name = (
-                _stem(path) if category is None else category,
-                number if name is None else name,
-            )
+                got = f"{type(good).__name__} and {type(bad).__name__}"
+                refuse(where, "two sentences", got, "give text")
+            category = _stem(path) if category is None else category
+            name = number if name is None else name
             return _pair(good, bad, str(category), str(name), where)
     wanted = " or ".join(f"{good} and {bad}" for good, bad, *_ in _KEYS)
-    refuse(
-        where,
-        f"a JSON object with {wanted}",
-        f"the keys {cut(', '.join(found)) or 'none'}",
-        "repair the line",
-    )
+    got = f"the keys {cut(', '.join(found)) or 'none'}"
+    refuse(where, f"a JSON object with {wanted}", got, "repair the line")
 
 
 def _pair(good: str, bad: str, category: str, name: str, where: str) -> MinimalPair:

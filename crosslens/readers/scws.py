@@ -131,12 +131,8 @@ def read_scws(path: str | Path, language: str = "eng") -> Scws:
         where = f"{path}:{number}"
         check_columns(where, cells, _COLUMNS)
         if seen.setdefault(cells[0], number) != number:
-            refuse(
-                where,
-                "a number of its own",
-                f"{cells[0]!r}, the number at line {seen[cells[0]]} too",
-                "number every item once",
-            )
+            got = f"{cells[0]!r}, the number at line {seen[cells[0]]} too"
+            refuse(where, "a number of its own", got, "number every item once")
         rating, *ratings = (_rating(cell, where) for cell in cells[7:])
         try:
             (first, span1), (second, span2) = (
@@ -154,12 +150,8 @@ def read_scws(path: str | Path, language: str = "eng") -> Scws:
         f"({'; '.join(left_out[:5])}{'; …' if len(left_out) > 5 else ''})"
     )
     if not items:
-        refuse(
-            str(path),
-            "an item whose words are marked with <b> and </b>",
-            told,
-            "give the file as it is published",
-        )
+        expected = "an item whose words are marked with <b> and </b>"
+        refuse(str(path), expected, told, "give the file as it is published")
     if left_out:
         say(f"{path}: {told}")
     return Scws(items, language, file_name(path), tuple(left_out))

@@ -73,23 +73,15 @@ class StaticVectors:
                 check_matrix(self.vectors, "vectors").astype(np.float32, copy=False), "vectors"
             )
         if len(self.words) != len(vectors):
-            refuse(
-                "words",
-                f"{len(vectors)} words, one per row of vectors",
-                str(len(self.words)),
-                "give every row its word",
-            )
+            expected = f"{len(vectors)} words, one per row of vectors"
+            refuse("words", expected, str(len(self.words)), "give every row its word")
         rows: dict[str, int] = {}
         for row, word in enumerate(self.words):
             if not isinstance(word, str) or not word:
                 refuse(f"words[{row}]", "a word", repr(word), "leave out what is no word")
             if rows.setdefault(word, row) != row:
-                refuse(
-                    f"words[{row}]",
-                    "a word of its own",
-                    f"{word!r}, the word of row {rows[word]} too",
-                    "give each word one vector",
-                )
+                got = f"{word!r}, the word of row {rows[word]} too"
+                refuse(f"words[{row}]", "a word of its own", got, "give each word one vector")
         object.__setattr__(self, "vectors", vectors)
         object.__setattr__(self, "_rows", rows)
 
@@ -108,12 +100,8 @@ class StaticVectors:
         """
         row = self._rows.get(word)
         if row is None:
-            refuse(
-                "word",
-                f"one of the {len(self)} words that have a vector",
-                repr(word),
-                "ask `word in vectors` first; case matters",
-            )
+            expected = f"one of the {len(self)} words that have a vector"
+            refuse("word", expected, repr(word), "ask `word in vectors` first; case matters")
         return row
 
     def rows(self, words: Iterable[str]) -> Int[np.ndarray, " k"]:
@@ -181,12 +169,8 @@ def _reading(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, io.BufferedI
             yield raw, gzip.GzipFile(fileobj=raw) if str(path).endswith(".gz") else raw
     except (OSError, EOFError, zlib.error) as error:
         got = getattr(error, "strerror", None) or " ".join(str(error).split())
-        refuse(
-            str(path),
-            "a file of word vectors that can be read",
-            got,
-            "check the path, or fetch the file again",
-        )
+        remedy = "check the path, or fetch the file again"
+        refuse(str(path), "a file of word vectors that can be read", got, remedy)
 
 
 def _blocks(file: io.BufferedIOBase, path: str | Path) -> Iterator[bytes]:
@@ -195,12 +179,9 @@ def _blocks(file: io.BufferedIOBase, path: str | Path) -> Iterator[bytes]:
     while chunk := file.read(_BLOCK):
         cut = chunk.rfind(b"\n") + 1
         if not cut and len(rest) + len(chunk) > _BLOCK:
-            refuse(
-                f"{path}:{lines + 1}",
-                f"a line of at most {_BLOCK >> 20} MB",
-                "a longer one",
-                "give a text file with a line per word",
-            )
+            expected = f"a line of at most {_BLOCK >> 20} MB"
+            remedy = "give a text file with a line per word"
+            refuse(f"{path}:{lines + 1}", expected, "a longer one", remedy)
         block, rest = (rest + chunk[:cut], chunk[cut:]) if cut else (b"", rest + chunk)
         if block:
             lines += block.count(b"\n")
@@ -247,12 +228,8 @@ class _Reader:
         if len(pieces) == 2 and all(piece.isdigit() and len(piece) < _DIGITS for piece in pieces):
             self.promised, self.d, self.line = int(pieces[0]), int(pieces[1]), 1
             if not self.promised or not self.d:
-                refuse(
-                    f"{self.path}:1",
-                    "how many words and how many numbers each",
-                    _shown(first),
-                    "repair the header",
-                )
+                expected = "how many words and how many numbers each"
+                refuse(f"{self.path}:1", expected, _shown(first), "repair the header")
             if rest:
                 # what a header says is believed once a line has shown it
                 self._line(rest.partition(b"\n")[0], f"{self.path}:2")
@@ -261,12 +238,8 @@ class _Reader:
         while self.d < len(pieces) - 1 and _numbers([pieces[-1 - self.d]]) is not None:
             self.d += 1
         if not self.d:
-            refuse(
-                f"{self.path}:1",
-                "a header, or a word and its numbers",
-                _shown(first),
-                "give a file of word vectors in text form",
-            )
+            remedy = "give a file of word vectors in text form"
+            refuse(f"{self.path}:1", "a header, or a word and its numbers", _shown(first), remedy)
         return block
 
     def _quick(self, part: bytes) -> tuple[list[str], np.ndarray] | None:
@@ -305,22 +278,16 @@ class _Reader:
         for i, line in enumerate(lines):
             where = f"{self.path}:{self.line + i + 1}"
             if self.promised is not None and self.words_seen + i >= self.promised:
-                refuse(
-                    where,
-                    f"the end after {self.promised} words, as the header says",
-                    "another line",
-                    "repair the header, or remove it",
-                )
+                expected = f"the end after {self.promised} words, as the header says"
+                refuse(where, expected, "another line", "repair the header, or remove it")
             word, vectors[i] = self._line(line, where)
             words.append(word)
         return words, vectors
 
     def _line(self, line: bytes, where: str) -> tuple[str, np.ndarray]:
         says = " as the header says" if self.promised is not None else " as on line 1"
-        wanted, remedy = (
-            f"a word and {self.d} numbers,{says}",
-            "repair or remove the line (the file may be cut off)",
-        )
+        wanted = f"a word and {self.d} numbers,{says}"
+        remedy = "repair or remove the line (the file may be cut off)"
         word, *pieces = line.rstrip(b"\r ").rsplit(b" ", self.d)
         if len(pieces) < self.d:
             refuse(where, wanted, f"{len(pieces)} numbers" if word else "a blank line", remedy)
@@ -357,20 +324,12 @@ class _Reader:
 
     def result(self) -> StaticVectors:
         if not self.rows:
-            refuse(
-                str(self.path),
-                "word vectors",
-                "an empty file" if not self.line else "a header alone",
-                "check the path",
-            )
+            got = "an empty file" if not self.line else "a header alone"
+            refuse(str(self.path), "word vectors", got, "check the path")
         if self.promised is not None and not self.full and self.words_seen < self.promised:
             wanted = f"{self.promised} words, as the header says"
-            refuse(
-                f"{self.path}:{self.line}",
-                wanted,
-                f"the end after {self.words_seen}",
-                "fetch the file again, or repair the header",
-            )
+            remedy = "fetch the file again, or repair the header"
+            refuse(f"{self.path}:{self.line}", wanted, f"the end after {self.words_seen}", remedy)
         if self.duplicates:
             say(
                 f"{self.path}: {self.duplicates} line(s) left out, whose words stand on "
@@ -417,12 +376,8 @@ def write_vec(path: str | Path, vectors: StaticVectors) -> None:
     for row, word in enumerate(vectors.words):
         last = word.rpartition(" ")[2]
         if "\n" in word or (last != word and _numbers([last.encode(errors="replace")]) is not None):
-            refuse(
-                f"words[{row}]",
-                "a word that a .vec file can hold",
-                repr(word),
-                "leave the word out",
-            )
+            expected = "a word that a .vec file can hold"
+            refuse(f"words[{row}]", expected, repr(word), "leave the word out")
         check_sentence(word, f"words[{row}]")
     n, d = vectors.vectors.shape
     with (

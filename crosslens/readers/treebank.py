@@ -107,12 +107,8 @@ def _values(columns: Mapping[str, Sequence[Any]], what: str) -> list[str | None]
     """Each word's label, None where it has none."""
     feature = what.removeprefix(_FEATURE) if what.startswith(_FEATURE) else None
     if what not in (*_PLAIN, "coarse_deprel") and not feature:
-        refuse(
-            "what",
-            f"one of {', '.join(_PLAIN)}, coarse_deprel, or {_FEATURE}NAME",
-            repr(what),
-            "choose one of these",
-        )
+        expected = f"one of {', '.join(_PLAIN)}, coarse_deprel, or {_FEATURE}NAME"
+        refuse("what", expected, repr(what), "choose one of these")
     column = "feats" if feature else "deprel" if what == "coarse_deprel" else what
     cells = _column(columns, column)
     if feature:
@@ -131,12 +127,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _column(columns: Mapping[str, Sequence[Any]], name: str) -> Sequence[Any]:
     if name not in columns:
-        refuse(
-            "columns",
-            f"the column {name!r}",
-            f"{', '.join(columns) or 'none'}",
-            "extract words of a CoNLL-U file, and read this column",
-        )
+        remedy = "extract words of a CoNLL-U file, and read this column"
+        refuse("columns", f"the column {name!r}", f"{', '.join(columns) or 'none'}", remedy)
     return columns[name]
 
 
@@ -149,12 +141,8 @@ def _has_vector(columns: Mapping[str, Sequence[Any]], n: int) -> Bool[np.ndarray
 
 def _check_length(columns: Mapping[str, Sequence[Any]], name: str, n: int) -> None:
     if len(columns[name]) != n:
-        refuse(
-            f"columns[{name!r}]",
-            f"{n} values, one per word",
-            str(len(columns[name])),
-            "take all columns from the same activations",
-        )
+        remedy = "take all columns from the same activations"
+        refuse(f"columns[{name!r}]", f"{n} values, one per word", str(len(columns[name])), remedy)
 
 
 def _sharing(columns: Mapping[str, Sequence[Any]], n: int) -> Bool[np.ndarray, " n"]:
@@ -213,12 +201,8 @@ def trees(columns: Mapping[str, Sequence[Any]], names: Sequence[str] | None = No
         _column(columns, name)
         _check_length(columns, name, n)
     if (np.diff(text) < 0).any():
-        refuse(
-            "columns['text']",
-            "sentences in their order",
-            "others",
-            "give the words as the activations have them",
-        )
+        remedy = "give the words as the activations have them"
+        refuse("columns['text']", "sentences in their order", "others", remedy)
     bounds = np.flatnonzero(np.diff(text, prepend=-1, append=-1)) if n else np.zeros(1, np.int64)
     has_vector = _has_vector(columns, n)
     whole = np.array(
@@ -226,12 +210,8 @@ def trees(columns: Mapping[str, Sequence[Any]], names: Sequence[str] | None = No
         bool,
     )
     if not whole.any():
-        refuse(
-            "columns",
-            "a sentence whose words all have vectors",
-            f"none of {len(whole)}",
-            "give the words of a treebank",
-        )
+        expected = "a sentence whose words all have vectors"
+        refuse("columns", expected, f"none of {len(whole)}", "give the words of a treebank")
     lengths = np.diff(bounds)
     rows = np.flatnonzero(np.repeat(whole, lengths))
     called = text if names is None else np.asarray(names)[text]
@@ -246,12 +226,9 @@ def trees(columns: Mapping[str, Sequence[Any]], names: Sequence[str] | None = No
 
 def _head(cell: Any, row: int, sentence: str) -> int:
     if not (str(cell).isascii() and str(cell).isdecimal() and len(str(cell)) < 10):
-        refuse(
-            f"head of row {row} (sentence {sentence})",
-            "a word's number, or 0 for the root",
-            quote(cell),
-            "give a treebank with heads",
-        )
+        expected = "a word's number, or 0 for the root"
+        remedy = "give a treebank with heads"
+        refuse(f"head of row {row} (sentence {sentence})", expected, quote(cell), remedy)
     return int(cell)
 
 

@@ -89,12 +89,8 @@ class Wic:
         unknown = [number for number, item in enumerate(self.items, 1) if item.same is None]
         if unknown:
             got = f"none for {len(unknown)} of {len(self)}, the first is item {unknown[0]}"
-            refuse(
-                self.name,
-                "an answer for every item",
-                got,
-                "read the file together with its answers",
-            )
+            remedy = "read the file together with its answers"
+            refuse(self.name, "an answer for every item", got, remedy)
         return np.array([item.same for item in self.items], bool)
 
     def corpora(self) -> tuple[Corpus, Corpus]:
@@ -144,12 +140,8 @@ def _answered(items: list[WicItem], data: str | Path, gold: str | Path | None) -
         return items
     answers = _read_all(gold, read_lines(gold), _answer, "T or F on each line")
     if len(answers) != len(items):
-        refuse(
-            str(gold),
-            f"{len(items)} lines, one for each of {data}",
-            str(len(answers)),
-            "give the two files of one split",
-        )
+        expected = f"{len(items)} lines, one for each of {data}"
+        refuse(str(gold), expected, str(len(answers)), "give the two files of one split")
     return [dataclasses.replace(item, same=same) for item, same in zip(items, answers, strict=True)]
 
 
@@ -200,12 +192,8 @@ def _read_all(
             wrong.append(f"line {number} has {error}")
     if wrong:
         got = "; ".join(wrong[:_NAMED]) + ("; …" if len(wrong) > _NAMED else "")
-        refuse(
-            str(path),
-            expected,
-            f"{len(wrong)} wrong line(s): {got}",
-            "repair or remove these lines",
-        )
+        remedy = "repair or remove these lines"
+        refuse(str(path), expected, f"{len(wrong)} wrong line(s): {got}", remedy)
     return found
 
 

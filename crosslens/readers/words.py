@@ -133,12 +133,8 @@ class _Sentence:
         found = _WORD_ID.fullmatch(cells[0])
         following = len(self.rows) + 1
         if found is None:
-            refuse(
-                f"{path}:{number}",
-                "a word's number, or 3-4, or 3.1, in the first column",
-                quote(cells[0]),
-                "repair the line",
-            )
+            expected = "a word's number, or 3-4, or 3.1, in the first column"
+            refuse(f"{path}:{number}", expected, quote(cells[0]), "repair the line")
         first, kind, second = found.groups()
         if kind == ".":
             return  # an empty node of the enhanced dependencies stands for nothing in the text
@@ -146,12 +142,8 @@ class _Sentence:
         if int(first) != following or (
             kind == "-" and (int(second) < following or following <= self.until)
         ):
-            refuse(
-                f"{path}:{number}",
-                f"word {following}",
-                cells[0],
-                "number the words of a sentence from 1, none twice",
-            )
+            remedy = "number the words of a sentence from 1, none twice"
+            refuse(f"{path}:{number}", f"word {following}", cells[0], remedy)
         if kind == "-":
             self.tokens.append((cells[1], number, spaced))
             self.until = int(second)
@@ -235,32 +227,20 @@ def _conllu_sentences(lines: Sequence[str], path: str | Path) -> Iterator[tuple[
             sentence.add(cells, path, number)
         elif begun:
             if not sentence.rows:
-                refuse(
-                    f"{path}:{begun}",
-                    "a sentence with words",
-                    "none",
-                    "remove the sentence, or give its words",
-                )
+                remedy = "remove the sentence, or give its words"
+                refuse(f"{path}:{begun}", "a sentence with words", "none", remedy)
             if sentence.until > len(sentence.rows):
                 got = f"the end of the sentence after word {len(sentence.rows)}"
-                refuse(
-                    f"{path}:{number - 1}",
-                    f"word {sentence.until} of the multiword token",
-                    got,
-                    "repair the sentence",
-                )
+                expected = f"word {sentence.until} of the multiword token"
+                refuse(f"{path}:{number - 1}", expected, got, "repair the sentence")
             yield begun, sentence
             sentence, begun = _Sentence(), 0
 
 
 def _new_id(ids: dict[str, int], name: str, path: str | Path, number: int) -> None:
     if name in ids:
-        refuse(
-            f"{path}:{number}",
-            "an id of its own",
-            f"{name!r}, the id at line {ids[name]} too",
-            "give every sentence another id",
-        )
+        got = f"{name!r}, the id at line {ids[name]} too"
+        refuse(f"{path}:{number}", "an id of its own", got, "give every sentence another id")
     ids[name] = number
 
 
@@ -291,12 +271,8 @@ def read_words(path: str | Path, language: str) -> Corpus:
         record = parse_json(line, where, dict, "repair the line", InputError)
         if not isinstance(record.get("text"), str) or ("words" in record) == ("spans" in record):
             got = f"the keys {cut(', '.join(map(repr, record)))}"
-            refuse(
-                where,
-                'an object {"text": …, "words": […]}, or with "spans" for "words"',
-                got,
-                "repair the line",
-            )
+            expected = 'an object {"text": …, "words": […]}, or with "spans" for "words"'
+            refuse(where, expected, got, "repair the line")
         if not record["text"].strip():
             refuse(where, "a sentence", "a blank text", "remove the line, or fill it")
         name = record.get("id", number - 1)
@@ -345,12 +321,8 @@ def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
         try:
             cut = SEGMENTERS[segmenter]()
         except ImportError as error:
-            refuse(
-                "segmenter",
-                f"the package of {segmenter}",
-                f"none installed ({error})",
-                "type: pip install 'crosslens[segment]'",
-            )
+            remedy = "type: pip install 'crosslens[segment]'"
+            refuse("segmenter", f"the package of {segmenter}", f"none installed ({error})", remedy)
     else:
         cut = segmenter
     sentences, name = corpus.sentences, corpus.name
@@ -365,12 +337,8 @@ def segment(corpus: Corpus, segmenter: str | Segmenter) -> Corpus:
             if cut is segmenter:
                 raise  # a mistake in the caller's own function is shown whole
             got = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            refuse(
-                where,
-                f"a sentence that {segmenter} can cut",
-                got,
-                "divide the sentence, or read its words from a file",
-            )
+            remedy = "divide the sentence, or read its words from a file"
+            refuse(where, f"a sentence that {segmenter} can cut", got, remedy)
         if any(isinstance(piece, str) for piece in pieces):
             stripped = (piece.strip() if isinstance(piece, str) else piece for piece in pieces)
             return _locate(text, [piece for piece in stripped if piece != ""], lambda _: where)

@@ -73,13 +73,8 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
         or out.exists()
         and not out.is_dir()
     ):
-        refuse(
-            str(out),
-            "a new folder, or one of an earlier export",
-            "something else",
-            "choose another folder",
-            OutputError,
-        )
+        expected = "a new folder, or one of an earlier export"
+        refuse(str(out), expected, "something else", "choose another folder", OutputError)
     tables = list(_tables(first))
     make_folder(out / "figures", "--out")
     texts = {

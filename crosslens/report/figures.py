@@ -63,12 +63,8 @@ def layer_figure(
         *_probes([s for s in chosen if not _is_paired(s)], dict(config or {})),
     ] or _by_condition(chosen)
     if not parts:
-        refuse(
-            "scores",
-            "measurements of several layers",
-            f"{len(scores)} others",
-            "a training's curves are in its report",
-        )
+        remedy = "a training's curves are in its report"
+        refuse("scores", "measurements of several layers", f"{len(scores)} others", remedy)
     return curves_figure(parts, _about(chosen))
 
 

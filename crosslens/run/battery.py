@@ -144,12 +144,8 @@ class Battery:
                 "leave it out for one random encoder and three control tasks",
             )
         if self.seeds is not None and self.seed + self.seeds > 1 << 32:
-            refuse(
-                "--seed",
-                f"at most {(1 << 32) - self.seeds} with --seeds {self.seeds}",
-                str(self.seed),
-                "choose a smaller one",
-            )
+            expected = f"at most {(1 << 32) - self.seeds} with --seeds {self.seeds}"
+            refuse("--seed", expected, str(self.seed), "choose a smaller one")
         check_choice(self.pll, "--pll", _PLL)
         for option, name in [("--labels", name) for name in self.labels] + [
             ("--numbers", name) for name in self.numbers
@@ -263,22 +259,14 @@ def _not_measured(
             if (reason := plan.cannot.get((subject.name, name)))
         }
         if cannot and name in (*battery.only, *battery.labels):
-            refuse(
-                f"task {name}",
-                "encoders that can do it",
-                next(iter(cannot.values())),
-                "leave out the task, or the encoder",
-            )
+            remedy = "leave out the task, or the encoder"
+            refuse(f"task {name}", "encoders that can do it", next(iter(cannot.values())), remedy)
         if cannot:
             told[name] = "; ".join(f"{who}: {reason}" for who, reason in cannot.items())
     if all((subject.name, name) in plan.cannot for subject in subjects for name in found.tasks):
         got = "; ".join(f"{name}: {reason}" for name, reason in told.items())
-        refuse(
-            "--battery",
-            "a task that can be measured",
-            got,
-            "choose other tasks, or another encoder",
-        )
+        remedy = "choose other tasks, or another encoder"
+        refuse("--battery", "a task that can be measured", got, remedy)
     for task, reason in told.items():
         say(f"not measured: {task} ({reason})")
     return told

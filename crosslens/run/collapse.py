@@ -54,10 +54,8 @@ def is_collapsed(layers: Sequence[Any]) -> bool:
                 first = rows[0] if first is None else first
                 apart = rows - first
                 count, total = count + len(rows), total + apart.sum(axis=0)
-                squares, lengths = (
-                    squares + np.square(apart).sum(axis=0),
-                    lengths + np.square(rows).sum(axis=0),
-                )
+                squares = squares + np.square(apart).sum(axis=0)
+                lengths = lengths + np.square(rows).sum(axis=0)
         around = squares - (np.square(total) / count if count else 0.0)
         # of each number by itself
         stored = max(float(ml_dtypes.finfo(layer.dtype).eps) for layer in layers)

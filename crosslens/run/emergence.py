@@ -202,13 +202,9 @@ def _scores(run: Path, condition: str) -> list[Score]:
     those of its study, unaligned."""
     last = next((line for line in reversed(_log(run)) if "alignment" in line), None)
     if last is None:
-        refuse(
-            str(run / "log.jsonl"),
-            "a line with the alignment of tokens",
-            "none",
-            "delete the folder and train again",
-            StoreError,
-        )
+        expected = "a line with the alignment of tokens"
+        remedy = "delete the folder and train again"
+        refuse(str(run / "log.jsonl"), expected, "none", remedy, StoreError)
     found = []
     for direction, aligned in last["alignment"].items():
         source, target = direction.split(">")

@@ -79,24 +79,17 @@ def make_split(n: int, train_fraction: float, seed: int, groups: np.ndarray | No
         refuse("texts", f"at least {_FEWEST} sentences", str(n), "give more text")
     count = round(n * train_fraction)
     if min(count, n - count) < _FEWEST // 2:
-        refuse(
-            "train_fraction",
-            f"at least {_FEWEST // 2} sentences on either side",
-            f"{count} and {n - count}",
-            "choose it nearer to 0.5",
-        )
+        got = f"{count} and {n - count}"
+        remedy = "choose it nearer to 0.5"
+        refuse("train_fraction", f"at least {_FEWEST // 2} sentences on either side", got, remedy)
     codes = np.arange(n) if groups is None else groups_of([groups])
     order = np.random.default_rng([seed, 0x5917]).permutation(codes.max() + 1)
     sizes = np.cumsum(np.bincount(codes)[order])
     taken = np.isin(codes, order[: int(np.abs(sizes - count).argmin()) + 1])
     if min(taken.sum(), n - taken.sum()) < _FEWEST // 2:
         expected = f"at least {_FEWEST // 2} sentences on either side, equal ones on one"
-        refuse(
-            "texts",
-            expected,
-            f"{taken.sum()} and {n - taken.sum()}, of {len(order)} different ones",
-            "give more different sentences",
-        )
+        got = f"{taken.sum()} and {n - taken.sum()}, of {len(order)} different ones"
+        refuse("texts", expected, got, "give more different sentences")
     return Split(
         np.flatnonzero(taken), np.flatnonzero(~taken), None if repeated(codes) == 0 else codes
     )
@@ -480,12 +473,8 @@ def _shown(layers: Sequence[int], label: str) -> Iterator[int]:
 def _common_layers(x: Activations, y: Activations) -> list[int]:
     if (x.layers, x.d) != (y.layers, y.d):
         got = f"{x.layers} layers of {x.d} and {y.layers} layers of {y.d}"
-        refuse(
-            "encoders",
-            "the same number of layers and the same width on both sides",
-            got,
-            "compare encoders of one shape",
-        )
+        expected = "the same number of layers and the same width on both sides"
+        refuse("encoders", expected, got, "compare encoders of one shape")
     if x.layer_numbers != y.layer_numbers:
         got = f"{x.layer_numbers} and {y.layer_numbers}"
         refuse("encoders", "the same layers on both sides", got, "extract the same layers of both")

@@ -44,10 +44,8 @@ def paired_tests(scores: Sequence[Score], outcomes: Sequence[Outcomes], seed: in
     outcomes: those of the encoders themselves.
     seed: of the run: what was measured with further seeds is not compared.
     """
-    scores, outcomes = (
-        [s for s in scores if s.seed in (None, seed)],
-        [one for one in outcomes if one.seed in (None, seed)],
-    )
+    scores = [s for s in scores if s.seed in (None, seed)]
+    outcomes = [one for one in outcomes if one.seed in (None, seed)]
     tests = [
         test
         for one, other, choices in _pairs(scores, outcomes)

@@ -93,12 +93,8 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
     """
     of_hub = str(sources.folder).startswith("hf:")
     if sources.folder is not None and not of_hub and not Path(sources.folder).is_dir():
-        refuse(
-            "--data",
-            "a folder with data sets",
-            str(sources.folder),
-            "name the folder that holds the data sets",
-        )
+        remedy = "name the folder that holds the data sets"
+        refuse("--data", "a folder with data sets", str(sources.folder), remedy)
     if sources.limit is not None and sources.limit < 1:
         refuse("--limit", "1 or more items", str(sources.limit), "leave it out to take all")
     reader = _Reader(sources)
@@ -119,12 +115,8 @@ def read_tasks(sources: Sources, required: Sequence[str] = ()) -> Found:
             not_measured[name] = str(absent)
     if not tasks:
         got = "; ".join(f"{name}: {reason}" for name, reason in not_measured.items()) or "no task"
-        refuse(
-            "--data",
-            "the files of at least one task",
-            got,
-            "name the folder that holds them, or choose other tasks",
-        )
+        remedy = "name the folder that holds them, or choose other tasks"
+        refuse("--data", "the files of at least one task", got, remedy)
     cards = {name: task.record() for name in tasks if (task := find_task(name)) is not None}
     return Found(
         share_texts(tasks) if sources.limit is None else tasks,
@@ -199,12 +191,9 @@ class _Reader:
         """Pass if treebanks have sentences to train on (where that is asked), or to test on."""
         for one in trained:
             if isinstance(one, Words) and self.sources.train and list(one.splits) == ["test"]:
-                refuse(
-                    "--train",
-                    f"a treebank with a train or dev file for {task.name}",
-                    f"{one.name}, which has a test file only",
-                    "give it to --test, and another language to --train",
-                )
+                expected = f"a treebank with a train or dev file for {task.name}"
+                remedy = "give it to --test, and another language to --train"
+                refuse("--train", expected, f"{one.name}, which has a test file only", remedy)
             if isinstance(one, WordPairs) and "train" not in one.splits:
                 raise Absent(f"no items to train on in {one.splits['test'].language}: test on it")
         for one in tested:
@@ -258,12 +247,8 @@ class _Reader:
                 if task.kind in _OF_TREEBANKS
                 else wanted
             )
-            refuse(
-                "--labels",
-                f"{wanted} for {name}",
-                described,
-                f"call the task otherwise, as in my_{name}={paths[0]}",
-            )
+            remedy = f"call the task otherwise, as in my_{name}={paths[0]}"
+            refuse("--labels", f"{wanted} for {name}", described, remedy)
         texts = _joined([read_labelled_text(path) for path in paths], name)
         surface = task is not None and list(task.languages(self.data)) == [SEVERAL]
         whole = Texts(texts, SEVERAL, surface=surface)
@@ -272,19 +257,11 @@ class _Reader:
     def _own_paths(self, option: str, name: str, paths: Sequence[str]) -> Sequence[str]:
         for path in paths:
             if not Path(path).is_file():
-                refuse(
-                    option,
-                    f"{name}=FILE, or {name}=TRAIN,DEV,TEST",
-                    f"{path!r}, which is no file",
-                    "check the path",
-                )
+                expected = f"{name}=FILE, or {name}=TRAIN,DEV,TEST"
+                refuse(option, expected, f"{path!r}, which is no file", "check the path")
         if len(paths) not in (1, 3):
-            refuse(
-                option,
-                "one file, or three (train, dev, test)",
-                f"{len(paths)} for {name}",
-                "give one or three",
-            )
+            expected = "one file, or three (train, dev, test)"
+            refuse(option, expected, f"{len(paths)} for {name}", "give one or three")
         self.data.note(paths)
         return paths
 
@@ -298,12 +275,8 @@ def _each_once(languages: Sequence[str], option: str) -> list[str]:
         if same is None:
             found.append(language)
         elif language != same and _TREEBANK_NAME.fullmatch(language):
-            refuse(
-                option,
-                "each language once",
-                f"{language} beside {same}",
-                "take a language's other treebank in a run of its own",
-            )
+            remedy = "take a language's other treebank in a run of its own"
+            refuse(option, "each language once", f"{language} beside {same}", remedy)
     return found
 
 

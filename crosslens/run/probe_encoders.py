@@ -113,12 +113,8 @@ def find_subjects(given: Sequence[str], seeds: Sequence[int], trusted: bool) -> 
         folder = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "encoder"
         for other in found:
             if mark == other.fingerprint or folder == other.folder:
-                refuse(
-                    "--encoder",
-                    "different encoders",
-                    f"{other.given} and {one}, which are one",
-                    "name each encoder once",
-                )
+                got = f"{other.given} and {one}, which are one"
+                refuse("--encoder", "different encoders", got, "name each encoder once")
         found.append(Subject(one, name, folder, mark, tuple(drawn)))
     return found
 
@@ -194,12 +190,8 @@ def check_encoders(
         if cloze and (reason := _no_head(subject, telling, cloze[0], plan)):
             cannot |= {(subject.name, task.name): reason for task in cloze}
     if loading.get("language") is not None and not plan.told:
-        refuse(
-            "--language",
-            "an encoder that is told the language of its input (XLM)",
-            "none such",
-            "leave it out",
-        )
+        expected = "an encoder that is told the language of its input (XLM)"
+        refuse("--language", expected, "none such", "leave it out")
     dtype = "float16" if 4 * numbers * (1 + min(copies, 1)) > _LARGE else "float32"
     if not out.exists():
         need_space(out, numbers * (1 + copies) * (2 if dtype == "float16" else 4), str(out))

@@ -55,10 +55,8 @@ def treebank_parts(corpora: dict[str, Corpus], seed: int) -> Parts:
     sentences = normal_texts(
         [sentence for part in PARTS if part in corpora for sentence in corpora[part].sentences]
     )
-    names, one = (
-        np.unique(np.array(sentences, object).astype(str), return_inverse=True)[1],
-        np.zeros(len(sentences), int),
-    )
+    names = np.unique(np.array(sentences, object).astype(str), return_inverse=True)[1]
+    one = np.zeros(len(sentences), int)
     if len(corpora) == len(PARTS):
         return Parts(rows["train"], rows["test"], rows["dev"])
     if len(corpora) == 1:

@@ -160,10 +160,8 @@ def equal_rows(layer: Any) -> np.ndarray:
     shadows, lengths = np.empty((n, _SHADOWS)), np.empty(n)
     for start in range(0, n, _BLOCK):
         rows = np.asarray(layer[start : start + _BLOCK]).astype(np.float64)
-        shadows[start : start + _BLOCK], lengths[start : start + _BLOCK] = (
-            rows @ directions,
-            np.linalg.norm(rows, axis=1),
-        )
+        shadows[start : start + _BLOCK] = rows @ directions
+        lengths[start : start + _BLOCK] = np.linalg.norm(rows, axis=1)
     stored = float(ml_dtypes.finfo(layer.dtype).eps)
     order, found = np.argsort(shadows[:, 0], kind="stable"), np.arange(n)
     # of a random direction, six standard deviations

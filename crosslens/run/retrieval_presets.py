@@ -67,12 +67,9 @@ def check_order(corpora: Mapping[str, Corpus]) -> None:
     in_order = {language: list(one.sentences) for language, one in corpora.items()}
     is_sorted = {language: some == sorted(some) for language, some in in_order.items()}
     for language in (one for one in is_sorted if is_sorted[one] and not all(is_sorted.values())):
-        refuse(
-            f"texts, {language}",
-            "sentences in the order of their translations",
-            f"sorted ones in {corpora[language].name}, as XTREME's Tatoeba has them",
-            "take the published files, tatoeba.xxx-eng.*",
-        )
+        got = f"sorted ones in {corpora[language].name}, as XTREME's Tatoeba has them"
+        remedy = "take the published files, tatoeba.xxx-eng.*"
+        refuse(f"texts, {language}", "sentences in the order of their translations", got, remedy)
 
 
 def published_way(preset: str, layers: int, scores: Iterable[Score]) -> str:

@@ -284,20 +284,14 @@ def measure_layers(
         numbers = [stores[name].layer_numbers for name in (first, second)]
         if not {*numbers[0]} & {*numbers[1]}:
             got = f"{numbers[0]} of {first} and {numbers[1]} of {second}"
-            refuse(
-                "stores",
-                "a layer that both have, for other measures",
-                got,
-                "extract the same layers of both",
-            )
+            expected = "a layer that both have, for other measures"
+            refuse("stores", expected, got, "extract the same layers of both")
     scores, refused = [], dict[tuple[tuple[str, str], str], InputError]()
     with Progress(len(pairs) * len(names), "measuring", "measures") as progress:
         for pair, name in itertools.product(pairs, names):
             x, y = (stores[side] for side in pair)
-            order, common = (
-                np.random.default_rng([seed, 0x5AFF]).permutation(y.n),
-                _fields(stores, pair, seed),
-            )
+            order = np.random.default_rng([seed, 0x5AFF]).permutation(y.n)
+            common = _fields(stores, pair, seed)
             for layer in (number for number in x.layer_numbers if number in y.layer_numbers):
                 place: dict[str, Any] = {"quantity": name, "layer": layer, "other_layer": layer}
                 for condition, rows in ((None, None), ("shuffled_items", order)):

@@ -81,12 +81,8 @@ class Study:
             preset_layer(self.preset, 12)
         check_fraction(self.train_fraction, "train_fraction")
         if len(self.texts) < 2:
-            refuse(
-                "texts",
-                "texts in two or more languages",
-                f"{len(self.texts)}",
-                "add --text LANGUAGE=FILE",
-            )
+            expected = "texts in two or more languages"
+            refuse("texts", expected, f"{len(self.texts)}", "add --text LANGUAGE=FILE")
         if not self.encoders:
             refuse("encoders", "an encoder", "none", "add --encoder FOLDER_OR_HUB_NAME")
         if set(self.encoders) != {"*"} and set(self.encoders) != set(self.texts):
@@ -94,12 +90,8 @@ class Study:
                 f"encoders for {', '.join(sorted(self.encoders))} and texts for "
                 f"{', '.join(sorted(self.texts))}"
             )
-            refuse(
-                "encoders",
-                "one encoder for all, or exactly one for each text's language",
-                got,
-                "name an encoder for each text",
-            )
+            expected = "one encoder for all, or exactly one for each text's language"
+            refuse("encoders", expected, got, "name an encoder for each text")
 
     @property
     def shared(self) -> bool:
@@ -173,12 +165,8 @@ def _check_encoders(
             need_space(run.path, 2 * 4 * numbers, str(run.path))
     if len(set(shapes.values())) > 1:
         got = "; ".join(f"{who}: {layers} layers, width {d}" for who, (layers, d) in shapes.items())
-        refuse(
-            "encoders",
-            "the same number of layers and the same width for every language",
-            got,
-            "study encoders of one shape",
-        )
+        expected = "the same number of layers and the same width for every language"
+        refuse("encoders", expected, got, "study encoders of one shape")
 
 
 def _settings(
@@ -261,12 +249,8 @@ def _check_collapse(study: Study, stores: Mapping[str, Activations]) -> None:
             return
     names = " and ".join(dict.fromkeys(map(display_name, study.encoders.values())))
     got = "the same vector for every sentence, at every layer"
-    refuse(
-        "encoders",
-        "vectors that differ between sentences",
-        f"{got} of {names}",
-        "train longer, or study another encoder",
-    )
+    remedy = "train longer, or study another encoder"
+    refuse("encoders", "vectors that differ between sentences", f"{got} of {names}", remedy)
 
 
 def _facts(
@@ -395,12 +379,8 @@ def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
         _curves(held_out), _curves(s for s in retrieval if (s.details or {})["part"] == "train")
     )
     if chosen is None and not held_out:
-        refuse(
-            "out",
-            "a study with retrieval after Procrustes",
-            f"{out} without it",
-            "run the study again",
-        )
+        expected = "a study with retrieval after Procrustes"
+        refuse("out", expected, f"{out} without it", "run the study again")
     lost = not_measured(scores)
     if chosen is None:
         return [], "\n".join(

@@ -394,12 +394,9 @@ def _divided(found: _Splits, seed: int) -> _Splits:
     how = found.how
     if "train" not in splits:
         if "dev" not in splits:
-            refuse(
-                "--train",
-                "a language with a train or dev split",
-                f"{found.language}, which has test items only",
-                "give it to --test, and another language to --train",
-            )
+            got = f"{found.language}, which has test items only"
+            remedy = "give it to --test, and another language to --train"
+            refuse("--train", "a language with a train or dev split", got, remedy)
         splits["train"], how = splits.pop("dev"), "trained on the dev split"
     if "dev" not in splits:
         train = splits["train"]
@@ -423,12 +420,8 @@ def _tested(found: _Splits) -> _Splits:
         test = found.splits.get("test", found.splits.get(""))
         assert test is not None
         return _Splits(found.language, {"test": test})
-    refuse(
-        "--test",
-        "languages with a test split",
-        f"{found.language}, which has {', '.join(found.splits)} only",
-        "choose another language",
-    )
+    got = f"{found.language}, which has {', '.join(found.splits)} only"
+    refuse("--test", "languages with a test split", got, "choose another language")
 
 
 def _target_names(found: Mapping[str, "_Splits"], test: Sequence[str]) -> dict[str, str]:

@@ -222,12 +222,8 @@ def find_preset(name: str, kind: str) -> Preset:
             values = {setting: value for setting, (value, _) in settings.items()}
             return Preset(name, values, {s: source for s, (_, source) in settings.items()})
     fits = [other for other in PRESETS if any(kind in kinds for kinds, _ in _TABLE[other])]
-    refuse(
-        "--preset",
-        f"one for this kind of task ({', '.join(fits)})",
-        repr(name),
-        "choose one of them",
-    )
+    expected = f"one for this kind of task ({', '.join(fits)})"
+    refuse("--preset", expected, repr(name), "choose one of them")
 
 
 def with_features(preset: Preset, features: str) -> Preset:

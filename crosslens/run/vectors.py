@@ -50,12 +50,8 @@ def first_pairs(
     """
     check_choice(start, "start", STARTS)
     if (start == "dictionary") != (dictionary is not None):
-        refuse(
-            "start",
-            "a dictionary, and only where it is used",
-            f"start {start!r} with {'one' if dictionary else 'none'}",
-            "give one of the two",
-        )
+        got = f"start {start!r} with {'one' if dictionary else 'none'}"
+        refuse("start", "a dictionary, and only where it is used", got, "give one of the two")
     if dictionary is not None:
         found = pairs_in(dictionary, x.words, y.words)
         return np.stack([found.x, found.y], axis=1)

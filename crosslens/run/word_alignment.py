@@ -108,12 +108,9 @@ def split_dictionary(
     sources = list(dict.fromkeys(source for source, _ in dictionary))
     count = round(len(sources) * train_fraction)
     if not 0 < count < len(sources):
-        refuse(
-            "dictionary",
-            "source words on both sides of the split",
-            f"{count} and {len(sources) - count}",
-            "give a longer dictionary",
-        )
+        expected = "source words on both sides of the split"
+        got = f"{count} and {len(sources) - count}"
+        refuse("dictionary", expected, got, "give a longer dictionary")
     learnt = {
         sources[row]
         for row in np.random.default_rng([seed, 0xD1C7]).permutation(len(sources))[:count]
@@ -139,21 +136,13 @@ def gold_of_dictionaries(
     """
     for store in (x, y):
         if store.unit not in ("type", "embedding"):
-            refuse(
-                store.name,
-                "activations of word types, for a dictionary",
-                f"those of {store.unit}s",
-                "extract --unit type",
-            )
+            expected = "activations of word types, for a dictionary"
+            refuse(store.name, expected, f"those of {store.unit}s", "extract --unit type")
     both = {source for source, _ in train} & {source for source, _ in test}
     if both:
         got = f"{len(both)} source words in both, {sorted(both)[0]!r} among them"
-        refuse(
-            "test",
-            "source words that the training dictionary does not have",
-            got,
-            "take them out of one of the two",
-        )
+        expected = "source words that the training dictionary does not have"
+        refuse("test", expected, got, "take them out of one of the two")
     words_x, words_y = x.index(["word"])["word"], y.index(["word"])["word"]
     learnt, judged = pairs_in(train, words_x, words_y), pairs_in(test, words_x, words_y)
     kept = [np.flatnonzero(_has_vector(store)) for store in (x, y)]
@@ -188,12 +177,8 @@ def gold_of_links(
     """
     for store in (x, y):
         if store.unit != "word":
-            refuse(
-                store.name,
-                "activations of words, for links",
-                f"those of {store.unit}s",
-                "extract --unit word",
-            )
+            expected = "activations of words, for links"
+            refuse(store.name, expected, f"those of {store.unit}s", "extract --unit word")
     sentences = len(split.train) + len(split.held_out)
     texts = [np.asarray(store.index(["text"])["text"]) for store in (x, y)]
     begins = [sentence_offsets(text, sentences) for text in texts]
@@ -246,20 +231,12 @@ def word_scores(
     """
     for name, pairs in (("train", gold.train), ("test", gold.test)):
         if not len(pairs):
-            refuse(
-                name,
-                "at least one pair of words that both sides have vectors for",
-                "none",
-                "check languages, case and units",
-            )
+            expected = "at least one pair of words that both sides have vectors for"
+            refuse(name, expected, "none", "check languages, case and units")
     if (x.layer_numbers, x.d) != (y.layer_numbers, y.d):
         got = f"layers {x.layer_numbers}, width {x.d}, and {y.layer_numbers}, {y.d}"
-        refuse(
-            "stores",
-            "the same layers and the same width on both sides",
-            got,
-            "extract the same layers of encoders of one shape",
-        )
+        remedy = "extract the same layers of encoders of one shape"
+        refuse("stores", "the same layers and the same width on both sides", got, remedy)
     scores: list[Score] = []
     refused: InputError | None = None
     with Progress(len(x.layer_numbers), "aligning words", "layers") as progress:

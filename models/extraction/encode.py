@@ -78,13 +78,11 @@ class _Plan:
     """Where a block's vectors come from."""
 
     def __init__(self, encoder: Encoder, found: Located, pool: str, arrays: Sequence[str]) -> None:
-        self.found, self.pool, self.arrays, self.d, self.name = (
-            found,
-            pool,
-            arrays,
-            encoder.d,
-            encoder.name,
-        )
+        self.found = found
+        self.pool = pool
+        self.arrays = arrays
+        self.d = encoder.d
+        self.name = encoder.name
         kinds = (name.rpartition("_")[0] for name in arrays)
         self.outputs = list(dict.fromkeys("hidden" if kind == "layer" else kind for kind in kinds))
         self.every = encoder.output_names(self.outputs)
@@ -106,10 +104,8 @@ class _Plan:
             self._add(
                 place[parts], {name: rows[torch.from_numpy(parts)] for name, rows in pooled.items()}
             )
-            items, pooled = (
-                items[~parts],
-                {name: rows[torch.from_numpy(~parts)] for name, rows in pooled.items()},
-            )
+            items = items[~parts]
+            pooled = {name: rows[torch.from_numpy(~parts)] for name, rows in pooled.items()}
         part = Encoded(found, items, pooled, batch.done)
         if not part.last:
             return part
@@ -175,12 +171,8 @@ class _Batch:
         vectors = {name: gather(flat[name]).cpu() for name in plan.arrays}
         for name, rows in vectors.items():
             if not all(map(math.isfinite, extremes(rows))):
-                refuse(
-                    f"encoder {plan.name}",
-                    "finite activations",
-                    f"others in {name}",
-                    "choose float32, or another encoder",
-                )
+                remedy = "choose float32, or another encoder"
+                refuse(f"encoder {plan.name}", "finite activations", f"others in {name}", remedy)
         return vectors
 
 
@@ -195,10 +187,8 @@ class _Gather:
         pool: str,
         device: torch.device,
     ) -> None:
-        self.place, self.begins = (
-            torch.from_numpy(place).to(device),
-            torch.from_numpy(begins).to(device),
-        )
+        self.place = torch.from_numpy(place).to(device)
+        self.begins = torch.from_numpy(begins).to(device)
         self.weights = None if weights is None else torch.from_numpy(weights).to(device)
         self.single, self.pool = len(place) == len(begins) and pool != "mean", pool
 
@@ -254,10 +244,8 @@ def _by_length(found: Located, encoder: Encoder) -> Iterator[np.ndarray]:
 def _padded(encoder: Encoder, found: Located, batch: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
     width = len(found.inputs[batch[0]])
     tokens = np.full((len(batch), width), encoder.pad_id)
-    mask, segments = (
-        np.zeros((len(batch), width), np.int64),
-        np.zeros((len(batch), width), np.int64),
-    )
+    mask = np.zeros((len(batch), width), np.int64)
+    segments = np.zeros((len(batch), width), np.int64)
     for row, i in enumerate(batch):
         taken = found.inputs[i]
         tokens[row, : len(taken)], mask[row, : len(taken)] = found.ids[taken], 1

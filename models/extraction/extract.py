@@ -121,10 +121,8 @@ def extract(
     >>> cl.extract(encoder, ["A cat.", "Two cats!"], unit="word").index(["id", "position", "word"])
     {'id': ['0', '0', '1', '1'], 'position': [0, 1, 0, 1], 'word': ['A', 'cat.', 'Two', 'cats!']}
     """
-    corpus, other = (
-        as_corpus(text, language),
-        None if second is None else as_corpus(second, language, "second"),
-    )
+    corpus = as_corpus(text, language)
+    other = None if second is None else as_corpus(second, language, "second")
     reading = Reading(unit, pool, special_tokens, long_input)
     loaded = load_encoder(encoder) if isinstance(encoder, (str, Path)) else encoder
     encoder = loaded.for_text(corpus.language, other.language if other is not None else None)
@@ -185,26 +183,15 @@ def store_settings(
     """
     check_choice(dtype, "dtype", DTYPES)
     if (reading.unit == "pair") != (second is not None):
-        refuse(
-            "second",
-            "the second sentences, for pairs and only for them",
-            "none" if second is None else "one",
-            'set unit="pair"',
-        )
+        expected = "the second sentences, for pairs and only for them"
+        refuse("second", expected, "none" if second is None else "one", 'set unit="pair"')
     if second is not None and len(second) != len(corpus):
-        refuse(
-            "second",
-            f"{len(corpus)} sentences, one for each of {corpus.name}",
-            str(len(second)),
-            "align the two texts line by line",
-        )
+        expected = f"{len(corpus)} sentences, one for each of {corpus.name}"
+        refuse("second", expected, str(len(second)), "align the two texts line by line")
     if reading.unit not in ("type", "embedding") and (lowercase or min_count != 1):
-        refuse(
-            "lowercase, min_count",
-            "no such setting for this unit",
-            f"unit {reading.unit!r}",
-            'leave them out, or set unit="type"',
-        )
+        expected = "no such setting for this unit"
+        remedy = 'leave them out, or set unit="type"'
+        refuse("lowercase, min_count", expected, f"unit {reading.unit!r}", remedy)
     if min_count < 1:
         refuse("min_count", "1 or more", str(min_count), "give a number of occurrences")
     encoder = encoder.for_text(corpus.language, second.language if second is not None else None)
@@ -292,14 +279,12 @@ class _Job:
         arrays: list[str],
         dtype: str,
     ) -> None:
-        self.encoder, self.corpus, self.second, self.reading, self.arrays, self.dtype = (
-            encoder,
-            corpus,
-            second,
-            reading,
-            arrays,
-            dtype,
-        )
+        self.encoder = encoder
+        self.corpus = corpus
+        self.second = second
+        self.reading = reading
+        self.arrays = arrays
+        self.dtype = dtype
         self.kept: dict[int, Located] = {}
         self.block_text = _block_text(encoder.device.type)
         self.label = f"encoding {corpus.name} with {encoder.name}"
@@ -345,12 +330,8 @@ class _Job:
     ) -> Activations:
         """Both passes, in a process that has no others beside it: their memory is not its own."""
         if world.size > 1:
-            refuse(
-                "out",
-                f"a folder that the {world.size} processes share",
-                "none",
-                "give out=FOLDER, or start one process",
-            )
+            expected = f"a folder that the {world.size} processes share"
+            refuse("out", expected, "none", "give out=FOLDER, or start one process")
         if self.reading.unit not in ("type", "embedding"):
             writer.need(len(self.corpus))  # there are as many items at least
         self.plan(writer, lowercase, min_count)
@@ -395,10 +376,8 @@ class _Job:
     def _encode_all(self, writer: ActivationsWriter, world: World) -> None:
         mine = writer.left
         # about
-        total, left = (
-            sum(map(_sentences_of, writer.blocks)),
-            sum(map(_sentences_of, mine)) * world.size,
-        )
+        total = sum(map(_sentences_of, writer.blocks))
+        left = sum(map(_sentences_of, mine)) * world.size
         texts = (range(block.facts["text_start"], block.facts["text_stop"]) for block in mine)
         pool = concurrent.futures.ThreadPoolExecutor(1, "writer")
         # whatever happens: torch gets its threads back

@@ -171,12 +171,8 @@ def captured(
                 if output == "residual"
                 else f"one {output} output for each of {layers - 1} layers"
             )
-            refuse(
-                f"encoder {type(model).__name__}",
-                expected,
-                f"{len(tensors)}",
-                "ask for the hidden states only",
-            )
+            remedy = "ask for the hidden states only"
+            refuse(f"encoder {type(model).__name__}", expected, f"{len(tensors)}", remedy)
 
 
 def find_final_norm(model: Any, last_state: Callable[[], Tensor]) -> str | None:
@@ -222,12 +218,8 @@ def check_final_norm(encoder: str, final_norm: str | None) -> None:
     """
     if final_norm is None:
         remedy = "leave residual out: the last hidden state is what the last layer gives"
-        refuse(
-            "outputs",
-            f"no residual of {encoder}, which has no final normalisation",
-            "residual",
-            remedy,
-        )
+        expected = f"no residual of {encoder}, which has no final normalisation"
+        refuse("outputs", expected, "residual", remedy)
 
 
 def _modules(model: Any, output: str) -> list[Any]:
@@ -242,21 +234,13 @@ def _modules(model: Any, output: str) -> list[Any]:
     ]
     if not found:
         got = f"{type(model).__name__} (model type {family!r})"
-        refuse(
-            "outputs",
-            f"hidden only, or an encoder of the families {', '.join(_PLACES)}",
-            got,
-            "leave attention and mlp out",
-        )
+        expected = f"hidden only, or an encoder of the families {', '.join(_PLACES)}"
+        refuse("outputs", expected, got, "leave attention and mlp out")
     return found
 
 
 def _check(outputs: Sequence[str]) -> None:
     wrong = [output for output in outputs if output not in OUTPUTS]
     if isinstance(outputs, str) or wrong or not outputs or len(set(outputs)) < len(outputs):
-        refuse(
-            "outputs",
-            f"some of {', '.join(OUTPUTS)}, each once",
-            f"{outputs!r}",
-            "choose among them",
-        )
+        expected = f"some of {', '.join(OUTPUTS)}, each once"
+        refuse("outputs", expected, f"{outputs!r}", "choose among them")

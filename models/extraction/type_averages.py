@@ -136,10 +136,8 @@ def average_types(
         sums = _Sums(writer, len(types), ranges, world.rank)
         left = [number for number in range(len(ranges)) if number not in sums.done_by_all()]
     total = sum(map(len, ranges))
-    mine, there = (
-        left[world.rank :: world.size],
-        total - sum(len(ranges[number]) for number in left),
-    )
+    mine = left[world.rank :: world.size]
+    there = total - sum(len(ranges[number]) for number in left)
     encoded = contextlib.closing(vectors(ranges[number] for number in mine))
     with world.together(), Progress(total, label, "sentences", there) as progress, encoded as parts:
         numbers, largest = iter(mine), int(counts.max())
@@ -214,12 +212,8 @@ class _Sums:
             state = states[name][mine]
             if len(mine) and float(state.abs().max()) * largest >= _MOST:
                 got = f"{float(state.abs().max()):g} in {name}, {largest} occurrences"
-                refuse(
-                    "unit",
-                    "activations whose sum stays below 2^33",
-                    got,
-                    'extract words (unit="word") and average them yourself',
-                )
+                remedy = 'extract words (unit="word") and average them yourself'
+                refuse("unit", "activations whose sum stays below 2^33", got, remedy)
             self.sums[name].index_add_(0, target, (state.double() * _SCALE).round_().long())
 
     def end(self, number: int) -> None:
@@ -268,12 +262,8 @@ def embedding_rows(encoder: Encoder, writer: ActivationsWriter, dtype: str) -> N
     the first kind of token embedding the model has)."""
     table = encoder.token_embeddings().float().cpu()
     if table.shape[1] != writer.d:
-        refuse(
-            "unit",
-            f"token embeddings of width {writer.d}, as the layers have",
-            str(table.shape[1]),
-            "take layer 0 of unit type",
-        )
+        expected = f"token embeddings of width {writer.d}, as the layers have"
+        refuse("unit", expected, str(table.shape[1]), "take layer 0 of unit type")
     pieces = torch.tensor(writer.index(["piece"])["piece"])
     for block in writer.left:
         (name,) = writer.arrays

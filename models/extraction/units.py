@@ -67,12 +67,8 @@ class Reading:
         ):
             check_choice(value, name, known)
         if self.special_tokens and self.unit not in ("sentence", "pair", "token"):
-            refuse(
-                "special_tokens",
-                "False for words (no special token is part of one)",
-                "True",
-                "leave it out, or take another unit",
-            )
+            expected = "False for words (no special token is part of one)"
+            refuse("special_tokens", expected, "True", "leave it out, or take another unit")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,10 +157,8 @@ def locate(
         columns["truncated"] = truncated
         empty = np.flatnonzero(pieces == 0)
         if len(empty):
-            where, got = (
-                f"{corpus.name}:{rows.start + int(empty[0]) + 1}",
-                repr(corpus.sentences[rows.start + int(empty[0])]),
-            )
+            where = f"{corpus.name}:{rows.start + int(empty[0]) + 1}"
+            got = repr(corpus.sentences[rows.start + int(empty[0])])
             refuse(
                 where, "a sentence with at least one token", got, "remove or replace the sentence"
             )
@@ -199,17 +193,13 @@ def _tokenise(
         encodings = _encode_pairs(
             encoder, texts, list(second.sentences[rows.start : rows.stop]), cut_pairs
         )
-    ids, kinds = (
-        [encoding.ids for encoding in encodings],
-        [encoding.type_ids for encoding in encodings] if second is not None else [],
-    )
+    ids = [encoding.ids for encoding in encodings]
+    kinds = [encoding.type_ids for encoding in encodings] if second is not None else []
     counts = [len(one) for one in ids]
     if second is not None and not cut_pairs and max(counts) > encoder.max_length:
         place = int(np.argmax(counts))
-        got, remedy = (
-            f"{counts[place]} at {corpus.name}:{rows.start + place + 1}",
-            'shorten it, or set long_input="truncate"',
-        )
+        got = f"{counts[place]} at {corpus.name}:{rows.start + place + 1}"
+        remedy = 'shorten it, or set long_input="truncate"'
         refuse("pair", f"at most {encoder.max_length} tokens", got, remedy)
     total, chain = sum(counts), itertools.chain.from_iterable
     numbers = np.fromiter(chain(ids), np.int64, total)
@@ -254,11 +244,9 @@ def _windows(
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """The inputs of the encoder, from which of them each token's vector is taken, and where it
     stands there."""
-    owner, column, longest = (
-        np.full(len(tokens.ids), -1),
-        np.full(len(tokens.ids), -1),
-        encoder.max_length,
-    )
+    owner = np.full(len(tokens.ids), -1)
+    column = np.full(len(tokens.ids), -1)
+    longest = encoder.max_length
     inputs: list[np.ndarray] = []
     for begin, end in zip(tokens.base[:-1].tolist(), tokens.base[1:].tolist(), strict=True):
         if begin == end:  # a blank line, of a tokeniser without special tokens
@@ -270,17 +258,11 @@ def _windows(
             continue
         plain = np.flatnonzero(~tokens.special[begin:end])
         front, back = np.arange(begin, begin + plain[0]), np.arange(begin + plain[-1] + 1, end)
-        body, room = (
-            np.arange(begin + plain[0], begin + plain[-1] + 1),
-            longest - len(front) - len(back),
-        )
+        body = np.arange(begin + plain[0], begin + plain[-1] + 1)
+        room = longest - len(front) - len(back)
         if room < 2:
-            refuse(
-                "encoder",
-                "room for two tokens beside the special ones",
-                f"{longest} in all",
-                "choose another encoder",
-            )
+            expected = "room for two tokens beside the special ones"
+            refuse("encoder", expected, f"{longest} in all", "choose another encoder")
         if long_input == "truncate":
             windows = whose = [body[:room]]
         else:
@@ -409,16 +391,12 @@ def _overlaps(
     """Pairs (token, word) that share a character, sorted by word. ``spans`` and ``begin`` count
     along one line of all sentences."""
     plain = np.flatnonzero(~tokens.special & (tokens.ends > tokens.starts))
-    starts, ends = (
-        tokens.starts[plain] + begin[rows_of[plain]],
-        tokens.ends[plain] + begin[rows_of[plain]],
-    )
+    starts = tokens.starts[plain] + begin[rows_of[plain]]
+    ends = tokens.ends[plain] + begin[rows_of[plain]]
     # words of a multiword token may repeat its span
     furthest = np.maximum.accumulate(spans[:, 1]) if len(spans) else spans[:, 1]
-    first, behind = (
-        np.searchsorted(furthest, starts, "right"),
-        np.searchsorted(spans[:, 0], ends, "left"),
-    )
+    first = np.searchsorted(furthest, starts, "right")
+    behind = np.searchsorted(spans[:, 0], ends, "left")
     many = np.maximum(behind - first, 0)
     token = np.repeat(plain, many)
     item = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)

@@ -49,10 +49,8 @@ class Classify:
             special_tokens=True,
             long_input="truncate",
         )
-        short, languages = (
-            no_longer(encoder, self.max_length),
-            (corpus.language, None if second is None else second.language),
-        )
+        short = no_longer(encoder, self.max_length)
+        languages = (corpus.language, None if second is None else second.language)
         rows: list[Row] = []
         for start in range(0, len(corpus), _BLOCK):
             block = range(start, min(start + _BLOCK, len(corpus)))

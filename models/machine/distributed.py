@@ -158,12 +158,8 @@ def _my_gpu() -> int:
     """Which of the machine's GPUs is this process's."""
     here, there = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
     if here > there:
-        refuse(
-            "--nproc-per-node",
-            f"at most one process for each GPU ({there})",
-            str(here),
-            "start fewer processes, or use device=cpu",
-        )
+        expected = f"at most one process for each GPU ({there})"
+        refuse("--nproc-per-node", expected, str(here), "start fewer processes, or use device=cpu")
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 

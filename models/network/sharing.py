@@ -70,12 +70,8 @@ class SharingPlan:
             separate |= set(_named(name, layers))
         if tied and ("token" in separate) != ("softmax" in separate):
             if "softmax" in separate:
-                refuse(
-                    "sharing",
-                    "a softmax that goes with the token embeddings (they are tied)",
-                    text,
-                    "add token, or set encoder.tied=false",
-                )
+                expected = "a softmax that goes with the token embeddings (they are tied)"
+                refuse("sharing", expected, text, "add token, or set encoder.tied=false")
             separate |= {"softmax", "bias"}
         return cls(frozenset(separate), layers)
 
@@ -108,20 +104,12 @@ def _named(name: str, layers: int) -> Iterable[str]:
         return (name,)
     match = _RANGE.fullmatch(name)
     if not match:
-        refuse(
-            "sharing",
-            f"emb, all, none, {', '.join(PARTS)}, a layer or a range of layers",
-            repr(name),
-            "check the spelling",
-        )
+        expected = f"emb, all, none, {', '.join(PARTS)}, a layer or a range of layers"
+        refuse("sharing", expected, repr(name), "check the spelling")
     first, last = int(match[1]), int(match[2] or match[1])
     if not 1 <= first <= last <= layers:
-        refuse(
-            "sharing",
-            f"layers from 1 to {layers}",
-            name,
-            "name layers that exist, the lower one first",
-        )
+        remedy = "name layers that exist, the lower one first"
+        refuse("sharing", f"layers from 1 to {layers}", name, remedy)
     return tuple(map(str, range(first, last + 1)))
 
 

@@ -46,12 +46,8 @@ def stored(state: Tensor, dtype: str, name: str) -> np.ndarray:
     ):
         finite = state[torch.isfinite(state)]  # rows of NaN and the like are stored as they are
         if not all(math.isfinite(_rounded(extreme, dtype)) for extreme in extremes(finite)):
-            refuse(
-                "dtype",
-                f"numbers that {dtype} holds",
-                f"{float(finite.abs().max()):g} in {name}",
-                "choose bfloat16 or float32",
-            )
+            got = f"{float(finite.abs().max()):g} in {name}"
+            refuse("dtype", f"numbers that {dtype} holds", got, "choose bfloat16 or float32")
     narrow = state.to(DTYPES[dtype])
     return (
         narrow.view(torch.int16).numpy().view(ml_dtypes.bfloat16)

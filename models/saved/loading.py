@@ -83,10 +83,8 @@ def load_encoder(
         model, tokenizer = _load(name, view, random_seed, trust_remote_code)
         call_by_folder(folder, model, tokenizer)
         short = folder.resolve().name if Path(name).is_dir() else name
-        mark, commit = (
-            encoder_fingerprint(folder, random_seed),
-            "" if Path(name).is_dir() else hub_commit(folder) or revision or "",
-        )
+        mark = encoder_fingerprint(folder, random_seed)
+        commit = "" if Path(name).is_dir() else hub_commit(folder) or revision or ""
         told: dict[str, Any] = {
             "device": device,
             "precision": precision,
@@ -195,12 +193,8 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     model, absent = make_model(name, folder, maker, config, random_seed, trusted)
     missing = [key for key in absent if "pooler" not in key]
     if missing:
-        refuse(
-            f"encoder {name}",
-            "weights for the whole model",
-            f"{len(missing)} missing ({missing[0]} ...)",
-            "give the whole checkpoint",
-        )
+        got = f"{len(missing)} missing ({missing[0]} ...)"
+        refuse(f"encoder {name}", "weights for the whole model", got, "give the whole checkpoint")
     return model.eval(), tokenizer
 
 
@@ -275,9 +269,5 @@ def _check_parameters(name: str, folder: Path, maker: Any, config: Any) -> None:
     )
     if there > most:
         remedy = "give the whole checkpoint, and the configuration that belongs to it"
-        refuse(
-            f"encoder {name}",
-            "weights for the whole model",
-            f"{most:,} parameters at most, of {there:,}",
-            remedy,
-        )
+        got = f"{most:,} parameters at most, of {there:,}"
+        refuse(f"encoder {name}", "weights for the whole model", got, remedy)

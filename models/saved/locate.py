@@ -41,20 +41,12 @@ def resolve_encoder(
         if folder.exists() or not _HUB_NAME.fullmatch(name):
             refuse("encoder", "a model folder or a hub name", f"{name!r}", "check the path")
         if revision is not None and not revision.strip():
-            refuse(
-                "revision",
-                "a commit, tag or branch of the hub",
-                repr(revision),
-                "name one, or leave it out",
-            )
+            expected = "a commit, tag or branch of the hub"
+            refuse("revision", expected, repr(revision), "name one, or leave it out")
         folder = _download(name, trust_remote_code, revision)
     elif revision is not None:
-        refuse(
-            "revision",
-            "a hub name that it is a revision of",
-            f"the folder {name}",
-            "leave the revision out",
-        )
+        expected = "a hub name that it is a revision of"
+        refuse("revision", expected, f"the folder {name}", "leave the revision out")
     _check_code(name, find_model_files(name, folder), trust_remote_code)
     return folder
 
@@ -81,12 +73,8 @@ def _check_code(name: str, files: ModelFiles, trusted: bool) -> None:
         remedy = (
             "read that code, and if you trust it say --trust-remote-code (trust_remote_code=True)"
         )
-        refuse(
-            f"encoder {name}",
-            "a model that transformers has the code of",
-            f"one that wants to run {wanted[0][:80]}",
-            remedy,
-        )
+        got = f"one that wants to run {wanted[0][:80]}"
+        refuse(f"encoder {name}", "a model that transformers has the code of", got, remedy)
     for one in wanted:
         file = one.rpartition(".")[0].replace(".", "/") + ".py"
         if "--" in one:  # the code could change there without the fingerprint changing
@@ -94,12 +82,8 @@ def _check_code(name: str, files: ModelFiles, trusted: bool) -> None:
                 "copy that repository's *.py files into the folder and take the part up to -- out "
                 "of auto_map in the *.json files"
             )
-            refuse(
-                f"encoder {name}",
-                "code in its own folder",
-                f"code in another repository ({one[:80]})",
-                remedy,
-            )
+            got = f"code in another repository ({one[:80]})"
+            refuse(f"encoder {name}", "code in its own folder", got, remedy)
         if file not in files.others:
             refuse(
                 f"encoder {name}", f"its code ({file[:80]}) in the folder", "none", "copy it there"

@@ -164,32 +164,20 @@ def find_model_files(name: str, folder: Path) -> ModelFiles:
         real = folder.resolve()
         return _native_files(who, real.parent.parent, f"{_CHECKPOINTS}/{real.name}/{_WEIGHTS}")
     if not (folder / _CONFIG).exists():
-        refuse(
-            who,
-            "a model folder with config.json",
-            "none in it",
-            "give the folder that save_pretrained wrote",
-        )
+        remedy = "give the folder that save_pretrained wrote"
+        refuse(who, "a model folder with config.json", "none in it", remedy)
     for one in (_CONFIG, *_SETTINGS):
         if (folder / one).exists():
             check_file(who, folder, one)  # before it is read
     if is_native(folder):
         return _native_files(who, folder)
     if (folder / "adapter_config.json").exists():
-        refuse(
-            who,
-            "whole weights",
-            "an adapter (adapter_config.json)",
-            "merge it with its model, and save that",
-        )
+        remedy = "merge it with its model, and save that"
+        refuse(who, "whole weights", "an adapter (adapter_config.json)", remedy)
     weights, index = find_weights(name, folder)
     if not any((folder / file).exists() for file in (*_TOKENISERS, *_RARE)):
-        refuse(
-            who,
-            "a tokeniser (tokenizer.json)",
-            "none in the folder",
-            "save the tokeniser beside the weights",
-        )
+        remedy = "save the tokeniser beside the weights"
+        refuse(who, "a tokeniser (tokenizer.json)", "none in the folder", remedy)
     code = _wanted_code(folder)
     others = [
         _CONFIG,
@@ -305,12 +293,8 @@ def find_weights(name: str, folder: Path) -> tuple[tuple[str, ...], str | None]:
         )
         # pickled weights are not even fetched from the hub
         here = bool(pickled) or not Path(name).is_dir()
-        refuse(
-            who,
-            "weights as safetensors",
-            got,
-            _CONVERT if here and not others else "give a folder with model.safetensors",
-        )
+        remedy = _CONVERT if here and not others else "give a folder with model.safetensors"
+        refuse(who, "weights as safetensors", got, remedy)
     if not first.endswith(".index.json"):
         _check_weights(who, folder, first, _CONFIG)
         return (first,), None
@@ -345,38 +329,22 @@ def check_file(who: str, folder: Path, name: str) -> None:
     """
     path = folder / name
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        refuse(
-            who,
-            "files in its own folder",
-            f"{name[:80]!r}",
-            "copy the file into the folder and name it there",
-        )
+        remedy = "copy the file into the folder and name it there"
+        refuse(who, "files in its own folder", f"{name[:80]!r}", remedy)
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError):  # none, or links in a circle
         refuse(who, f"{name[:80]} in the folder", "none", "give the whole folder")
     if not any(real.is_relative_to(home) for home in _homes(folder)):
-        refuse(
-            who,
-            "files in its own folder",
-            f"{name[:80]}, a link to {str(real)[:80]}",
-            "copy the file into the folder",
-        )
+        got = f"{name[:80]}, a link to {str(real)[:80]}"
+        refuse(who, "files in its own folder", got, "copy the file into the folder")
     if not real.is_file():
-        refuse(
-            who,
-            f"a file {name[:80]}",
-            "something else",
-            "give the folder that save_pretrained wrote",
-        )
+        remedy = "give the folder that save_pretrained wrote"
+        refuse(who, f"a file {name[:80]}", "something else", remedy)
     most = _LARGEST.get(name, _LARGEST_TEXT)
     if not name.endswith(".safetensors") and real.stat().st_size > most:
-        refuse(
-            who,
-            f"a {name[:80]} of at most {most >> 20} MiB",
-            f"{real.stat().st_size >> 20} MiB",
-            "check the folder",
-        )
+        expected = f"a {name[:80]} of at most {most >> 20} MiB"
+        refuse(who, expected, f"{real.stat().st_size >> 20} MiB", "check the folder")
 
 
 def _homes(folder: Path) -> list[Path]:

@@ -74,12 +74,8 @@ class ModelLanguages:
         """Refuse that an encoder with embeddings of languages is told none."""
         if self.embedded and language is None:
             remedy = "name one of them (--language, language=)"
-            refuse(
-                f"encoder {self.encoder}",
-                f"the language of its input, one of {self._listed()}",
-                "none",
-                remedy,
-            )
+            expected = f"the language of its input, one of {self._listed()}"
+            refuse(f"encoder {self.encoder}", expected, "none", remedy)
 
     def _unlisted(self, code: str, base: str, given: bool) -> str:
         if self.embedded or (given and (self.ids or base not in NAMES)):
@@ -88,12 +84,8 @@ class ModelLanguages:
                 if given
                 else "call the text by one of them, or name one (--language, language=)"
             )
-            refuse(
-                "language",
-                f"one that encoder {self.encoder} has ({self._listed()})",
-                quote(code),
-                remedy,
-            )
+            expected = f"one that encoder {self.encoder} has ({self._listed()})"
+            refuse("language", expected, quote(code), remedy)
         return next(iter(short_codes(base)), _RULES) if not self.ids else _RULES
 
     def _listed(self) -> str:
@@ -122,18 +114,10 @@ def find_languages(name: str, model: Any, tokenizer: Any) -> ModelLanguages | No
     listed = getattr(config, "lang2id", None) or getattr(tokenizer, "lang2id", None) or {}
     fit = isinstance(listed, dict) and all(type(row) is int and row >= 0 for row in listed.values())
     if not fit or len(set(listed.values())) < len(listed):
-        refuse(
-            f"encoder {name}",
-            "languages and their numbers (lang2id)",
-            "something else",
-            "check its config.json",
-        )
+        expected = "languages and their numbers (lang2id)"
+        refuse(f"encoder {name}", expected, "something else", "check its config.json")
     if tables and (not listed or max(listed.values()) >= tables[0].num_embeddings):
         got = f"the numbers of {len(listed)}" if listed else "none"
-        refuse(
-            f"encoder {name}",
-            f"the names of its {tables[0].num_embeddings} languages (lang2id)",
-            got,
-            "add them to its config.json",
-        )
+        expected = f"the names of its {tables[0].num_embeddings} languages (lang2id)"
+        refuse(f"encoder {name}", expected, got, "add them to its config.json")
     return ModelLanguages(name, dict(listed), bool(tables), rules)

@@ -101,12 +101,8 @@ def load_model(folder: str | Path) -> tuple[MaskedLM, Vocabularies]:
     found: dict[str, Any] = read_json(path, dict, _RESTORE) if path.exists() else {}
     if found.get("model_type") != "crosslens":
         got = f"one of type {quote(found['model_type'])}" if "model_type" in found else "none"
-        refuse(
-            str(folder),
-            "a model that save_model wrote",
-            got,
-            "read transformers' folders with import_model",
-        )
+        remedy = "read transformers' folders with import_model"
+        refuse(str(folder), "a model that save_model wrote", got, remedy)
     told: _Config = check_shape(found, str(path), _Config, _RESTORE)
     if (folder / "model.safetensors").exists():
         check_file(str(folder), folder, "model.safetensors")
@@ -133,12 +129,9 @@ def load_unfinished(checkpoint: str | Path) -> tuple[MaskedLM, Vocabularies]:
     run = checkpoint.parent.parent
     path = run / "config.json"
     if not path.is_file():
-        refuse(
-            str(checkpoint),
-            "a checkpoint in the folder of its run",
-            "no config.json two folders above",
-            "leave it where it was made",
-        )
+        expected = "a checkpoint in the folder of its run"
+        got = "no config.json two folders above"
+        refuse(str(checkpoint), expected, got, "leave it where it was made")
     told: _Run = read_json(path, _Run, _RESTORE)
     vocabularies = load_vocabularies(run / "tokenizer")
     sizes = vocabularies.sizes

@@ -54,16 +54,12 @@ class NativeEncoder:
         random_seed: int | None = None,
     ) -> None:
         self.name, self.fingerprint, self.random_seed = name, fingerprint, random_seed
-        self.model, self.precision, self.device = (
-            model.to(device).eval(),
-            precision,
-            torch.device(device),
-        )
-        self.layers, self.d, self.max_length = (
-            model.config.layers + 1,
-            model.config.hidden_size,
-            model.config.max_positions,
-        )
+        self.model = model.to(device).eval()
+        self.precision = precision
+        self.device = torch.device(device)
+        self.layers = model.config.layers + 1
+        self.d = model.config.hidden_size
+        self.max_length = model.config.max_positions
         self.pad_id = SPECIAL_TOKENS.index("[PAD]")  # whatever the language
         self.separate = bool(model.plan.separate) or vocabularies.mode != "joint"
         self.languages = (
@@ -79,12 +75,8 @@ class NativeEncoder:
             )
             if not 0 < there <= model.sizes[one]:
                 got = f"one of {there}" if there else "none"
-                refuse(
-                    f"encoder {name}",
-                    f"a vocabulary of {one} of at most {model.sizes[one]} subwords",
-                    got,
-                    "restore the folder",
-                )
+                expected = f"a vocabulary of {one} of at most {model.sizes[one]} subwords"
+                refuse(f"encoder {name}", expected, got, "restore the folder")
         self._tokenizers = {
             one: with_special_tokens(vocabularies.tokenizers[one]) for one in model.languages
         }
@@ -116,12 +108,8 @@ class NativeEncoder:
         if self.language is not None or self.languages is None:
             return self.language or self.model.languages[0]
         remedy = "name one of them (--language, language=)"
-        refuse(
-            f"encoder {self.name}",
-            f"the language of its input, one of {', '.join(self.languages)}",
-            "none",
-            remedy,
-        )
+        expected = f"the language of its input, one of {', '.join(self.languages)}"
+        refuse(f"encoder {self.name}", expected, "none", remedy)
 
     def states(
         self,
@@ -180,12 +168,8 @@ class NativeEncoder:
         """
         there = len(self._tables[self.whose()])
         if len(ids) and ids.max() >= there:
-            refuse(
-                f"encoder {self.name}",
-                f"token ids below {there}",
-                str(ids.max()),
-                "give the model its own tokenisers",
-            )
+            remedy = "give the model its own tokenisers"
+            refuse(f"encoder {self.name}", f"token ids below {there}", str(ids.max()), remedy)
 
     def for_text(self, language: str, second: str | None = None) -> "NativeEncoder":
         """The encoder with a language's modules; itself where there are none, or one was asked for
@@ -199,12 +183,8 @@ class NativeEncoder:
             return self
         if second not in (None, language):
             remedy = "name one of them (--language, language=)"
-            refuse(
-                "second",
-                f"text of {language}, whose modules read the pair",
-                f"text of {second}",
-                remedy,
-            )
+            expected = f"text of {language}, whose modules read the pair"
+            refuse("second", expected, f"text of {second}", remedy)
         return self if language == self.language else self._telling(language)
 
     def in_language(self, language: str) -> "NativeEncoder":
@@ -215,12 +195,8 @@ class NativeEncoder:
         InputError: it does not have the language, or takes none.
         """
         if self.languages is None:
-            refuse(
-                "language",
-                f"none, since all languages share encoder {self.name}",
-                quote(language),
-                "leave it out",
-            )
+            expected = f"none, since all languages share encoder {self.name}"
+            refuse("language", expected, quote(language), "leave it out")
         other = self._telling(language)
         other._asked_for = True
         return other
@@ -228,12 +204,8 @@ class NativeEncoder:
     def _telling(self, language: str) -> "NativeEncoder":
         if language not in (self.languages or ()):
             remedy = "call the text by one of them, or name one (--language, language=)"
-            refuse(
-                "language",
-                f"one that encoder {self.name} has ({', '.join(self.languages or ())})",
-                quote(language),
-                remedy,
-            )
+            expected = f"one that encoder {self.name} has ({', '.join(self.languages or ())})"
+            refuse("language", expected, quote(language), remedy)
         other = copy.copy(self)
         other.language, other.tokenizer = language, self._tokenizers[language]
         vars(other).pop("space_markers", None)  # of another language's tokeniser

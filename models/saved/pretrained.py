@@ -88,12 +88,10 @@ class PretrainedEncoder:
         revision: str = "",
         random_seed: int | None = None,
     ) -> None:
-        self.name, self.model, self.tokenizer, self.fingerprint = (
-            name,
-            model.to(device),
-            tokenizer,
-            fingerprint,
-        )
+        self.name = name
+        self.model = model.to(device)
+        self.tokenizer = tokenizer
+        self.fingerprint = fingerprint
         self.revision, self.random_seed = revision, random_seed
         self.device, self.precision = torch.device(device), precision
         self.max_length, self.pad_id = _max_length(model, tokenizer), _pad_id(model, tokenizer)
@@ -152,12 +150,9 @@ class PretrainedEncoder:
         states = self._forward(ids, mask, segments, hidden=True)
         if not states or len({state.shape for state in states}) > 1:
             widths = "several shapes" if states else "none"
-            refuse(
-                f"encoder {self.name}",
-                "hidden states of one width",
-                f"{len(states)} of {widths}",
-                "choose another encoder",
-            )
+            expected = "hidden states of one width"
+            got = f"{len(states)} of {widths}"
+            refuse(f"encoder {self.name}", expected, got, "choose another encoder")
         return states
 
     def states(
@@ -208,10 +203,8 @@ class PretrainedEncoder:
         InputError: its tokeniser is another model's.
         """
         if len(ids) and ids.max() >= self._rows:
-            got, remedy = (
-                f"{ids.max()} for {self.tokenizer.convert_ids_to_tokens(int(ids.max()))!r}",
-                "give the model its own tokeniser",
-            )
+            got = f"{ids.max()} for {self.tokenizer.convert_ids_to_tokens(int(ids.max()))!r}"
+            remedy = "give the model its own tokeniser"
             refuse(f"encoder {self.name}", f"token ids below {self._rows}", got, remedy)
 
     def output_names(self, outputs: Sequence[str] = ("hidden",)) -> list[str]:
@@ -241,12 +234,8 @@ class PretrainedEncoder:
         InputError: it does not have the language, or takes none.
         """
         if self.languages is None:
-            refuse(
-                "language",
-                f"none, since encoder {self.name} takes none",
-                quote(language),
-                "leave it out",
-            )
+            expected = f"none, since encoder {self.name} takes none"
+            refuse("language", expected, quote(language), "leave it out")
         other = self._telling((self.languages.choose(language, given=True),) * 2)
         other._asked_for = True
         return other
@@ -378,12 +367,8 @@ def _try_out(encoder: PretrainedEncoder) -> tuple[int, int, float, bool]:
     ]
     alone = [_real_states(encoder, [row])[0] for row in (short, long)]
     if not all(state.isfinite().all() for states in alone for state in states):
-        refuse(
-            f"encoder {encoder.name}",
-            "finite hidden states",
-            "some that are not",
-            "check the weights",
-        )
+        got = "some that are not"
+        refuse(f"encoder {encoder.name}", "finite hidden states", got, "check the weights")
     difference = max(map(_difference, alone, _real_states(encoder, [short, long])))
     beside = _difference(alone[1], _real_states(encoder, [long, mate])[0])
     if beside > _rounding(encoder.precision):

@@ -201,19 +201,11 @@ def with_offsets(name: str, tokenizer: Any) -> Any:
     from transformers import XLMTokenizer
 
     if type(tokenizer) is not XLMTokenizer:
-        refuse(
-            f"encoder {name}",
-            "a fast tokeniser, or XLM's",
-            type(tokenizer).__name__,
-            "save it with tokenizer.json",
-        )
+        remedy = "save it with tokenizer.json"
+        refuse(f"encoder {name}", "a fast tokeniser, or XLM's", type(tokenizer).__name__, remedy)
     if not all(type(number) is int and number >= 0 for number in tokenizer.encoder.values()):
-        refuse(
-            f"encoder {name}",
-            "subwords and their numbers (vocab.json)",
-            "something else",
-            "restore the folder",
-        )
+        expected = "subwords and their numbers (vocab.json)"
+        refuse(f"encoder {name}", expected, "something else", "restore the folder")
     return XlmTokeniser(tokenizer)
 
 

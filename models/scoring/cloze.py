@@ -135,12 +135,8 @@ class ClozeScorer:
             )
             if self.start_id is None:
                 remedy = "name one in tokenizer_config.json (bos_token)"
-                refuse(
-                    f"encoder {model.name}",
-                    "a token that begins or ends a text, to condition the first subword on",
-                    "none",
-                    remedy,
-                )
+                expected = "a token that begins or ends a text, to condition the first subword on"
+                refuse(f"encoder {model.name}", expected, "none", remedy)
         self._batch_tokens = _BATCH_TOKENS.get(model.device.type, _BATCH_TOKENS["cpu"])
 
     def tokenise(self, sentences: Sequence[str]) -> list[Pieces]:
@@ -217,31 +213,20 @@ class ClozeScorer:
         check_choice(output, "output", OUTPUTS)
         if not len(texts) == len(places) == len(candidates):
             got = f"{len(places)} places and {len(candidates)} times candidates"
-            refuse(
-                "places, candidates",
-                f"one for each of {len(texts)} texts",
-                got,
-                "give every text both",
-            )
+            expected = f"one for each of {len(texts)} texts"
+            refuse("places, candidates", expected, got, "give every text both")
 
         def asked() -> Iterator[_Blanks]:
             for number, (ids, place, columns) in enumerate(
                 zip(texts, places, candidates, strict=True)
             ):
                 if not 0 <= place < len(ids):
-                    refuse(
-                        "places",
-                        f"a place in text {number} ({len(ids)} tokens)",
-                        repr(place),
-                        "count its tokens from 0",
-                    )
+                    expected = f"a place in text {number} ({len(ids)} tokens)"
+                    refuse("places", expected, repr(place), "count its tokens from 0")
                 if not all(0 <= column < self.model.vocabulary for column in columns):
-                    refuse(
-                        f"candidates of text {number}",
-                        f"ids below {self.model.vocabulary}",
-                        repr(list(columns)),
-                        "give token ids",
-                    )
+                    expected = f"ids below {self.model.vocabulary}"
+                    remedy = "give token ids"
+                    refuse(f"candidates of text {number}", expected, repr(list(columns)), remedy)
                 copy = np.array(ids, np.int64)[None]
                 copy[0, place] = self.model.tokenizer.mask_token_id
                 yield _Blanks(
@@ -257,12 +242,8 @@ class ClozeScorer:
         check_choice(method, "method", known)
         if method not in self.methods:
             kind = "a causal" if self.model.causal else "a masked"
-            refuse(
-                "method",
-                f"one for {kind} model ({', '.join(self.methods)})",
-                repr(method),
-                "choose one of these, or another model",
-            )
+            expected = f"one for {kind} model ({', '.join(self.methods)})"
+            refuse("method", expected, repr(method), "choose one of these, or another model")
 
     def _pieces(self, sentences: Sequence[str], first: int) -> Iterator[Pieces]:
         """Tokenise sentences that are numbered from ``first``."""
@@ -291,20 +272,12 @@ class ClozeScorer:
             numbers = encoding.word_ids
         spans[added] = 0
         if added.all():
-            refuse(
-                where,
-                "a sentence with at least one subword",
-                repr(sentence),
-                "remove or replace it",
-            )
+            expected = "a sentence with at least one subword"
+            refuse(where, expected, repr(sentence), "remove or replace it")
         if len(ids) > self.model.max_length:
             got = f"{len(ids)} ({sentence[:60]!r} ...)"
-            refuse(
-                where,
-                f"at most {self.model.max_length} tokens",
-                got,
-                "shorten it; nothing is cut silently",
-            )
+            expected = f"at most {self.model.max_length} tokens"
+            refuse(where, expected, got, "shorten it; nothing is cut silently")
         for place in np.flatnonzero(~added).tolist():
             if int(ids[place]) in special:
                 refuse(

@@ -171,12 +171,10 @@ class NativeLanguageModel:
     def __init__(self, encoder: NativeEncoder) -> None:
         encoder.whose()
         self.encoder, self.tokenizer = encoder, encoder.tokenizer
-        self.name, self.device, self.max_length, self.fingerprint = (
-            encoder.name,
-            encoder.device,
-            encoder.max_length,
-            encoder.fingerprint,
-        )
+        self.name = encoder.name
+        self.device = encoder.device
+        self.max_length = encoder.max_length
+        self.fingerprint = encoder.fingerprint
         self.vocabulary = len(self.tokenizer)
 
     def scores_at(
@@ -263,12 +261,8 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     model, missing = make_model(name, folder, maker, config, random_seed, trusted)
     _refuse_missing(name, missing, causal)
     if not causal and tokenizer.mask_token_id is None:
-        refuse(
-            f"encoder {name}",
-            "a tokeniser with a mask token",
-            "none",
-            "name it in tokenizer_config.json (mask_token)",
-        )
+        remedy = "name it in tokenizer_config.json (mask_token)"
+        refuse(f"encoder {name}", "a tokeniser with a mask token", "none", remedy)
     return model.eval(), tokenizer, causal
 
 
@@ -280,12 +274,8 @@ def _refuse_missing(name: str, missing: list[str], causal: bool) -> None:
         remedy = (
             "only a model that was saved with its head can fill in a blank: give one, or train one"
         )
-        refuse(
-            f"encoder {name}",
-            f"a {kind} language model with its head",
-            f"no weights for {missing[0]} ({len(missing)} missing)",
-            remedy,
-        )
+        got = f"no weights for {missing[0]} ({len(missing)} missing)"
+        refuse(f"encoder {name}", f"a {kind} language model with its head", got, remedy)
 
 
 def _is_causal(name: str, config: Any) -> bool:
@@ -305,12 +295,8 @@ def _is_causal(name: str, config: Any) -> bool:
     causal = config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or "AutoModelForCausalLM" in own
     if config.is_encoder_decoder or not (masked or causal):
         got = f"one of type {config.model_type!r}"
-        refuse(
-            f"encoder {name}",
-            "a masked or a causal language model",
-            got,
-            "choose a model such as BERT or GPT-2",
-        )
+        remedy = "choose a model such as BERT or GPT-2"
+        refuse(f"encoder {name}", "a masked or a causal language model", got, remedy)
     # BERT or XLM trained from the left
     turned = getattr(config, "is_decoder", False) or getattr(config, "causal", False)
     named = any(str(one).endswith("ForCausalLM") for one in config.architectures or ())

@@ -109,10 +109,8 @@ def encode_text(
             if change is not None:
                 parts = np.split(ids, np.cumsum(lengths[-1])[:-1])
                 parts = [change(start + i, part) for i, part in enumerate(parts)]
-                ids, lengths[-1] = (
-                    np.concatenate(parts),
-                    np.array([len(p) for p in parts], np.int64),
-                )
+                ids = np.concatenate(parts)
+                lengths[-1] = np.array([len(p) for p in parts], np.int64)
             out.write(ids.astype(dtype).tobytes())
             progress.add(len(encoded))
         offsets = np.cumsum(np.concatenate(lengths))
@@ -137,12 +135,8 @@ def _token_type(size: int) -> np.dtype:
     for dtype in (np.uint16, np.uint32):
         if size <= np.iinfo(dtype).max + 1:
             return np.dtype(dtype)
-    refuse(
-        "vocabulary.size",
-        f"at most {np.iinfo(np.uint32).max + 1} ids, what a token of 32 bits can be",
-        str(size),
-        "lower it",
-    )
+    expected = f"at most {np.iinfo(np.uint32).max + 1} ids, what a token of 32 bits can be"
+    refuse("vocabulary.size", expected, str(size), "lower it")
 
 
 def _npy_header(dtype: np.dtype, n: int) -> bytes:
@@ -161,19 +155,12 @@ def open_tokens(folder: str | Path) -> TokenFile:
     """
     folder = Path(folder)
     manifest = _manifest(folder)
-    ids, offsets = (
-        _mapped(folder / "ids.npy", ("uint16", "uint32")),
-        np.array(_mapped(folder / "offsets.npy", ("int64",))),
-    )
+    ids = _mapped(folder / "ids.npy", ("uint16", "uint32"))
+    offsets = np.array(_mapped(folder / "offsets.npy", ("int64",)))
     if len(ids) != manifest["tokens"] or len(offsets) != manifest["sentences"] + 1:
         got = f"{len(ids)} of {len(offsets) - 1}"
-        refuse(
-            str(folder),
-            f"{manifest['tokens']} tokens of {manifest['sentences']} sentences",
-            got,
-            _AGAIN,
-            StoreError,
-        )
+        expected = f"{manifest['tokens']} tokens of {manifest['sentences']} sentences"
+        refuse(str(folder), expected, got, _AGAIN, StoreError)
     if offsets[0] != 0 or offsets[-1] != len(ids) or (np.diff(offsets) < 0).any():
         refuse(
             str(folder / "offsets.npy"),
@@ -197,13 +184,8 @@ def _mapped(path: Path, types: tuple[str, ...]) -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     # numpy reads the header as if it were Python, and whatever that raises comes through
     except Exception as error:
-        refuse(
-            str(path),
-            "an array of numbers",
-            f"something else ({cut(str(error), 160)})",
-            _AGAIN,
-            StoreError,
-        )
+        expected = "an array of numbers"
+        refuse(str(path), expected, f"something else ({cut(str(error), 160)})", _AGAIN, StoreError)
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.name not in types:
         got = (
             f"one of {array.dtype}, of shape {array.shape}"

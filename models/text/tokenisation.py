@@ -95,12 +95,8 @@ class Vocabulary:
         check_choice(self.kind, "vocabulary.kind", ("unigram", "bpe"))
         check_choice(self.mode, "vocabulary.mode", ("joint", "union", "disjoint", "separate"))
         if self.copies and self.mode == "joint":
-            refuse(
-                "vocabulary.mode",
-                "union, disjoint or separate where a language is a copy",
-                repr(self.mode),
-                "choose one of the three",
-            )
+            expected = "union, disjoint or separate where a language is a copy"
+            refuse("vocabulary.mode", expected, repr(self.mode), "choose one of the three")
 
 
 def sampling_weights(counts: Sequence[int], exponent: float | int) -> np.ndarray:
@@ -165,12 +161,8 @@ def train_tokenizer(
     """
     for language, lines in texts.items():
         if not lines:
-            refuse(
-                f"texts[{language}]",
-                "at least one sentence",
-                "none",
-                "leave the language out or give it text",
-            )
+            remedy = "leave the language out or give it text"
+            refuse(f"texts[{language}]", "at least one sentence", "none", remedy)
     sample = balanced_sample(texts, vocabulary, seed)
     tokenizer = (
         _learn_unigram(sample, vocabulary.size)
@@ -211,12 +203,8 @@ def _learn_bpe(sentences: Iterator[str], size: int) -> Tokenizer:
     try:
         tokenizer.train_from_iterator(sentences, trainer)
     except Exception as error:  # the library raises bare Exception
-        refuse(
-            "vocabulary.size",
-            "room for every character of the text",
-            f"{size} ({error})",
-            "raise it or clean the text",
-        )
+        expected = "room for every character of the text"
+        refuse("vocabulary.size", expected, f"{size} ({error})", "raise it or clean the text")
     return tokenizer
 
 
@@ -327,9 +315,5 @@ def tokenised(name: str, tokenizer: Any, *texts: Sequence[str], **settings: Any)
             encodings: list[Any] = tokenizer(*texts, **settings).encodings
             return encodings
     except Exception as error:  # the library raises bare Exception
-        refuse(
-            f"encoder {name}",
-            "a tokeniser that takes every text",
-            str(error)[:200],
-            "check its tokenizer.json",
-        )
+        expected = "a tokeniser that takes every text"
+        refuse(f"encoder {name}", expected, str(error)[:200], "check its tokenizer.json")

@@ -220,12 +220,8 @@ def learn_vocabularies(
     for copy, original in vocabulary.copies.items():
         if copy not in texts or original not in texts or original in vocabulary.copies:
             known = ", ".join(name for name in texts if name not in vocabulary.copies)
-            refuse(
-                "vocabulary.copies",
-                f"languages of the texts, copies of {known}",
-                f"{copy} of {original}",
-                "check the codes",
-            )
+            expected = f"languages of the texts, copies of {known}"
+            refuse("vocabulary.copies", expected, f"{copy} of {original}", "check the codes")
     learnt = {
         name: train_tokenizer({name: lines}, vocabulary, seed)
         for name, lines in texts.items()

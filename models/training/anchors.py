@@ -65,12 +65,9 @@ class Anchors:
             return languages[0], languages[1]
         named = (self.source, self.target)
         if self.source == self.target or not set(named) <= set(languages):
-            refuse(
-                "anchors.source, anchors.target",
-                f"two of {', '.join(languages)}",
-                f"{self.source!r}, {self.target!r}",
-                "name the languages of the dictionary's columns",
-            )
+            got = f"{self.source!r}, {self.target!r}"
+            remedy = "name the languages of the dictionary's columns"
+            refuse("anchors.source, anchors.target", f"two of {', '.join(languages)}", got, remedy)
         return named
 
 
@@ -133,12 +130,8 @@ def check_anchors(
         expected = "ids that languages share where there are anchors (joint, union or disjoint)"
         refuse("vocabulary.mode", expected, mode, "choose one of them")
     if masking.exponent and masking.counted == "language":
-        refuse(
-            "masking.counts",
-            "joint where there are anchors",
-            "language, in which a word of another language never occurs",
-            'set masking.counts="joint"',
-        )
+        got = "language, in which a word of another language never occurs"
+        refuse("masking.counts", "joint where there are anchors", got, 'set masking.counts="joint"')
 
 
 def check_dictionary(
@@ -159,12 +152,9 @@ def check_dictionary(
                 for word in sentence.split():
                     if word in known or cut.pre_tokenize_str(word)[0][0] in known:
                         return
-    refuse(
-        "anchors.dictionary",
-        f"words that stand in the text of {pair[0]} or {pair[1]}",
-        f"{len(dictionary)} pairs of which none does",
-        "check languages, direction and case",
-    )
+    expected = f"words that stand in the text of {pair[0]} or {pair[1]}"
+    got = f"{len(dictionary)} pairs of which none does"
+    refuse("anchors.dictionary", expected, got, "check languages, direction and case")
 
 
 class WordSwitch:
@@ -204,12 +194,9 @@ class WordSwitch:
                 self._switches[number] = CodeSwitch(found, rate=anchors.rate, most=anchors.most)
                 self._starts[number] = vocabularies.starts(a)
         if not self._switches:
-            refuse(
-                "anchors.dictionary",
-                f"words that the subwords of {source} and {target} can write",
-                f"{len(dictionary)} pairs of which none is so",
-                "check languages and direction",
-            )
+            expected = f"words that the subwords of {source} and {target} can write"
+            got = f"{len(dictionary)} pairs of which none is so"
+            refuse("anchors.dictionary", expected, got, "check languages and direction")
 
     def __call__(
         self, batch: Batch, rng: np.random.Generator

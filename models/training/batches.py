@@ -234,12 +234,8 @@ def plan_epoch(lengths: np.ndarray, batch_tokens: int, seed: Sequence[int]) -> l
     [1, 3]
     """
     if len(lengths) == 0 or lengths.max() > batch_tokens:
-        refuse(
-            "batch_tokens",
-            f"room for the longest item ({lengths.max(initial=0)} tokens)",
-            str(batch_tokens),
-            "raise it",
-        )
+        expected = f"room for the longest item ({lengths.max(initial=0)} tokens)"
+        refuse("batch_tokens", expected, str(batch_tokens), "raise it")
     rng = np.random.default_rng(list(seed))
     order = rng.permutation(len(lengths))
     pool = max(1, int(_POOL * batch_tokens / lengths.mean()))

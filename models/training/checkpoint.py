@@ -93,13 +93,8 @@ def load_best(folder: Path, model: nn.Module) -> int:
     """
     path = folder / "best"
     if not (path / "state.json").exists():
-        refuse(
-            str(path),
-            "the best checkpoint",
-            "none",
-            "validate at least once, or take the last weights",
-            StoreError,
-        )
+        remedy = "validate at least once, or take the last weights"
+        refuse(str(path), "the best checkpoint", "none", remedy, StoreError)
     state = _checked(path, [_MODEL])
     _load_weights(model, _read(path / _MODEL))
     return state["step"]
@@ -173,22 +168,12 @@ def _checked(path: Path, files: Sequence[str]) -> _State:
     """The state of a checkpoint whose files, each of them, are those that were written."""
     state: _State = read_json(path / "state.json", _State, _DELETE)
     if state["step"] < 0:
-        refuse(
-            f"{path / 'state.json'}, key step",
-            "a number of updates",
-            str(state["step"]),
-            _DELETE,
-            StoreError,
-        )
+        got = str(state["step"])
+        refuse(f"{path / 'state.json'}, key step", "a number of updates", got, _DELETE, StoreError)
     for name in files:
         if not (path / name).is_file() or sha256_file(path / name) != state["sha256"].get(name):
-            refuse(
-                str(path / name),
-                "the file that was written",
-                "another checksum",
-                _DELETE,
-                StoreError,
-            )
+            expected = "the file that was written"
+            refuse(str(path / name), expected, "another checksum", _DELETE, StoreError)
     return state
 
 
@@ -208,13 +193,8 @@ def _load_weights(model: nn.Module, weights: dict[str, Tensor]) -> None:
     ]
     if differ:
         got = ", ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
-        refuse(
-            "checkpoint",
-            "the tensors of this model",
-            f"others: {got}",
-            "use the plan and the vocabulary it was made with",
-            StoreError,
-        )
+        remedy = "use the plan and the vocabulary it was made with"
+        refuse("checkpoint", "the tensors of this model", f"others: {got}", remedy, StoreError)
     for name, tensor in own.items():
         tensor.copy_(like(weights[name], tensor))
 

@@ -98,21 +98,14 @@ def read_source(source: Source) -> dict[str, Corpus]:
     for language, path in source.texts.items():
         if path.startswith("hf:"):
             if source.columns:
-                refuse(
-                    f"{source.name}.columns",
-                    "none where a text is a data set",
-                    repr(dict(source.columns)),
-                    "name its field in the address",
-                )
+                expected = "none where a text is a data set"
+                remedy = "name its field in the address"
+                refuse(f"{source.name}.columns", expected, repr(dict(source.columns)), remedy)
             corpora[language] = read_dataset(path, language)
         elif source.columns:
             if language not in source.columns:
-                refuse(
-                    f"{source.name}.columns",
-                    f"a column for {language}",
-                    "none",
-                    "name the column of its text",
-                )
+                remedy = "name the column of its text"
+                refuse(f"{source.name}.columns", f"a column for {language}", "none", remedy)
             id_column = None if source.id_column < 0 else source.id_column
             corpora[language] = read_tsv(
                 path, language, text_column=source.columns[language], id_column=id_column
@@ -214,10 +207,8 @@ def _refuse_rows(
 ) -> NoReturn:
     """Refuse a text no row of which is left, by the language whose sentences have cost it most of
     them: rows go in all languages."""
-    excluded, kept = (
-        _excluded(recipe),
-        _held_out(corpora, {name: mine.held_out for name, mine in rows.items()}),
-    )
+    excluded = _excluded(recipe)
+    kept = _held_out(corpora, {name: mine.held_out for name, mine in rows.items()})
     costs: dict[tuple[str, str], list[str]] = {}
     for name, texts in corpora.items():
         if language in texts:
@@ -229,24 +220,16 @@ def _refuse_rows(
                 ]
     (name, other), found = max(costs.items(), key=lambda cost: len(cost[1]))
     if not found:
-        refuse(
-            f"text of {language}",
-            "sentences to train on",
-            "none that is left",
-            "give other text, or exclude less",
-        )
+        remedy = "give other text, or exclude less"
+        refuse(f"text of {language}", "sentences to train on", "none that is left", remedy)
     ((sentence, _),) = collections.Counter(found).most_common(1)
     why = "excluded" if sentence in excluded else "held out in others"
     got = (
         f"{len(found)} of {len(corpora[name][other])} rows with sentences that are {why}, such as "
         f"{quote(sentence)}"
     )
-    refuse(
-        f"text of {other} in {name}",
-        "sentences to train on",
-        got,
-        "give other text, or exclude less",
-    )
+    remedy = "give other text, or exclude less"
+    refuse(f"text of {other} in {name}", "sentences to train on", got, remedy)
 
 
 def _trainable(texts: Mapping[str, Corpus], train: np.ndarray, *languages: str) -> bool:
@@ -265,19 +248,11 @@ def _trainable(texts: Mapping[str, Corpus], train: np.ndarray, *languages: str) 
 def _check_choice(recipe: TrainRecipe, measured: set[str]) -> None:
     """Refuse to choose weights by a language of which nothing is held out."""
     if recipe.select in recipe.languages and recipe.select not in measured:
-        refuse(
-            "select",
-            "a language with held-out sentences",
-            repr(recipe.select),
-            "raise validation or max_length",
-        )
+        expected = "a language with held-out sentences"
+        refuse("select", expected, repr(recipe.select), "raise validation or max_length")
     if not measured and recipe.decided_by_validation:
-        refuse(
-            "validation",
-            "held-out sentences to choose weights by",
-            "none that is left",
-            "raise it, or raise max_length",
-        )
+        expected = "held-out sentences to choose weights by"
+        refuse("validation", expected, "none that is left", "raise it, or raise max_length")
 
 
 def build_streams(
@@ -318,12 +293,8 @@ def build_streams(
         sort.add(source, texts, files, rows)
     for language in recipe.languages:
         if not any(len(text.rows) for text in sort.texts if text.language == language):
-            refuse(
-                f"text of {language}",
-                "sentences to train on",
-                "none that is left",
-                "raise max_length or give other text",
-            )
+            remedy = "raise max_length or give other text"
+            refuse(f"text of {language}", "sentences to train on", "none that is left", remedy)
     streams = sort.train if sort.is_plain else [*_join(recipe, sort.texts), *sort.train]
     counts = {
         language: _count(language, sort.texts, vocabularies.sizes[language])
@@ -363,10 +334,8 @@ def encode_sentences(
     folder: where its token file is kept.
     most: subwords of a sentence; what is longer is cut to them, before it is derived.
     """
-    tokenizer, table = (
-        vocabularies.tokenizers[corpus.language],
-        vocabularies.tables[corpus.language],
-    )
+    tokenizer = vocabularies.tokenizers[corpus.language]
+    table = vocabularies.tables[corpus.language]
     size = vocabularies.sizes[corpus.language]
     numbering = hashlib.sha256(np.ascontiguousarray(table, np.int64).tobytes()).hexdigest()
     key: dict[str, Any] = {
@@ -424,14 +393,10 @@ class _Sorter:
         with Progress(len(groups), f"sorting {source.name}", "texts and pairs") as progress:
             for group in groups:
                 fit = self._fit(group, files, same)
-                train, held_out = (
-                    np.flatnonzero(fit & rows.train),
-                    np.flatnonzero(fit & rows.held_out),
-                )
-                sides, numbers = (
-                    tuple(files[language] for language in group),
-                    tuple(self.numbers[language] for language in group),
-                )
+                train = np.flatnonzero(fit & rows.train)
+                held_out = np.flatnonzero(fit & rows.held_out)
+                sides = tuple(files[language] for language in group)
+                numbers = tuple(self.numbers[language] for language in group)
                 if len(group) == 1:
                     self.texts.append(Text(group[0], numbers[0], sides[0], train))
                     self.kept.append(Text(group[0], numbers[0], sides[0], held_out))
@@ -643,12 +608,8 @@ def _probabilities(train: list[tuple[AnyStream, float]], recipe: TrainRecipe) ->
     )
     tlm_share = recipe.tlm_share or 0.0
     if not is_pair.any() and tlm_share:
-        refuse(
-            "tlm_share",
-            "0 where no pair is left to train on",
-            str(tlm_share),
-            "set tlm_share=0, or raise max_length",
-        )
+        remedy = "set tlm_share=0, or raise max_length"
+        refuse("tlm_share", "0 where no pair is left to train on", str(tlm_share), remedy)
     weights = np.array([weight for _, weight in train])
     probabilities = np.zeros(len(train))
     for mine, share in ((is_pair, tlm_share), (~is_pair, 1 - tlm_share)):
@@ -662,10 +623,6 @@ def _probabilities(train: list[tuple[AnyStream, float]], recipe: TrainRecipe) ->
     }
     for language in recipe.languages:
         if language not in drawn:
-            refuse(
-                f"text of {language}",
-                "to be sampled in some steps",
-                "never",
-                "lower tlm_share, or sample more evenly",
-            )
+            remedy = "lower tlm_share, or sample more evenly"
+            refuse(f"text of {language}", "to be sampled in some steps", "never", remedy)
     return probabilities

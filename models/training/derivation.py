@@ -107,12 +107,9 @@ def check_order(one: Derivation, where: str) -> None:
     """
     made = one.transformation
     if made is not None and (made.needs or not made.changes <= {"order"}):
-        refuse(
-            where,
-            "transformations of the order of subwords, and transliteration",
-            one.by,
-            "derive a text by `crosslens derive`, and name it in the sources",
-        )
+        expected = "transformations of the order of subwords, and transliteration"
+        remedy = "derive a text by `crosslens derive`, and name it in the sources"
+        refuse(where, expected, one.by, remedy)
 
 
 def is_redrawn(made: Transformation) -> bool:

@@ -59,13 +59,11 @@ class MaskedBatches:
         rank: int = 0,
         size: int = 1,
     ) -> None:
-        self.recipe, self.data, self.vocabularies, self.rank, self.size = (
-            recipe,
-            data,
-            vocabularies,
-            rank,
-            size,
-        )
+        self.recipe = recipe
+        self.data = data
+        self.vocabularies = vocabularies
+        self.rank = rank
+        self.size = size
         self.masker = make_masker(recipe, data, vocabularies)
         self.switch = _make_switch(recipe, vocabularies)
         self.which, self.turn = schedule(data.probabilities, recipe.steps, recipe.seed)
@@ -191,11 +189,9 @@ def tensors_of(
     if empty:
         rows, mine = np.array([0]), np.zeros(len(masked), bool)
     if parts > 1:
-        masked, labels, at = (
-            at[mine] // parts * length + masked[mine] % length,
-            labels[mine],
-            at[mine],
-        )
+        masked = at[mine] // parts * length + masked[mine] % length
+        labels = labels[mine]
+        at = at[mine]
     numbers = batch.languages[rows, 0]
     groups = _groups(numbers, masked // length, recipe.languages)
     lengths = batch.lengths[rows]

@@ -63,30 +63,18 @@ class Masking:
         # where all stay, the answer stands in the text and nothing is learnt
         if not 0 < self.masked + self.random <= 1 + 1e-9:
             got = f"{self.masked} + {self.random}"
-            refuse(
-                "masking.masked + masking.random",
-                "above 0, and at most 1",
-                got,
-                "0.8 and 0.1 are usual",
-            )
+            remedy = "0.8 and 0.1 are usual"
+            refuse("masking.masked + masking.random", "above 0, and at most 1", got, remedy)
         check_choice(self.count, "masking.count", ("exact", "bernoulli", "xlm"))
         check_choice(self.counts, "masking.counts", (None, "language", "joint"))
         check_choice(self.scope, "masking.scope", ("all", "language", "original"))
         if self.exponent and self.count == "bernoulli":
-            refuse(
-                "masking.exponent",
-                "0 with count bernoulli",
-                repr(self.exponent),
-                "weights need a number to sample: choose exact or xlm",
-            )
+            remedy = "weights need a number to sample: choose exact or xlm"
+            refuse("masking.exponent", "0 with count bernoulli", repr(self.exponent), remedy)
         if self.whole_words and (self.exponent or self.count == "xlm"):
             got = "count xlm" if self.count == "xlm" else f"exponent {self.exponent}"
-            refuse(
-                "masking.whole_words",
-                "exponent 0 and count exact or bernoulli",
-                got,
-                "weights and xlm's number are about subwords",
-            )
+            remedy = "weights and xlm's number are about subwords"
+            refuse("masking.whole_words", "exponent 0 and count exact or bernoulli", got, remedy)
 
     @property
     def counted(self) -> str:
@@ -118,19 +106,11 @@ class Pieces:
         ):
             array, n = getattr(self, name), len(self.special)
             if array.dtype.kind not in kinds or array.shape != (n,):
-                refuse(
-                    f"pieces.{name}",
-                    f"{n} {expected}",
-                    f"{array.dtype} of shape {array.shape}",
-                    "give one value per id",
-                )
+                got = f"{array.dtype} of shape {array.shape}"
+                refuse(f"pieces.{name}", f"{n} {expected}", got, "give one value per id")
         if self.counts.min(initial=0) < 0:
-            refuse(
-                "pieces.counts",
-                "numbers from 0 up",
-                str(self.counts.min()),
-                "count the ids of the training text",
-            )
+            remedy = "count the ids of the training text"
+            refuse("pieces.counts", "numbers from 0 up", str(self.counts.min()), remedy)
 
 
 def choose_masked(candidates: np.ndarray, masking: Masking, rng: np.random.Generator) -> np.ndarray:
@@ -253,18 +233,12 @@ class Masker:
         for i, pool in enumerate(pools):
             if not len(pool):
                 got = "none" + (" that occurs" if own else "")
-                refuse(
-                    f"pieces[{i}]",
-                    "at least one ordinary subword to sample",
-                    got,
-                    "leave the language out or give it text",
-                )
+                remedy = "leave the language out or give it text"
+                refuse(f"pieces[{i}]", "at least one ordinary subword to sample", got, remedy)
         if masking.scope == "original":
             pools = [pools[i] for i in originals or range(len(pools))]
-        self._pool, self._pool_sizes = (
-            np.concatenate(pools),
-            np.array([len(pool) for pool in pools]),
-        )
+        self._pool = np.concatenate(pools)
+        self._pool_sizes = np.array([len(pool) for pool in pools])
         self._pool_begins = np.cumsum(self._pool_sizes) - self._pool_sizes
 
     def __call__(
@@ -326,12 +300,8 @@ class Masker:
         flat = languages.ravel()
         if flat.min(initial=0) < 0 or flat.max(initial=0) >= len(self._sizes):
             got = str(flat.min() if flat.min() < 0 else flat.max())
-            refuse(
-                "languages",
-                f"indices from 0 to {len(self._sizes) - 1}",
-                got,
-                "number the languages in the order of the subwords",
-            )
+            remedy = "number the languages in the order of the subwords"
+            refuse("languages", f"indices from 0 to {len(self._sizes) - 1}", got, remedy)
         limit = self._sizes[flat] if len(set(self._sizes.tolist())) > 1 else self._sizes[0]
         wrong = (ids.ravel() < 0) | (ids.ravel() >= limit)
         if wrong.any():
@@ -396,12 +366,8 @@ class Masker:
         if not len(kept):
             inner = candidates % length > 0
             if not inner.any():
-                refuse(
-                    "batch",
-                    "an ordinary token after the first position of a row",
-                    "none",
-                    "drop empty sentences",
-                )
+                expected = "an ordinary token after the first position of a row"
+                refuse("batch", expected, "none", "drop empty sentences")
             kept = candidates[inner][draw_weighted(weights[inner], 1, rng)]
         return np.sort(kept[: len(kept) // 8 * 8] if len(kept) >= 8 else kept)
 
@@ -466,9 +432,5 @@ def _check_pieces(pieces: Sequence[Pieces], mask_id: int, shared_ids: bool) -> N
                 if 0 <= mask_id < len(other.special)
                 else f"none of the {len(other.special)}"
             )
-            refuse(
-                "mask_id",
-                f"a special id of language {i}",
-                f"{mask_id}, {got}",
-                "give the id of the mask token",
-            )
+            expected = f"a special id of language {i}"
+            refuse("mask_id", expected, f"{mask_id}, {got}", "give the id of the mask token")

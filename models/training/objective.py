@@ -90,13 +90,8 @@ def need_number(what: str, value: float) -> None:
     TrainingError: the value is not finite.
     """
     if not math.isfinite(value):
-        refuse(
-            what,
-            "a number",
-            str(value),
-            "lower optimisation.peak_rate; the last checkpoint is kept",
-            TrainingError,
-        )
+        remedy = "lower optimisation.peak_rate; the last checkpoint is kept"
+        refuse(what, "a number", str(value), remedy, TrainingError)
 
 
 def moved(tensors: Mapping[str, Any], device: torch.device) -> dict[str, Any]:

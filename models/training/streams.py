@@ -281,11 +281,9 @@ class PackedStream:
         pieces = -(-counts // (length - 2))  # of each sentence
         sentence = np.repeat(np.arange(len(counts)), pieces)
         offset = ranges(np.zeros_like(pieces), pieces) * (length - 2)
-        self._part, self._number, self._starts = (
-            part[sentence],
-            number[sentence],
-            starts[sentence] + offset,
-        )
+        self._part = part[sentence]
+        self._number = number[sentence]
+        self._starts = starts[sentence] + offset
         self._counts = np.minimum(counts[sentence] - offset, length - 2)
         self.n, self.tokens = len(sentence), int(self._counts.sum() + 2 * len(sentence))
 
@@ -376,27 +374,19 @@ class SegmentStream:
         self, name: str, texts: Sequence[Text], length: int, rows: int, short: float = 0.1
     ) -> None:
         _need_room(length, 5)
-        self.name, self.length, self.rows, self.short, self._groups = (
-            name,
-            length,
-            rows,
-            short,
-            by_language(texts),
-        )
+        self.name = name
+        self.length = length
+        self.rows = rows
+        self.short = short
+        self._groups = by_language(texts)
         self.languages = tuple(group.language for group in self._groups)
         for group in self._groups:
             if len(group) < 2:
-                refuse(
-                    f"text of {group.language}",
-                    "at least two sentences for pairs",
-                    str(len(group)),
-                    "give more text",
-                )
+                expected = "at least two sentences for pairs"
+                refuse(f"text of {group.language}", expected, str(len(group)), "give more text")
         self.files = tuple(itertools.chain.from_iterable(group.files for group in self._groups))
-        self.n, self.tokens = (
-            sum(map(len, self._groups)),
-            sum(int(group.counts.sum()) for group in self._groups),
-        )
+        self.n = sum(map(len, self._groups))
+        self.tokens = sum(int(group.counts.sum()) for group in self._groups)
 
     def plan(self, seed: Sequence[int]) -> list[np.ndarray]:
         """The batches of one epoch, a row (language, file, place, tokens of A; file, place, tokens

@@ -124,12 +124,8 @@ def transplant_vocabulary(
         refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
     if (by == "translation") != (pairs is not None):
         got = "none" if pairs is None else f"some, with {by}"
-        refuse(
-            "--dictionary",
-            "translations with --by translation alone",
-            got,
-            "add them, or leave out",
-        )
+        expected = "translations with --by translation alone"
+        refuse("--dictionary", expected, got, "add them, or leave out")
     if size < 100:
         refuse("--vocabulary", "100 subwords or more", str(size), "give more")
     out = Path(out)
@@ -314,10 +310,8 @@ def _replace(model: Any, rows: np.ndarray, source: Any, target: Any) -> None:
     d, pad = table.embedding_dim, target.pad_token_id
     if table.padding_idx is not None and pad != table.padding_idx:
         # some families count positions from the padding id
-        expected, remedy = (
-            f"padding at id {table.padding_idx}, where it is",
-            "choose another encoder",
-        )
+        expected = f"padding at id {table.padding_idx}, where it is"
+        remedy = "choose another encoder"
         refuse("vocabulary", expected, f"at {pad}", remedy)
     new = nn.Embedding.from_pretrained(
         torch.from_numpy(np.ascontiguousarray(rows[:, :d])),

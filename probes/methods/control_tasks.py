@@ -93,12 +93,8 @@ def selectivity(
     0.6
     """
     if control.ndim != 2 or control.shape[1:] != correct.shape or control.size == 0:
-        refuse(
-            "control",
-            f"outcomes of {len(correct)} items, at least one",
-            f"shape {control.shape}",
-            "score the same items",
-        )
+        expected = f"outcomes of {len(correct)} items, at least one"
+        refuse("control", expected, f"shape {control.shape}", "score the same items")
     low, high = mean_difference(correct.astype(np.float64), control.mean(axis=0), groups)[1:]
     # of whole counts, so that 0.9 - 0.3 is 0.6
     return (

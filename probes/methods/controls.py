@@ -254,19 +254,11 @@ def check_classes(value: ArrayLike, name: str, n: int | None = None) -> Shaped[n
     else:
         missing = np.array([label is None for label in labels])
     if missing.any():
-        refuse(
-            name,
-            "a label for every item",
-            f"none for item {np.flatnonzero(missing)[0]}",
-            "remove items without a label",
-        )
+        got = f"none for item {np.flatnonzero(missing)[0]}"
+        refuse(name, "a label for every item", got, "remove items without a label")
     try:
         np.unique(labels)
     except TypeError:
-        refuse(
-            name,
-            "labels of one kind",
-            "labels that cannot be sorted",
-            "use all words or all numbers",
-        )
+        got = "labels that cannot be sorted"
+        refuse(name, "labels of one kind", got, "use all words or all numbers")
     return labels

@@ -97,12 +97,8 @@ def description_length(
     labels, codes = np.unique(check_classes(y, "y", layers[0].shape[0]), return_inverse=True)
     n, count = len(codes), len(labels)
     if count < 2:
-        refuse(
-            "y",
-            "at least two classes",
-            f"only {labels[0]!s}",
-            "give items of another class: there is nothing to code",
-        )
+        remedy = "give items of another class: there is nothing to code"
+        refuse("y", "at least two classes", f"only {labels[0]!s}", remedy)
     order = np.random.default_rng([check_seed(seed), 0x3D1]).permutation(n)
     ends, strengths = _ends(portions, n), _strengths(C, len(layers))
     blocks = np.empty((len(layers), len(ends)))
@@ -136,12 +132,8 @@ def _ends(portions: tuple[float, ...], n: int) -> Int[np.ndarray, " S"]:
         or shares[-1] != 1
         or (np.diff(shares) <= 0).any()
     ):
-        refuse(
-            "portions",
-            "increasing shares above 0, the last 1",
-            repr(portions),
-            "leave them out for those of the paper",
-        )
+        remedy = "leave them out for those of the paper"
+        refuse("portions", "increasing shares above 0, the last 1", repr(portions), remedy)
     ends = np.unique(np.rint(shares * n).astype(np.int64))
     return ends[ends > 0]
 

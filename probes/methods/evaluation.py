@@ -233,12 +233,10 @@ class ProbeResult:
 
     def on(self, rows: Bool[np.ndarray, " n"]) -> "ProbeResult":
         """The same probes, scored on some of the test items: those of one language, say."""
-        answers, control, by_type, random = (
-            self.answers.on(rows),
-            self.control,
-            self.by_type,
-            self.random_encoder,
-        )
+        answers = self.answers.on(rows)
+        control = self.control
+        by_type = self.by_type
+        random = self.random_encoder
         there = answers.labels[answers.true]
         unseen = {
             label: count for label in self.unseen["test"] if (count := int((there == label).sum()))
@@ -427,12 +425,8 @@ class _Task:
         trained = np.unique(y[parts.train])
         if len(trained) < 2:
             got = f"only {trained[0]!s} in training"
-            refuse(
-                "y",
-                "at least two classes",
-                got,
-                "give items of another class: there is nothing to tell apart",
-            )
+            remedy = "give items of another class: there is nothing to tell apart"
+            refuse("y", "at least two classes", got, remedy)
         return cls(layers, *number_labels(trained, y), len(trained), parts)
 
     def layers_of(self, rows: np.ndarray) -> list[TakenRows]:
@@ -447,10 +441,8 @@ class _Task:
     ) -> Any:
         """A clone of the probe, trained; on other codes of the items, or on other rows, if they are
         given."""
-        codes, train = (
-            self.codes if codes is None else codes,
-            self.parts.train if train is None else train,
-        )
+        codes = self.codes if codes is None else codes
+        train = self.parts.train if train is None else train
         probe, dev = clone(template), self.parts.dev[np.isin(codes[self.parts.dev], codes[train])]
         if len(dev):
             return probe.fit(self.layers_of(train), codes[train], self.layers_of(dev), codes[dev])
@@ -508,12 +500,8 @@ def _control(
         )
         if len(np.unique(codes[task.parts.train])) < 2:
             got = f"one label for all {len(task.parts.train)} items with seed {seed}"
-            refuse(
-                "types",
-                "types whose control labels differ",
-                got,
-                "give more types, other seeds, or leave types out",
-            )
+            remedy = "give more types, other seeds, or leave types out"
+            refuse("types", "types whose control labels differ", got, remedy)
         correct.append(again.answers(codes, task.parts.train, seed) == codes[task.parts.test])
         always.append(codes[task.parts.test] == np.bincount(codes[task.parts.train]).argmax())
     kind = "shuffled_labels" if names is None else "word_types"
@@ -532,11 +520,9 @@ def _reseeded(template: Any, seed: int | None) -> Any:
 def _by_type(task: _Task, types: ArrayLike | None, groups: np.ndarray | None) -> Answers | None:
     if types is None:
         return None
-    names, train, test = (
-        check_labels(types, "types", len(task.codes)).astype(str),
-        task.parts.train,
-        task.parts.test,
-    )
+    names = check_labels(types, "types", len(task.codes)).astype(str)
+    train = task.parts.train
+    test = task.parts.test
     given = type_majority(names[train], task.codes[train], names[test])
     return Answers(task.labels, task.codes[test], given[None], groups)
 
@@ -568,12 +554,8 @@ def _shuffled(
 
 def _code(task: _Task, strengths: np.ndarray | None, seed: int) -> DescriptionLength:
     if strengths is None:
-        refuse(
-            "mdl",
-            "False for probes without a penalty C",
-            "True",
-            "leave probe out, or call description_length",
-        )
+        remedy = "leave probe out, or call description_length"
+        refuse("mdl", "False for probes without a penalty C", "True", remedy)
     train = task.parts.train
     return description_length(task.layers_of(train), task.codes[train], strengths, seed=seed)
 
@@ -586,12 +568,8 @@ def _template(probe: Any | None, penalties: Sequence[float] | None, dev: int) ->
     chosen = PENALTIES if penalties is None else tuple(penalties)
     if len(chosen) > 1 and not dev:
         remedy = "hold a share of train out (hold_out_dev), or give a single penalty"
-        refuse(
-            "parts",
-            f"a dev split to choose among {len(chosen)} penalties by",
-            "no items of trained labels in it",
-            remedy,
-        )
+        expected = f"a dev split to choose among {len(chosen)} penalties by"
+        refuse("parts", expected, "no items of trained labels in it", remedy)
     return LayerProbe(penalties=chosen)
 
 
@@ -600,12 +578,8 @@ def _check_random(random_layers: Any, layers: list[Any]) -> list[Any]:
     there, here = (len(layers), layers[0].shape[0]), (len(others), others[0].shape[0])
     if there != here:
         got = f"{here[0]} layers of {here[1]} items"
-        refuse(
-            "random_layers",
-            f"{there[0]} layers of {there[1]} items, as in layers",
-            got,
-            "extract the same items from both encoders",
-        )
+        expected = f"{there[0]} layers of {there[1]} items, as in layers"
+        refuse("random_layers", expected, got, "extract the same items from both encoders")
     return others
 
 

@@ -81,13 +81,8 @@ def check_fitted(probe: Any, learnt: str, told: str, call: str) -> None:
         first.
     """
     if not hasattr(probe, learnt):
-        refuse(
-            type(probe).__name__,
-            "a fitted probe",
-            f"one without {told}",
-            f"call {call} first",
-            NotFitted,
-        )
+        got = f"one without {told}"
+        refuse(type(probe).__name__, "a fitted probe", got, f"call {call} first", NotFitted)
 
 
 def fitted_matrix(probe: Any, X: ArrayLike) -> np.ndarray:
@@ -95,12 +90,8 @@ def fitted_matrix(probe: Any, X: ArrayLike) -> np.ndarray:
     it has learnt from."""
     X = check_matrix(X, "X")
     if X.shape[1] != probe.n_features_in_:
-        refuse(
-            "X",
-            f"{probe.n_features_in_} columns, as in fit",
-            f"{X.shape[1]} columns",
-            "probe vectors of the same encoder and layer",
-        )
+        remedy = "probe vectors of the same encoder and layer"
+        refuse("X", f"{probe.n_features_in_} columns, as in fit", f"{X.shape[1]} columns", remedy)
     return X
 
 
@@ -125,20 +116,12 @@ def development_layers(
     needed."""
     if (dev_layers is None) != (dev_y is None):
         missing = "dev_y" if dev_y is None else "dev_layers"
-        refuse(
-            missing,
-            "both dev_layers and dev_y, or neither",
-            "None",
-            "give vectors with what is to be learnt of them",
-        )
+        remedy = "give vectors with what is to be learnt of them"
+        refuse(missing, "both dev_layers and dev_y, or neither", "None", remedy)
     if dev_layers is None:
         if needed:
-            refuse(
-                "dev_layers",
-                "a dev split to choose among several penalties by",
-                "None",
-                "give one, or a single penalty",
-            )
+            expected = "a dev split to choose among several penalties by"
+            refuse("dev_layers", expected, "None", "give one, or a single penalty")
         return None
     dev_layers = check_layers(dev_layers, "dev_layers")
     check_same_layers(dev_layers, int(layers[0].shape[1]), len(layers), "dev_layers")
@@ -152,9 +135,5 @@ def check_seen(y: Shaped[np.ndarray, " n"], classes: Shaped[np.ndarray, " c"], n
     """
     unseen = {*np.unique(y).tolist()} - {*classes.tolist()}  # as Python compares: "1" is not 1
     if unseen:
-        refuse(
-            name,
-            "labels seen in fit",
-            ", ".join(sorted(map(repr, unseen))),
-            "train on these labels too, or leave their items out",
-        )
+        remedy = "train on these labels too, or leave their items out"
+        refuse(name, "labels seen in fit", ", ".join(sorted(map(repr, unseen))), remedy)

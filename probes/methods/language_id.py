@@ -206,12 +206,9 @@ def language_id(
     x_train, y_train = _stack(train, languages, "train")
     x_test, y_test = _stack(test, languages, "test")
     if x_test.shape[1] != x_train.shape[1]:
-        refuse(
-            "test",
-            f"{x_train.shape[1]} columns, as in train",
-            f"{x_test.shape[1]} columns",
-            "take both splits from the same layer",
-        )
+        expected = f"{x_train.shape[1]} columns, as in train"
+        remedy = "take both splits from the same layer"
+        refuse("test", expected, f"{x_test.shape[1]} columns", remedy)
     predicted = LinearProbe().fit(x_train, y_train).predict(x_test)
     control = LinearProbe().fit(x_train, shuffled_labels(y_train, seed)).predict(x_test)
     reached = Accuracy.of(predicted == y_test)
@@ -234,20 +231,12 @@ def _check_languages(
     train: Mapping[str, ArrayLike], test: Mapping[str, ArrayLike]
 ) -> tuple[str, ...]:
     if len(train) < 2:
-        refuse(
-            "train",
-            "at least two languages",
-            ", ".join(train) or "none",
-            "give vectors of another language to tell it from",
-        )
+        remedy = "give vectors of another language to tell it from"
+        refuse("train", "at least two languages", ", ".join(train) or "none", remedy)
     if train.keys() != test.keys():
         alone = ", ".join(sorted(train.keys() ^ test.keys()))
-        refuse(
-            "test",
-            "the languages of train",
-            f"{alone} in only one of the two",
-            "give both splits of every language",
-        )
+        got = f"{alone} in only one of the two"
+        refuse("test", "the languages of train", got, "give both splits of every language")
     return tuple(sorted(train))
 
 
@@ -260,10 +249,6 @@ def _stack(
     for language, matrix in zip(languages, matrices, strict=True):
         if matrix.shape[1] != width:
             got = f"{matrix.shape[1]} columns"
-            refuse(
-                f"{name}['{language}']",
-                f"{width} columns, as {name}['{languages[0]}']",
-                got,
-                "take all languages from the same layer",
-            )
+            expected = f"{width} columns, as {name}['{languages[0]}']"
+            refuse(f"{name}['{language}']", expected, got, "take all languages from the same layer")
     return np.concatenate(matrices), np.repeat(languages, [len(matrix) for matrix in matrices])

@@ -42,13 +42,11 @@ __all__ = [
 
 RULES = ("paper", "bert-syntax")
 UNKNOWN, NOT_ONE_SUBWORD = "an unknown word", "not one subword each"
-EQUAL, LENGTHS, WORDS, REST, NO_SCORE = (
-    "equal sentences",
-    "another number of words",
-    "not one word differs",
-    "other subwords differ",
-    "no score",
-)
+EQUAL = "equal sentences"
+LENGTHS = "another number of words"
+WORDS = "not one word differs"
+REST = "other subwords differ"
+NO_SCORE = "no score"
 REASONS = (EQUAL, LENGTHS, WORDS, UNKNOWN, NOT_ONE_SUBWORD, REST, NO_SCORE)
 """Why a pair is not covered."""
 
@@ -272,12 +270,8 @@ def score_sentences(
             place.setdefault(text, len(place))
     scores = np.asarray(score(list(place)), np.float64)
     if scores.shape != (len(place),):
-        refuse(
-            "score",
-            f"a function that gives {len(place)} scores, one per sentence",
-            f"shape {scores.shape}",
-            "give every sentence one",
-        )
+        expected = f"a function that gives {len(place)} scores, one per sentence"
+        refuse("score", expected, f"shape {scores.shape}", "give every sentence one")
     good, bad = (
         scores[[place[text] for text in side]]
         for side in ([p.good for p in pairs], [p.bad for p in pairs])
@@ -345,12 +339,8 @@ def judge(
     _check_pairs(pairs)
     check_choice(rule, "rule", RULES)
     if not len(pairs) == len(scores.good) == len(scores.bad) == len(scores.reasons):
-        refuse(
-            "scores",
-            f"scores of {len(pairs)} pairs",
-            f"{len(scores.good)}, {len(scores.bad)} and {len(scores.reasons)}",
-            "score them",
-        )
+        got = f"{len(scores.good)}, {len(scores.bad)} and {len(scores.reasons)}"
+        refuse("scores", f"scores of {len(pairs)} pairs", got, "score them")
     covered = scores.covered
     out = np.array([reason in (UNKNOWN, NOT_ONE_SUBWORD) for reason in scores.reasons], bool)
     counted = covered | out if rule == "bert-syntax" else covered

@@ -181,12 +181,8 @@ def probe_numbers(
         others = check_layers(random_layers, "random_layers")
         if (len(others), others[0].shape[0]) != (len(layers), len(numbers)):
             got = f"{len(others)} layers of {others[0].shape[0]} items"
-            refuse(
-                "random_layers",
-                f"{len(layers)} layers of {len(numbers)} items, as in layers",
-                got,
-                "extract the same items",
-            )
+            expected = f"{len(layers)} layers of {len(numbers)} items, as in layers"
+            refuse("random_layers", expected, got, "extract the same items")
         random = told(_fitted(others, numbers, parts, penalties), numbers, parts.test, others)
 
     def again(targets: np.ndarray, train: np.ndarray) -> NumberAnswers:
@@ -257,10 +253,6 @@ def _check_numbers(y: ArrayLike, n: int, parts: Parts) -> Float[np.ndarray, " n"
         refuse("y", f"{n} finite numbers, one per row", got, "give every item its number")
     for name, rows in (("train", parts.train), ("test", parts.test)):
         if np.ptp(numbers[rows]) == 0:
-            refuse(
-                "y",
-                f"numbers that vary in {name}",
-                "the same for all items",
-                "give items with other numbers",
-            )
+            remedy = "give items with other numbers"
+            refuse("y", f"numbers that vary in {name}", "the same for all items", remedy)
     return numbers.astype(np.float64)

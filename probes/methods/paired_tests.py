@@ -158,12 +158,8 @@ def holm(p: ArrayLike) -> Float[np.ndarray, " m"]:
     """
     values = np.asarray(p, np.float64)
     if values.ndim != 1 or not len(values) or not ((values >= 0) & (values <= 1)).all():
-        refuse(
-            "p",
-            "a list of probabilities from 0 to 1",
-            f"{p!r}",
-            "give the p-values of all comparisons",
-        )
+        remedy = "give the p-values of all comparisons"
+        refuse("p", "a list of probabilities from 0 to 1", f"{p!r}", remedy)
     order = np.argsort(values, kind="stable")
     raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
     corrected = np.empty_like(values)
@@ -196,22 +192,14 @@ def compare_all(
     layer 6 layer 12 0.04 2.5e-01 2.5e-01
     """
     if len(outcomes) < 2:
-        refuse(
-            "outcomes",
-            "the outcomes of two or more",
-            ", ".join(outcomes) or "none",
-            "give something to compare with",
-        )
+        got = ", ".join(outcomes) or "none"
+        refuse("outcomes", "the outcomes of two or more", got, "give something to compare with")
     chosen = list(itertools.combinations(outcomes, 2)) if pairs is None else list(pairs)
     seen: set[frozenset[str]] = set()
     for pair in chosen:
         if len({*pair}) != 2 or not {*pair} <= outcomes.keys() or frozenset(pair) in seen:
-            refuse(
-                "pairs",
-                f"different pairs of {', '.join(outcomes)}",
-                repr(pair),
-                "name each pair once",
-            )
+            expected = f"different pairs of {', '.join(outcomes)}"
+            refuse("pairs", expected, repr(pair), "name each pair once")
         seen.add(frozenset(pair))
     tests = [mcnemar(outcomes[one], outcomes[other], (one, other)) for one, other in chosen]
     corrected = holm([test.p for test in tests])
@@ -266,22 +254,14 @@ def permutation_test(
     n, samples, seed = len(y), check_positive_int(samples, "samples"), check_seed(seed)
     if n < 2 or first.shape != (n,) or second.shape != (n,):
         wanted = "two answers to each of 2 or more items"
-        refuse(
-            "first, second",
-            wanted,
-            f"{first.shape} and {second.shape} for {n} items",
-            "give one answer per item to each",
-        )
+        got = f"{first.shape} and {second.shape} for {n} items"
+        refuse("first, second", wanted, got, "give one answer per item to each")
 
     def difference(one: np.ndarray, other: np.ndarray, true: np.ndarray) -> float:
         value = float(score(true, one)) - float(score(true, other))
         if not np.isfinite(value):
-            refuse(
-                "score",
-                "a finite number on every sample of items",
-                repr(value),
-                "give more items, or another measure",
-            )
+            expected = "a finite number on every sample of items"
+            refuse("score", expected, repr(value), "give more items, or another measure")
         return value
 
     observed, rng = difference(first, second, y), np.random.default_rng([seed, 0x7E57])

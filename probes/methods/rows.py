@@ -53,29 +53,17 @@ class TakenRows:
 
     def __init__(self, array: Any, rows: ArrayLike) -> None:
         if not is_layer(array):
-            refuse(
-                "array",
-                "an array of shape (n, d)",
-                f"{type(array).__name__}",
-                "pass an array, in memory or mapped from disk",
-            )
+            remedy = "pass an array, in memory or mapped from disk"
+            refuse("array", "an array of shape (n, d)", f"{type(array).__name__}", remedy)
         numbers = as_array(rows, "rows")
         if numbers.ndim != 1 or (numbers.dtype.kind not in "iu" and numbers.size):
             got = f"{numbers.dtype} of shape {numbers.shape}"
-            refuse(
-                "rows",
-                "row numbers of shape (m,)",
-                got,
-                "pass whole numbers, np.flatnonzero of a mask, say",
-            )
+            remedy = "pass whole numbers, np.flatnonzero of a mask, say"
+            refuse("rows", "row numbers of shape (m,)", got, remedy)
         outside = np.flatnonzero((numbers < 0) | (numbers >= len(array)))
         if len(outside):
-            refuse(
-                "rows",
-                f"numbers from 0 to {len(array) - 1}",
-                str(numbers[outside[0]]),
-                "take rows that the array has",
-            )
+            expected = f"numbers from 0 to {len(array) - 1}"
+            refuse("rows", expected, str(numbers[outside[0]]), "take rows that the array has")
         self._array = array
         self._rows = numbers.astype(np.int64)
 
@@ -126,12 +114,8 @@ class JoinedRows:
     def __init__(self, arrays: Sequence[Any]) -> None:
         widths = sorted({int(array.shape[1]) for array in arrays})
         if len(widths) != 1:
-            refuse(
-                "arrays",
-                "arrays of one width",
-                f"widths {widths}",
-                "join activations of one encoder",
-            )
+            remedy = "join activations of one encoder"
+            refuse("arrays", "arrays of one width", f"widths {widths}", remedy)
         self._arrays = list(arrays)
         self._ends = np.cumsum([int(array.shape[0]) for array in arrays])
         self.shape = int(self._ends[-1]), widths[0]
@@ -175,12 +159,8 @@ class PairRows:
     def __init__(self, array: Any, first: ArrayLike, second: ArrayLike) -> None:
         self._sides = TakenRows(array, first), TakenRows(array, second)
         if len(self._sides[0]) != len(self._sides[1]):
-            refuse(
-                "second",
-                f"{len(self._sides[0])} rows, as many as first",
-                str(len(self._sides[1])),
-                "give pairs",
-            )
+            expected = f"{len(self._sides[0])} rows, as many as first"
+            refuse("second", expected, str(len(self._sides[1])), "give pairs")
         self.shape = len(self._sides[0]), 3 * int(array.shape[1])
         self.dtype = np.dtype(_precision(array))
 
@@ -244,12 +224,8 @@ class StandardisedLayer:
                 squares += np.square(block - mean.astype(precision), dtype=np.float64).sum(axis=0)
             scale = np.sqrt(squares / n)
         if not np.isfinite(scale.astype(precision)).all():
-            refuse(
-                name,
-                f"numbers whose squares fit in {precision}",
-                "an overflow",
-                "rescale the vectors",
-            )
+            expected = f"numbers whose squares fit in {precision}"
+            refuse(name, expected, "an overflow", "rescale the vectors")
         # of the values, and of their mean
         rounding = 4 * np.finfo(precision).eps + n * np.finfo(np.float64).eps
         varies = scale > np.maximum(rounding * np.abs(mean), np.finfo(precision).tiny)
@@ -333,19 +309,11 @@ def check_layers(layers: Any, name: str = "layers") -> list[Any]:
     [(5, 2), (5, 2), (5, 2)]
     """
     if isinstance(layers, np.ndarray) and layers.ndim != 3:
-        refuse(
-            name,
-            "layers of shape (L, n, d)",
-            f"an array of shape {layers.shape}",
-            "put a single layer into a list",
-        )
+        got = f"an array of shape {layers.shape}"
+        refuse(name, "layers of shape (L, n, d)", got, "put a single layer into a list")
     if not isinstance(layers, (np.ndarray, Sequence)) or isinstance(layers, (str, bytes)):
-        refuse(
-            name,
-            "a sequence of layers",
-            f"{type(layers).__name__}",
-            "pass a list of arrays of shape (n, d), or one array (L, n, d)",
-        )
+        remedy = "pass a list of arrays of shape (n, d), or one array (L, n, d)"
+        refuse(name, "a sequence of layers", f"{type(layers).__name__}", remedy)
     if not len(layers):
         refuse(name, "at least one layer", "none", "pass a list of arrays of shape (n, d)")
     checked = [
@@ -354,20 +322,12 @@ def check_layers(layers: Any, name: str = "layers") -> list[Any]:
     ]
     for i, layer in enumerate(checked):
         if 0 in layer.shape:
-            refuse(
-                f"{name}[{i}]",
-                "at least 1 row and 1 column",
-                f"shape {tuple(layer.shape)}",
-                "give more items",
-            )
+            got = f"shape {tuple(layer.shape)}"
+            refuse(f"{name}[{i}]", "at least 1 row and 1 column", got, "give more items")
         if tuple(layer.shape) != tuple(checked[0].shape):
             expected = f"shape {tuple(checked[0].shape)}, as {name}[0]"
-            refuse(
-                f"{name}[{i}]",
-                expected,
-                f"shape {tuple(layer.shape)}",
-                "pass the layers of one encoder on the same items",
-            )
+            remedy = "pass the layers of one encoder on the same items"
+            refuse(f"{name}[{i}]", expected, f"shape {tuple(layer.shape)}", remedy)
     return checked
 
 
@@ -377,19 +337,11 @@ def check_same_layers(layers: list[Any], d: int, count: int, name: str = "layers
     >>> check_same_layers([np.zeros((5, 2))], 2, 1)
     """
     if len(layers) != count:
-        refuse(
-            name,
-            f"{count} layers, as in fit",
-            str(len(layers)),
-            "pass the same layers of the same encoder",
-        )
+        remedy = "pass the same layers of the same encoder"
+        refuse(name, f"{count} layers, as in fit", str(len(layers)), remedy)
     if layers[0].shape[1] != d:
-        refuse(
-            name,
-            f"{d} columns, as in fit",
-            f"{layers[0].shape[1]} columns",
-            "pass the same layers of the same encoder",
-        )
+        remedy = "pass the same layers of the same encoder"
+        refuse(name, f"{d} columns, as in fit", f"{layers[0].shape[1]} columns", remedy)
 
 
 def is_layer(value: Any) -> bool:
@@ -431,9 +383,5 @@ def _refuse_numbers(source: Any, name: str) -> None:
     if bad.any():
         got = f"NaN or infinity in {bad.sum()} row(s), the first is row {bad.argmax()}"
         refuse(name, "finite numbers", got, "remove or repair these rows")
-    refuse(
-        name,
-        f"numbers whose sums fit in {_precision(source)}",
-        "an overflow",
-        "rescale the vectors",
-    )
+    expected = f"numbers whose sums fit in {_precision(source)}"
+    refuse(name, expected, "an overflow", "rescale the vectors")

@@ -161,12 +161,8 @@ def cosines(
     [1.0, nan]
     """
     if np.shape(u) != np.shape(v) or len(np.shape(u)) != 2:
-        refuse(
-            name,
-            "two matrices of one shape (n, d)",
-            f"shapes {np.shape(u)} and {np.shape(v)}",
-            "take both from one layer",
-        )
+        got = f"shapes {np.shape(u)} and {np.shape(v)}"
+        refuse(name, "two matrices of one shape (n, d)", got, "take both from one layer")
     chosen = np.arange(len(u)) if rows is None else np.asarray(rows)
     mean = np.zeros(np.shape(u)[1])
     if centred and len(chosen):
@@ -193,28 +189,16 @@ def _blocks(u: Any, v: Any, rows: np.ndarray, name: str) -> Iterator[list[np.nda
         for block in pair:
             bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if len(bad):
-                refuse(
-                    name,
-                    "finite numbers",
-                    f"NaN or infinity in row {some[bad[0]]}",
-                    "remove or repair these rows",
-                )
+                got = f"NaN or infinity in row {some[bad[0]]}"
+                refuse(name, "finite numbers", got, "remove or repair these rows")
         yield pair
 
 
 def _check_numbers(values: np.ndarray, ratings: np.ndarray, layer: int) -> None:
     if len(values) < 4:
-        refuse(
-            f"layer {layer}",
-            "at least four pairs with a cosine",
-            str(len(values)),
-            "give more pairs",
-        )
+        expected = "at least four pairs with a cosine"
+        refuse(f"layer {layer}", expected, str(len(values)), "give more pairs")
     for what, some in (("ratings", ratings), (f"cosines of layer {layer}", values)):
         if np.ptp(some) == 0:
-            refuse(
-                what,
-                "numbers that vary",
-                "equal ones",
-                "a correlation with a constant is not defined",
-            )
+            remedy = "a correlation with a constant is not defined"
+            refuse(what, "numbers that vary", "equal ones", remedy)

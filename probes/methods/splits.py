@@ -56,12 +56,8 @@ class Parts:
             np.concatenate([self.train, self.dev, self.test]), return_counts=True
         )
         if (counts > 1).any():
-            refuse(
-                "parts",
-                "every item once",
-                f"item {rows[counts > 1][0]} {counts.max()} times",
-                "give splits that share no item",
-            )
+            got = f"item {rows[counts > 1][0]} {counts.max()} times"
+            refuse("parts", "every item once", got, "give splits that share no item")
 
     @classmethod
     def of_names(cls, names: ArrayLike) -> "Parts":
@@ -73,12 +69,8 @@ class Parts:
         said = as_array(names, "names")
         other = sorted({*said.tolist()} - {"train", "dev", "test"}, key=str)
         if said.ndim != 1 or other:
-            refuse(
-                "names",
-                "train, dev or test for every item",
-                repr(other[0]) if other else f"shape {said.shape}",
-                "call the splits so",
-            )
+            got = repr(other[0]) if other else f"shape {said.shape}"
+            refuse("names", "train, dev or test for every item", got, "call the splits so")
         train, test, dev = (np.flatnonzero(said == part) for part in ("train", "test", "dev"))
         return cls(train, test, dev)
 
@@ -93,12 +85,8 @@ class Parts:
         """
         last = max(int(rows.max()) for rows in (self.train, self.dev, self.test) if len(rows))
         if last >= n:
-            refuse(
-                "parts",
-                f"rows of {n} items, 0 to {n - 1}",
-                f"row {last}",
-                "give splits of these items",
-            )
+            expected = f"rows of {n} items, 0 to {n - 1}"
+            refuse("parts", expected, f"row {last}", "give splits of these items")
 
 
 def _check_rows(rows: ArrayLike, name: str) -> np.ndarray:
@@ -108,12 +96,8 @@ def _check_rows(rows: ArrayLike, name: str) -> np.ndarray:
         or (array.dtype.kind not in "iu" and array.size)
         or (array.size and array.min() < 0)
     ):
-        refuse(
-            name,
-            "numbers of items, from 0",
-            f"an array of {array.dtype} of shape {array.shape}",
-            "give whole numbers, not a mask",
-        )
+        got = f"an array of {array.dtype} of shape {array.shape}"
+        refuse(name, "numbers of items, from 0", got, "give whole numbers, not a mask")
     return array.astype(np.int64)
 
 
@@ -150,12 +134,8 @@ def stratified_parts(
     labels, seed = check_classes(y, "y"), check_seed(seed)
     told = " / ".join(f"{100 * fraction:g}" for fraction in fractions)
     if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-9:
-        refuse(
-            "fractions",
-            "shares of train, dev and test that sum to 1",
-            repr(fractions),
-            "0.7, 0.1, 0.2 is a usual choice",
-        )
+        expected = "shares of train, dev and test that sum to 1"
+        refuse("fractions", expected, repr(fractions), "0.7, 0.1, 0.2 is a usual choice")
     train, dev, test = _draw_groups(labels, groups, np.cumsum(fractions)[:2], seed)
     return Parts(train, test, dev, f"a random {told} % of each label, seed {seed}")
 
@@ -227,12 +207,8 @@ def hold_out_dev(
         labels[parts.train], names, np.array([1 - fraction]), check_seed(seed)
     )
     if not len(dev):
-        refuse(
-            "fraction",
-            "a share that holds an item",
-            f"{fraction} of {len(parts.train)} training item(s)",
-            "give more items, or a larger share",
-        )
+        got = f"{fraction} of {len(parts.train)} training item(s)"
+        refuse("fraction", "a share that holds an item", got, "give more items, or a larger share")
     drawn = (
         f"{parts.drawn}; dev is a random {100 * fraction:g} % of train, each label by itself, "
         f"seed {seed}"

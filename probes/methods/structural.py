@@ -123,12 +123,8 @@ class StructuralProbe(BaseEstimator):
         rank = check_positive_int(self.rank, "rank", most=train.d)
         watched = None if dev is None else _Treebank(*dev, self.kind, "dev")
         if watched is not None and watched.d != train.d:
-            refuse(
-                "dev",
-                f"{train.d} columns, as in X",
-                f"{watched.d} columns",
-                "take both from the same layer",
-            )
+            remedy = "take both from the same layer"
+            refuse("dev", f"{train.d} columns, as in X", f"{watched.d} columns", remedy)
         mean, scale = train.mean_and_scale()
         for part in (train, watched or train):
             part.mean, part.scale = mean, scale
@@ -167,12 +163,8 @@ class StructuralProbe(BaseEstimator):
         check_fitted(self, "projection_", "a projection", "fit(X, heads, lengths)")
         words = _Words(X, lengths, "X")
         if words.d != self.n_features_in_:
-            refuse(
-                "X",
-                f"{self.n_features_in_} columns, as in fit",
-                f"{words.d} columns",
-                "probe vectors of the same encoder and layer",
-            )
+            remedy = "probe vectors of the same encoder and layer"
+            refuse("X", f"{self.n_features_in_} columns, as in fit", f"{words.d} columns", remedy)
         projection = self.projection_.astype(np.float64)
         mapped = (
             words.rows(np.array([number])).astype(np.float64) @ projection.T
@@ -189,12 +181,8 @@ class _Words:
     def __init__(self, X: Any, lengths: ArrayLike, name: str) -> None:
         self.X = X if is_layer(X) else as_array(X, name)
         if len(self.X.shape) != 2 or min(self.X.shape) < 1:
-            refuse(
-                name,
-                "a matrix of shape (n, d)",
-                f"an array of shape {tuple(self.X.shape)}",
-                "one row per word",
-            )
+            expected = "a matrix of shape (n, d)"
+            refuse(name, expected, f"an array of shape {tuple(self.X.shape)}", "one row per word")
         self.lengths = as_array(lengths, "lengths")
         if (
             self.lengths.ndim != 1
@@ -202,12 +190,8 @@ class _Words:
             or (self.lengths < 1).any()
             or self.lengths.sum() != len(self)
         ):
-            refuse(
-                "lengths",
-                f"whole numbers from 1 that sum to the {len(self)} rows of {name}",
-                "others",
-                "give each sentence's words",
-            )
+            expected = f"whole numbers from 1 that sum to the {len(self)} rows of {name}"
+            refuse("lengths", expected, "others", "give each sentence's words")
         self.ends = np.cumsum(self.lengths)
         self.d = int(self.X.shape[1])
         self.dtype = np.dtype(np.float64 if self.X[:1].dtype == np.float64 else np.float32)
@@ -218,12 +202,8 @@ class _Words:
             )
             if len(bad):
                 got = f"NaN or infinity in row {start + bad[0]}"
-                refuse(
-                    name,
-                    "finite numbers",
-                    got,
-                    "leave out sentences with words that have no vector",
-                )
+                remedy = "leave out sentences with words that have no vector"
+                refuse(name, "finite numbers", got, remedy)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -244,12 +224,9 @@ class _Treebank(_Words):
         super().__init__(X, lengths, name)
         all_heads = as_array(heads, "heads")
         if all_heads.shape != (len(self),) or all_heads.dtype.kind not in "iu":
-            refuse(
-                "heads",
-                f"{len(self)} whole numbers, one per word",
-                f"{all_heads.dtype} of shape {all_heads.shape}",
-                "give each word's head",
-            )
+            expected = f"{len(self)} whole numbers, one per word"
+            got = f"{all_heads.dtype} of shape {all_heads.shape}"
+            refuse("heads", expected, got, "give each word's head")
         check_heads(all_heads, self.lengths)
         self.kind = kind
         measure = tree_distances if kind == "distance" else tree_depths
@@ -273,12 +250,8 @@ class _Treebank(_Words):
         ) / (len(self) * self.d)
         largest = float(np.square(mean).mean())
         if square <= 1e-12 * largest or square == 0:
-            refuse(
-                "X",
-                "vectors that differ",
-                "the same for all words",
-                "give other words or another layer",
-            )
+            remedy = "give other words or another layer"
+            refuse("X", "vectors that differ", "the same for all words", remedy)
         return mean.astype(self.dtype), float(np.sqrt(square))
 
     def batches(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -117,12 +117,8 @@ def structural_scores(
     check_heads(all_heads, sizes)
     marks = np.zeros(len(all_heads), bool) if punctuation is None else np.asarray(punctuation)
     if marks.shape != all_heads.shape or marks.dtype != bool:
-        refuse(
-            "punctuation",
-            f"{len(all_heads)} values True or False",
-            f"{marks.dtype} of shape {marks.shape}",
-            "give one per word",
-        )
+        got = f"{marks.dtype} of shape {marks.shape}"
+        refuse("punctuation", f"{len(all_heads)} values True or False", got, "give one per word")
     bounds = np.cumsum(sizes)[:-1]
     sentences = [
         _Sentence(*both)
@@ -151,22 +147,14 @@ def _check_predicted(
     predicted: Sequence[np.ndarray], lengths: Int[np.ndarray, " s"], kind: str
 ) -> None:
     if len(predicted) != len(lengths):
-        refuse(
-            "predicted",
-            f"predictions for {len(lengths)} sentences",
-            str(len(predicted)),
-            "give one array per sentence",
-        )
+        expected = f"predictions for {len(lengths)} sentences"
+        refuse("predicted", expected, str(len(predicted)), "give one array per sentence")
     for number, (some, s) in enumerate(zip(predicted, lengths.tolist(), strict=True)):
         shape = (s, s) if kind == "distance" else (s,)
         if some.shape != shape or not np.isfinite(some).all():
             got = f"shape {some.shape}" if some.shape != shape else "NaN or infinity"
-            refuse(
-                f"predicted[{number}]",
-                f"finite numbers of shape {shape}",
-                got,
-                "predict for these very sentences",
-            )
+            remedy = "predict for these very sentences"
+            refuse(f"predicted[{number}]", f"finite numbers of shape {shape}", got, remedy)
 
 
 _Measured = tuple[dict[str, StructuralScore], np.ndarray, np.ndarray]

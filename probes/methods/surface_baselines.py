@@ -180,12 +180,8 @@ def fasttext_baseline(
     )
     shortest, longest = subwords
     if not (subwords == (0, 0) or 1 <= shortest <= longest):
-        refuse(
-            "subwords",
-            "the lengths of the shortest and the longest n-gram, or (0, 0)",
-            repr(subwords),
-            "leave it out for (2, 4)",
-        )
+        expected = "the lengths of the shortest and the longest n-gram, or (0, 0)"
+        refuse("subwords", expected, repr(subwords), "leave it out for (2, 4)")
     if not learning_rate > 0:
         refuse("learning_rate", "a number above 0", repr(learning_rate), "leave it out for 0.5")
     check_seed(seed)
@@ -215,12 +211,8 @@ def fasttext_baseline(
                 seed=seed,
             )
         except (ValueError, RuntimeError) as error:
-            refuse(
-                "train_texts",
-                "texts that fastText can learn from",
-                " ".join(str(error).split()),
-                "lower learning_rate",
-            )
+            expected = "texts that fastText can learn from"
+            refuse("train_texts", expected, " ".join(str(error).split()), "lower learning_rate")
     found = model.predict(test)[0]  # never none: the end of a text is a word of every vocabulary
     return task.result(
         "fastText, supervised",
@@ -246,25 +238,17 @@ def _temporary_file(lines: Iterator[str]) -> Iterator[str]:
     try:
         handle, path = tempfile.mkstemp(prefix="crosslens-", suffix=".txt")
     except OSError as error:
-        refuse(
-            "TMPDIR",
-            "a folder that can be written to",
-            error.strerror or str(error),
-            "choose another folder",
-            OutputError,
-        )
+        expected = "a folder that can be written to"
+        got = error.strerror or str(error)
+        refuse("TMPDIR", expected, got, "choose another folder", OutputError)
     try:
         try:
             with open(handle, "w", encoding="utf-8", newline="\n") as file:
                 file.writelines(lines)
         except OSError as error:
-            refuse(
-                "TMPDIR",
-                "room for the training texts",
-                error.strerror or str(error),
-                "choose another folder",
-                OutputError,
-            )
+            expected = "room for the training texts"
+            got = error.strerror or str(error)
+            refuse("TMPDIR", expected, got, "choose another folder", OutputError)
         yield path
     finally:
         os.unlink(path)
@@ -290,19 +274,13 @@ class _Task:
         test_labels: ArrayLike,
     ) -> "_Task":
         train, test = _check_texts(train, "train_texts"), _check_texts(test, "test_texts")
-        y, true = (
-            check_classes(train_labels, "train_labels", len(train)),
-            check_classes(test_labels, "test_labels", len(test)),
-        )
+        y = check_classes(train_labels, "train_labels", len(train))
+        true = check_classes(test_labels, "test_labels", len(test))
         trained = np.unique(y)
         if len(trained) < 2:
             got = f"only {trained[0]!s}"
-            refuse(
-                "train_labels",
-                "at least two classes",
-                got,
-                "give texts of another class: there is nothing to tell apart",
-            )
+            remedy = "give texts of another class: there is nothing to tell apart"
+            refuse("train_labels", "at least two classes", got, remedy)
         labels, codes = number_labels(y, true)
         return cls(train, np.searchsorted(trained, y), test, codes, labels, len(trained))
 
@@ -316,12 +294,8 @@ class _Task:
 
 def _check_texts(texts: Sequence[Any], name: str) -> list[str]:
     if isinstance(texts, str) or not len(texts):
-        refuse(
-            name,
-            "a list of texts",
-            "a text" if isinstance(texts, str) else "none",
-            "give at least one text in a list",
-        )
+        got = "a text" if isinstance(texts, str) else "none"
+        refuse(name, "a list of texts", got, "give at least one text in a list")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             refuse(f"{name}[{i}]", "a text", type(text).__name__, "leave it out")

@@ -180,12 +180,8 @@ def wic(
     random = None
     if random_encoder is not None:
         if random_encoder.keys() != parts.keys():
-            refuse(
-                "random_encoder",
-                f"the splits {', '.join(parts)}",
-                ", ".join(random_encoder),
-                "encode the same splits",
-            )
+            expected = f"the splits {', '.join(parts)}"
+            refuse("random_encoder", expected, ", ".join(random_encoder), "encode the same splits")
         random_parts = _check_parts(random_encoder, representation, "random_encoder")
         random_answers, _ = _answers(random_parts, random_parts["train"].same, settings)
         random = {name: random_answers[name] == random_parts[name].same for name in others}
@@ -256,12 +252,8 @@ def _check_parts(
     parts: Mapping[str, WicVectors], representation: str, name: str
 ) -> dict[str, _Part]:
     if "train" not in parts or len(parts) < 2:
-        refuse(
-            name,
-            'a split "train" and another to score',
-            ", ".join(parts) or "none",
-            "give the splits by their names",
-        )
+        expected = 'a split "train" and another to score'
+        refuse(name, expected, ", ".join(parts) or "none", "give the splits by their names")
     return {
         key: _part(vectors, representation, f"{name}['{key}']") for key, vectors in parts.items()
     }
@@ -276,21 +268,13 @@ def _part(vectors: WicVectors, representation: str, name: str) -> _Part:
             f"{len(side)} layers of shapes {sorted({layer.shape for layer in side})}"
             for side in sides
         )
-        refuse(
-            f"{name}.{', '.join(needed)}",
-            "as many layers of one shape on each side",
-            got,
-            "encode all items with one encoder",
-        )
+        expected = "as many layers of one shape on each side"
+        refuse(f"{name}.{', '.join(needed)}", expected, got, "encode all items with one encoder")
     n = len(sides[0][0])
     same = check_classes(vectors.same, f"{name}.same", n)
     if same.dtype != bool:
-        refuse(
-            f"{name}.same",
-            "True or False for each item",
-            f"values of {same.dtype}",
-            "give whether the word means the same",
-        )
+        remedy = "give whether the word means the same"
+        refuse(f"{name}.same", "True or False for each item", f"values of {same.dtype}", remedy)
     kept = np.flatnonzero(~missing_rows(*(side[0] for side in sides)))
     if not len(kept):
         refuse(name, "items with a vector", f"none of {n}", "look at what was extracted")
@@ -318,12 +302,8 @@ def _layers(layers: Any, name: str) -> list[Any]:
     arrays = [layer if is_layer(layer) else as_array(layer, name) for layer in layers]
     for number, array in enumerate(arrays):
         if len(array.shape) != 2 or min(array.shape) < 1:
-            refuse(
-                f"{name}[{number}]",
-                "a matrix of shape (n, d)",
-                f"an array of shape {array.shape}",
-                "one row per item",
-            )
+            got = f"an array of shape {array.shape}"
+            refuse(f"{name}[{number}]", "a matrix of shape (n, d)", got, "one row per item")
     return arrays
 
 
@@ -331,12 +311,8 @@ def _check_cosines(rows: list[np.ndarray], name: str) -> list[np.ndarray]:
     for number, values in enumerate(rows):
         if np.isnan(values).any():
             got = f"one in {int(np.isnan(values).sum())} item(s) of layer {number}"
-            refuse(
-                name,
-                "vectors that are not zero",
-                got,
-                "a zero vector has no cosine: leave these items out",
-            )
+            remedy = "a zero vector has no cosine: leave these items out"
+            refuse(name, "vectors that are not zero", got, remedy)
     return rows
 
 
@@ -353,12 +329,8 @@ def _answers(
     for name, layers in others.items():
         if len(layers) != len(train) or np.shape(layers[0])[1:] != np.shape(train[0])[1:]:
             got = f"{len(layers)} layers of {np.shape(layers[0])[1:]} columns"
-            refuse(
-                name,
-                f"{len(train)} layers of {np.shape(train[0])[1:]} columns, as train",
-                got,
-                "encode all splits alike",
-            )
+            expected = f"{len(train)} layers of {np.shape(train[0])[1:]} columns, as train"
+            refuse(name, expected, got, "encode all splits alike")
     if representation == "cosine_threshold":
         chosen = np.array([best_threshold(values, same) for values in train])
         return {
@@ -404,12 +376,8 @@ def best_threshold(values: ArrayLike, same: ArrayLike) -> float:
         or answers.dtype != bool
     ):
         got = f"{answers.dtype} of shape {answers.shape} for values of shape {numbers.shape}"
-        refuse(
-            "same",
-            "True or False for each value, and at least one",
-            got,
-            "give one answer per value",
-        )
+        expected = "True or False for each value, and at least one"
+        refuse("same", expected, got, "give one answer per value")
     levels, place = np.unique(numbers, return_inverse=True)
     right = np.bincount(place[answers], minlength=len(levels))
     wrong = np.bincount(place[~answers], minlength=len(levels))

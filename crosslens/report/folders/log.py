@@ -35,12 +35,8 @@ def begun_run(folder: Path, kind: str, made_by: str) -> dict[str, Any]:
     """
     config = read_json(folder / "config.json", Any) if (folder / "config.json").is_file() else None
     if not isinstance(config, dict) or config.get("kind") != kind:
-        refuse(
-            "folder",
-            f"a run of {made_by}",
-            f"{folder} without one",
-            f"name a folder that {made_by} has written",
-        )
+        remedy = f"name a folder that {made_by} has written"
+        refuse("folder", f"a run of {made_by}", f"{folder} without one", remedy)
     return config
 
 

@@ -261,10 +261,8 @@ class ProbeRuns:
         """Where a task is reported: at the representation and layer that are best on dev, or else
         on the reported items themselves."""
         quantity, found = self.main_quantity(task), dict[str, Choice[int]]()
-        dev, representations = (
-            self.part(subject, task) == "test",
-            self.representations(subject, task),
-        )
+        dev = self.part(subject, task) == "test"
+        representations = self.representations(subject, task)
         for representation in representations:
             curve = self.curve(subject, task, quantity, None, representation)
             judged = self.curve(subject, task, quantity, None, representation, "dev") if dev else {}
@@ -276,10 +274,8 @@ class ProbeRuns:
             compared, lambda name: compared[name].value, layer=lambda name: compared[name].item
         )
         if top is not None:
-            best, score = (
-                compared[top.item],
-                self.curve(subject, task, quantity, None, top.item)[compared[top.item].item],
-            )
+            best = compared[top.item]
+            score = self.curve(subject, task, quantity, None, top.item)[compared[top.item].item]
             return Chosen(best.item, top.item, score, best.of, len(representations), best.elsewhere)
         whole = self.whole(subject, task, quantity)
         return (
@@ -395,21 +391,13 @@ def _shown(score: Score) -> Score:
 def _config(path: Path) -> dict[str, Any]:
     for name in ("config.json", "scores.jsonl"):
         if not (path / name).is_file():
-            refuse(
-                "folder",
-                f"a finished probe run with {name}",
-                f"{path} without it",
-                "finish the run: the same command resumes it",
-            )
+            remedy = "finish the run: the same command resumes it"
+            refuse("folder", f"a finished probe run with {name}", f"{path} without it", remedy)
     config: dict[str, Any] = read_json(path / "config.json", dict, "run the probes again")
     if config.get("kind") != "probe":
         kind = config.get("kind", "study")
-        refuse(
-            "folder",
-            "a run of crosslens probe",
-            f"{path} of kind {kind!r}",
-            "name runs that crosslens probe --battery has written",
-        )
+        remedy = "name runs that crosslens probe --battery has written"
+        refuse("folder", "a run of crosslens probe", f"{path} of kind {kind!r}", remedy)
     return config
 
 

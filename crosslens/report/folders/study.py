@@ -171,12 +171,8 @@ def load_study(folder: str | Path) -> Study:
     folder = Path(folder)
     for name in ("config.json", "scores.jsonl"):
         if not (folder / name).is_file():
-            refuse(
-                "folder",
-                f"a run folder with {name}",
-                f"{folder} without it",
-                "name a folder that crosslens study has written",
-            )
+            remedy = "name a folder that crosslens study has written"
+            refuse("folder", f"a run folder with {name}", f"{folder} without it", remedy)
     config = read_json(folder / "config.json", dict, "run the study again")
     return study_of(list(read_scores(folder / "scores.jsonl")), config, folder)
 

@@ -99,10 +99,8 @@ def layer_curves(
         for layer, score in curve.items()
         if math.isnan(score.value)
     )
-    lines, label = (
-        [line_of(curve, style) for _, style, curve in named],
-        f"{what}, {n}. {'. '.join(said)}.",
-    )
+    lines = [line_of(curve, style) for _, style, curve in named]
+    label = f"{what}, {n}. {'. '.join(said)}."
     return Curves(title, n, label, lines, key, limits, y_label, missing, level)
 
 

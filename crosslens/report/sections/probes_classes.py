@@ -68,10 +68,8 @@ def _classes(runs: ProbeRuns, task: str, subject: Subject) -> _Classes | None:
     if not f1 and not labels:
         return None
     if _are_languages(runs, task, labels or list(f1)):
-        f1, labels = (
-            {language(label): value for label, value in f1.items()},
-            [language(label) for label in labels],
-        )
+        f1 = {language(label): value for label, value in f1.items()}
+        labels = [language(label) for label in labels]
     return _Classes(subject, chosen.layer, chosen.score.n, f1, labels, counts)
 
 
@@ -93,13 +91,9 @@ def _counts(folder: Path, given: Confusion | None) -> tuple[list[str], np.ndarra
     except (ValueError, TypeError):
         counts = np.zeros((0, 0))
     if counts.shape != (len(labels), len(labels)):
-        refuse(
-            str(folder / "scores.jsonl"),
-            f"confusion counts of {plural(len(labels), 'label')}",
-            f"shape {counts.shape}",
-            "run it again",
-            StoreError,
-        )
+        expected = f"confusion counts of {plural(len(labels), 'label')}"
+        got = f"shape {counts.shape}"
+        refuse(str(folder / "scores.jsonl"), expected, got, "run it again", StoreError)
     return labels, counts
 
 

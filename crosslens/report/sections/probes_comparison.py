@@ -308,10 +308,8 @@ def _ranked(
     """The highest on the items that all have; None where one pair cannot be compared."""
     if any(one.verdict is None for one in pairs):
         return None
-    values, n = (
-        {subject: float(score.value) for subject, (score, _) in scores.items()},
-        min(score.n for score, _ in scores.values()),
-    )
+    values = {subject: float(score.value) for subject, (score, _) in scores.items()}
+    n = min(score.n for score, _ in scores.values())
     if all(one.how == "items" for one in pairs):
         found = {subject: one for subject in scores if (one := items.of(subject, task)) is not None}
         shared = set.intersection(

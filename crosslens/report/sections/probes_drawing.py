@@ -52,10 +52,8 @@ def fraction_ends(
         if end is not None and not math.isnan(end)
     ]
     told += [] if level is None else [level]
-    low, high = (
-        math.floor(10 * min(told, default=0.0) + 1e-9) / 10,
-        math.ceil(10 * max(told, default=1.0) - 1e-9) / 10,
-    )
+    low = math.floor(10 * min(told, default=0.0) + 1e-9) / 10
+    high = math.ceil(10 * max(told, default=1.0) - 1e-9) / 10
     while high - low < 0.299:
         low, high = (
             (low - 0.1, high)

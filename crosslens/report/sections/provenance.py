@@ -128,11 +128,9 @@ def provenance_section(study: Study) -> str:
 
 
 def _texts(study: Study) -> str:
-    texts, extraction, names = (
-        study.section("data").get("texts"),
-        study.section("extraction"),
-        encoders(study),
-    )
+    texts = study.section("data").get("texts")
+    extraction = study.section("extraction")
+    names = encoders(study)
     texts = texts if isinstance(texts, dict) else {}
     rows = []
     for code in dict.fromkeys([*study.languages(), *map(str, texts)]):

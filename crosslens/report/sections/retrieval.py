@@ -322,10 +322,8 @@ def retrieval_sentence(study: Study) -> str:
     if not parts:
         return ""
     some = next(iter(bests.values()))
-    n, chance = (
-        count_of(some.scores),
-        decimal(float(np.mean([1 / score.n for score in some.scores]))),
-    )
+    n = count_of(some.scores)
+    chance = decimal(float(np.mean([1 / score.n for score in some.scores])))
     return f"Held-out translations are found first with P@1 {join(parts)}; {n}, chance {chance}."
 
 
@@ -459,10 +457,8 @@ def _pair_panel(
             )
     counts = {score.n for _, _, curve in named for score in curve.values()}
     chance = 1 / counts.pop() if len(counts) == 1 else None
-    title, what = (
-        " ↔ ".join(map(language, pair)),
-        f"Retrieval P@1 by layer, {' – '.join(map(language, pair))}",
-    )
+    title = " ↔ ".join(map(language, pair))
+    what = f"Retrieval P@1 by layer, {' – '.join(map(language, pair))}"
     return layer_curves(title, what, named, limits, "P@1 (fraction of sentences)", chance).panel(
         numbering
     )

@@ -38,10 +38,8 @@ def learning_section(run: Training) -> str:
 
 def loss_lines(run: Training, unit: float) -> list[Line]:
     """The loss as it was logged and, where it is noisy, its running mean."""
-    places, losses = (
-        [point.tokens / unit for point in run.points],
-        [finite_of(point.loss) for point in run.points],
-    )
+    places = [point.tokens / unit for point in run.points]
+    losses = [finite_of(point.loss) for point in run.points]
     smooth = smoothed(losses)
     return (
         [Line(places, losses, _SMOOTH)]

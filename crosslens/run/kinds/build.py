@@ -236,10 +236,8 @@ def _classify_pair(
 ) -> WicTask:
     assert isinstance(items, WordPairs)
     there = [items.splits[part] for part in PARTS if part in items.splits]
-    every, labels = (
-        [item for part in there for item in part.items],
-        np.concatenate([part.labels for part in there]),
-    )
+    every = [item for part in there for item in part.items]
+    labels = np.concatenate([part.labels for part in there])
     where = ranges([len(items.splits.get(part, ())) for part in PARTS])
     parts = Parts(where["train"], where["test"], where["dev"])
     if not len(parts.dev):  # the items of a word stay on one side

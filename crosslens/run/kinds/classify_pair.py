@@ -43,12 +43,8 @@ class WicTask(Task):
     def __post_init__(self) -> None:
         counts = np.bincount(self.items.labels[self.parts.train], minlength=2)
         if counts.min() < _FEWEST:
-            refuse(
-                self.name,
-                f"{_FEWEST} or more training items of each answer",
-                f"{counts[1]} T and {counts[0]} F",
-                "take more items",
-            )
+            expected = f"{_FEWEST} or more training items of each answer"
+            refuse(self.name, expected, f"{counts[1]} T and {counts[0]} F", "take more items")
 
     @property
     def texts(self) -> Mapping[str, Text]:

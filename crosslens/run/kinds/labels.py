@@ -217,17 +217,9 @@ def check_classes(labels: np.ndarray, tested: np.ndarray, name: str) -> None:
     trained = np.unique(labels)
     if len(trained) < 2:
         got = f"only {labels[0]!s}" if len(labels) else "no items"
-        refuse(
-            name,
-            "at least two classes in training",
-            got,
-            "give items of another class: there is nothing to tell apart",
-        )
+        remedy = "give items of another class: there is nothing to tell apart"
+        refuse(name, "at least two classes in training", got, remedy)
     if not np.isin(tested, trained).any():
         got, there = (", ".join(map(str, some[:6])) for some in (np.unique(tested), trained))
-        refuse(
-            name,
-            f"a test split with labels of training ({there})",
-            got,
-            "check the files: no answer could be right",
-        )
+        expected = f"a test split with labels of training ({there})"
+        refuse(name, expected, got, "check the files: no answer could be right")

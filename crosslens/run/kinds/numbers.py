@@ -43,12 +43,8 @@ def read_numbers(texts: LabelledText) -> np.ndarray:
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            refuse(
-                place,
-                "a number in front of the text",
-                quote(label),
-                "repair the line, or give classes to --labels",
-            )
+            remedy = "repair the line, or give classes to --labels"
+            refuse(place, "a number in front of the text", quote(label), remedy)
         found.append(value)
     return np.array(found)
 
@@ -97,12 +93,8 @@ class NumberTask(Task):
             texts = len(set(names[rows].tolist()))
             if texts < _FEWEST or np.ptp(self.numbers[rows]) == 0:
                 got = f"{texts} with {len(np.unique(self.numbers[rows]))} different number(s)"
-                refuse(
-                    self.name,
-                    f"{_FEWEST} or more texts in {part}, with numbers that differ",
-                    got,
-                    "give more items",
-                )
+                expected = f"{_FEWEST} or more texts in {part}, with numbers that differ"
+                refuse(self.name, expected, got, "give more items")
 
     @property
     def texts(self) -> Mapping[str, Text]:

@@ -101,12 +101,8 @@ class StructuralTask(TreebankTask):
             trees({name: column for name, column in one.columns().items() if name in _COLUMNS})
             for part in PARTS if place < len(self.trained) else ("test",):
                 if not (one.part_of == part).any():
-                    refuse(
-                        self.name,
-                        f"sentences in {part}",
-                        "none",
-                        "give a treebank that has them, or more of its sentences",
-                    )
+                    remedy = "give a treebank that has them, or more of its sentences"
+                    refuse(self.name, f"sentences in {part}", "none", remedy)
 
     def facts(self) -> dict[str, Any]:
         """Sentences of each part that are used, and how they were sampled."""
@@ -209,21 +205,15 @@ class StructuralTask(TreebankTask):
         ends = np.cumsum(found.lengths)
         mine = np.flatnonzero(one.part_of[sentence_of[ends - 1]] == part)
         if not len(mine):
-            refuse(
-                self.name,
-                f"sentences in {part} whose words all have vectors",
-                "none",
-                "give more sentences",
-            )
+            expected = f"sentences in {part} whose words all have vectors"
+            refuse(self.name, expected, "none", "give more sentences")
         if len(mine) > _MOST[part]:
             mine = np.sort(np.random.default_rng([seed, 0x7EE5]).permutation(mine)[: _MOST[part]])
         words = np.concatenate([np.arange(ends[i] - found.lengths[i], ends[i]) for i in mine])
-        rows, heads, lengths, punctuation = (
-            found.rows[words],
-            found.heads[words],
-            found.lengths[mine],
-            found.punctuation[words],
-        )
+        rows = found.rows[words]
+        heads = found.heads[words]
+        lengths = found.lengths[mine]
+        punctuation = found.punctuation[words]
         numbers = sentence_of[ends[mine] - 1]
         return _Part(
             one.language,

@@ -38,12 +38,8 @@ class ScwsTask(Task):
                 f"{len(self.items)} item(s) rated from {self.items.ratings.min():g} to "
                 f"{self.items.ratings.max():g}"
             )
-            refuse(
-                self.name,
-                f"{_FEWEST} or more items with ratings that differ",
-                got,
-                "take more items",
-            )
+            expected = f"{_FEWEST} or more items with ratings that differ"
+            refuse(self.name, expected, got, "take more items")
 
     @property
     def texts(self) -> Mapping[str, Text]:
@@ -60,10 +56,8 @@ class ScwsTask(Task):
 
     def measure(self, given: Given) -> Measured:
         """Spearman's correlation of each layer, with cosines as they are and after centring."""
-        fields, rows = (
-            {**given.common, "task": self.name, "target": self.items.language},
-            np.arange(len(self.items)),
-        )
+        fields = {**given.common, "task": self.name, "target": self.items.language}
+        rows = np.arange(len(self.items))
         scores, outcomes, items = [], [], self._test_items()
         for representation, centred in (("cosine", False), ("centred_cosine", True)):
             for random in (False, True) if given.random is not None else (False,):

@@ -37,12 +37,8 @@ class SpanTask(TreebankTask):
             part = one.part_of[np.array(columns["text"])[found.first]]
             for wanted in PARTS if place < len(self.trained) else ("test",):
                 if not (part == wanted).any():
-                    refuse(
-                        name,
-                        f"pairs of words in {wanted}",
-                        "none",
-                        "give a treebank that has them, or more of its sentences",
-                    )
+                    remedy = "give a treebank that has them, or more of its sentences"
+                    refuse(name, f"pairs of words in {wanted}", "none", remedy)
             trained += [found.labels[part == "train"]] if place < len(self.trained) else []
             check_classes(np.concatenate(trained), found.labels[part == "test"], name)
 

@@ -135,12 +135,8 @@ class WordTask(TreebankTask):
             part = one.part_of[np.array(columns["text"])[found.rows]]
             for name in PARTS if place < len(self.trained) else ("test",):
                 if not (part == name).any():
-                    refuse(
-                        self._name(one),
-                        f"labelled words in {name}",
-                        "none",
-                        "give a treebank that has them, or more of its sentences",
-                    )
+                    remedy = "give a treebank that has them, or more of its sentences"
+                    refuse(self._name(one), f"labelled words in {name}", "none", remedy)
             trained += [found.labels[part == "train"]] if place < len(self.trained) else []
             check_classes(np.concatenate(trained), found.labels[part == "test"], self._name(one))
 

@@ -116,10 +116,8 @@ class LayerMix(LabelProbe, BaseEstimator):
             )
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         self.classes_, self.n_features_in_ = classes, int(layers[0].shape[1])
-        self.mean_, self.scale_ = (
-            np.stack([layer.mean for layer in read]),
-            np.stack([layer.scale for layer in read]),
-        )
+        self.mean_ = np.stack([layer.mean for layer in read])
+        self.scale_ = np.stack([layer.scale for layer in read])
         at, mix = _parts(found.at, len(classes), len(layers))
         self.coef_, self.intercept_ = own_rows(at, self.mean_.dtype)
         self.weights_ = softmax(mix)

@@ -82,12 +82,9 @@ class LinearProbe(LabelProbe, ClassifierMixin, BaseEstimator):
         max_iter = check_positive_int(self.max_iter, "max_iter")
         layer = StandardisedLayer.of(X, "X")
         if not layer.varies.any():
-            refuse(
-                "X",
-                "at least one feature that varies",
-                f"{X.shape[1]} constant columns",
-                "give different items or another layer's vectors",
-            )
+            got = f"{X.shape[1]} constant columns"
+            remedy = "give different items or another layer's vectors"
+            refuse("X", "at least one feature that varies", got, remedy)
         objective = Surprise(layer, codes, len(classes))
         found = fit_softmax(
             objective,
@@ -146,12 +143,8 @@ def class_codes(
     """
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        refuse(
-            name,
-            "at least two classes",
-            f"only {classes[0]!s}",
-            "give items of another class: there is nothing to tell apart",
-        )
+        remedy = "give items of another class: there is nothing to tell apart"
+        refuse(name, "at least two classes", f"only {classes[0]!s}", remedy)
     return classes, codes
 
 

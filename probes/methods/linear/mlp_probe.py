@@ -98,28 +98,20 @@ class MLPProbe(LabelProbe, ClassifierMixin, BaseEstimator):
         X, dev_X = check_matrix(X, "X"), check_matrix(dev_X, "dev_X")
         classes, codes = class_codes(check_classes(y, "y", len(X)), "y")
         if dev_X.shape[1] != X.shape[1]:
-            refuse(
-                "dev_X",
-                f"{X.shape[1]} columns, as in X",
-                f"{dev_X.shape[1]} columns",
-                "take both splits from the same layer",
-            )
+            remedy = "take both splits from the same layer"
+            refuse("dev_X", f"{X.shape[1]} columns, as in X", f"{dev_X.shape[1]} columns", remedy)
         labels = check_classes(dev_y, "dev_y", len(dev_X))
         check_seen(labels, classes, "dev_y")
         hidden, seed = check_positive_int(self.hidden, "hidden"), check_seed(self.seed)
         (penalty,) = check_strengths([self.penalty], "penalty", least="0 or above")
-        max_epochs, patience = (
-            check_positive_int(self.max_epochs, "max_epochs"),
-            check_positive_int(self.patience, "patience"),
-        )
+        max_epochs = check_positive_int(self.max_epochs, "max_epochs")
+        patience = check_positive_int(self.patience, "patience")
         layer = StandardisedLayer.of(X, "X")
         # goes on from epoch to epoch, where a number would repeat itself
         draws = np.random.RandomState(seed)
         network = MLPClassifier((hidden,), alpha=penalty, random_state=draws)
-        rows, dev_rows = (
-            _standardise(X, layer.mean, layer.scale),
-            _standardise(dev_X, layer.mean, layer.scale),
-        )
+        rows = _standardise(X, layer.mean, layer.scale)
+        dev_rows = _standardise(dev_X, layer.mean, layer.scale)
         best, stopped = _train(
             network,
             (rows, codes),

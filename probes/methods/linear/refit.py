@@ -48,12 +48,8 @@ class LayerProbes:
         """
         if self.penalties.shape != (len(layers),):
             got = f"shape {self.penalties.shape}"
-            refuse(
-                "penalties",
-                f"{len(layers)} penalties, one per layer",
-                got,
-                "give each layer its own",
-            )
+            expected = f"{len(layers)} penalties, one per layer"
+            refuse("penalties", expected, got, "give each layer its own")
         self._groups = []
         for penalty in np.unique(self.penalties):
             rows = np.flatnonzero(self.penalties == penalty)

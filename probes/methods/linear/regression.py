@@ -218,12 +218,8 @@ def _check_targets(
     except InputError:
         raise
     except ValueError:
-        refuse(
-            name,
-            f"{n} numbers, one per row",
-            "rows of different lengths",
-            "give as many numbers for each row",
-        )
+        remedy = "give as many numbers for each row"
+        refuse(name, f"{n} numbers, one per row", "rows of different lengths", remedy)
     if (
         numbers.dtype.kind not in "fiub"
         or numbers.ndim not in (1, 2)
@@ -237,12 +233,8 @@ def _check_targets(
     columns = numbers.reshape(n, -1).astype(np.float64)
     check_finite_rows(columns, name)
     if t is not None and columns.shape[1] != t:
-        refuse(
-            name,
-            f"{t} number(s) for each row, as in y of fit",
-            str(columns.shape[1]),
-            "give the same numbers",
-        )
+        expected = f"{t} number(s) for each row, as in y of fit"
+        refuse(name, expected, str(columns.shape[1]), "give the same numbers")
     return columns
 
 
@@ -250,12 +242,8 @@ def _check_varies(targets: Float[np.ndarray, "m t"], name: str) -> None:
     constant = np.flatnonzero(np.ptp(targets, axis=0) == 0)
     if len(constant):
         got = f"{targets[0, constant[0]]:g} in all {len(targets)} row(s) of column {constant[0]}"
-        refuse(
-            name,
-            "numbers that vary, so that R² is defined",
-            got,
-            "give more rows, or leave this number out",
-        )
+        remedy = "give more rows, or leave this number out"
+        refuse(name, "numbers that vary, so that R² is defined", got, remedy)
 
 
 def _development(

@@ -71,17 +71,11 @@ class SoftmaxByAdam(BaseEstimator):
         InputError: numbers that are not finite, not one label per row, a single class, or a
             parameter out of range.
         """
-        epochs, batch = (
-            check_positive_int(self.epochs, "epochs"),
-            check_positive_int(self.batch, "batch"),
-        )
+        epochs = check_positive_int(self.epochs, "epochs")
+        batch = check_positive_int(self.batch, "batch")
         if not 0 < self.learning_rate < np.inf:
-            refuse(
-                "learning_rate",
-                "a finite number above 0",
-                repr(self.learning_rate),
-                "0.001 is a usual choice",
-            )
+            got = repr(self.learning_rate)
+            refuse("learning_rate", "a finite number above 0", got, "0.001 is a usual choice")
         layers = check_layers(layers)
         n, d = layers[0].shape
         classes, codes = class_codes(check_classes(y, "y", n), "y")
@@ -90,10 +84,8 @@ class SoftmaxByAdam(BaseEstimator):
             np.zeros((len(layers), len(classes), d), precision),
             np.zeros((len(layers), len(classes)), precision),
         ]
-        adam, rng = (
-            _Adam(weights, self.learning_rate),
-            np.random.default_rng([check_seed(self.seed), 0xADA3]),
-        )
+        adam = _Adam(weights, self.learning_rate)
+        rng = np.random.default_rng([check_seed(self.seed), 0xADA3])
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             for _ in range(epochs):
                 order = rng.permutation(n)
@@ -109,12 +101,9 @@ class SoftmaxByAdam(BaseEstimator):
         for i in range(len(layers)):
             if not (np.isfinite(weights[0][i]).all() and np.isfinite(weights[1][i]).all()):
                 _check_finite(layers[i], f"layers[{i}]")
-                refuse(
-                    "learning_rate",
-                    "steps that stay finite",
-                    f"weights that do not, of layers[{i}]",
-                    "lower it, or rescale the vectors",
-                )
+                got = f"weights that do not, of layers[{i}]"
+                remedy = "lower it, or rescale the vectors"
+                refuse("learning_rate", "steps that stay finite", got, remedy)
         self.classes_, self.n_features_in_ = classes, int(d)
         self.coef_, self.intercept_ = weights
         return self
@@ -180,12 +169,8 @@ def _check_finite(layer: Any, name: str) -> None:
             ).all(axis=1)
         )
         if len(bad):
-            refuse(
-                name,
-                "finite numbers",
-                f"NaN or infinity in row {start + bad[0]}",
-                "remove or repair these rows",
-            )
+            got = f"NaN or infinity in row {start + bad[0]}"
+            refuse(name, "finite numbers", got, "remove or repair these rows")
 
 
 def _precision(layers: list[Any]) -> type[np.floating]:
