@@ -324,7 +324,7 @@ def summary(folder: str | Path) -> list[Any]:
 def _induced_rows(induced: Mapping[str, Mapping[str, Any]], seeds: str) -> list[tuple[str, ...]]:
     """How the dictionaries were induced, as rows of cells with a head."""
     head = ("mapped", f"seeds ({seeds})", "iterations", "mean cosine", "pairs", "mutual")
-    rows = [(*head, "spelt alike and nearest")]
+    rows: list[tuple[str, ...]] = [(*head, "spelt alike and nearest")]
     for language, told in induced.items():
         alike = "-" if told["identical"] is None else "{:,} of {:,}".format(*told["identical"])
         numbers = (f"{told[name]:,}" for name in ("seeds", "iterations"))
