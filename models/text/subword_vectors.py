@@ -87,9 +87,7 @@ class SubwordVectors:
     def by_frequency(self) -> Int[np.ndarray, " m"]:
         """Shape (m,), the ids that have a vector, the most frequent first, then by rising id."""
         order = np.argsort(-self.counts, kind="stable")
-        has_vector = np.any(self.vectors != 0, axis=1)
-        found: np.ndarray = order[has_vector[order]]
-        return found
+        return order[np.asarray(self.vectors.any(axis=1))[order]]
 
     def save(self, folder: str | Path) -> None:
         """Write a tokeniser's folder and ``vectors.safetensors``, which comes last: where it stands,
