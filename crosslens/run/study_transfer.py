@@ -45,6 +45,20 @@ MONOLINGUAL = "monolingual"
 
 _PARTS = (None, IN_LANGUAGE, "majority", "random_encoder", "zero_shot_less_in_language")
 _LESS = f"{MONOLINGUAL}_less_in_language"
+_OPTIONS = (
+    *(
+        "tasks",
+        "data",
+        "preset",
+        "epochs",
+        "batch_size",
+        "peak_rate",
+        "head_rate",
+        "pool",
+        "warmup",
+    ),
+    *("unseen", "seeds", "seed", "random_control", "limit", "precision", "device"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -212,9 +226,8 @@ def _settings(told: StudyTransfer, study: _Study) -> dict[str, Any]:
 
 
 def _asked(told: StudyTransfer) -> dict[str, Any]:
-    given = {**vars(told.transfer), "study": told.study, "monolingual": told.monolingual}
-    for name in ("encoders", "train", "test", "derived", "freeze"):
-        del given[name]
+    given = {name: getattr(told.transfer, name) for name in _OPTIONS}
+    given |= {"study": told.study, "monolingual": told.monolingual}
     return asked_of(given, ["study", "data"])
 
 

@@ -220,6 +220,13 @@ def test_the_original_alone_shares_nothing(study):
     assert alone.languages == ("eng",) and not alone.derived and alone.steps == recipe.steps
 
 
+def test_a_run_is_asked_again_from_its_folder(finished, tmp_path):
+    line = ["study-transfer", "--config", str(finished), "--quiet"]
+    assert main([*line, "--out", str(finished)]) == 0  # the same run: nothing is left to do
+    told = json.loads((finished / "config.json").read_text())["asked"]
+    assert told["monolingual"] is True and "parser" not in told
+
+
 def test_what_is_no_study_is_refused(study, data, finished, tmp_path, capsys):
     line = ["study-transfer", "--tasks", "ner", "--data", str(data), "--out", str(tmp_path / "x")]
     assert main([*line, "--study", str(tmp_path)]) == 2
