@@ -315,16 +315,14 @@ def _measure(
     jobs: dict[str, Callable[[], list[Score]]] = {}
     for (a, b), condition in itertools.product(itertools.combinations(study.texts, 2), stores):
         names = dict.fromkeys(display_name(study.encoder_of(language)) for language in (a, b))
-        given = (
-            (stores[condition][a], stores[condition][b]),
-            {"encoder": " / ".join(names), "seed": study.seed},
-        )
+        pair = stores[condition][a], stores[condition][b]
+        common = {"encoder": " / ".join(names), "seed": study.seed}
         control = None if condition == "encoder" else condition
         jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(
-            _retrieval, *given, split, control
+            retrieval_scores, *pair, split, common, control, hits=True, on_train=control is None
         )
         jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(
-            _similarity, *given, study.seed, control
+            similarity_scores, *pair, common, control=control, seed=study.seed
         )
     if study.shared and not told_apart(list(stores["encoder"].values())):
         common = {"encoder": display_name(next(iter(study.encoders.values()))), "seed": study.seed}
@@ -346,21 +344,6 @@ def _measure(
         "encoders",
     )
     return compare_with_controls(scores)
-
-
-def _retrieval(
-    pair: tuple[Activations, Activations],
-    common: Mapping[str, Any],
-    split: Split,
-    control: str | None,
-) -> list[Score]:
-    return retrieval_scores(*pair, split, common, control, hits=True, on_train=control is None)
-
-
-def _similarity(
-    pair: tuple[Activations, Activations], common: Mapping[str, Any], seed: int, control: str | None
-) -> list[Score]:
-    return similarity_scores(*pair, common, control=control, seed=seed)
 
 
 def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:
