@@ -43,7 +43,7 @@ from crosslens.run.retrieval_presets import (
 from crosslens.score import Score, few_pairs, format_value, not_measured, read_scores
 from crosslens.selection import chosen_layer
 
-__all__ = ["Study", "display_name", "run_study", "summary"]
+__all__ = ["Study", "display_name", "random_seed", "run_study", "summary"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -194,6 +194,18 @@ def display_name(encoder: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
+def random_seed(seed: int, fingerprint: str, *, several: bool) -> int:
+    """The seed of an encoder's randomly re-initialised copy: of several encoders each has one of
+    its own, since two of one shape must not become the same random network.
+
+    >>> random_seed(3, "0f", several=False), random_seed(3, "0f", several=True)
+    (3, 1797822513)
+    """
+    if not several:
+        return seed
+    return int(sha256(f"{seed} {fingerprint}".encode()).hexdigest()[:8], 16)
+
+
 def _extract_all(
     study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: Run
 ) -> dict[str, dict[str, Activations]]:
@@ -206,12 +218,7 @@ def _extract_all(
     stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
     for condition, mine in stores.items():
         for name, fingerprint in prints.items():
-            # Two encoders of one shape must not become the same random network.
-            seed = (
-                study.seed
-                if len(prints) == 1
-                else int(sha256(f"{study.seed} {fingerprint}".encode()).hexdigest()[:8], 16)
-            )
+            seed = random_seed(study.seed, fingerprint, several=len(prints) > 1)
             random = None if condition == "encoder" else seed
             encoder = load_encoder(
                 name,
