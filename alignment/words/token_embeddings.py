@@ -9,7 +9,7 @@ its nearest neighbour?
 import dataclasses
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.procrustes import Procrustes
@@ -33,7 +33,6 @@ __all__ = [
     "TokenAlignment",
     "copy_alignment",
     "token_embedding_alignment",
-    "vocabulary_halves",
 ]
 
 _GROUP = 20  # tokens of about the same frequency
@@ -61,32 +60,6 @@ class TokenAlignment:
     learnt_from: Int[np.ndarray, " t"]
 
     __repr__ = one_line
-
-
-def vocabulary_halves(
-    embeddings: ArrayLike,
-) -> tuple[Float[np.ndarray, "h d"], Float[np.ndarray, "h d"]]:
-    """The two halves of an embedding matrix in which token i + V/2 is the derived token i.
-
-    Parameters
-    ----------
-    embeddings: shape (V, d). The last row of an odd number belongs to neither half.
-
-    Returns
-    -------
-    original, derived: shape (V // 2, d).
-
-    Raises
-    ------
-    InputError: not a finite matrix, or fewer than two rows.
-
-    >>> original, derived = vocabulary_halves([[1, 0], [0, 1], [2, 0], [0, 2], [9, 9]])
-    >>> original.tolist(), derived.tolist()
-    ([[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 2.0]])
-    """
-    rows = check_matrix(embeddings, "embeddings", min_rows=2)
-    half = len(rows) // 2
-    return rows[:half], rows[half : 2 * half]
 
 
 def token_embedding_alignment(

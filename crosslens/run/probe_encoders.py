@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from crosslens.activations import Activations
 from crosslens.errors import InputError, refuse
 from crosslens.files import need_space
 from crosslens.run.kinds.task import Task, Text
-from crosslens.run.study import display_name
+from crosslens.run.study import display_name, random_seed
 
 __all__ = [
     "Plan",
@@ -105,11 +104,7 @@ def find_subjects(given: Sequence[str], seeds: Sequence[int], trusted: bool) -> 
     found: list[Subject] = []
     for one, name in zip(given, encoder_names(given), strict=True):
         mark = encoder_fingerprint(resolve_encoder(one, trust_remote_code=trusted))
-        # Two encoders of one shape must not become the same random network.
-        drawn = [
-            seed if len(given) == 1 else int(sha256(f"{seed} {mark}".encode()).hexdigest()[:8], 16)
-            for seed in seeds
-        ]
+        drawn = [random_seed(seed, mark, several=len(given) > 1) for seed in seeds]
         folder = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "encoder"
         for other in found:
             if mark == other.fingerprint or folder == other.folder:

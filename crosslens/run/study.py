@@ -43,7 +43,7 @@ from crosslens.run.retrieval_presets import (
 from crosslens.score import Score, few_pairs, format_value, not_measured, read_scores
 from crosslens.selection import chosen_layer
 
-__all__ = ["Study", "display_name", "run_study", "summary"]
+__all__ = ["Study", "display_name", "random_seed", "run_study", "summary"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -194,6 +194,18 @@ def display_name(encoder: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
+def random_seed(seed: int, fingerprint: str, *, several: bool) -> int:
+    """The seed of an encoder's randomly re-initialised copy: of several encoders each has one of
+    its own, since two of one shape must not become the same random network.
+
+    >>> random_seed(3, "0f", several=False), random_seed(3, "0f", several=True)
+    (3, 1797822513)
+    """
+    if not several:
+        return seed
+    return int(sha256(f"{seed} {fingerprint}".encode()).hexdigest()[:8], 16)
+
+
 def _extract_all(
     study: Study, corpora: Mapping[str, Corpus], prints: Mapping[str, str], run: Run
 ) -> dict[str, dict[str, Activations]]:
@@ -206,12 +218,7 @@ def _extract_all(
     stores: dict[str, dict[str, Activations]] = {"encoder": {}, "random_encoder": {}}
     for condition, mine in stores.items():
         for name, fingerprint in prints.items():
-            # Two encoders of one shape must not become the same random network.
-            seed = (
-                study.seed
-                if len(prints) == 1
-                else int(sha256(f"{study.seed} {fingerprint}".encode()).hexdigest()[:8], 16)
-            )
+            seed = random_seed(study.seed, fingerprint, several=len(prints) > 1)
             random = None if condition == "encoder" else seed
             encoder = load_encoder(
                 name,
@@ -315,16 +322,14 @@ def _measure(
     jobs: dict[str, Callable[[], list[Score]]] = {}
     for (a, b), condition in itertools.product(itertools.combinations(study.texts, 2), stores):
         names = dict.fromkeys(display_name(study.encoder_of(language)) for language in (a, b))
-        given = (
-            (stores[condition][a], stores[condition][b]),
-            {"encoder": " / ".join(names), "seed": study.seed},
-        )
+        pair = stores[condition][a], stores[condition][b]
+        common = {"encoder": " / ".join(names), "seed": study.seed}
         control = None if condition == "encoder" else condition
         jobs[f"retrieval.{a}-{b}.{condition}"] = functools.partial(
-            _retrieval, *given, split, control
+            retrieval_scores, *pair, split, common, control, hits=True, on_train=control is None
         )
         jobs[f"similarity.{a}-{b}.{condition}"] = functools.partial(
-            _similarity, *given, study.seed, control
+            similarity_scores, *pair, common, control=control, seed=study.seed
         )
     if study.shared and not told_apart(list(stores["encoder"].values())):
         common = {"encoder": display_name(next(iter(study.encoders.values()))), "seed": study.seed}
@@ -346,21 +351,6 @@ def _measure(
         "encoders",
     )
     return compare_with_controls(scores)
-
-
-def _retrieval(
-    pair: tuple[Activations, Activations],
-    common: Mapping[str, Any],
-    split: Split,
-    control: str | None,
-) -> list[Score]:
-    return retrieval_scores(*pair, split, common, control, hits=True, on_train=control is None)
-
-
-def _similarity(
-    pair: tuple[Activations, Activations], common: Mapping[str, Any], seed: int, control: str | None
-) -> list[Score]:
-    return similarity_scores(*pair, common, control=control, seed=seed)
 
 
 def summary(out: str | Path) -> tuple[list[tuple[str, ...]], str]:

@@ -136,44 +136,15 @@ class _Batch:
     def __init__(self, plan: _Plan, inputs: np.ndarray, before: int) -> None:
         self.plan, self.inputs, self.done = plan, inputs, (before, before + len(inputs))
         found, order, bounds = plan.found, plan.order, plan.bounds
-        self._entries = np.concatenate(
+        self.entries = np.concatenate(
             [order[:0], *(order[bounds[i] : bounds[i + 1]] for i in inputs)]
         )
-        self._row = np.repeat(np.arange(len(inputs)), [bounds[i + 1] - bounds[i] for i in inputs])
-        item = found.entry_item[self._entries]
-        self._begins = np.flatnonzero(
-            (np.diff(item, prepend=-1) != 0) | (np.diff(self._row, prepend=-1) != 0)
+        self.row = np.repeat(np.arange(len(inputs)), [bounds[i + 1] - bounds[i] for i in inputs])
+        item = found.entry_item[self.entries]
+        self.begins = np.flatnonzero(
+            (np.diff(item, prepend=-1) != 0) | (np.diff(self.row, prepend=-1) != 0)
         )
-        self.items = item[self._begins]
-
-    def pooled(self, encoder: Encoder) -> dict[str, Tensor]:
-        """The vectors of :attr:`items`, by array name, (items, d) each; sums over this batch's
-        subwords where an item has more."""
-        plan, found, entries = self.plan, self.plan.found, self._entries
-        if not len(self.inputs):
-            return {name: torch.empty((0, plan.d)) for name in plan.arrays}
-        tokens, mask, segments = _padded(encoder, found, self.inputs)
-        place = self._row * tokens.shape[1] + found.column[found.entry_token[entries]]
-        weights = (
-            (1 / found.pieces[found.entry_item[entries]]).astype(np.float32)
-            if plan.pool == "mean"
-            else None
-        )
-        states = encoder.states(tokens, mask, plan.outputs, segments=segments)
-        flat = dict(
-            zip(
-                plan.every,
-                (state for output in plan.outputs for state in states[output]),
-                strict=True,
-            )
-        )
-        gather = _Gather(place, self._begins, weights, plan.pool, encoder.device)
-        vectors = {name: gather(flat[name]).cpu() for name in plan.arrays}
-        for name, rows in vectors.items():
-            if not all(map(math.isfinite, extremes(rows))):
-                remedy = "choose float32, or another encoder"
-                refuse(f"encoder {plan.name}", "finite activations", f"others in {name}", remedy)
-        return vectors
+        self.items = item[self.begins]
 
 
 class _Gather:
@@ -204,7 +175,33 @@ class _Gather:
 
 @torch.inference_mode()
 def _pooled(encoder: Encoder, batch: _Batch) -> dict[str, Tensor]:
-    return batch.pooled(encoder)
+    """The vectors of a batch's items, by array name, (items, d) each; sums over the batch's
+    subwords where an item has more."""
+    plan, found, entries = batch.plan, batch.plan.found, batch.entries
+    if not len(batch.inputs):
+        return {name: torch.empty((0, plan.d)) for name in plan.arrays}
+    tokens, mask, segments = _padded(encoder, found, batch.inputs)
+    place = batch.row * tokens.shape[1] + found.column[found.entry_token[entries]]
+    weights = (
+        (1 / found.pieces[found.entry_item[entries]]).astype(np.float32)
+        if plan.pool == "mean"
+        else None
+    )
+    states = encoder.states(tokens, mask, plan.outputs, segments=segments)
+    flat = dict(
+        zip(
+            plan.every,
+            (state for output in plan.outputs for state in states[output]),
+            strict=True,
+        )
+    )
+    gather = _Gather(place, batch.begins, weights, plan.pool, encoder.device)
+    vectors = {name: gather(flat[name]).cpu() for name in plan.arrays}
+    for name, rows in vectors.items():
+        if not all(map(math.isfinite, extremes(rows))):
+            remedy = "choose float32, or another encoder"
+            refuse(f"encoder {plan.name}", "finite activations", f"others in {name}", remedy)
+    return vectors
 
 
 def _batches_of(

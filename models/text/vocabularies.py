@@ -67,16 +67,6 @@ class Overlap:
     shared: int
 
     @property
-    def share_of_first(self) -> float:
-        """Shared subwords over those of the first language, 0 to 1."""
-        return self.shared / self.first if self.first else 0.0
-
-    @property
-    def share_of_second(self) -> float:
-        """Shared subwords over those of the second language, 0 to 1."""
-        return self.shared / self.second if self.second else 0.0
-
-    @property
     def jaccard(self) -> float:
         """Shared subwords over all different ones of the two languages, 0 to 1."""
         every = self.first + self.second - self.shared

@@ -7,7 +7,6 @@ import pytest
 from crosslens.alignment.words.token_embeddings import (
     copy_alignment,
     token_embedding_alignment,
-    vocabulary_halves,
 )
 from crosslens.errors import InputError
 from crosslens.stats import wilson_interval
@@ -21,7 +20,7 @@ def halves(request):
     turn, triangle = np.linalg.qr(np.eye(10) + 0.2 * rng.normal(size=(10, 10)))
     turn *= np.sign(np.diag(triangle))  # close to no turn at all
     both = np.concatenate([x, x @ turn + 0.6 * rng.normal(size=x.shape)])
-    return vocabulary_halves(both.astype(request.param))
+    return np.split(both.astype(request.param), 2)
 
 
 def by_the_published_steps(x, y, train, queries):
@@ -105,13 +104,6 @@ def test_lengths_do_not_count_and_a_turn_is_undone_by_the_map_alone(halves):
 
 def test_too_few_tokens_for_the_map_are_told_by_its_rank(halves):
     assert token_embedding_alignment(*halves, train_fraction=0.02).mapping.rank_ == 6
-
-
-def test_halves_of_an_odd_vocabulary_leave_the_last_row_out():
-    original, derived = vocabulary_halves(np.arange(10.0).reshape(5, 2))
-    assert (original.tolist(), derived.tolist()) == ([[0, 1], [2, 3]], [[4, 5], [6, 7]])
-    with pytest.raises(InputError, match=r"embeddings: .*got shape \(1"):
-        vocabulary_halves([[1.0, 2.0]])
 
 
 def test_bad_arguments_are_refused(halves):
