@@ -33,6 +33,7 @@ STUDIES = {
     "deshpande-ladder": "how much of the order must be kept?",
     "conneau-sharing": "which parts must the two languages share?",
     "conneau-anchors": "do words in common bring the two languages together?",
+    "conneau-cka": "are models of two languages alike, trained apart or together?",
 }
 """Name -> what is asked."""
 

@@ -8,7 +8,15 @@ from crosslens.models.training.anchors import Anchors
 from crosslens.models.training.settings import Source, TrainRecipe
 from crosslens.run.controlled import Condition, Made
 
-__all__ = ["WORDS", "anchored", "natural", "natural_anchors", "natural_sharing", "sharing"]
+__all__ = [
+    "WORDS",
+    "anchored",
+    "natural",
+    "natural_anchors",
+    "natural_sharing",
+    "sharing",
+    "similarity",
+]
 
 WORDS = (100, 1000)
 """Sizes of the identity dictionaries."""
@@ -56,6 +64,43 @@ def anchored(recipe: TrainRecipe, syntax: bool) -> Made:
             recipe=dataclasses.replace(recipe, anchors=anchors), published="Extra anchors"
         )
     return conditions, [[f"extra-{size}" for size in WORDS], ["none"]], "none"
+
+
+def _alone(recipe: TrainRecipe, language: str, text: str, seed: int = 0) -> TrainRecipe:
+    """A training of one language."""
+    return dataclasses.replace(
+        recipe,
+        sources=(Source(name="text", texts={language: text}),),
+        derived={},
+        vocabulary=dataclasses.replace(recipe.vocabulary, mode="joint"),
+        seed=seed,
+    )
+
+
+_OTHER = 1000  # how far a model's seed is from that of the one beside it
+
+
+def similarity(recipe: TrainRecipe, language: str | None, paraphrase: bool) -> Made:
+    """Models of English and of another text that says the same (§ 5.4): each its own, or one of
+    both, that of two Englishes with embeddings of their own. The figure has no numbers to put
+    beside them."""
+    english, copy = recipe.languages
+    conditions = {"english": Condition(recipe=_alone(recipe, english, "training"))}
+    if paraphrase:
+        kept = {copy: "kept-paraphrase"}
+        both = sharing(recipe, False)[0]["sep-emb"]
+        conditions["bilingual-paraphrase"] = dataclasses.replace(both, kept=kept, published="")
+        conditions["monolingual-paraphrase"] = Condition(
+            recipe=_alone(recipe, copy, "training", _OTHER), kept=kept, beside="english"
+        )
+    if language is not None:
+        conditions[f"bilingual-{language}"] = _system(natural(recipe, language), "default", "")
+        conditions[f"monolingual-{language}"] = Condition(
+            recipe=_alone(recipe, language, "training-pair", _OTHER),
+            kept={language: "kept-pair"},
+            beside="english",
+        )
+    return conditions, [], list(conditions)[1]
 
 
 def _system(recipe: TrainRecipe, name: str, published: str) -> Condition:

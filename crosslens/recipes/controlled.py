@@ -12,6 +12,8 @@ that are made from it: which of them come to lie on the original, and what must 
 
     (the last two with pair=fra:fra.txt: English and another natural language)
 
+    conneau-cka             CKA of two models, of English and of paraphrase= and pair=, and of one of both
+
     eng-BY[,BY]             English and what is derived from it by these transformations; fra-BY
                             French
 
@@ -58,7 +60,8 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     settings: ``model`` (width, a multiple of 32; 64), ``tokens`` (of each training; 12 M),
         ``scale`` ("small", or "paper": what the paper trained, a model as large on as many tokens),
         ``syntax`` (whether there is such a text), ``pair`` ("LANGUAGE:FILE", of conneau-sharing and
-        conneau-anchors: a natural language in the copy's place), and settings of the recipe of all conditions.
+        conneau-anchors: a natural language in the copy's place; of conneau-cka, beside it or in the
+        place of ``paraphrase``), and settings of the recipe of all conditions.
 
     Raises
     ------
@@ -78,6 +81,9 @@ def controlled_study(name: str, settings: Mapping[str, Any]) -> ControlledStudy:
     recipe, pair = with_overrides(base, changes), natural_pair(settings)
     if named:
         made = deshpande.derived_conditions(recipe, named)
+    elif name == "conneau-cka":
+        told = None if pair is None else pair[0]
+        made = conneau.similarity(recipe, told, bool(settings.get("paraphrase")))
     elif pair is not None:
         made = _NATURAL[name](conneau.natural(recipe, pair[0]), bool(settings.get("dictionary")))
     else:

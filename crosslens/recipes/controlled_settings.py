@@ -9,14 +9,16 @@ from crosslens.files import check_name
 
 __all__ = ["OWN", "asked_anywhere", "check_read", "natural_pair"]
 
-OWN = ("data", "other", "syntax", "pair", "dictionary", "model", "tokens", "scale", "seeds")
+_FILES = ("data", "other", "syntax", "pair", "dictionary", "paraphrase")
+OWN = (*_FILES, "model", "tokens", "scale", "seeds")
 """Settings of a study alone."""
 
 _FIXED = ("sharing", "derived", "anchors", "sources", "seed")  # what conditions decide
 _READ = {  # settings that are not for all studies -> those that read them
     "other": ("deshpande-corpora",),
     "syntax": ("deshpande-pairs", "deshpande-compositions"),
-    "pair": ("conneau-sharing", "conneau-anchors"),
+    "pair": ("conneau-sharing", "conneau-anchors", "conneau-cka"),
+    "paraphrase": ("conneau-cka",),
     "dictionary": ("conneau-anchors",),
 }
 
@@ -32,6 +34,9 @@ def check_read(name: str, settings: Mapping[str, Any]) -> None:
             refuse(key, f"none with {cut(name)}", repr(settings[key]), remedy)
     if settings.get("dictionary") is not None and settings.get("pair") is None:
         refuse("dictionary", "none without pair", repr(settings["dictionary"]), "add pair=")
+    if name == "conneau-cka" and not (settings.get("paraphrase") or settings.get("pair")):
+        expected = "English that says the same line by line, or pair=LANGUAGE:FILE"
+        refuse("paraphrase", expected, "neither", "add paraphrase=FILE")
 
 
 def asked_anywhere(settings: Mapping[str, Any]) -> dict[str, Any]:

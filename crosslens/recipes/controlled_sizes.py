@@ -53,7 +53,7 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         shape = dataclasses.replace(
             shape,
             hidden_size=model,
-            layers=8 if name == "conneau-sharing" else 2,
+            layers=8 if name in ("conneau-sharing", "conneau-cka") else 2,
             heads=model // 32,
             ffn_size=4 * model,
         )

@@ -28,54 +28,40 @@ def study_texts(study: ControlledStudy, settings: Mapping[str, Any]) -> dict[str
     settings: ``data``, English or the language that the study is named by, a sentence per
         line; ``other``, English of another source, for
         deshpande-corpora; ``syntax``, line by line the sentences of ``data`` in another word order;
-        ``pair``, "LANGUAGE:FILE", line by line their translations, and ``dictionary``, pairs of
+        ``paraphrase``, line by line other English that says the same, for conneau-cka; ``pair``,
+        "LANGUAGE:FILE", line by line their translations, and ``dictionary``, pairs of
         words, English first, for the extra anchors of conneau-anchors.
 
     Raises
     ------
-    InputError: a file is missing or too short, or the lines of ``syntax`` are not those of
-        ``data``.
+    InputError: a file is missing or too short, or the lines of one are not those of ``data``.
     """
     lines, pair = _lines(settings, "data", language_of(study.name)), natural_pair(settings)
+    beside = {
+        name: _lines(settings, name) for name in ("syntax", "paraphrase") if settings.get(name)
+    }
     if pair is not None:
-        return _pair_texts(
-            lines, [one.strip() for one in read_text(*pair[::-1]).sentences], settings
-        )
+        beside["pair"] = [one.strip() for one in read_text(*pair[::-1]).sentences]
+    for name, others in beside.items():
+        if len(others) != len(lines):
+            refuse(name, f"{len(lines)} lines, as data has", str(len(others)), "give each line")
     kept, rest = split_rows(lines, 0, _LENGTHS)
-    texts = {"kept": [lines[i] for i in kept], "training": [lines[i] for i in rest]}
-    if settings.get("syntax"):
-        ordered = _lines(settings, "syntax")
-        if len(ordered) != len(lines):
-            refuse(
-                "syntax", f"{len(lines)} lines, as data has", str(len(ordered)), "give each line"
-            )
-        texts["kept-syntax"] = [ordered[i] for i in kept]
-        texts["training-syntax"] = [ordered[i] for i in rest]
+    texts = {
+        f"{part}{side}": [mine[i] for i in rows]
+        for side, mine in (("", lines), *((f"-{name}", one) for name, one in beside.items()))
+        for part, rows in (("kept", kept), ("training", rest))
+    }
+    texts.pop("training-paraphrase", None)  # nothing is trained on it
+    if settings.get("dictionary"):
+        texts["dictionary"] = _lines(settings, "dictionary")
     if study.name == "deshpande-corpora":
         texts |= _corpora_texts(texts, _lines(settings, "other"), study)
         del texts["training"]
-    if study.name == "conneau-anchors":
+    if study.name == "conneau-anchors" and pair is None:
         for size in WORDS:
             texts[f"identity-{size}"] = [
                 f"{word}\t{word}" for word in _frequent(texts["training"], size)
             ]
-    return texts
-
-
-def _pair_texts(
-    lines: Sequence[str], others: Sequence[str], settings: Mapping[str, Any]
-) -> dict[str, list[str]]:
-    """Texts of two languages that are translations of each other, line by line."""
-    if len(others) != len(lines):
-        refuse("pair", f"{len(lines)} lines, as data has", str(len(others)), "give each line")
-    kept, rest = split_rows(lines, 0, _LENGTHS)
-    texts = {
-        f"{name}{side}": [mine[i] for i in rows]
-        for name, rows in (("kept", kept), ("training", rest))
-        for side, mine in (("", lines), ("-pair", others))
-    }
-    if settings.get("dictionary"):
-        texts["dictionary"] = _lines(settings, "dictionary")
     return texts
 
 

@@ -43,7 +43,7 @@ from crosslens.seed_means import means
 
 __all__ = ["Condition", "ControlledStudy", "Made", "expected_cost", "placed", "run_controlled"]
 
-_PATHS = ("data", "other", "syntax", "dictionary")  # settings that are files
+_PATHS = ("data", "other", "syntax", "dictionary", "paraphrase")  # settings that are files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,21 +52,20 @@ class Condition:
 
     Attributes
     ----------
-    recipe: its training, of two languages. Sources name texts of the study in the place of files.
+    recipe: its training, of two languages, or of one. Sources name texts of the study in the place
+        of files.
     kept: language to the text that is kept for the end, line by line the same sentences; both
         languages' "kept" where it is empty.
     published: what the paper calls it, and measures of it; "" where it has no such thing.
+    beside: another condition of one language, before this one, whose model reads that language
+        where this one's reads its own: two models are compared. "" where one model reads both, or
+        where the condition is there to be beside others.
     """
 
     recipe: TrainRecipe
     kept: Mapping[str, str] = dataclasses.field(default_factory=dict)
     published: str = ""
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """The two languages, the original first."""
-        first, second = self.recipe.languages
-        return first, second
+    beside: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,6 +89,13 @@ class ControlledStudy:
     conditions: Mapping[str, Condition]
     order: Sequence[Sequence[str]]
     control: str
+
+    def readers(self, name: str) -> dict[str, str]:
+        """Language to the condition whose model reads it, the first language first; of a condition
+        that is there to be beside others, one language."""
+        one = self.conditions[name]
+        first = self.conditions[one.beside].recipe.languages if one.beside else ()
+        return dict.fromkeys(first, one.beside) | dict.fromkeys(one.recipe.languages, name)
 
 
 Made = tuple[dict[str, Condition], Sequence[Sequence[str]], str]
@@ -144,8 +150,10 @@ def run_controlled(
         if run.finished:
             return folder
         scores: list[Score] = []
-        for seed, name in _trainings(study, seeds):
-            part, condition = f"{name}.seed-{seed}", study.conditions[name]
+        for number, name in _trainings(study, seeds):
+            condition = study.conditions[name]
+            seed = condition.recipe.seed + number
+            part = f"{name}.seed-{seed}"
             with world.together():  # all have looked before one writes
                 measured = run.has(part, outcomes=False)
             if not measured:
@@ -154,7 +162,7 @@ def run_controlled(
                 train(recipe, where, resume=True, device=device, parallel=parallel)
             with world.together():
                 if world.first:
-                    job = functools.partial(_measure, condition, name, seed, folder)
+                    job = functools.partial(_measure, study, name, number, folder)
                     scores += run.part(part, job)
         with world.together():
             if world.first:
@@ -170,22 +178,30 @@ def _write_texts(folder: Path, texts: Mapping[str, Sequence[str]]) -> None:
             write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
 
 
-def _measure(condition: Condition, name: str, seed: int, folder: Path) -> list[Score]:
-    """What became of one training."""
-    place = folder / "text"
+def _measure(study: ControlledStudy, name: str, number: int, folder: Path) -> list[Score]:
+    """What became of one training; nothing is said of one that is there to be beside others."""
+    place, condition, readers = folder / "text", study.conditions[name], study.readers(name)
+    if len(readers) < 2:
+        return []
     kept = {
         language: read_text(place / f"{condition.kept.get(language, 'kept')}.txt", language)
-        for language in condition.languages
+        for language in readers
     }
-    recipe = placed(condition.recipe, seed, place)
-    return measure(folder / name / f"seed-{seed}", recipe, kept, name)
+
+    def trained(one: str) -> tuple[Path, TrainRecipe]:
+        seed = study.conditions[one].recipe.seed + number
+        return folder / one / f"seed-{seed}", placed(study.conditions[one].recipe, seed, place)
+
+    beside = trained(condition.beside) if condition.beside else None
+    return measure(*trained(name), kept, name, beside=beside)
 
 
 def _trainings(study: ControlledStudy, seeds: int) -> Iterator[tuple[int, str]]:
-    """Seed by seed: a run that is stopped early has all conditions of the seeds before."""
+    """Number of the seed and condition, seed by seed: a run that is stopped early has all conditions
+    of the seeds before."""
     for number in range(seeds):
-        for name, condition in study.conditions.items():
-            yield condition.recipe.seed + number, name
+        for name in study.conditions:
+            yield number, name
 
 
 def placed(recipe: TrainRecipe, seed: int, place: Path) -> TrainRecipe:
@@ -209,7 +225,7 @@ def _check_texts(study: ControlledStudy, texts: Mapping[str, Sequence[str]], see
     for name, condition in study.conditions.items():
         recipe = condition.recipe
         needed = [text for source in recipe.sources for text in source.texts.values()]
-        needed += [condition.kept.get(language, "kept") for language in condition.languages]
+        needed += [condition.kept.get(language, "kept") for language in study.readers(name)]
         needed += [recipe.anchors.dictionary] if recipe.anchors.dictionary else []
         for text in needed:
             if text not in texts:
@@ -245,6 +261,7 @@ def _settings(
         "texts": {name: fingerprint(list(lines))[:16] for name, lines in texts.items()},
         "conditions": {
             name: {"recipe": recipe_settings(one.recipe), "kept": dict(one.kept)}
+            | ({"beside": one.beside} if one.beside else {})
             for name, one in study.conditions.items()
         },
     }

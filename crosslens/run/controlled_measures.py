@@ -13,6 +13,7 @@ from crosslens.activations_memory import as_activations
 from crosslens.alignment.words.token_embeddings import copy_alignment, token_embedding_alignment
 from crosslens.corpus import Corpus
 from crosslens.derive.reorderings import Identity, neighbours_kept
+from crosslens.files import read_json
 from crosslens.run.measures import make_split, retrieval_scores, similarity_scores
 from crosslens.score import Score
 
@@ -23,7 +24,12 @@ _OVERLAPS = ("subword_overlap_types", "subword_overlap_tokens")
 
 
 def measure(
-    run: Path, recipe: Any, kept: Mapping[str, Corpus], name: str, *, control: bool = True
+    run: Path,
+    recipe: Any,
+    kept: Mapping[str, Corpus],
+    name: str,
+    *,
+    beside: tuple[Path, Any] | None = None,
 ) -> list[Score]:
     """All measurements of one training.
 
@@ -33,7 +39,8 @@ def measure(
     kept: language to the sentences of the end, rows parallel; of a derived language those that it
         is derived from. What is longer than the encoder reads is cut before it is derived.
     name: of the condition.
-    control: also measure the untrained encoder.
+    beside: folder and recipe of the training whose model reads the first language, where this one's
+        reads the second alone. Untrained is the second one's encoder then.
 
     Returns
     -------
@@ -41,20 +48,19 @@ def measure(
     of subwords where the languages have ids of their own; overlap of the texts' subwords; which
     share of neighbouring subwords stay neighbours where the second language is derived.
     """
-    from crosslens.models.saved.native import load_model
     from crosslens.models.training.masked_lm import build_model
     from crosslens.models.training.settings import resolve
 
-    model, vocabularies = load_model(run / "model")
     recipe = resolve(recipe)
+    model, vocabularies = _trained(run, recipe)
     common = {"encoder": name, "seed": recipe.seed}
     n = len(next(iter(kept.values())))
     split = make_split(n, 0.5, 0)  # the same for all conditions and seeds
     scores = []
     for one, condition in ((model, None), (build_model(recipe, vocabularies), "random_encoder")):
-        if condition is not None and not control:
-            continue
-        x, y = _activations(one, recipe, vocabularies, kept, run / "tokens")
+        mine = {language: kept[language] for language in recipe.languages}
+        read = _activations(one, vocabularies, recipe, mine, run / "tokens")
+        x, y = read if beside is None else [*_read_beside(*beside, kept), *read]
         on_train = condition is None
         scores += retrieval_scores(x, y, split, common, condition, hits=True, on_train=on_train)
         scores += [
@@ -73,8 +79,31 @@ def measure(
     return scores
 
 
+def _read_beside(run: Path, recipe: Any, kept: Mapping[str, Corpus]) -> list[Activations]:
+    """What another training's model makes of its language."""
+    from crosslens.models.training.settings import resolve
+
+    recipe = resolve(recipe)
+    mine = {language: kept[language] for language in recipe.languages}
+    return _activations(*_trained(run, recipe), recipe, mine, run / "tokens")
+
+
+def _trained(run: Path, recipe: Any) -> tuple[Any, Any]:
+    """A finished training's model and vocabularies; where one vocabulary reads all and nothing is
+    owned, the model lies in transformers' format."""
+    from crosslens.models.saved.interop import import_model
+    from crosslens.models.saved.native import load_model
+    from crosslens.models.text.vocabularies import load_vocabularies
+
+    told = read_json(run / "model" / "config.json", dict[str, Any])
+    if told.get("model_type") == "crosslens":
+        return load_model(run / "model")
+    model = import_model(run / "model", language=recipe.languages[0])
+    return model, load_vocabularies(run / "tokenizer")
+
+
 def _activations(
-    model: Any, recipe: Any, vocabularies: Any, kept: Mapping[str, Corpus], place: Path
+    model: Any, vocabularies: Any, recipe: Any, kept: Mapping[str, Corpus], place: Path
 ) -> list[Activations]:
     """The kept sentences in each language, per layer."""
     import torch

@@ -174,6 +174,9 @@ def _read(folder: Path) -> _Study:
     recipes = {
         name: from_dict(TrainRecipe, one["recipe"]) for name, one in settings["conditions"].items()
     }
+    if any(len(one.languages) < 2 for one in recipes.values()):
+        expected, got = "a study whose encoders have two languages each", told["name"]
+        refuse("study", expected, got, "crosslens transfer compares encoders of one language")
     taken = {name: one for name, one in recipes.items() if not _is_text(one)}
     for name in recipes.keys() - taken.keys():
         say(f"{name} is left out: its copy is a text of its own, in which no task has data")

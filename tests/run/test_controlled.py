@@ -75,7 +75,11 @@ def settings(tmp_path_factory):
     return {**SMALL, **files}
 
 
-READ = {"other": ["deshpande-corpora"], "syntax": ["deshpande-pairs", "deshpande-compositions"]}
+READ = {
+    "other": ["deshpande-corpora"],
+    "syntax": ["deshpande-pairs", "deshpande-compositions"],
+    "paraphrase": ["conneau-cka"],
+}
 
 
 def own(name, settings):
@@ -104,6 +108,7 @@ def finished(settings, tmp_path_factory):
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_conditions_that_can_be_trained(name, settings):
     files = {key: settings[key] for key in ("data", "other", "syntax")}
+    files["paraphrase"] = settings["syntax"]
     study, texts = made(name, own(name, files))
     assert study.control in study.conditions
     assert {one for group in study.order for one in group} <= set(study.conditions)
@@ -260,11 +265,11 @@ def test_a_stopped_study_goes_on_to_the_same_scores(settings, finished, tmp_path
     )
     folder, measured = tmp_path / "run", []
 
-    def stop(*given):
+    def stop(*given, **more):
         measured.append(given[-1])
         if len(measured) == 2:
             raise KeyboardInterrupt
-        return measure(*given)
+        return measure(*given, **more)
 
     measure = run_module.measure
     with monkeypatch.context() as patched:

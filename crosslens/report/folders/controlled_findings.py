@@ -21,6 +21,8 @@ __all__ = [
     "findings",
     "kept_order",
     "similarity_told",
+    "verdict",
+    "welch",
 ]
 
 _Rows = list[tuple[str, ...]]
@@ -130,7 +132,7 @@ def differences(
         np.array([s.value for s in scores if _is_alignment(s, name)]) for name in (better, worse)
     ]
     if min(map(len, values)) > 1:
-        found["subwords"] = _welch(*values)
+        found["subwords"] = welch(*values)
     if layers.get(better) is not None and layers.get(worse) is not None:
         sides = [_hits(scores, name, layers[name]) for name in (better, worse)]
         found["sentences"] = seeds_difference(sides[0], sides[1])
@@ -152,10 +154,10 @@ def _hits(scores: Sequence[Score], name: str, best: Best | None) -> tuple[np.nda
     )
 
 
-def _welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
+def welch(a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
     """Difference of two means with Welch's 95 % interval.
 
-    >>> tuple(round(x, 2) for x in _welch(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0])))
+    >>> tuple(round(x, 2) for x in welch(np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0])))
     (1.0, -1.27, 3.27)
     """
     from scipy.special import stdtrit
@@ -178,7 +180,7 @@ def findings(study: StudyFolder) -> list[_Rows | str]:
     rows: _Rows = [("the paper's order", "subwords", "", "sentences", "")]
     for better, worse in _ordered(study):
         found = differences(study.scores, better, worse, study.layers)
-        cells = [_verdict(found.get(what)) for what in ("subwords", "sentences")]
+        cells = [verdict(found.get(what)) for what in ("subwords", "sentences")]
         rows.append((f"{better} > {worse}", *cells[0], *cells[1]))
     if len(rows) == 1:
         return [*_control_told(study)]
@@ -233,7 +235,12 @@ def _control_told(study: StudyFolder) -> list[str]:
     ]
 
 
-def _verdict(found: tuple[float, float, float] | None) -> tuple[str, str]:
+def verdict(found: tuple[float, float, float] | None) -> tuple[str, str]:
+    """A difference and its interval as text, and found, open or reversed.
+
+    >>> verdict((0.2, 0.1, 0.3)), verdict((0.2, math.nan, math.nan))
+    (('+0.200 [+0.100, +0.300]', 'found'), ('+0.200', 'open'))
+    """
     if found is None:
         return "-", "-"
     difference, low, high = found

@@ -14,6 +14,14 @@ from crosslens.report.folders.controlled import (
     title_of,
 )
 from crosslens.report.folders.controlled_findings import findings, kept_order, similarity_told
+from crosslens.report.folders.controlled_similarity import (
+    CKA,
+    average_orders,
+    curves_by_pair,
+    has_two_models,
+    over_layers_told,
+    shown,
+)
 from crosslens.score import Score, format_value
 
 __all__ = ["summary"]
@@ -51,8 +59,33 @@ def summary(folder: str | Path) -> list[_Rows | str]:
     elif study.learning:
         reached = [f"{name} {one.reached()}" for name, one in study.learning.items()]
         told = [f"Tokens until P@1 of subwords is {REACHED}: {'; '.join(reached)}."]
-    told += similarity_told(study)
-    return [title_of(study.told), rows, _how(study.scores), *told, *findings(study)]
+    told += [*similarity_told(study), *over_layers_told(study)]
+    return [
+        title_of(study.told),
+        rows,
+        _how(study.scores),
+        *told,
+        *_curves(study),
+        *findings(study),
+    ]
+
+
+def _curves(study: StudyFolder) -> list[_Rows | str]:
+    """CKA of two models, where a study compares such."""
+    if not has_two_models(study):
+        return []
+    head = ("second text", "encoders", *(f"{name}, average" for name in CKA.values()))
+    rows = [
+        (target, one.name, *(shown(one.average(study, quantity)) for quantity in CKA))
+        for target, curves in curves_by_pair(study).items()
+        for one in curves
+    ]
+    orders = [("the paper's order of debiased CKA", "difference", ""), *average_orders(study)]
+    return [
+        [head, *rows],
+        "CKA of English with the second text; averages over layers, brackets 95 % over seeds.",
+        orders,
+    ]
 
 
 def _row(study: StudyFolder, name: str) -> tuple[str, ...]:

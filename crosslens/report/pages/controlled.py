@@ -22,6 +22,11 @@ from crosslens.report.folders.controlled_findings import (
     kept_order,
     similarity_told,
 )
+from crosslens.report.folders.controlled_similarity import (
+    curves_by_pair,
+    has_two_models,
+    over_layers_told,
+)
 from crosslens.report.folders.log import as_table
 from crosslens.report.parts.drawing import (
     Axis,
@@ -58,6 +63,11 @@ from crosslens.report.parts.wording import (
     tag,
     text,
 )
+from crosslens.report.sections.controlled_similarity import (
+    similarity_figure,
+    similarity_section,
+    similarity_told_of,
+)
 
 __all__ = ["controlled_page"]
 
@@ -81,19 +91,25 @@ def controlled_page(folder: str | Path) -> str:
     }
     orders, counted, control = _orders(study)
     ladder = kept_order(study)
+    pairs = curves_by_pair(study) if has_two_models(study) else {}
     with plain_style():
         parts = [
             headline(
                 title_of(study.told),
-                _lead(study, styles, numbering)
+                similarity_figure(study, pairs, numbering)
+                if pairs
+                else _lead(study, styles, numbering)
                 if ladder is None
                 else _by_kept_order(ladder, numbering),
-                _told(study, orders, control, ladder),
+                [text(control), *similarity_told_of(study, pairs)]
+                if pairs
+                else _told(study, orders, control, ladder),
                 _facts(study),
                 _notes(folder, study),
                 [],
                 "Nothing was measured in this run.",
             ),
+            similarity_section(study, pairs) if pairs else "",
             section("conditions", "Condition by condition", _conditions(study)),
             _layers(study, styles, numbering) if ladder is None else "",
             _found(orders, counted) if orders else "",
@@ -268,8 +284,10 @@ def _conditions(study: StudyFolder) -> str:
         "P@1 of sentences",
         "layer",
         "CKA there",
-        f"{PAPERS[paper]}: {printed_what(paper)}",
     ]
+    numbers = {name: printed(study.told, name) for name in study.names}
+    is_printed = set(numbers.values()) != {"-"}
+    head += [f"{PAPERS[paper]}: {printed_what(paper)}"] if is_printed else []
     rows = []
     for name in study.names:
         best = study.layers[name]
@@ -290,7 +308,7 @@ def _conditions(study: StudyFolder) -> str:
                 value_cell(study.mean(name, _SENTENCES, "unaligned", layer)),
                 "–" if layer is None else str(layer),
                 number(study.mean(name, _CKA, None, layer), 2),
-                text(printed(study.told, name)),
+                *([text(numbers[name])] if is_printed else []),
             ]
         )
     caption = (
@@ -332,7 +350,7 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
         if one is not None
     }
     told = "; ".join(f"{named(name)} {estimate(score)}" for name, score in best.items())
-    further = [paragraph(text(one)) for one in similarity_told(study)]
+    further = [paragraph(text(one)) for one in (*similarity_told(study), *over_layers_told(study))]
     about = paragraph(f"P@1 without a map: {told}.")
     return section("layers", "Layer by layer", drawn, about, *further)
 
