@@ -246,8 +246,8 @@ def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
     return dataclasses.replace(
         study,
         conditions={names[name]: one for name, one in study.conditions.items()},
-        order=[[names[name] for name in group] for group in study.order],
-        control=names[study.control],
+        order=[[names.get(name, name) for name in group] for group in study.order],
+        control=names.get(study.control, study.control),
     )
 
 
