@@ -247,7 +247,7 @@ def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
         study,
         conditions={names[name]: one for name, one in study.conditions.items()},
         order=[[names.get(name, name) for name in group] for group in study.order],
-        control=names[study.control],
+        control=names.get(study.control, study.control),
     )
 
 
