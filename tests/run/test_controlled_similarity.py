@@ -17,7 +17,7 @@ from crosslens.recipes.controlled import controlled_study
 from crosslens.report import write_report
 from crosslens.report.folders.controlled import load_study
 from crosslens.report.folders.controlled_similarity import (
-    average_orders,
+    average_differences,
     curves_by_pair,
     has_two_models,
     layer_correlations,
@@ -176,13 +176,13 @@ def test_averages_and_correlations_are_those_of_each_seed(tmp_path):
     assert found[2].average(study, "linear_cka")[0] == pytest.approx(
         means_of["monolingual-nld"].mean() - 0.2
     )
-    rows = average_orders(study)
+    rows = average_differences(study)
     assert [row[0] for row in rows] == [
-        "bilingual-nld > monolingual-nld",
-        "bilingual-nld > random-nld",
-        "monolingual-nld > random-nld",
+        "bilingual-nld less monolingual-nld",
+        "bilingual-nld less random-nld",
+        "monolingual-nld less random-nld",
     ]
-    assert {row[2] for row in rows} == {"found"}
+    assert {row[2] for row in rows} == {"above 0"}
     test = ttest_ind(*means_of.values(), equal_var=False)
     low, high = test.confidence_interval(0.95)
     assert rows[0][1].endswith(f"[{low:+.3f}, {high:+.3f}]")
@@ -209,7 +209,7 @@ def test_of_three_layers_no_correlation_is_told_and_of_one_seed_no_interval(tmp_
     first = curves_by_pair(study)["nld"][0]
     value, *interval = first.average(study, "debiased_linear_cka")
     assert value == pytest.approx(0.8) and all(map(math.isnan, interval))
-    assert {row[2] for row in average_orders(study)} == {"open"}
+    assert {row[2] for row in average_differences(study)} == {"open"}
 
 
 @pytest.mark.parametrize(

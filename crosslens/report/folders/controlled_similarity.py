@@ -17,7 +17,7 @@ from crosslens.stats import mean_interval
 __all__ = [
     "CKA",
     "Curve",
-    "average_orders",
+    "average_differences",
     "curves_by_pair",
     "has_two_models",
     "layer_correlations",
@@ -29,6 +29,7 @@ CKA = {"linear_cka": "linear CKA", "debiased_linear_cka": "debiased linear CKA"}
 """Quantity -> what it is called, that of the papers first."""
 
 _RANDOM = "random_encoder"
+_WORDS = {"found": "above 0", "reversed": "below 0"}  # no order is expected
 _FEWEST = 4  # layers over which a correlation is told
 _RETRIEVAL = {"unaligned": "without a map", "procrustes": "after one"}
 
@@ -67,8 +68,8 @@ def has_two_models(study: StudyFolder) -> bool:
 
 
 def curves_by_pair(study: StudyFolder) -> dict[str, list[Curve]]:
-    """Second language -> the curves of its pair of texts, those that the paper has higher first: one
-    model of both, a model of each, and an untrained one on the second side."""
+    """Second language -> the curves of its pair of texts: one model of both, a model of each, and
+    an untrained one on the second side."""
     conditions = as_table(as_table(study.config.get("settings")).get("conditions"))
     pairs: dict[str, list[Curve]] = {}
     for name in study.names:
@@ -86,9 +87,9 @@ def curves_by_pair(study: StudyFolder) -> dict[str, list[Curve]]:
     return pairs
 
 
-def average_orders(study: StudyFolder) -> list[tuple[str, ...]]:
-    """For each pair of texts, the paper's order of its curves by their averages: what is above
-    what, the difference with its 95 % interval over seeds (Welch), and whether it is found."""
+def average_differences(study: StudyFolder) -> list[tuple[str, ...]]:
+    """For each pair of texts, each curve less each later one by their averages: the difference with its
+    95 % interval over seeds (Welch), and whether it is above 0, below, or open."""
     rows: list[tuple[str, ...]] = []
     for curves in curves_by_pair(study).values():
         for upper, lower in itertools.combinations(curves, 2):
@@ -97,7 +98,8 @@ def average_orders(study: StudyFolder) -> list[tuple[str, ...]]:
             if found is None and min(map(len, sides)):
                 difference = float(sides[0].mean() - sides[1].mean())
                 found = difference, math.nan, math.nan
-            rows.append((f"{upper.name} > {lower.name}", *verdict(found)))
+            told, word = verdict(found)
+            rows.append((f"{upper.name} less {lower.name}", told, _WORDS.get(word, word)))
     return rows
 
 

@@ -16,7 +16,7 @@ from crosslens.report.folders.controlled import (
 from crosslens.report.folders.controlled_findings import findings, kept_order, similarity_told
 from crosslens.report.folders.controlled_similarity import (
     CKA,
-    average_orders,
+    average_differences,
     curves_by_pair,
     has_two_models,
     over_layers_told,
@@ -80,7 +80,7 @@ def _curves(study: StudyFolder) -> list[_Rows | str]:
         for target, curves in curves_by_pair(study).items()
         for one in curves
     ]
-    orders = [("the paper's order of debiased CKA", "difference", ""), *average_orders(study)]
+    orders = [("averages of debiased CKA", "difference", ""), *average_differences(study)]
     return [
         [head, *rows],
         "CKA of English with the second text; averages over layers, brackets 95 % over seeds.",

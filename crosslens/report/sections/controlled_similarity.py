@@ -6,7 +6,7 @@ from crosslens.report.folders.controlled import StudyFolder
 from crosslens.report.folders.controlled_similarity import (
     CKA,
     Curve,
-    average_orders,
+    average_differences,
     layer_correlations,
     shown,
 )
@@ -67,7 +67,7 @@ def similarity_figure(
 
 
 def similarity_told_of(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> list[str]:
-    """What the averages are, and which of the paper's orders are found, as HTML."""
+    """What the averages are, and how many of their differences are clear, as HTML."""
     told = [
         f"{text(_texts(target))}: "
         + ", ".join(
@@ -76,15 +76,12 @@ def similarity_told_of(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> 
         for target, curves in pairs.items()
     ]
     found: dict[str, int] = {}
-    for row in average_orders(study):
+    for row in average_differences(study):
         found[row[2]] = found.get(row[2], 0) + 1
     said = [f"Linear CKA, the average over layers: {'; '.join(told)}."]
     if found:
         counted = ", ".join(f"{count} {word}" for word, count in found.items())
-        said.append(
-            "Of the paper's orders (one model of both texts above a model of each, above an untrained "
-            f"one) {counted}."
-        )
+        said.append(f"Of the differences between these averages {counted}.")
     return said
 
 
@@ -94,7 +91,7 @@ def _texts(target: str) -> str:
 
 
 def similarity_section(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> str:
-    """The averages over layers, how they go with retrieval, and the paper's order of them."""
+    """The averages over layers, how they go with retrieval, and their differences."""
     last = max(
         (
             layer
@@ -128,7 +125,7 @@ def similarity_section(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> 
         "seed, and the mean of these."
     )
     orders = [
-        [text(row[0]), text(row[1].replace("-", "−")), row[2]] for row in average_orders(study)
+        [text(row[0]), text(row[1].replace("-", "−")), row[2]] for row in average_differences(study)
     ]
     about = (
         "Differences of debiased CKA, the averages over layers, with 95 % intervals over seeds (Welch). "
@@ -139,7 +136,7 @@ def similarity_section(study: StudyFolder, pairs: Mapping[str, list[Curve]]) -> 
         "similarity",
         "CKA of models",
         table(caption, head, rows),
-        table(about, ["The paper's order", "Difference", ""], orders) if orders else "",
+        table(about, ["Averages", "Difference", ""], orders) if orders else "",
         paragraph(
             "An untrained encoder reads the second text alone; English is read by its trained one."
         ),
