@@ -37,6 +37,9 @@ STUDIES = {
 }
 """Name -> what is asked."""
 
+# texts that a study needs beside data
+_FURTHER = {"deshpande-corpora": " other=FILE", "conneau-cka": " paraphrase=FILE"}
+
 RECIPES = {
     "quickstart": (
         "the study of the encoder and the corpus that the package carries (crosslens quickstart)"
@@ -66,7 +69,8 @@ RECIPES = {
         "text=eng:eng.txt,fra:fra.txt,deu:deu.txt)"
     ),
     **{
-        name: f"a controlled study: {question} (crosslens train {name} data=FILE)"
+        name: f"a controlled study: {question} (crosslens train {name} data=FILE"
+        f"{_FURTHER.get(name, '')})"
         for name, question in STUDIES.items()
     },
 }

@@ -116,7 +116,7 @@ def test_the_page_draws_a_panel_for_each_pair_of_texts(finished):
     page = write_report(finished).read_text()
     assert "conneau-cka: are models of two languages alike" in page
     assert "random-nld" in page and "CKA of models" in page and "English and Dutch" in page
-    assert "bilingual-nld &gt; monolingual-nld" in page and "6 comparisons" in page
+    assert "bilingual-nld less monolingual-nld" in page and "6 comparisons" in page
     assert ">nan" not in page and " nan" not in page
     told = [part for part in summary(finished) if not isinstance(part, str)]
     assert [row[1] for row in told[1][1:]] == [
