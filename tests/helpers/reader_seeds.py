@@ -40,6 +40,7 @@ from crosslens.readers.words import read_conllu, read_words
 from crosslens.report.folders.emergence import load_emergence
 from crosslens.report.folders.probes import load_probe_runs
 from crosslens.report.folders.study import load_study
+from crosslens.report.folders.study_transfer import load_study_transfer
 from crosslens.report.folders.training import load_training
 from crosslens.report.folders.transfer import load_transfer
 from crosslens.report.pages.page import render_report
@@ -292,6 +293,25 @@ def _transfer(folder: Path) -> None:
     write_scores(scores, folder / "scores.jsonl")
 
 
+def _study_transfer(folder: Path) -> None:
+    told = {"name": "s", "paper": "deshpande", "published": {"a": "inversion"}}
+    told["alignment"] = {"a": 0.5, "b": 0.1, "c": 0.2}
+    write_json(
+        folder / "config.json",
+        {"kind": "study_transfer", "study": told, "asked": {"study": "x", "seeds": 1}},
+    )
+    details = {"part": "test", "seeds": [0], "values": [0.5]}
+    scores = []
+    for name in ("a", "b", "c"):
+        common: dict[str, Any] = {"task": "upos", "encoder": name, "source": "eng", "n": 9}
+        for target, condition in (("eng", None), ("eng-x", None), ("eng-x", "in_language")):
+            fields = {**common, "target": target, "condition": condition, "details": details}
+            scores.append(Score(quantity="accuracy", value=0.5, low=0.4, high=0.6, **fields))
+        fields = {**common, "target": "eng-x", "condition": "zero_shot_less_in_language"}
+        scores.append(Score(quantity="accuracy_difference", value=-0.1, details=details, **fields))
+    write_scores(scores, folder / "scores.jsonl")
+
+
 def _training(folder: Path) -> None:
     settings = {
         "name": "toy",
@@ -530,6 +550,8 @@ READERS: dict[str, Reader] = {
     ),
     "transfer": Reader(("load_transfer",), _transfer, load_transfer),
     "page of a transfer": Reader((), _transfer, render_report, 0.02),
+    "study_transfer": Reader(("load_study_transfer",), _study_transfer, load_study_transfer),
+    "page of a study's transfer": Reader((), _study_transfer, render_report, 0.02),
     "page of a study": Reader((), _study, render_report, 0.02),
     "page of a training": Reader((), _training, render_report, 0.02),
     "page of probes": Reader(

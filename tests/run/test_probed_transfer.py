@@ -53,8 +53,9 @@ def test_the_control_has_one_text_in_two_languages_and_two_embeddings(place):
 
 
 def test_a_language_of_the_model_is_probed_by_name_and_pairs_of_more_subwords_are_counted(
-    place, tmp_path, capsys
+    place, tmp_path, capsys, monkeypatch
 ):
+    monkeypatch.setenv("COLUMNS", "200")  # rows, not blocks
     found, model = {}, place / "run" / "model"
     for language in ("eng", "eng-x"):
         out = tmp_path / language

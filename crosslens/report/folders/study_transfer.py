@@ -3,11 +3,11 @@ copy, and of the original alone, and how the difference goes with alignment."""
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-from crosslens.errors import refuse
+from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape, read_json
 from crosslens.readers.published import PAPERS, published
 from crosslens.score import QUANTITIES, Score, format_value, headline_quantities, read_scores
@@ -112,10 +112,18 @@ def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
     scores = list(read_scores(path))
     measured = dict.fromkeys(str(s.encoder) for s in scores if s.encoder is not None)
     names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))
-    languages = next(
-        (str(s.source), str(s.target)) for s in scores if s.condition == "token_alignment"
-    )
-    return StudyTransferFolder(told, scores, names, languages, headline_quantities(scores), config)
+    main = headline_quantities(scores)
+    return StudyTransferFolder(told, scores, names, _languages(scores, path), main, config)
+
+
+def _languages(scores: Sequence[Score], path: Path) -> tuple[str, str]:
+    """The language of the fine-tuning, and the other one."""
+    ways = [(str(s.source), str(s.target)) for s in scores if s.condition is None]
+    for original, copy in ways:
+        if copy != original:
+            return original, copy
+    expected = "scores of another language than that of the fine-tuning"
+    refuse(str(path), expected, f"{len(ways)} without one", "make the run again", StoreError)
 
 
 def printed_less(told: Told, name: str, task: str) -> str:

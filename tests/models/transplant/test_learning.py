@@ -212,7 +212,7 @@ def test_the_command_trains_random_embeddings_and_shows_how(tmp_path, capsys):
     assert "tokens trained on  perplexity" in told and "knows their frequency alone" in told
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            _MaskedWords, "forward", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+            _MaskedWords, "forward", lambda *_, **__: signal.raise_signal(signal.SIGINT)
         )
         assert main([*line, "--out", str(tmp_path / "b"), "--quiet"]) == 130
     assert "what is finished is kept, the same command resumes it" in capsys.readouterr().err
