@@ -212,6 +212,7 @@ class Evidence:
     counted_as: whose definition of the quantity. setting, freeze: of a fine-tuning, the point of its grid
         and the layers that were frozen. epochs: epoch -> split -> its value after that epoch.
     points: of a correlation over languages, language -> the two numbers. p: of no correlation.
+    over: what the points of a correlation are, where they are no languages.
     corrected_p: the measurement is a paired test, with the fields of
         :class:`crosslens.probes.methods.paired_tests.PairedTest`. paired_tests: such tests.
 
@@ -259,6 +260,7 @@ class Evidence:
     freeze: int | None = _kept(_whole)
     epochs: dict[str, dict[str, float | None] | None] | None = _kept(_table_of(_numbers))
     points: dict[str, list[float] | None] | None = _kept(_table_of(_list_of(_number)))
+    over: str | None = _kept(_text)
     p: float | None = _kept(_number)
     corrected_p: float | None = _kept(_number)
     paired_tests: list[dict[str, Any]] | None = _kept(_list_of(_named))

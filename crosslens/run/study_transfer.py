@@ -100,14 +100,15 @@ class _Study:
     Attributes
     ----------
     told: what it notes of itself. recipes: condition to recipe, whose sources name texts.
-    seeds: those of which every condition is trained. alignment: condition to P@1 of subwords.
+    seeds: those of which every condition is trained.
+    alignment: condition and seed, or None for the mean over seeds, to P@1 of subwords without a map.
     """
 
     folder: Path
     told: _Told
     recipes: Mapping[str, TrainRecipe]
     seeds: Sequence[int]
-    alignment: Mapping[str, float]
+    alignment: Mapping[tuple[str, int | None], float]
 
     def model(self, condition: str, seed: int) -> Path:
         return self.folder / condition / f"seed-{seed}" / "model"
@@ -145,7 +146,8 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
         with run.open():
             return run.path
     with run.open():
-        run.note(study={**study.told, "alignment": dict(study.alignment)}, versions=versions())
+        aligned = {name: one for (name, seed), one in study.alignment.items() if seed is None}
+        run.note(study={**study.told, "alignment": aligned}, versions=versions())
         scores = list[Score]()
         for seed in study.seeds:
             for name in study.recipes:
@@ -156,7 +158,7 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
                 scores += run.part(f"{MONOLINGUAL}.seed-{seed}", job)
         scores += _less_in_language(scores)
         found = [one for task in _tasks(scores) for one in _means(scores, task)]
-        run.finish([*found, *_correlations(study, found), *scores])
+        run.finish([*found, *_correlations(study, [*found, *scores]), *scores])
     return run.path
 
 
@@ -202,13 +204,13 @@ def _is_text(recipe: TrainRecipe) -> bool:
     return bool(set(recipe.vocabulary.copies) - set(recipe.derived))
 
 
-def _alignment(folder: Path) -> dict[str, float]:
-    """Condition -> P@1 of subwords without a map, the mean over seeds; none of an unfinished study."""
+def _alignment(folder: Path) -> dict[tuple[str, int | None], float]:
+    """As the study measured it; nothing of an unfinished one."""
     path = folder / "scores.jsonl"
     return {
-        str(score.encoder): score.value
+        (str(score.encoder), score.seed): score.value
         for score in (read_scores(path) if path.exists() else ())
-        if (score.quantity, score.condition, score.seed) == ("token_alignment", "unaligned", None)
+        if (score.quantity, score.condition) == ("token_alignment", "unaligned")
     }
 
 
@@ -357,22 +359,31 @@ def _means(scores: Sequence[Score], task: str) -> Iterator[Score]:
         yield dataclasses.replace(score, details=told)
 
 
-def _correlations(study: _Study, found: Sequence[Score]) -> Iterator[Score]:
-    """Of alignment with zero-shot less in-language, over conditions."""
+def _correlations(study: _Study, scores: Sequence[Score]) -> Iterator[Score]:
+    """Of alignment with zero-shot less in-language, over conditions (means over trainings), as the
+    paper has it, and over trainings."""
     original, copy = study.languages
-    for task in _tasks(found):
-        less = {
-            str(s.encoder): s
-            for s in found
+    for task in _tasks(scores):
+        less = [
+            s
+            for s in scores
             if (s.task, s.condition, s.target) == (task, "zero_shot_less_in_language", copy)
-        }
-        points = {
-            name: [study.alignment[name], score.value]
-            for name, score in less.items()
-            if name in study.alignment and score.value == score.value
-        }
-        quantity = next((one.quantity for one in less.values()), None)
-        fields = {"task": task, "condition": "token_alignment", "source": original, "target": copy}
-        for kind in ("spearman", "pearson"):
-            if quantity is not None:
-                yield correlation_score(kind, points, fields, {"of": quantity})
+        ]
+        for over, mine in (
+            ("conditions", [s for s in less if s.seed is None]),
+            ("trainings", [s for s in less if s.seed is not None]),
+        ):
+            points = {
+                _called(score): [study.alignment[str(score.encoder), score.seed], score.value]
+                for score in mine
+                if (str(score.encoder), score.seed) in study.alignment
+                and score.value == score.value
+            }
+            fields = {"task": task, "condition": "token_alignment", "source": original}
+            details = {"of": mine[0].quantity, "over": over} if mine else {}
+            for kind in ("spearman", "pearson") if mine else ():
+                yield correlation_score(kind, points, {**fields, "target": copy}, details)
+
+
+def _called(score: Score) -> str:
+    return str(score.encoder) + ("" if score.seed is None else f", seed {score.seed}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from battery_data import write
+from scipy.stats import ttest_ind
 from test_controlled import SMALL
 from test_emergence import sentences
 from test_transfer import ner_lines
@@ -143,8 +144,14 @@ def test_means_are_over_trainings(finished):
 
 def test_two_conditions_have_no_correlation_and_say_why(finished):
     scores = [s for s in read_scores(finished / "scores.jsonl") if s.quantity == "spearman"]
-    assert [(s.n, np.isnan(s.value)) for s in scores] == [(2, True)]
-    assert "4" in scores[0].details["reason"]
+    assert [(s.n, s.evidence.over) for s in scores] == [(2, "conditions"), (4, "trainings")]
+    assert np.isnan(scores[0].value) and "4" in scores[0].details["reason"]
+    points = scores[1].evidence.points
+    assert list(points) == [f"{name}, seed {seed}" for seed in (0, 1) for name in NAMES]
+    for name, seed in ((NAMES[0], 0), (NAMES[1], 1)):
+        wanted = {"condition": "zero_shot_less_in_language", "quantity": "span_f1_difference"}
+        ours = one(finished, **wanted, encoder=name, seed=seed)
+        assert points[f"{name}, seed {seed}"][1] == ours.value
 
 
 def test_a_stopped_run_goes_on_to_the_same_scores(study, data, finished, tmp_path, monkeypatch):
@@ -175,6 +182,7 @@ def test_tables_and_page_have_a_row_for_each_condition(finished, capsys):
     title, rows = summary(finished)[:2]
     assert title.startswith("ner: F1")
     assert [row[0] for row in rows[1:]] == list(NAMES) and rows[1][1] == "2"
+    assert not load_study_transfer(finished).orders("ner")  # a study of conditions by name has none
     assert rows[0][2:5] == ("zero-shot", "trained on it", "original alone")
     zero = one(finished, condition=None, encoder=NAMES[0], seed=None, target="eng-x")
     assert rows[1][2].startswith(f"{100 * zero.value:.1f} [")
@@ -198,13 +206,31 @@ def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
         for name, value in less.items()
     ]  # fmt: skip
     recipe = next(iter(run_module._read(finished_study(finished)).recipes.values()))
-    study = _Study(tmp_path, {}, {"a": recipe}, [0], {k: v / 100 for k, v in aligned.items()})
+    kept = {(name, None): value / 100 for name, value in aligned.items()}
+    study = _Study(tmp_path, {}, {"a": recipe}, [0], kept)
     rank, _ = _correlations(study, scores)
     assert round(rank.value, 3) == 0.886 and rank.n == 6  # recomputed from the printed rows
 
 
 def finished_study(run):
     return Path(json.loads((run / "config.json").read_text())["asked"]["study"])
+
+
+def test_orders_are_differences_of_what_is_lost(finished, tmp_path):
+    config = json.loads((finished / "config.json").read_text())
+    config["study"]["order"] = [[NAMES[0]], ["not measured"], [NAMES[1]]]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    write_scores(read_scores(finished / "scores.jsonl"), tmp_path / "scores.jsonl")
+    run = load_study_transfer(tmp_path)
+    wanted = {"condition": "zero_shot_less_in_language", "quantity": "span_f1_difference"}
+    sides = [[one(finished, **wanted, encoder=n, seed=s).value for s in (0, 1)] for n in NAMES]
+    test = ttest_ind(*sides, equal_var=False)
+    low, high = test.confidence_interval(0.95)
+    ((name, told, _),) = run.orders("ner")
+    assert name == f"{NAMES[0]} > {NAMES[1]}"
+    difference = np.mean(sides[0]) - np.mean(sides[1])
+    assert told == f"{difference:+.3f} [{low:+.3f}, {high:+.3f}]"
+    assert any("the paper's order" in row[0] for part in summary(tmp_path)[1:] for row in part[:1])
 
 
 def test_the_papers_numbers_are_those_of_the_task():

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -178,7 +178,7 @@ def findings(study: StudyFolder) -> list[_Rows | str]:
     puts below it, next to it or further down), how many that are, and whether what is not found
     says anything."""
     rows: _Rows = [("the paper's order", "subwords", "", "sentences", "")]
-    for better, worse in _ordered(study):
+    for better, worse in ordered_pairs(study.told["order"], study.layers):
         found = differences(study.scores, better, worse, study.layers)
         cells = [verdict(found.get(what)) for what in ("subwords", "sentences")]
         rows.append((f"{better} > {worse}", *cells[0], *cells[1]))
@@ -187,9 +187,15 @@ def findings(study: StudyFolder) -> list[_Rows | str]:
     return [rows, *filter(None, [compared_told(rows)]), *_control_told(study)]
 
 
-def _ordered(study: StudyFolder) -> list[tuple[str, str]]:
-    """All pairs of measured conditions of which the paper puts the first above the second."""
-    groups = [[name for name in group if name in study.layers] for group in study.told["order"]]
+def ordered_pairs(
+    order: Sequence[Sequence[str]], measured: Collection[str]
+) -> list[tuple[str, str]]:
+    """All pairs of measured conditions of which an order of groups puts the first above the second.
+
+    >>> ordered_pairs([["a"], ["b", "c"], ["d"]], ["a", "c", "d"])
+    [('a', 'c'), ('a', 'd'), ('c', 'd')]
+    """
+    groups = [[name for name in group if name in measured] for group in order]
     return [
         (better, worse)
         for upper, lower in itertools.combinations(groups, 2)

@@ -5,11 +5,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
+
+import numpy as np
 
 from crosslens.errors import StoreError, refuse
 from crosslens.files import check_shape, read_json
 from crosslens.readers.published import PAPERS, published
+from crosslens.report.folders.controlled_findings import ordered_pairs, verdict, welch
 from crosslens.score import QUANTITIES, Score, format_value, headline_quantities, read_scores
 
 __all__ = ["COLUMNS", "StudyTransferFolder", "load_study_transfer", "printed_less", "summary"]
@@ -34,6 +37,7 @@ class Told(TypedDict):
     paper: str
     published: dict[str, str]
     alignment: dict[str, float]
+    order: NotRequired[list[list[str]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,25 +79,67 @@ class StudyTransferFolder:
         """The same of an encoder of the original alone (MZ - BS)."""
         return self.mean(task, name, "monolingual_less_in_language")
 
-    def correlation(self, task: str) -> Score | None:
-        """Spearman's, of alignment with the difference, over conditions."""
-        for score in self.scores:
-            if (score.task, score.quantity) == (task, "spearman"):
-                return score
-        return None
+    def with_alignment(self, task: str) -> list[str]:
+        """Sentences on how alignment goes with the difference, over conditions and over trainings;
+        none of fewer than four."""
+        told = []
+        for over in ("conditions", "trainings"):
+            found = self._correlations(task, over)
+            if found and not any(math.isnan(one.value) for one in found.values()):
+                said = " and ".join(
+                    f"{kind.capitalize()}'s {_spread(found[kind])}" for kind in found
+                )
+                told.append(
+                    f"Over {found['spearman'].n} {over}, alignment of subwords goes with zero-shot less "
+                    f"in-language by {said}."
+                )
+        return told
 
-    def with_alignment(self, task: str) -> str:
-        """A sentence on it; "" where fewer than four conditions have both."""
-        found = self.correlation(task)
-        if found is None or math.isnan(found.value):
-            return ""
-        within = ""
-        if found.low is not None and found.high is not None:
-            within = f" [{found.low:.2f}, {found.high:.2f}]"
-        return (
-            f"Over {found.n} conditions, alignment of subwords goes with zero-shot less in-language by "
-            f"Spearman's {found.value:.2f}{within}."
+    def points(self, task: str) -> dict[str, tuple[float, float]]:
+        """Alignment and difference of each condition, or of each training where these are few."""
+        found: dict[str, tuple[float, float]] = {}
+        for over in ("trainings", "conditions"):
+            for one in self._correlations(task, over).values():
+                pairs = (one.evidence.points or {}).items()
+                there = {k: (v[0], v[1]) for k, v in pairs if v is not None and len(v) == 2}
+                found = there if over == "trainings" or len(there) > 3 else found
+        return found
+
+    def _correlations(self, task: str, over: str) -> dict[str, Score]:
+        return {
+            s.quantity: s
+            for s in self.scores
+            if s.task == task and s.condition == "token_alignment" and s.evidence.over == over
+        }
+
+    def orders(self, task: str) -> _Rows:
+        """Of each two conditions that the paper puts in an order, by how much the first loses less:
+        the difference of zero-shot less in-language, Welch's 95 % interval over trainings, and
+        whether it is found."""
+        rows: _Rows = []
+        for better, worse in ordered_pairs(self.told.get("order", []), self.names):
+            sides = [self._each_less(task, name) for name in (better, worse)]
+            found = welch(*sides) if min(map(len, sides)) > 1 else None
+            rows.append((f"{better} > {worse}", *verdict(found)))
+        return rows
+
+    def _each_less(self, task: str, name: str) -> np.ndarray:
+        quantity = f"{self.main[task][0]}_difference"
+        wanted = (task, name, _LESS, self.languages[1], quantity)
+        return np.array(
+            [
+                s.value
+                for s in self.scores
+                if (s.task, s.encoder, s.condition, s.target, s.quantity) == wanted
+                and s.seed is not None
+            ]
         )
+
+
+def _spread(score: Score) -> str:
+    if score.low is None or score.high is None:
+        return f"{score.value:.2f}"
+    return f"{score.value:.2f} [{score.low:.2f}, {score.high:.2f}]"
 
 
 def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
@@ -161,7 +207,9 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             told = [_percent(one) for one in cells]
             n = _trainings(run, task, name)
             rows.append((name, str(n), *told, printed_less(run.told, name, task)))
-        parts += [rows, *filter(None, [run.with_alignment(task)])]
+        orders = run.orders(task)
+        head_of = ("the paper's order", "zero-shot less in-language: difference", "")
+        parts += [rows, *([[head_of, *orders]] if orders else []), *run.with_alignment(task)]
     return parts
 
 

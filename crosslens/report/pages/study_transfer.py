@@ -91,15 +91,14 @@ def _lead(run: StudyTransferFolder, task: str, numbering: Numbering) -> str:
     )
     label = QUANTITIES[run.main[task][0]].label
     panels = [panel(f"{task}: {label}", "", picture)]
-    less = {name: run.less(task, name) for name in run.names}
-    points = {
-        short[place]: (run.told["alignment"][name], 100 * score.value)
-        for place, (name, score) in enumerate(less.items())
-        if score is not None and score.value == score.value and name in run.told["alignment"]
-    }
+    points = run.points(task)
     if len(points) > 2:
         axes = Axis("P@1 of subwords", (0.0, 1.0)), Axis("points lost zero-shot (BZ − BS)")
-        drawn = scatter_panel(numbering.panel(), f"{task}: loss over alignment", points, axes)
+        shown = {
+            name.removeprefix("transliteration-").replace(", seed", ""): (aligned, 100 * less)
+            for name, (aligned, less) in points.items()
+        }
+        drawn = scatter_panel(numbering.panel(), f"{task}: loss over alignment", shown, axes)
         panels.append(panel("What is lost, and alignment", "", drawn))
     return figure(
         numbering,
@@ -121,7 +120,7 @@ def _told(run: StudyTransferFolder, task: str) -> list[str]:
         f"{tag('strong', text(task))}: zero-shot less trained on the copy is "
         f"{join(parts, most=6, rest='further conditions')}."
     ]
-    return [*told, *(text(one) for one in [run.with_alignment(task)] if one)]
+    return [*told, *map(text, run.with_alignment(task))]
 
 
 def _facts(run: StudyTransferFolder) -> dict[str, str]:
@@ -157,4 +156,7 @@ def _table(run: StudyTransferFolder, task: str) -> str:
         "Means over trainings with 95 % intervals. BZ: zero-shot on the copy; BS: trained on the copy; "
         "MZ: an encoder of the original alone, zero-shot."
     )
-    return table(caption, head, rows)
+    orders = [[text(row[0]), text(row[1].replace("-", "−")), row[2]] for row in run.orders(task)]
+    about = "By how much less is lost zero-shot, with Welch's 95 % interval over trainings."
+    compared = table(about, ["The paper's order", "Difference", ""], orders) if orders else ""
+    return table(caption, head, rows) + compared
