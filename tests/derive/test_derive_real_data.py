@@ -113,6 +113,11 @@ def test_every_sentence_comes_back(treebanks, name):
         plain = (
             corpus if tagged else Corpus(corpus.language, corpus.sentences, corpus.ids, corpus.name)
         )
+        if "transliteration" in name and corpus.language in ("hi", "zh"):
+            with pytest.raises(InputError, match="text in the letters of"):  # of Latin and Cyrillic
+                derive_corpus(plain, how, 2, labels=False)
+            counted["refused"] += 1
+            continue
         made = derive_corpus(plain, how, 2, labels=False)
         for text, line, back in zip(
             corpus.sentences, made.corpus.sentences, made.back, strict=True
