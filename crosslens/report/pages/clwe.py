@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import refuse
-from crosslens.files import check_shape, read_json
+from crosslens.files import read_json
 from crosslens.report.folders.log import as_number, as_table, read_log
 from crosslens.report.parts.drawing import Axis, Line, plain_style, series_panel, series_style
 from crosslens.report.parts.layout import (
@@ -22,6 +22,7 @@ from crosslens.report.parts.layout import (
     table,
 )
 from crosslens.report.parts.wording import decimal, join, language, tag, text
+from crosslens.report.sections.trained_parts import trained_table
 from crosslens.score import Score, read_scores
 
 __all__ = ["clwe_page"]
@@ -152,18 +153,9 @@ def _mapped(induced: Mapping[str, Any], seeds: str) -> str:
 
 
 def _trained(folder: Path, config: Mapping[str, Any]) -> str:
-    rows: list[list[str]] = check_shape(
-        config.get("trained"), f"{folder}/config.json, trained", list[list[str]]
-    )
-    head, *parts = rows
-    cells = [
-        [text(f"layer {name}" if name.isdigit() else name.replace("_", " "))]
-        + [text("–" if count == "-" else count) for count in counts]
-        for name, *counts in parts
-    ]
     caption = (
         "Parameters that are trained, of the run's own model; fine-tuning in the source language trains "
         "the task's head beside these. Where a target is tested its own embeddings stand in the place "
         "of the source's."
     )
-    return table(caption, [text(name) for name in head], cells)
+    return trained_table(folder, config, caption)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.errors import refuse
-from crosslens.files import check_shape, read_json
+from crosslens.files import read_json
 from crosslens.report.folders.log import as_number, as_table, read_log
 from crosslens.report.parts.drawing import (
     Axis,
@@ -29,6 +29,7 @@ from crosslens.report.parts.layout import (
     table,
 )
 from crosslens.report.parts.wording import decimal, join, language, tag, text
+from crosslens.report.sections.trained_parts import trained_table
 from crosslens.score import Score, read_scores
 
 __all__ = ["monotrans_page"]
@@ -174,21 +175,12 @@ def _facts(asked: Mapping[str, Any], source: _Step, under: str) -> dict[str, str
 
 
 def _trained(folder: Path, config: Mapping[str, Any]) -> str:
-    rows: list[list[str]] = check_shape(
-        config.get("trained"), f"{folder}/config.json, trained", list[list[str]]
-    )
-    head, *parts = rows
-    cells = [
-        [text(f"layer {name}" if name.isdigit() else name.replace("_", " "))]
-        + [text("–" if count == "-" else count) for count in counts]
-        for name, *counts in parts
-    ]
     caption = (
         "Parameters that are trained, of the run's own models: step 2 is the first target's; step 3, "
         "fine-tuning in the source language, trains the task's head beside these; in step 4 the target's own "
         "parts stand in the place of the source's."
     )
-    return table(caption, [text(name) for name in head], cells)
+    return trained_table(folder, config, caption)
 
 
 def _learnt(steps: list[_Step]) -> str:
