@@ -54,7 +54,7 @@ def mapped_transfer_arguments(parser: argparse.ArgumentParser) -> None:
 
 def mapped_transfer(arguments: argparse.Namespace) -> None:
     """Train, test without and with the map, and print a row for each layer."""
-    from crosslens.run.mapped_transfer import summary
+    from crosslens.run.transfer.mapped_transfer import summary
 
     given = {name: getattr(arguments, name) for name in _HANDED_ON}
     if arguments.layers is not None:

@@ -185,7 +185,7 @@ def _battery(arguments: argparse.Namespace) -> None:
 
 
 def _tables(run: Any) -> Iterator[Part]:
-    from crosslens.run.probe_summary import tables
+    from crosslens.run.probing.summary import tables
 
     for title, rows, text in tables(run.folder, run.scores):
         yield from [f"{title}:"] if title else []

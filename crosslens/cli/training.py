@@ -85,7 +85,7 @@ def train(arguments: argparse.Namespace) -> None:
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
         return
     if run.kind == "emergence":
-        from crosslens.run.emergence import summary, what_is_shared
+        from crosslens.run.trainings.emergence import summary, what_is_shared
 
         parts = [what_is_shared(run.folder), *summary(run.folder)]
         show(arguments, run.scores, parts, run.folder)
@@ -96,12 +96,12 @@ def train(arguments: argparse.Namespace) -> None:
         _show_study(arguments, run, study_summary(run.folder))
         return
     if run.kind == "monotrans":
-        from crosslens.run.monotrans import summary as monotrans_summary
+        from crosslens.run.trainings.monotrans import summary as monotrans_summary
 
         _show_study(arguments, run, monotrans_summary(run.folder))
         return
     if run.kind == "clwe":
-        from crosslens.run.clwe import summary as clwe_summary
+        from crosslens.run.trainings.clwe import summary as clwe_summary
 
         _show_study(arguments, run, clwe_summary(run.folder))
         return

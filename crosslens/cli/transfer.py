@@ -181,7 +181,7 @@ def transfer(arguments: argparse.Namespace) -> None:
 
 
 def _tables(run: Any) -> Iterator[Part]:
-    from crosslens.run.transfer_summary import tables
+    from crosslens.run.transfer.summary import tables
 
     for title, rows, told in tables(run.folder, run.scores):
         if len(rows) > 1:

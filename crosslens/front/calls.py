@@ -136,7 +136,7 @@ def probe(
     labels: a task of one's own, ``{"tense": "tense.tsv"}``, a file with lines ``label TAB text``,
         or a list of three, to train, choose and test on; ``numbers`` likewise, for numbers.
     limit: most items of each part of a task. seeds: how many seeds. This and all others are
-        described in full by :class:`crosslens.run.battery.Battery`, which has the same names.
+        described in full by :class:`crosslens.run.probing.battery.Battery`, which has the same names.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def probe(
     [(None, True), ('shuffled_labels', False)]
     """
     settings = {name: value for name, value in locals().items() if name not in ("encoder", "out")}
-    from crosslens.run.battery import Battery, run_battery
+    from crosslens.run.probing.battery import Battery, run_battery
 
     for name in ("labels", "numbers"):
         settings[name] = {task: _files(files) for task, files in (settings[name] or {}).items()}
@@ -234,7 +234,7 @@ def transfer(
     freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers.
     seeds: how many. in_language: fine-tune on each test language, too. keep: keep the fine-tuned
         encoders of the first seed in ``out/encoders``. All are described in full by
-        :class:`crosslens.run.transfer_settings.Transfer`, which has the same names.
+        :class:`crosslens.run.transfer.settings.Transfer`, which has the same names.
 
     Returns
     -------
@@ -264,8 +264,8 @@ def transfer(
         for name, value in locals().items()
         if name not in ("encoder", "tasks", "train", "test", "data", "out", "freeze", "derived")
     }
-    from crosslens.run.transfer import run_transfer
-    from crosslens.run.transfer_settings import Transfer
+    from crosslens.run.transfer.settings import Transfer
+    from crosslens.run.transfer.transfer import run_transfer
 
     several = list(encoder) if isinstance(encoder, (list, tuple)) else [encoder]
     encoders = [_path(name, "encoder", "a folder or a hub name") for name in several]
@@ -357,7 +357,7 @@ def train(
         return Run(model.parent)
     from crosslens.recipes import emergence_settings
     from crosslens.recipes.emergence import emergence_text
-    from crosslens.run.emergence import run_emergence
+    from crosslens.run.trainings.emergence import run_emergence
 
     if (processes := os.environ.get("WORLD_SIZE", "1")) != "1":
         expected, told = "one process (the models are small)", "run it without torchrun"
@@ -380,7 +380,7 @@ def _monotrans_of(
 
 def _train_monotrans(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
     from crosslens.recipes.monotrans import asked_anywhere, monotrans
-    from crosslens.run.monotrans import run_monotrans
+    from crosslens.run.trainings.monotrans import run_monotrans
 
     folder = Path(out or "runs/monotrans")
     recipes = monotrans(asked, folder)
@@ -400,7 +400,7 @@ def clwe_asked(
 def _train_clwe(asked: Mapping[str, Any], out: str | Path | None, **how: Any) -> Run:
     from crosslens.recipes.clwe import clwe
     from crosslens.recipes.monotrans import asked_anywhere
-    from crosslens.run.clwe import run_clwe
+    from crosslens.run.trainings.clwe import run_clwe
 
     folder = Path(out or "runs/clwe")
     return Run(run_clwe(clwe(asked, folder), folder, asked=asked_anywhere(asked), **how))
@@ -428,7 +428,7 @@ def _train_study(
     parallel: str,
 ) -> Run:
     from crosslens.recipes.controlled import asked_anywhere, controlled_study, study_texts
-    from crosslens.run.controlled import run_controlled
+    from crosslens.run.trainings.controlled import run_controlled
 
     study, many = controlled_study(name, settings), seeds or before or 3
     texts = study_texts(study, settings)

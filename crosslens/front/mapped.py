@@ -81,8 +81,8 @@ def mapped_transfer(
     >>> [score.condition for score in run.scores.where(layer=4, part="test")]
     [None, 'unaligned', 'procrustes', 'procrustes_less_unaligned']
     """
-    from crosslens.run.mapped_transfer import MappedTransfer, run_mapped_transfer
-    from crosslens.run.transfer_settings import Transfer
+    from crosslens.run.transfer.mapped_transfer import MappedTransfer, run_mapped_transfer
+    from crosslens.run.transfer.settings import Transfer
 
     told = Transfer(
         encoders=[str(source_encoder)],

@@ -67,8 +67,12 @@ def study_transfer(
     ...     print(str(error).partition(" (")[0])
     study: expected the folder of a controlled study
     """
-    from crosslens.run.study_transfer import StudyTransfer, languages_of, run_study_transfer
-    from crosslens.run.transfer_settings import Transfer
+    from crosslens.run.transfer.settings import Transfer
+    from crosslens.run.transfer.study_transfer import (
+        StudyTransfer,
+        languages_of,
+        run_study_transfer,
+    )
 
     original, copy = languages_of(study)
     transfer = Transfer(

@@ -30,8 +30,8 @@ from crosslens.errors import refuse
 from crosslens.models.text.subword_vectors import SkipGram
 from crosslens.models.training.settings import Source, from_dict, with_overrides
 from crosslens.recipes.small_bert import language_files, small_bert
-from crosslens.run.clwe import Clwe
-from crosslens.run.subword_mapping import SEEDS
+from crosslens.run.trainings.clwe import Clwe
+from crosslens.run.trainings.subword_mapping import SEEDS
 
 __all__ = ["clwe"]
 

@@ -6,7 +6,7 @@ import dataclasses
 from crosslens.models.network.sharing import SYSTEMS
 from crosslens.models.training.anchors import Anchors
 from crosslens.models.training.settings import Source, TrainRecipe
-from crosslens.run.controlled import Condition, Made
+from crosslens.run.trainings.controlled import Condition, Made
 
 __all__ = [
     "WORDS",

@@ -37,7 +37,7 @@ from crosslens.recipes import STUDIES, conditions_of, conneau, deshpande, langua
 from crosslens.recipes.controlled_settings import OWN, asked_anywhere, check_read, natural_pair
 from crosslens.recipes.controlled_sizes import paper_of, sized_recipe
 from crosslens.recipes.controlled_texts import study_texts
-from crosslens.run.controlled import ControlledStudy
+from crosslens.run.trainings.controlled import ControlledStudy
 
 __all__ = ["asked_anywhere", "controlled_study", "study_texts"]
 

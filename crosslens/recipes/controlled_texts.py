@@ -12,8 +12,8 @@ from crosslens.models.text.tokenisation import train_tokenizer
 from crosslens.recipes import language_of
 from crosslens.recipes.conneau import WORDS
 from crosslens.recipes.controlled_settings import natural_pair
-from crosslens.run.controlled import ControlledStudy
-from crosslens.run.emergence import split_rows
+from crosslens.run.trainings.controlled import ControlledStudy
+from crosslens.run.trainings.emergence import split_rows
 
 __all__ = ["study_texts"]
 

@@ -9,7 +9,7 @@ from crosslens.derive.registry import transformation
 from crosslens.errors import refuse
 from crosslens.models.training.derivation import Derivation, check_order
 from crosslens.models.training.settings import Source, TrainRecipe
-from crosslens.run.controlled import Condition, Made
+from crosslens.run.trainings.controlled import Condition, Made
 
 __all__ = ["compositions", "corpora", "derived_conditions", "ladder", "pairs"]
 

@@ -12,9 +12,9 @@ from crosslens.cli.main import main
 from crosslens.files import claim_folder, read_json
 from crosslens.recipes import load_recipe
 from crosslens.recipes.quickstart import DATA
-from crosslens.run import battery as batteries
 from crosslens.run import study as studies
-from crosslens.run.battery import Battery
+from crosslens.run.probing import battery as batteries
+from crosslens.run.probing.battery import Battery
 from crosslens.run.study import Study
 
 
@@ -300,7 +300,7 @@ def test_an_emergence_is_asked_again_from_its_run(place, monkeypatch, capsys):
         {"recipe": "emergence", "settings": {"steps": 300, "data": str(place / "eng.txt")}},
     )
     monkeypatch.setattr(
-        "crosslens.run.emergence.run_emergence",
+        "crosslens.run.trainings.emergence.run_emergence",
         lambda recipes, text, out, asked, **_: found.append((recipes, text, asked)) or 1 / 0,
     )
     assert typed("train --config run seed=2 --quiet") == 1

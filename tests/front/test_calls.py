@@ -13,7 +13,7 @@ from typed import typed
 from crosslens.errors import InputError
 from crosslens.front.calls import probe, study, train
 from crosslens.recipes.quickstart import DATA
-from crosslens.run.battery import Battery
+from crosslens.run.probing.battery import Battery
 
 ENCODER = DATA / "tiny-encoder"
 
@@ -85,7 +85,7 @@ for call in (lambda: cl.study({str(ENCODER)!r}, texts, "run"), lambda: cl.study(
 
 
 def test_emergence_is_a_recipe_too(tmp_path, monkeypatch):
-    from crosslens.run import emergence
+    from crosslens.run.trainings import emergence
 
     seen = {}
 

@@ -16,8 +16,8 @@ WHERE = (
 BEST = {"argmax", "argmin", "nanargmax", "nanargmin"}
 OTHERS = {  # what is chosen there is neither a layer nor a checkpoint
     "crosslens/run/measures.py": "how many groups of sentences are taken for the training half",
-    "crosslens/run/probe_splits.py": "labels whose counts are rounded up or down",
-    "crosslens/run/transfer_measures.py": "the class with the highest probability",
+    "crosslens/run/probing/splits.py": "labels whose counts are rounded up or down",
+    "crosslens/run/transfer/measures.py": "the class with the highest probability",
     "models/finetuning/tag.py": "the class with the highest score",
     "crosslens/report/sections/probes_comparison.py": "an encoder, among those on the same items",
     "models/training/data.py": "which of the costs has most texts, for a message",

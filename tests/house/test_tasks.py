@@ -19,19 +19,19 @@ EXCEPTIONS = {  # (name, module) -> what it means there
         for name in ("upos", "xpos", "deprel")
         for file in ("hub_treebank", "treebank", "words")
     },
-    **{(name, "crosslens.run.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
+    **{(name, "crosslens.run.probing.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
     **{
         ("upos", module): COLUMN
         for module in (
-            "crosslens.run.kinds.parse",
-            "crosslens.run.transfer_fits",
-            "crosslens.run.transfer_data",
-            "crosslens.run.transfer_examples",
-            "crosslens.run.transfer_measures",
-            "crosslens.run.transfer_predictors",
+            "crosslens.run.probing.kinds.parse",
+            "crosslens.run.transfer.fits",
+            "crosslens.run.transfer.data",
+            "crosslens.run.transfer.examples",
+            "crosslens.run.transfer.measures",
+            "crosslens.run.transfer.predictors",
         )
     },
-    ("deprel", "crosslens.run.transfer_predictors"): COLUMN,
+    ("deprel", "crosslens.run.transfer.predictors"): COLUMN,
     **{
         (name, f"crosslens.derive.{file}"): COLUMN
         for name in ("upos", "deprel")
@@ -45,7 +45,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
             "crosslens.derive.corpora",
             "crosslens.readers.tagged_words",
             "crosslens.readers.treebank",
-            "crosslens.run.kinds.tag",
+            "crosslens.run.probing.kinds.tag",
         )
     },
     ("upos", "crosslens.cli.probes"): "the example of a treebank of one's own",
@@ -53,8 +53,8 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     ("scws", "crosslens.probes.methods.scws"): METHOD,
     ("language_id", "crosslens.probes"): METHOD,
     ("language_id", "crosslens.probes.methods.language_id"): METHOD,
-    ("minimal_pairs", "crosslens.run.kinds.build"): "a kind of tasks",
-    ("minimal_pairs", "crosslens.run.probe_data"): "a kind of tasks",
+    ("minimal_pairs", "crosslens.run.probing.kinds.build"): "a kind of tasks",
+    ("minimal_pairs", "crosslens.run.probing.data"): "a kind of tasks",
     ("squad", "crosslens.probes.methods.answer_scores"): METHOD,
     ("mlqa", "crosslens.probes.methods.answer_scores"): METHOD,
     ("topic", "crosslens.recipes.prose"): "a directive of reStructuredText",

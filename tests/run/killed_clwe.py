@@ -22,8 +22,8 @@ from crosslens.models.saved import native
 from crosslens.models.text import subword_vectors
 from crosslens.models.training import loop
 from crosslens.recipes.clwe import clwe
-from crosslens.run import clwe as stages
 from crosslens.run import engine
+from crosslens.run.trainings import clwe as stages
 
 TRAPS = {
     "undisturbed": lambda: None,

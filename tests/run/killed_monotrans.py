@@ -20,7 +20,7 @@ from crosslens.models.saved import native
 from crosslens.models.training import checkpoint, loop
 from crosslens.recipes.monotrans import monotrans
 from crosslens.run import engine
-from crosslens.run.monotrans import run_monotrans
+from crosslens.run.trainings.monotrans import run_monotrans
 
 
 def die(*_, **__):

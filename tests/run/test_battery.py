@@ -30,8 +30,8 @@ from crosslens.models.scoring import cloze
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.methods.linear.linear import LinearProbe
 from crosslens.readers.labelled_text import first_two_sentences
-from crosslens.run.battery import Battery, run_battery
-from crosslens.run.probe_summary import (
+from crosslens.run.probing.battery import Battery, run_battery
+from crosslens.run.probing.summary import (
     coverage_table,
     summary_notes,
     summary_table,
@@ -755,7 +755,7 @@ def test_a_stopped_run_goes_on_with_what_is_missing(calm, tmp_path, monkeypatch,
     out = tmp_path / "run"
     with monkeypatch.context() as stopped:
         stopped.setattr(
-            "crosslens.run.kinds.tag.WordTask.measure",
+            "crosslens.run.probing.kinds.tag.WordTask.measure",
             lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
         )
         assert main([*calm[1], "--out", str(out)]) == 130
@@ -766,7 +766,8 @@ def test_a_stopped_run_goes_on_with_what_is_missing(calm, tmp_path, monkeypatch,
         and not (out / "scores.jsonl").exists()
     )
     monkeypatch.setattr(
-        "crosslens.run.kinds.rank.ScwsTask.measure", lambda *_: pytest.fail("measured again")
+        "crosslens.run.probing.kinds.rank.ScwsTask.measure",
+        lambda *_: pytest.fail("measured again"),
     )
     assert main([*calm[1], "--out", str(out)]) == 0
     for name in ("scores.jsonl", "outcomes.parquet"):

@@ -9,8 +9,8 @@ from tests_run_helpers import store
 from crosslens.probes.methods.controls import Accuracy
 from crosslens.probes.methods.wic import REPRESENTATIONS
 from crosslens.readers.labelled_text import read_table
-from crosslens.run.kinds.task import Given
-from crosslens.run.probe_data import Sources, read_tasks
+from crosslens.run.probing.data import Sources, read_tasks
+from crosslens.run.probing.kinds.task import Given
 from crosslens.score import shared_texts
 
 

@@ -12,8 +12,8 @@ from crosslens.outcomes import read_outcomes
 from crosslens.probes.methods.linear.linear import LinearProbe
 from crosslens.readers.treebank import word_labels
 from crosslens.report.pages.probes import probe_page
-from crosslens.run.battery import Battery
-from crosslens.run.probe_data import Sources, read_tasks
+from crosslens.run.probing.battery import Battery
+from crosslens.run.probing.data import Sources, read_tasks
 from crosslens.score import read_scores
 
 TASKS = ("upos", "topic", "dependency_arcs", "structural_depth")

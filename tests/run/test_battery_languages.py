@@ -221,7 +221,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
 
 
 def test_a_language_that_is_named_twice_is_tested_once(small_encoder, data, tmp_path):
-    from crosslens.run.probe_data import Sources, read_tasks
+    from crosslens.run.probing.data import Sources, read_tasks
 
     task = read_tasks(
         Sources(

@@ -17,10 +17,10 @@ from crosslens.outcomes import read_outcomes
 from crosslens.report.folders.probes import load_probe_runs
 from crosslens.report.pages.probes import probe_page
 from crosslens.report.sections.probes_comparison import compare_runs
-from crosslens.run.battery import Battery, run_battery
-from crosslens.run.kinds import task as probe_tasks
-from crosslens.run.probe_seeds import over_seeds, seed_spread
-from crosslens.run.probe_summary import tables
+from crosslens.run.probing.battery import Battery, run_battery
+from crosslens.run.probing.kinds import task as probe_tasks
+from crosslens.run.probing.seeds import over_seeds, seed_spread
+from crosslens.run.probing.summary import tables
 from crosslens.score import Score, read_scores, write_scores
 
 # the last one's probe has a seed; the others have one minimum

@@ -11,7 +11,7 @@ from typed import typed
 from crosslens.cli.main import main
 from crosslens.errors import InputError
 from crosslens.outcomes import read_outcomes
-from crosslens.run.kinds.tag import WordTask
+from crosslens.run.probing.kinds.tag import WordTask
 from crosslens.score import read_scores, shared_texts
 
 

@@ -15,7 +15,7 @@ from crosslens.probes.tasks.catalogue import find_task
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.readers.wic import read_wic_spans
 from crosslens.report.pages.probes import probe_page
-from crosslens.run.probe_data import Sources, read_tasks
+from crosslens.run.probing.data import Sources, read_tasks
 from crosslens.score import read_scores
 
 N = {"train": 60, "valid": 20, "test": 24}

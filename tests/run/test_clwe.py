@@ -32,9 +32,9 @@ from crosslens.models.training.masked_lm import build_model
 from crosslens.recipes.clwe import clwe
 from crosslens.recipes.monotrans import monotrans
 from crosslens.report import write_report
-from crosslens.run import clwe as stages
-from crosslens.run.clwe import run_clwe, summary
-from crosslens.run.monotrans import run_monotrans
+from crosslens.run.trainings import clwe as stages
+from crosslens.run.trainings.clwe import run_clwe, summary
+from crosslens.run.trainings.monotrans import run_monotrans
 from crosslens.score import read_scores
 
 
@@ -264,7 +264,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(asked, finished, where, tmp_pat
     names = {
         "skip-gram": "crosslens.models.text.subword_vectors.train_skipgram",
         "self-learning": "crosslens.alignment.maps.induction.multi_step_maps",
-        "joining": "crosslens.run.clwe._join",
+        "joining": "crosslens.run.trainings.clwe._join",
     }
     rate, calls = loop.learning_rate, []
 

@@ -29,10 +29,10 @@ from crosslens.report import write_report
 from crosslens.report.folders.controlled import load_study, measured_so_far
 from crosslens.report.folders.controlled_findings import differences, kept_order, similarity_told
 from crosslens.report.folders.controlled_summary import summary
-from crosslens.run import controlled as run_module
-from crosslens.run import emergence
-from crosslens.run.controlled import run_controlled
 from crosslens.run.study import Study, run_study
+from crosslens.run.trainings import controlled as run_module
+from crosslens.run.trainings import emergence
+from crosslens.run.trainings.controlled import run_controlled
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_share
 from crosslens.seed_means import hits_of, means

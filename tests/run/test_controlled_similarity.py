@@ -24,7 +24,7 @@ from crosslens.report.folders.controlled_similarity import (
     over_layers_told,
 )
 from crosslens.report.folders.controlled_summary import summary
-from crosslens.run import emergence
+from crosslens.run.trainings import emergence
 from crosslens.score import Score, read_scores
 from crosslens.seed_means import means
 from crosslens.stats import mean_interval

@@ -17,8 +17,14 @@ from crosslens.models.network.sharing import SharingPlan
 from crosslens.models.network.surgery import parameter_counts
 from crosslens.models.training.settings import with_overrides
 from crosslens.recipes.emergence import emergence, emergence_text
-from crosslens.run import emergence as run_module
-from crosslens.run.emergence import run_emergence, sharing_rows, split_text, summary, what_is_shared
+from crosslens.run.trainings import emergence as run_module
+from crosslens.run.trainings.emergence import (
+    run_emergence,
+    sharing_rows,
+    split_text,
+    summary,
+    what_is_shared,
+)
 from crosslens.score import read_scores
 
 CONDITIONS = ("shared", "half", "none", "separate")

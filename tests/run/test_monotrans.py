@@ -35,7 +35,7 @@ from crosslens.models.training.masked_lm import build_model, prepare
 from crosslens.models.training.validation import held_out_losses
 from crosslens.recipes.monotrans import VARIANTS, monotrans
 from crosslens.report import write_report
-from crosslens.run.monotrans import run_monotrans, summary, trained_rows
+from crosslens.run.trainings.monotrans import run_monotrans, summary, trained_rows
 from crosslens.score import read_scores
 
 ENGLISH, DUTCH = two_languages(160)
@@ -343,7 +343,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(asked, finished, where, tmp_pat
     with monkeypatch.context() as patched:
         patched.setattr(loop, "learning_rate", learning_rate)
         if where == "joining":
-            patched.setattr("crosslens.run.monotrans._join", stop)
+            patched.setattr("crosslens.run.trainings.monotrans._join", stop)
         with pytest.raises(KeyboardInterrupt):
             run(one, folder)
     assert not (folder / "model").exists()

@@ -13,7 +13,7 @@ from crosslens.cli.probes import BATTERIES as ON_THE_COMMAND_LINE
 from crosslens.errors import InputError
 from crosslens.probes.tasks.catalogue import choose_tasks
 from crosslens.probes.tasks.task import GROUPS
-from crosslens.run.probe_data import Sources, read_tasks
+from crosslens.run.probing.data import Sources, read_tasks
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import numpy as np
 from crosslens.corpus import read_text
 from crosslens.probes.methods.splits import stratified_parts
 from crosslens.recipes.quickstart import DATA
-from crosslens.run.kinds.classify import SentenceTask
-from crosslens.run.kinds.surface import surface_scores
-from crosslens.run.kinds.task import Text
+from crosslens.run.probing.kinds.classify import SentenceTask
+from crosslens.run.probing.kinds.surface import surface_scores
+from crosslens.run.probing.kinds.task import Text
 
 
 def test_few_texts_are_read_often_enough_to_tell_languages_apart() -> None:

@@ -11,10 +11,10 @@ from tests_run_helpers import word_store
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError
 from crosslens.outcomes import Outcomes, item_ids
-from crosslens.run.kinds.parse import StructuralTask
-from crosslens.run.kinds.tag import WordsText, WordTask
-from crosslens.run.kinds.task import Given, Text
-from crosslens.run.probe_comparison import paired_tests
+from crosslens.run.probing.comparison import paired_tests
+from crosslens.run.probing.kinds.parse import StructuralTask
+from crosslens.run.probing.kinds.tag import WordsText, WordTask
+from crosslens.run.probing.kinds.task import Given, Text
 from crosslens.score import Score
 from crosslens.stats import paired_interval
 

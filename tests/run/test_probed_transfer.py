@@ -13,7 +13,7 @@ from crosslens.outcomes import read_outcomes
 from crosslens.probes.methods.minimal_pairs import score_words
 from crosslens.readers.minimal_pairs import read_minimal_pairs
 from crosslens.recipes.monotrans import monotrans
-from crosslens.run.monotrans import run_monotrans
+from crosslens.run.trainings.monotrans import run_monotrans
 from crosslens.score import read_scores
 
 PLAIN = ["--no-random-control", "--quiet"]

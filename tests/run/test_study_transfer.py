@@ -21,11 +21,11 @@ from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import resolve
 from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import load_study_transfer, printed_less, summary
-from crosslens.run import emergence
-from crosslens.run import study_transfer as run_module
-from crosslens.run.study_transfer import monolingual_recipe
-from crosslens.run.transfer import run_transfer
-from crosslens.run.transfer_settings import Transfer
+from crosslens.run.trainings import emergence
+from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.study_transfer import monolingual_recipe
+from crosslens.run.transfer.transfer import run_transfer
+from crosslens.run.transfer.transfer import study_transfer as run_module
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.stats import mean_interval
 
@@ -196,7 +196,7 @@ def test_tables_and_page_have_a_row_for_each_condition(finished, capsys):
 
 def test_over_conditions_the_loss_is_held_against_alignment(finished, tmp_path):
     """Six conditions as Deshpande et al.'s Table 7 has them: their Spearman of parts of speech."""
-    from crosslens.run.study_transfer import _correlations, _Study
+    from crosslens.run.transfer.study_transfer import _correlations, _Study
 
     less = {"a": -2.3, "b": -14.2, "c": -4.1, "d": -14.3, "e": -51.5, "f": -46.3}
     aligned = {"a": 90.0, "b": 57.3, "c": 43.0, "d": 11.8, "e": 0.16, "f": 0.01}

@@ -10,10 +10,10 @@ from crosslens.errors import InputError
 from crosslens.outcomes import read_outcomes
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
-from crosslens.run.transfer import run_transfer
-from crosslens.run.transfer_data import transfer_data
-from crosslens.run.transfer_settings import Transfer
-from crosslens.run.transfer_summary import tables
+from crosslens.run.transfer.data import transfer_data
+from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.summary import tables
+from crosslens.run.transfer.transfer import run_transfer
 from crosslens.score import read_scores
 
 ENCODER = str(DATA / "tiny-encoder")

@@ -8,10 +8,10 @@ from battery_data import write
 
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
-from crosslens.run.transfer_data import transfer_data
-from crosslens.run.transfer_examples import examples
-from crosslens.run.transfer_measures import Answers, counted, outcomes
-from crosslens.run.transfer_settings import Transfer
+from crosslens.run.transfer.data import transfer_data
+from crosslens.run.transfer.examples import examples
+from crosslens.run.transfer.measures import Answers, counted, outcomes
+from crosslens.run.transfer.settings import Transfer
 from crosslens.score import Score
 
 TREE = (

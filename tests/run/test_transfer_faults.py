@@ -290,7 +290,7 @@ def test_two_processes_end_in_the_scores_of_one(tmp_path):
 @pytest.mark.parametrize("task", SOUND)
 def test_what_is_right_is_no_fault(tmp_path, task):
     from crosslens.probes.tasks.data_folder import DataFolder
-    from crosslens.run.transfer_data import transfer_data
+    from crosslens.run.transfer.data import transfer_data
 
     write(tmp_path, SOUND[task])
     data = transfer_data(task, DataFolder(tmp_path / "data"), ["eng"], ["eng", "deu"])

@@ -9,8 +9,8 @@ from test_transfer import ENCODER, found, settings
 from crosslens.cli.main import main
 from crosslens.errors import InputError
 from crosslens.models.saved.pretrained import PretrainedEncoder
-from crosslens.run.transfer import run_transfer
-from crosslens.run.transfer_presets import find_preset, with_features
+from crosslens.run.transfer.presets import find_preset, with_features
+from crosslens.run.transfer.transfer import run_transfer
 
 data = test_transfer.data
 

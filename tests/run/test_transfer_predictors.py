@@ -11,11 +11,11 @@ from crosslens.models.saved.loading import load_encoder
 from crosslens.probes.methods.predictors import word_order_distance
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
-from crosslens.run.transfer_data import transfer_data
-from crosslens.run.transfer_fits import System
-from crosslens.run.transfer_predictors import _orders, _points, predicted
-from crosslens.run.transfer_settings import Transfer
-from crosslens.run.transfer_summary import tables
+from crosslens.run.transfer.data import transfer_data
+from crosslens.run.transfer.fits import System
+from crosslens.run.transfer.predictors import _orders, _points, predicted
+from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.summary import tables
 from crosslens.score import Score
 
 ENCODER = str(DATA / "tiny-encoder")

@@ -8,7 +8,7 @@ from coverage import COVERS, REJECTS, rejections
 from crosslens.outcomes import Outcomes, item_ids
 from crosslens.probes.methods.controls import macro_f1
 from crosslens.probes.methods.paired_tests import permutation_test
-from crosslens.run.probe_comparison import paired_tests
+from crosslens.run.probing.comparison import paired_tests
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from crosslens.probes.tasks.catalogue import find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.readers.hub import Hub, HubSet
 from crosslens.readers.minimal_pairs import read_minimal_pairs
-from crosslens.run.probe_data import Sources, read_tasks
+from crosslens.run.probing.data import Sources, read_tasks
 
 SIB = HubSet(name="Davlan/sib200", columns=("index_id", "category", "text"))
 

@@ -1,0 +1,1 @@
+"""Runs of several trainings: studies of what languages share, and from one language to another."""

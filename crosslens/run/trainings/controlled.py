@@ -1,0 +1,294 @@
+"""Controlled studies: trainings that differ in one thing, each with several seeds, and what became
+of two languages in each.
+
+    text -> sentences for training and for the end -> for each seed, one training per condition ->
+    alignment of subwords and retrieval of sentences -> means over seeds
+
+The folder of a run:
+
+    config.json             study, recipes of all conditions, and the texts' fingerprints
+    text/NAME.txt           the texts of the study; those named "kept" are never trained on
+    CONDITION/seed-SEED/    an ordinary training run
+    parts/                  measurements of each training, until all are there
+    scores.jsonl            measurements of each seed, and their means (without a seed)
+
+A training is a part: a run that was stopped goes on with the training that was under way. In a
+score ``encoder`` names the condition; ``condition`` says how vectors were compared.
+"""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.asked import asked_of
+from crosslens.corpus import read_text
+from crosslens.errors import refuse
+from crosslens.files import (
+    check_name,
+    fingerprint,
+    make_folder,
+    read_json,
+    refuse_begun,
+    write_whole,
+)
+from crosslens.models.training.settings import TrainRecipe, recipe_settings
+from crosslens.progress import say
+from crosslens.run.engine import Run, versions
+from crosslens.run.trainings.controlled_measures import measure
+from crosslens.score import Score
+from crosslens.seed_means import means
+
+__all__ = ["Condition", "ControlledStudy", "Made", "expected_cost", "placed", "run_controlled"]
+
+_PATHS = ("data", "other", "syntax", "dictionary", "paraphrase")  # settings that are files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Condition:
+    """One of the things that are compared.
+
+    Attributes
+    ----------
+    recipe: its training, of two languages, or of one. Sources name texts of the study in the place
+        of files.
+    kept: language to the text that is kept for the end, line by line the same sentences; both
+        languages' "kept" where it is empty.
+    published: what the paper calls it, and measures of it; "" where it has no such thing.
+    beside: another condition of one language, before this one, whose model reads that language
+        where this one's reads its own: two models are compared. "" where one model reads both, or
+        where the condition is there to be beside others.
+    """
+
+    recipe: TrainRecipe
+    kept: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    published: str = ""
+    beside: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ControlledStudy:
+    """What is asked, and by which trainings.
+
+    Attributes
+    ----------
+    name: by which `crosslens train` knows it.
+    question: one sentence.
+    paper: key of :data:`crosslens.readers.published.PAPERS`.
+    conditions: name to condition.
+    order: what the paper found, from the best to the worst: groups of conditions, with no order
+        within one.
+    control: the condition that must reach .5 before anything that is not found counts.
+    """
+
+    name: str
+    question: str
+    paper: str
+    conditions: Mapping[str, Condition]
+    order: Sequence[Sequence[str]]
+    control: str
+
+    def readers(self, name: str) -> dict[str, str]:
+        """Language to the condition whose model reads it, the first language first; of a condition
+        that is there to be beside others, one language."""
+        one = self.conditions[name]
+        first = self.conditions[one.beside].recipe.languages if one.beside else ()
+        return dict.fromkeys(first, one.beside) | dict.fromkeys(one.recipe.languages, name)
+
+
+Made = tuple[dict[str, Condition], Sequence[Sequence[str]], str]
+"""The conditions of a study, their order and the control among them."""
+
+
+def run_controlled(
+    study: ControlledStudy,
+    texts: Mapping[str, Sequence[str]],
+    folder: str | Path,
+    *,
+    seeds: int = 3,
+    resume: bool = False,
+    device: str = "auto",
+    parallel: str = "ddp",
+    asked: Mapping[str, Any] | None = None,
+) -> Path:
+    """Train all conditions with all seeds, measure each, and return the folder with
+    ``scores.jsonl``. Under ``torchrun`` the processes share each training.
+
+    Parameters
+    ----------
+    texts: name to sentences, as the recipes of the conditions name them.
+    folder: the run's folder; with ``resume`` a stopped run is resumed.
+    seeds: how many; the first is that of the recipes.
+    device, parallel: see :func:`crosslens.models.training.masked_lm.train`.
+    asked: what changes the study, kept for another run.
+
+    Raises
+    ------
+    InputError: a condition names a text that is not there.
+    OutputError: the folder holds a run (without ``resume``), or another one.
+    """
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.models.training.masked_lm import train
+
+    folder = Path(folder)
+    given = {"recipe": study.name, "settings": asked_of(asked or {}, _PATHS), "seeds": seeds}
+    with join_world(device, parallel) as world, contextlib.ExitStack() as held:
+        with world.together():
+            _check_texts(study, texts, seeds)
+            study = _as_begun(study, folder)
+            run = Run(folder, "controlled", _settings(study, texts, seeds), given)
+            if run.begun and not resume:
+                refuse_begun(folder)
+        with world.together():
+            if world.first:  # it writes; the others train with it
+                say(expected_cost(study, seeds))
+                held.enter_context(run.open())
+                _write_texts(folder, texts)
+                run.note(study=_told(study))
+        if run.finished:
+            return folder
+        scores: list[Score] = []
+        for number, name in _trainings(study, seeds):
+            condition = study.conditions[name]
+            seed = condition.recipe.seed + number
+            part = f"{name}.seed-{seed}"
+            with world.together():  # all have looked before one writes
+                measured = run.has(part, outcomes=False)
+            if not measured:
+                recipe = placed(condition.recipe, seed, folder / "text")
+                where = folder / name / f"seed-{seed}"
+                train(recipe, where, resume=True, device=device, parallel=parallel)
+            with world.together():
+                if world.first:
+                    job = functools.partial(_measure, study, name, number, folder)
+                    scores += run.part(part, job)
+        with world.together():
+            if world.first:
+                run.note(versions=versions())
+                run.finish([*scores, *means(scores)])
+    return folder
+
+
+def _write_texts(folder: Path, texts: Mapping[str, Sequence[str]]) -> None:
+    place = make_folder(folder / "text", str(folder))
+    for name, lines in texts.items():
+        if not (place / f"{name}.txt").exists():
+            write_whole(place / f"{name}.txt", "".join(f"{line}\n" for line in lines))
+
+
+def _measure(study: ControlledStudy, name: str, number: int, folder: Path) -> list[Score]:
+    """What became of one training; nothing is said of one that is there to be beside others."""
+    place, condition, readers = folder / "text", study.conditions[name], study.readers(name)
+    if len(readers) < 2:
+        return []
+    kept = {
+        language: read_text(place / f"{condition.kept.get(language, 'kept')}.txt", language)
+        for language in readers
+    }
+
+    def trained(one: str) -> tuple[Path, TrainRecipe]:
+        seed = study.conditions[one].recipe.seed + number
+        return folder / one / f"seed-{seed}", placed(study.conditions[one].recipe, seed, place)
+
+    beside = trained(condition.beside) if condition.beside else None
+    return measure(*trained(name), kept, name, beside=beside)
+
+
+def _trainings(study: ControlledStudy, seeds: int) -> Iterator[tuple[int, str]]:
+    """Number of the seed and condition, seed by seed: a run that is stopped early has all conditions
+    of the seeds before."""
+    for number in range(seeds):
+        for name in study.conditions:
+            yield number, name
+
+
+def placed(recipe: TrainRecipe, seed: int, place: Path) -> TrainRecipe:
+    """A condition's recipe with its seed and the files of the run."""
+    sources = tuple(
+        dataclasses.replace(
+            source,
+            texts={language: str(place / f"{name}.txt") for language, name in source.texts.items()},
+        )
+        for source in recipe.sources
+    )
+    anchors = recipe.anchors
+    if anchors.dictionary:
+        anchors = dataclasses.replace(anchors, dictionary=str(place / f"{anchors.dictionary}.txt"))
+    return dataclasses.replace(recipe, sources=sources, anchors=anchors, seed=seed)
+
+
+def _check_texts(study: ControlledStudy, texts: Mapping[str, Sequence[str]], seeds: int) -> None:
+    if seeds < 1:
+        refuse("seeds", "1 or more", str(seeds), "3 is usual")
+    for name, condition in study.conditions.items():
+        recipe = condition.recipe
+        needed = [text for source in recipe.sources for text in source.texts.values()]
+        needed += [condition.kept.get(language, "kept") for language in study.readers(name)]
+        needed += [recipe.anchors.dictionary] if recipe.anchors.dictionary else []
+        for text in needed:
+            if text not in texts:
+                refuse(f"text {text}", f"the text that {name} is trained on", "none", "give it")
+
+
+def _as_begun(study: ControlledStudy, folder: Path) -> ControlledStudy:
+    """The study, its conditions called as in a folder that was begun when the names of
+    transformations were written in them without hyphens."""
+    path = folder / "config.json"
+    there = read_json(path, Any) if path.exists() else None
+    for key in ("settings", "conditions"):
+        there = there.get(key) if isinstance(there, dict) else None
+    begun = {name.replace("-", ""): name for name in there or ()}
+    names = {name: begun.get(name.replace("-", ""), name) for name in study.conditions}
+    for name in names.values():
+        check_name(name, str(path))
+    return dataclasses.replace(
+        study,
+        conditions={names[name]: one for name, one in study.conditions.items()},
+        order=[[names.get(name, name) for name in group] for group in study.order],
+        control=names.get(study.control, study.control),
+    )
+
+
+def _settings(
+    study: ControlledStudy, texts: Mapping[str, Sequence[str]], seeds: int
+) -> dict[str, Any]:
+    """What the scores depend on."""
+    return {
+        "study": study.name,
+        "seeds": seeds,
+        "texts": {name: fingerprint(list(lines))[:16] for name, lines in texts.items()},
+        "conditions": {
+            name: {"recipe": recipe_settings(one.recipe), "kept": dict(one.kept)}
+            | ({"beside": one.beside} if one.beside else {})
+            for name, one in study.conditions.items()
+        },
+    }
+
+
+def _told(study: ControlledStudy) -> dict[str, Any]:
+    """What :mod:`crosslens.report.folders.controlled` must know of a study."""
+    return {
+        "name": study.name,
+        "question": study.question,
+        "paper": study.paper,
+        "order": [list(group) for group in study.order],
+        "control": study.control,
+        "published": {name: one.published for name, one in study.conditions.items()},
+    }
+
+
+def expected_cost(study: ControlledStudy, seeds: int) -> str:
+    """How many tokens a study trains on, and about how long that takes on this machine's CPU."""
+    from crosslens.models.training.estimate import estimate
+
+    found = [estimate(condition.recipe) for condition in study.conditions.values()]
+    tokens = seeds * sum(one.tokens for one in found)
+    hours = seeds * sum(one.flops_per_token * one.tokens / one.here for one in found) / 3600
+    n = seeds * len(found)
+    return (
+        f"{study.name}: {n} trainings ({len(found)} conditions, {seeds} seeds), "
+        f"{tokens / 1e6:,.0f} M tokens in all; {hours:.1f} hours of pure products on this machine's "
+        f"CPU, expect two to three times as long"
+    )

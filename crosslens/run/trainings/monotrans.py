@@ -1,0 +1,199 @@
+"""MonoTrans: an encoder trained on one language, and other languages learnt under its body.
+
+    text of the source -> step 1 -> body -> step 2, for each target -> its own parts -> one model
+
+The folder of a run:
+
+    config.json         the recipes of all steps, the texts' fingerprints, and what each step trains
+    step-1/             an ordinary training on the source language
+    step-2/LANGUAGE/    an ordinary training that starts from step 1's model; where it is repeated
+                        LANGUAGE-1, LANGUAGE-2, …, of which the best goes into the model
+    model/              the body with the parts of all languages: for `crosslens transfer`, which does
+                        steps 3 and 4, and for every other command that takes an encoder
+    scores.jsonl        held-out perplexity of each language where it was learnt, of a unigram and of
+                        a bigram model
+
+Each step is resumed where it was stopped, to the same bits.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.files import read_json, refuse_begun
+from crosslens.models.training.settings import TrainRecipe
+from crosslens.run.engine import Run, versions
+from crosslens.run.trainings.shared import held_out_scores, text_settings
+from crosslens.score import Score, format_value, read_scores
+from crosslens.selection import choose
+
+__all__ = ["run_monotrans", "summary", "trained_rows"]
+
+
+def run_monotrans(
+    recipes: Mapping[str, TrainRecipe],
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    parallel: str = "ddp",
+    asked: Mapping[str, Any] | None = None,
+) -> Path:
+    """Train all steps and join the languages; returns the folder with ``model`` and
+    ``scores.jsonl``.
+
+    Under ``torchrun`` the processes share each training.
+
+    Parameters
+    ----------
+    recipes: of :func:`crosslens.recipes.monotrans.monotrans`, for this folder.
+    resume: a stopped run is resumed.
+    asked: what was asked for, kept for another run.
+
+    Raises
+    ------
+    InputError: texts or settings are not what is needed, of any step: it is said before the first.
+    OutputError: the folder holds a run (without ``resume``), or another one.
+    TrainingError: a loss is not a number any more; the last checkpoint is kept.
+    """
+    from crosslens.models.machine.distributed import join_world
+    from crosslens.models.training.masked_lm import train
+
+    folder = Path(folder)
+    with contextlib.ExitStack() as held:
+        world = held.enter_context(join_world(device, parallel))
+        with world.together():  # the first says what is wrong before it is ended
+            given = {"recipe": "monotrans", "settings": dict(asked or {})}
+            settings = text_settings(recipes)
+            for name, recipe in recipes.items():
+                settings[name] |= {"start": next(iter(recipes))} if recipe.start else {}
+            run = Run(folder, "monotrans", settings, given)
+            if run.begun and not resume:
+                refuse_begun(folder)
+            finished = run.finished
+        with world.together():
+            if world.first:
+                held.enter_context(run.open())
+        if finished:
+            return folder
+        for name, recipe in recipes.items():
+            train(recipe, folder / name, resume=True, device=device, parallel=parallel)
+        with world.together():
+            if world.first:
+                scores = [
+                    score
+                    for name, recipe in recipes.items()
+                    for score in held_out_scores(name, recipe, folder / name, world.device)
+                ]
+                chosen = _chosen(scores)
+                _join(["step-1", *chosen.values()], folder)
+                run.note(versions=versions(), chosen=chosen, trained=trained_rows(folder, chosen))
+                run.finish(scores)
+    return folder
+
+
+def _gains(scores: Iterable[Score]) -> dict[str, float]:
+    """Training to how much better than a unigram model it is, in nats per masked token: what
+    trainings with held-out texts of their own can be compared by. 0 and below have not learnt."""
+    found = {(str(score.encoder), score.condition): score.value for score in scores}
+    return {
+        name: math.log(found[name, "unigram"]) - math.log(value)
+        for (name, condition), value in found.items()
+        if condition is None
+    }
+
+
+def _chosen(scores: Sequence[Score]) -> dict[str, str]:
+    """Target language to its training that gains most."""
+    gains, targets = _gains(scores), dict[str, list[str]]()
+    for score in scores:
+        if score.condition is None and score.encoder != "step-1":
+            targets.setdefault(str(score.target), []).append(str(score.encoder))
+    chosen = {language: choose(names, gains.__getitem__) for language, names in targets.items()}
+    return {language: one.item for language, one in chosen.items() if one is not None}
+
+
+def _join(names: list[str], folder: Path) -> None:
+    """Step 4: the body with each language's own parts, as one model."""
+    from crosslens.models.saved.joining import join_languages
+    from crosslens.models.saved.native import save_model
+
+    first, *others = (folder / name / "model" for name in names)
+    model, vocabularies = join_languages(first, others)
+    save_model(model, vocabularies, folder / "model")
+
+
+def trained_rows(folder: str | Path, chosen: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """What is trained in each step of a run, as rows of cells: a head, and a row for each part with
+    its number of parameters.
+
+    Step 2 is the first target's, of the trainings that are ``chosen`` (language to folder); step 3 is
+    what fine-tuning trains of ``model``, beside the head of its task.
+    """
+    from crosslens.models.network.surgery import freeze, freeze_all_but, parameter_counts
+    from crosslens.models.saved.native import load_model
+
+    folder = Path(folder)
+    model, _ = load_model(folder / "model")
+    source, target = model.languages[:2]
+    first, _ = load_model(folder / "step-1" / "model")
+    second, _ = load_model(folder / chosen[target] / "model")
+    freeze_all_but(second, target)
+    freeze(model)
+    counts = [parameter_counts(one, trained_only=True) for one in (first, second, model)]
+    steps = [
+        {part: row[""] + row.get(owner, 0) for part, row in found.items()}
+        for found, owner in zip(counts, (source, target, source), strict=True)
+    ]
+    for part in ("transform", "next_sentence"):  # no task reads them
+        steps[2].pop(part, None)
+    cells = [
+        (part, *(f"{told[part]:,}" if told.get(part) else "-" for told in steps))
+        for part in parameter_counts(model)
+    ]
+    return [("trained", "step 1", "step 2", "step 3"), *cells]
+
+
+def summary(folder: str | Path) -> list[Any]:
+    """What is trained in each step, the perplexities, and what comes next: tables and sentences."""
+    folder = Path(folder)
+    config = read_json(folder / "config.json")
+    asked = config["asked"]["settings"]
+    head = ("learnt", "perplexity", "of a unigram model", "of a bigram model", "masked tokens")
+    rows: list[tuple[str, ...]] = [head]
+    found = {(one.encoder, one.condition): one for one in read_scores(folder / "scores.jsonl")}
+    for (name, condition), score in found.items():
+        if condition is None:
+            each = (score, found[name, "unigram"], found.get((name, "bigram")))
+            told = (*("-" if one is None else format_value(one.value, 1) for one in each),)
+            told = (*told, f"{score.n:,}")
+            rows.append((f"{score.source}, {name}", *told))
+    noise = " --noise 0.075" if asked.get("variant", "adapters") in ("noise", "adapters") else ""
+    scores = list(found.values())
+    languages = list(dict.fromkeys(str(s.target) for s in scores if s.encoder != "step-1"))
+    source = next(score.source for score in found.values() if score.encoder == "step-1")
+    step = (
+        f"Steps 3 and 4: crosslens transfer --encoder {folder / 'model'} --tasks TASK "
+        f"--data DATA --train {source} --test {','.join(languages)}{noise} --out OUT"
+    )
+    return [[tuple(row) for row in config["trained"]], rows, *_told(scores, config), step]
+
+
+def _told(scores: Sequence[Score], config: Mapping[str, Any]) -> list[str]:
+    """Which trainings of step 2 went into the model, and how many learnt nothing; where there is
+    something to say."""
+    gains, chosen = _gains(scores), config.get("chosen") or {}
+    second = [name for name in gains if name != "step-1"]
+    lost = [name for name in second if not gains[name] > 0]
+    told = []
+    if len(second) > len(chosen):
+        names = ", ".join(f"{name} ({gains[name]:.2f} nats)" for name in chosen.values())
+        told.append(f"Of repeated trainings those went into the model that gain most: {names}.")
+    if lost:
+        told.append(
+            f"{len(lost)} of {len(second)} trainings of step 2 did not converge: no better than a "
+            f"unigram model ({', '.join(lost)})."
+        )
+    return told

@@ -1,0 +1,1 @@
+"""Fine-tune on some languages, measure in others: from settings and a folder to scores."""

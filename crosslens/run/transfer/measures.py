@@ -1,0 +1,279 @@
+"""From predictions to what is counted, and from several seeds to means with intervals."""
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslens.outcomes import Outcomes, item_ids
+from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, answer_presets, count_answers
+from crosslens.probes.methods.counted import Counted
+from crosslens.probes.methods.parse_scores import PARSE_PRESETS, Tree, count_attachments
+from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
+from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
+from crosslens.probes.tasks.task import Task
+from crosslens.run.transfer.data import Split
+from crosslens.score import Score
+from crosslens.seed_intervals import seeds_difference, seeds_share
+
+__all__ = [
+    "Answers",
+    "answers_of",
+    "counted",
+    "difference",
+    "in_order",
+    "items_counted",
+    "majority",
+    "most_frequent",
+    "outcomes",
+    "over_seeds",
+]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answers:
+    """What was answered to the items of a split.
+
+    Attributes
+    ----------
+    labels: for each item a label, or for each sentence its words' labels, or the answer's text.
+    heads: of trees, for each sentence its words' heads.
+    without_subword: words that the encoder has no subword for, which get the most frequent label of
+        training.
+    windows: where windows are examples of their own, the places of each sentence's words in them.
+    gold: tags of names in the order of a derived language, as ``labels`` are then; None: the
+        split's.
+    """
+
+    labels: Sequence[Any]
+    without_subword: int = 0
+    heads: Sequence[np.ndarray] | None = None
+    windows: Sequence[Sequence[np.ndarray]] | None = None
+    gold: Sequence[Sequence[str]] | None = None
+
+
+def answers_of(
+    predictions: Any,
+    classes: Sequence[str],
+    common: str,
+    windows: Sequence[Sequence[np.ndarray]] | None = None,
+) -> Answers:
+    """Labels of what a kind of fine-tuning predicts: log-probabilities (n, c), numbers of classes
+    word by word, -1 where there is no subword, trees, or texts of answers.
+
+    >>> found = answers_of([np.array([1, -1])], ["DET", "NOUN"], "NOUN")
+    >>> found.labels, found.without_subword
+    ([['NOUN', 'NOUN']], 1)
+    """
+    if isinstance(predictions, np.ndarray):
+        return Answers([classes[best] for best in predictions.argmax(1).tolist()])
+    if all(isinstance(one, str) for one in predictions):
+        return Answers(predictions)
+    heads = None
+    if predictions and hasattr(predictions[0], "heads"):
+        heads, predictions = [p.heads for p in predictions], [p.relations for p in predictions]
+    rows = [[classes[n] if n >= 0 else common for n in row.tolist()] for row in predictions]
+    return Answers(rows, sum(int((row < 0).sum()) for row in predictions), heads, windows)
+
+
+def in_order(split: Split, answers: Answers, orders: Sequence[np.ndarray]) -> Answers:
+    """Tags of names in the order of a derived language, where they are counted as in any other: the
+    gold ones begin with B- there, and windows are one behind the other.
+
+    Parameters
+    ----------
+    orders: for each sentence its words, numbers of the original, as the derived language has them.
+    """
+    from crosslens.models.finetuning.derived import entities_in_order
+
+    gold = [entities_in_order(row, order) for row, order in zip(split.labels, orders, strict=True)]
+    labels = [
+        [row[word] for word in order.tolist()]
+        for row, order in zip(answers.labels, orders, strict=True)
+    ]
+    windows = answers.windows
+    if windows is not None:
+        ends = [np.cumsum([0, *map(len, some)]) for some in windows]
+        windows = [[np.arange(a, b) for a, b in itertools.pairwise(one)] for one in ends]
+    return dataclasses.replace(answers, labels=labels, gold=gold, windows=windows)
+
+
+def majority(task: Task, train: Sequence[Split], split: Split) -> Answers:
+    """The most frequent label of training, whatever the item: the control without an encoder; of
+    questions, no answer."""
+    if task.kind == "answer":
+        return Answers([""] * len(split))
+    common = most_frequent(train)
+    if split.corpus is None:
+        return Answers([common] * len(split))
+    heads = None if split.heads is None else _to_neighbours(train, split)
+    return Answers([[common] * len(row) for row in split.labels], heads=heads)
+
+
+def _to_neighbours(train: Sequence[Split], split: Split) -> list[np.ndarray]:
+    """Each word below its neighbour on that side which is more often right in training."""
+    before = after = 0
+    for row in (row for one in train for row in one.heads or ()):
+        places = np.arange(1, len(row) + 1)
+        before, after = before + (row == places - 1).sum(), after + (row == places + 1).sum()
+    made = []
+    for row in split.heads or ():
+        places = np.arange(1, len(row) + 1)
+        made.append(places - 1 if before >= after else np.where(places < len(row), places + 1, 0))
+    return made
+
+
+def most_frequent(train: Sequence[Split]) -> str:
+    """The most frequent label of training items; of equal ones the first in their order; "" of
+    questions, which have none."""
+    counts = collections.Counter(
+        label
+        for one in train
+        for row in one.labels
+        for label in ([row] if isinstance(row, str) else row)
+        if isinstance(label, str) and label
+    )
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+def counted(task: Task, split: Split, answers: Answers, spans_by: str) -> list[Counted]:
+    """Everything that is counted of the answers, the headline first.
+
+    Parameters
+    ----------
+    spans_by: of tasks of spans, the reading that is the headline; Wu & Dredze's is by windows where
+        these are examples of their own. Of trees the headline is Wu & Dredze's.
+    """
+    if task.kind == "answer":
+        return _count_answers(task, split, answers)
+    if split.corpus is None:
+        right = np.array([float(a == b) for a, b in zip(split.labels, answers.labels, strict=True)])
+        return [Counted("accuracy", right, np.ones(len(right)))]
+    if split.heads is not None:
+        found = (
+            _trees(split, split.heads, split.labels),
+            _trees(split, answers.heads, answers.labels),
+        )
+        return [one for preset in PARSE_PRESETS for one in count_attachments(*found, preset)]
+    labels = split.labels if answers.gold is None else answers.gold
+    accuracy = count_tags(labels, answers.labels)
+    if not task.spans:
+        return [accuracy, count_tags_xtreme(labels, answers.labels)]
+    gold = [[label or "O" for label in row] for row in labels]
+    presets = [spans_by, *(preset for preset in SPAN_PRESETS if preset != spans_by)]
+    windows = {"wu_dredze": answers.windows}
+    return [
+        *(count_spans(gold, answers.labels, one, windows.get(one)) for one in presets),
+        accuracy,
+    ]
+
+
+def _trees(
+    split: Split, heads: Sequence[np.ndarray] | None, relations: Sequence[Sequence[str]]
+) -> list[Tree]:
+    assert split.corpus is not None and heads is not None
+    columns = split.corpus.annotations or {}
+    rows = zip(heads, relations, columns["form"], columns["upos"], strict=True)
+    return [Tree(some.tolist(), names, forms, tags) for some, names, forms, tags in rows]
+
+
+def _count_answers(task: Task, split: Split, answers: Answers) -> list[Counted]:
+    """F1 and exact match by the task's own definition, and by others that hold for the language."""
+    gold = [[one.text for one in row] for row in split.labels]
+    language = split.original or split.language
+    first = task.answers or ANSWER_PRESETS[0]
+    presets = [first, *(one for one in answer_presets(language) if one != first)]
+    return [
+        one for preset in presets for one in count_answers(gold, answers.labels, language, preset)
+    ]
+
+
+def items_counted(task: Task, split: Split, one: Counted) -> int:
+    """What a measurement's n is: texts, words with a label, or gold spans."""
+    if one.quantity == "span_f1" and task.spans:
+        tags = ([label or "O" for label in row] for row in split.labels)
+        return sum(len(spans(row, one.preset)) for row in tags)
+    words = split.corpus is not None and one.quantity in ("accuracy", "las", "uas")
+    return int(one.of.sum()) if words else len(split)
+
+
+def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Outcomes:
+    """A quantity of a test set, item by item."""
+
+    def plain(label: Any) -> str:
+        if isinstance(label, tuple):
+            return " | ".join(dict.fromkeys(answer.text for answer in label))
+        return label if isinstance(label, str) else " ".join(tag or "_" for tag in label)
+
+    def text(labels: Sequence[Any], heads: Sequence[np.ndarray] | None) -> np.ndarray:
+        if heads is not None:
+            pairs = [zip(*row, strict=True) for row in zip(heads, labels, strict=True)]
+            labels = [[f"{head}:{name}" for head, name in row] for row in pairs]
+        return np.array([plain(label) for label in labels], object)
+
+    gold = text(split.labels, split.heads)
+    seconds = split.seconds or [""] * len(split)
+    named = zip(split.texts, seconds, gold.tolist(), strict=True)  # whatever the order
+    return Outcomes(
+        quantity=one.quantity,
+        method=one.preset or None,
+        item=np.arange(len(split)),
+        item_id=item_ids(named),
+        group=split.groups,
+        outcome=one.found,
+        of=one.of,
+        gold=gold if answers.gold is None else text(answers.gold, None),
+        predicted=text(answers.labels, answers.heads),
+        **fields,
+    )
+
+
+def _crossed(seeds: Sequence[Outcomes]) -> tuple[np.ndarray, np.ndarray]:
+    """(seeds, groups) what was found and of how much, the groups in one order."""
+    codes = np.unique(seeds[0].group, return_inverse=True)[1]
+    sides = [(one.outcome, np.ones(len(one)) if one.of is None else one.of) for one in seeds]
+    found, of = (np.array([np.bincount(codes, side[k]) for side in sides]) for k in (0, 1))
+    return found, of
+
+
+def over_seeds(seeds: Mapping[int, Outcomes], fields: Mapping[str, Any]) -> Score:
+    """The mean over seeds with its 95 % interval over seeds and groups of items.
+
+    Parameters
+    ----------
+    seeds: seed -> the same quantity of the same items. fields: of the score, details among them.
+    """
+    order = sorted(seeds)
+    first = seeds[order[0]]
+    found, of = _crossed([seeds[seed] for seed in order])
+    details: dict[str, Any] = {**fields.get("details", {}), "groups": found.shape[1]}
+    if first.method:
+        details["counted_as"] = first.method
+    details["over_seeds"] = {"seeds": order, "values": [seeds[seed].mean for seed in order]}
+    told = {**fields, "quantity": first.quantity, "details": details}
+    if not (of.sum(axis=1) > 0).all():
+        details["reason"] = "nothing to count: no gold and no predicted span"
+        return Score(**told, value=float("nan"))
+    mean, low, high = seeds_share(found, of)
+    bounds = (None, None) if np.isnan(low) else (low, high)
+    return Score(**told, value=mean, low=bounds[0], high=bounds[1])
+
+
+def difference(
+    first: Mapping[int, Outcomes], second: Mapping[int, Outcomes], fields: Mapping[str, Any]
+) -> Score | None:
+    """The difference of two systems' means over seeds on the same items, first - second; None where
+    the items differ or nothing was counted."""
+    one, other = ([side[seed] for seed in sorted(side)] for side in (first, second))
+    if one[0].item_id.tolist() != other[0].item_id.tolist():
+        return None
+    sides = _crossed(one), _crossed(other)
+    if not all((of.sum(axis=1) > 0).all() for _, of in sides):
+        return None
+    value, low, high = seeds_difference(*sides)
+    bounds = (None, None) if np.isnan(low) else (low, high)
+    quantity = f"{one[0].quantity}_difference"
+    return Score(**{**fields, "quantity": quantity}, value=value, low=bounds[0], high=bounds[1])

@@ -1,0 +1,134 @@
+"""The settings of a run of transfer."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from crosslens.errors import check_choice, refuse
+from crosslens.models.network.parser_sizes import PARSERS
+from crosslens.run.transfer.presets import PRESETS
+from crosslens.run.transfer.resegmented import SEGMENTED
+
+__all__ = ["Transfer"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """The settings of a run of transfer.
+
+    Attributes
+    ----------
+    encoders: folders or hub names, one or more; each is fine-tuned, and they are compared.
+    tasks: names of the catalogue's tasks.
+    data: the folder with the data sets, or "hf:".
+    train: the languages that are trained on, together; names of treebanks will do.
+    test: the languages that are tested on; "all" for every one that there is data in.
+    preset: settings of fine-tuning by name (:data:`crosslens.run.transfer.presets.PRESETS`); where it
+        is a grid, the setting that is best on dev is taken.
+    epochs, batch_size, peak_rate, head_rate, max_length, pool, warmup: in the place of the preset's.
+    noise: standard deviation of what is added to token, position and segment embeddings in training
+        (0.075 in Artetxe et al. 2020); None adds none.
+    parser: of tasks on trees, sizes by name (:data:`crosslens.models.network.parser_sizes.PARSERS`).
+    gold_pos: a parser is given the words' parts of speech as the treebank has them.
+    crf: of tags, a conditional random field over the words of an input
+        (:mod:`crosslens.models.network.crf`).
+    features: the encoder is frozen whole and encodes each text once; beside the head "mix+bilstm"
+        learns a mean of its layers and an LSTM, "transformer" four new layers on the last one, by a
+        schedule of their own (:func:`crosslens.run.transfer.presets.with_features`). None: the
+        encoder is fine-tuned.
+    segment: of names, a segmenter by name (:data:`crosslens.run.transfer.resegmented.SEGMENTED`), on whose words
+        those of its language are projected; None takes the words of the files.
+    derived: derived language -> ``ORIGINAL:TRANSFORMATIONS`` (``eng:transliteration+inversion``, with
+        ``@SEED`` behind it where that is not 0), for encoders whose folder does not say it. Its items
+        are the original's, their subwords transformed.
+    unseen: what an encoder of the original alone reads in the place of a transliterated language's
+        subwords: "unknown", its unknown token, or "random", new rows with random weights.
+    freeze: -1 trains everything, 0 all but the embeddings, n all but these and the first n layers;
+        several are measured one after the other.
+    seeds: how many seeds, ``seed`` and those behind it: heads, order of examples, dropout.
+    seed: the first of them, and that of what is sampled.
+    in_language: fine-tune on each test language, too, where it can be trained on, and give the
+        differences.
+    random_control: fine-tune a randomly re-initialised copy of each encoder, too, with one seed.
+    checkpoints: measure beside the epoch that is best on dev of the training language the last one,
+        the average of the last ones, and that which is best on the target's dev (an oracle).
+    average: how many of the last epochs are averaged.
+    limit: most items of each split, sampled; None for all.
+    keep: keep the fine-tuned encoders of the first seed, as folders that transformers loads.
+    precision: "float32", or "bfloat16" for products under autocast, in training and in answers.
+    device: "cpu", "cuda", …; trust_remote_code: run the Python code that an encoder brings.
+
+    >>> Transfer(encoders=["model"], tasks=["upos"], data="data", train=["eng"], test=["fra"]).all_seeds
+    (0, 1, 2)
+    """
+
+    encoders: Sequence[str]
+    tasks: Sequence[str]
+    data: str
+    train: Sequence[str]
+    test: Sequence[str]
+    preset: str = "default"
+    epochs: int | None = None
+    batch_size: int | None = None
+    peak_rate: float | None = None
+    head_rate: float | None = None
+    max_length: int | None = None
+    pool: str | None = None
+    warmup: float | None = None
+    noise: float | None = None
+    parser: str = "wu_dredze"
+    gold_pos: bool = False
+    crf: bool = False
+    features: str | None = None
+    segment: str | None = None
+    derived: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unseen: str = "unknown"
+    freeze: Sequence[int] = (-1,)
+    seeds: int = 3
+    seed: int = 0
+    in_language: bool = False
+    random_control: bool = True
+    checkpoints: bool = True
+    average: int = 3
+    limit: int | None = None
+    keep: bool = False
+    precision: str = "float32"
+    device: str = "cpu"
+    trust_remote_code: bool = False
+
+    def __post_init__(self) -> None:
+        for option, values, what in (
+            ("--encoder", self.encoders, "an encoder"),
+            ("--tasks", self.tasks, "a task"),
+            ("--train", self.train, "a language to train on"),
+            ("--test", self.test, "a language to test on"),
+            ("--freeze", self.freeze, "a number of layers"),
+        ):
+            if not values:
+                refuse(option, what, "none", f"add {option}")
+        check_choice(self.preset, "--preset", PRESETS)
+        check_choice(self.parser, "--parser", PARSERS)
+        if self.features is not None and tuple(self.freeze) != (-1,):
+            refuse(
+                "--freeze", "none with --features", str(self.freeze), "features freeze all layers"
+            )
+        if self.features is not None and self.keep:
+            expected, remedy = "no --keep with --features", "transformers has no such head"
+            refuse("--keep", expected, "both", f"leave one out: {remedy}")
+        check_choice(self.segment, "--segment", (*SEGMENTED, None))
+        check_choice(self.unseen, "--unseen", ("unknown", "random"))
+        if self.unseen == "random" and self.keep:
+            expected, remedy = "no --keep with random rows", "leave one out"
+            refuse("--keep", expected, "both", f"they are no part of the model: {remedy}")
+        for language in self.derived:
+            if language not in (*self.train, *self.test):
+                expected = "languages that are trained on or tested"
+                refuse("--derived", expected, language, "add it to --test, or leave it out")
+        if self.seeds < 1:
+            refuse("--seeds", "1 or more", str(self.seeds), "three show how seeds differ")
+        if self.limit is not None and self.limit < 1:
+            refuse("--limit", "1 or more items", str(self.limit), "leave it out to take all")
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds, the first one first."""
+        return tuple(range(self.seed, self.seed + self.seeds))

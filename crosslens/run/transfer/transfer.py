@@ -1,0 +1,290 @@
+"""Transfer: encoders fine-tuned on one or more languages and tested on others.
+
+    task, languages -> items -> each setting and seed fine-tuned -> answers in every language
+    -> counts, item by item -> means over seeds with intervals, beside every control
+
+A fine-tuning is a part of the run: it is resumed where it was stopped, and when its answers are
+written its weights go, unless they are to be kept.
+"""
+
+import contextlib
+import dataclasses
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslens.asked import asked_of
+from crosslens.errors import InputError, refuse
+from crosslens.examples import EXAMPLES, write_examples
+from crosslens.outcomes import read_outcomes
+from crosslens.probes.tasks.data_folder import DataFolder
+from crosslens.progress import say
+from crosslens.run.engine import Run, versions
+from crosslens.run.study import display_name
+from crosslens.run.transfer.data import TaskData, transfer_data
+from crosslens.run.transfer.derived import (
+    check_tasks,
+    originals,
+    reading_splits,
+    readings_of,
+    told_readings,
+)
+from crosslens.run.transfer.examples import examples
+from crosslens.run.transfer.fits import (
+    IN_LANGUAGE,
+    RANDOM,
+    Fit,
+    Loaded,
+    System,
+    fit_one,
+    settings_of,
+)
+from crosslens.run.transfer.means import means
+from crosslens.run.transfer.predictors import predicted
+from crosslens.run.transfer.presets import Preset, find_preset, with_features
+from crosslens.run.transfer.resegmented import SEGMENTED
+from crosslens.run.transfer.settings import Transfer
+from crosslens.score import Score
+
+__all__ = ["checked_settings", "preset_of", "run_transfer"]
+
+_SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup", "noise")
+
+
+def run_transfer(transfer: Transfer, out: str | Path) -> Path:
+    """Run it, or resume a run that was stopped; returns the folder with ``scores.jsonl``.
+
+    Everything that can be refused is refused before anything is computed or written. Under
+    ``torchrun`` the processes share each fine-tuning.
+
+    Parameters
+    ----------
+    out: the run's folder: config.json, scores.jsonl, outcomes.parquet, examples.jsonl (some
+        wrong answers), models/ while it is trained.
+
+    Raises
+    ------
+    InputError: data, settings or encoders are not what is needed.
+    OutputError: the folder holds something else, or cannot be written to.
+    """
+    from crosslens.models.machine.distributed import join_world
+
+    with contextlib.ExitStack() as held:
+        world = held.enter_context(join_world(transfer.device.partition(":")[0]))
+        with world.together():  # the first says what is wrong before it is ended
+            data, tasks, presets, systems = _prepared(transfer)
+            settings = _settings(transfer, data, systems, presets)
+            run = Run(out, "transfer", settings, _asked(transfer))
+            finished = run.finished
+        with world.together():
+            if world.first:
+                held.enter_context(run.open())
+        if finished:
+            return run.path
+        if world.first:
+            run.note(**_facts(tasks, data, presets))
+        dev = list[Score]()
+        for name, task in tasks.items():
+            for system in systems:
+                dev += _measure(transfer, system, task, presets[name], data, run, world)
+            with world.together():
+                if world.first:  # 2 bytes for each number of each layer and subword
+                    shutil.rmtree(run.path / "states", ignore_errors=True)
+        with world.together():
+            if world.first:
+                every = read_outcomes(run.finish_outcomes())
+                write_examples(examples(transfer, tasks, every, dev), run.path / EXAMPLES)
+                found = means(transfer, tasks, every, presets)
+                run.finish([*found, *predicted(transfer, systems, tasks, found), *dev])
+    return run.path
+
+
+def checked_settings(transfer: Transfer) -> dict[str, Any]:
+    """What the scores of a run would depend on; what can be refused before it begins is refused.
+
+    Raises
+    ------
+    InputError: data, settings or encoders are not what is needed.
+    """
+    data, _, presets, systems = _prepared(transfer)
+    return _settings(transfer, data, systems, presets)
+
+
+def _prepared(
+    transfer: Transfer,
+) -> tuple[DataFolder, dict[str, TaskData], dict[str, Preset], list[System]]:
+    """What is asked for, checked: the data, the tasks, their presets, and what is fine-tuned."""
+    data, systems = DataFolder(transfer.data), list(_systems(transfer))
+    told = _of_data(transfer, systems)
+    tasks = {
+        name: transfer_data(name, data, transfer.train, transfer.test, **told)
+        for name in dict.fromkeys(transfer.tasks)
+    }
+    if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
+        expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
+        refuse("--segment", expected, "none", "leave it out")
+    presets = {name: preset_of(transfer, one) for name, one in tasks.items()}
+    for name, preset in presets.items():
+        for point in preset.grid():
+            settings_of(point, tasks[name].task.kind, -1, 0, transfer)
+    for system in systems:
+        check_tasks(transfer, tasks, system.readings)
+    return data, tasks, presets, systems
+
+
+def _of_data(transfer: Transfer, systems: Sequence[System]) -> dict[str, Any]:
+    sampled = {name: getattr(transfer, name) for name in ("limit", "seed", "segment")}
+    return {**sampled, "derived": originals({one.path: one.readings for one in systems})}
+
+
+def _asked(transfer: Transfer) -> dict[str, Any]:
+    told = {**vars(transfer), "freeze": ",".join(map(str, transfer.freeze))}
+    return asked_of(told, ["encoders", "data"])
+
+
+def _systems(transfer: Transfer) -> Iterator[System]:
+    from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
+
+    for path in dict.fromkeys(transfer.encoders):
+        folder = resolve_encoder(path, trust_remote_code=transfer.trust_remote_code)
+        mark, readings = encoder_fingerprint(folder), readings_of(transfer, path, folder)
+        conditions = [None, *([IN_LANGUAGE] * transfer.in_language)]
+        conditions += [RANDOM] * transfer.random_control
+        for freeze in dict.fromkeys(transfer.freeze):
+            for condition in conditions:
+                yield System(display_name(path), path, mark, condition, freeze, readings)
+
+
+def _settings(
+    transfer: Transfer,
+    data: DataFolder,
+    systems: Sequence[System],
+    presets: Mapping[str, Preset],
+) -> dict[str, Any]:
+    """What the scores depend on."""
+    derived = {one.encoder: told_readings(one.readings) for one in systems if one.readings}
+    return {
+        "encoders": {one.encoder: one.mark for one in systems},
+        "tasks": list(presets),
+        "files": {name: digest[:16] for name, digest in data.files.items()},
+        "train": list(transfer.train),
+        "test": list(transfer.test),
+        "preset": transfer.preset,
+        "values": {name: _plain(preset.values) for name, preset in presets.items()},
+        **{
+            name: getattr(transfer, name)
+            for name in (
+                "seeds",
+                "seed",
+                "in_language",
+                "random_control",
+                "checkpoints",
+                "parser",
+                "gold_pos",
+                "crf",
+                "features",
+                "precision",
+            )  # fmt: skip
+        },
+        **({} if transfer.segment is None else {"segment": transfer.segment}),
+        **({"derived": derived} if derived else {}),
+        "average": transfer.average,
+        "limit": transfer.limit,
+        "freeze": list(transfer.freeze),
+    }
+
+
+def _facts(
+    tasks: Mapping[str, TaskData], data: DataFolder, presets: Mapping[str, Preset]
+) -> dict[str, Any]:
+    return {
+        "data": {
+            "tasks": {name: dict(one.facts) for name, one in tasks.items()},
+            "files": dict(data.files),
+            **({"revisions": dict(data.revisions)} if data.revisions else {}),
+        },
+        "cards": {name: one.task.record() for name, one in tasks.items()},
+        "sources": {name: dict(preset.sources) for name, preset in presets.items()},
+        "versions": versions(),
+    }
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+
+def preset_of(transfer: Transfer, data: TaskData) -> Preset:
+    """The preset with what was asked for in its place."""
+    preset = find_preset(transfer.preset, data.task.kind)
+    if transfer.features is not None:
+        preset = with_features(preset, transfer.features)
+    given = {name: value for name in _SET if (value := getattr(transfer, name)) is not None}
+    sources = {**preset.sources, **dict.fromkeys(given, "asked for")}
+    return Preset(preset.name, {**preset.values, **given}, sources)
+
+
+# -- one system on one task
+
+
+def _measure(
+    transfer: Transfer,
+    system: System,
+    data: TaskData,
+    preset: Preset,
+    folder: DataFolder,
+    run: Run,
+    world: Any,
+) -> list[Score]:
+    """Fine-tune a system with every seed, at the setting that is best on dev; returns the scores of
+    dev."""
+    if system.condition == IN_LANGUAGE:
+        told = _of_data(transfer, [system])
+        return [
+            score
+            for one in _in_language(transfer, data, folder, told)
+            for score in _with_seeds(transfer, system, one, preset, run, world)
+        ]
+    return _with_seeds(transfer, system, data, preset, run, world)
+
+
+def _in_language(
+    transfer: Transfer, data: TaskData, folder: DataFolder, told: Mapping[str, Any]
+) -> Iterator[TaskData]:
+    """The task trained on each test language that can be and is not trained on already."""
+    trained = {one.language for one in data.train}
+    for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
+        try:
+            one = transfer_data(data.task.name, folder, [language], [language], **told)
+        except InputError as error:  # nothing to train on in this language
+            say(f"not fine-tuned on {language}: {error}")
+            continue
+        if one.train[0].language not in trained:
+            yield one
+
+
+def _with_seeds(
+    transfer: Transfer, system: System, data: TaskData, preset: Preset, run: Run, world: Any
+) -> list[Score]:
+    grid, seeds = preset.grid(), transfer.all_seeds
+    seeds = seeds[:1] if system.condition == RANDOM else seeds
+    encoder, data = Loaded(transfer, system), reading_splits(data, system.readings)
+    fits = [Fit(system, data, point, number, seeds[0]) for number, point in enumerate(grid)]
+    scores = [score for fit in fits for score in fit_one(transfer, fit, encoder, run, world)]
+    best = _best_points(transfer, data, scores)
+    for number in best:
+        for seed in seeds[1:]:
+            fit = Fit(system, data, grid[number], number, seed)
+            scores += fit_one(transfer, fit, encoder, run, world)
+    chosen = {"chosen": best} if len(grid) > 1 else {}
+    return [
+        dataclasses.replace(score, details={**(score.details or {}), **chosen}) for score in scores
+    ]
+
+
+def _best_points(transfer: Transfer, data: TaskData, dev: Sequence[Score]) -> list[int]:
+    """The setting that is best on dev of the training languages; of Conneau et al. the best two."""
+    values = {(score.details or {})["setting"]: score.value for score in dev}
+    order = sorted(values, key=lambda n: (-values[n] if not math.isnan(values[n]) else 1.0, n))
+    return order[: 2 if transfer.preset == "conneau" and len(order) > 1 else 1]
