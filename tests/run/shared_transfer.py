@@ -7,7 +7,7 @@ shared_transfer.py WORDS OF THE COMMAND ...
 import sys
 
 from crosslens.cli.main import main
-from crosslens.run.transfer.transfer import presets as transfer_presets
+from crosslens.run.transfer import presets as transfer_presets
 
 if __name__ == "__main__":
     for _, values in transfer_presets._TABLE["default"]:

@@ -19,9 +19,9 @@ from crosslens.models.saved.loading import load_encoder
 from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.report.export import export_run
 from crosslens.report.pages.page import render_report
+from crosslens.run.transfer import mapped_transfer as run_module
 from crosslens.run.transfer.mapped_transfer import MappedTransfer, run_mapped_transfer, summary
 from crosslens.run.transfer.settings import Transfer
-from crosslens.run.transfer.transfer import mapped_transfer as run_module
 from crosslens.run.transfer.word_maps import learn_map
 from crosslens.score import read_scores
 

@@ -22,10 +22,10 @@ from crosslens.models.training.settings import resolve
 from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import load_study_transfer, printed_less, summary
 from crosslens.run.trainings import emergence
+from crosslens.run.transfer import study_transfer as run_module
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_transfer import monolingual_recipe
 from crosslens.run.transfer.transfer import run_transfer
-from crosslens.run.transfer.transfer import study_transfer as run_module
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.stats import mean_interval
 

@@ -15,14 +15,14 @@ from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.readers.tagged_words import read_tagged_words
 from crosslens.readers.words import SEGMENTERS
 from crosslens.recipes.quickstart import DATA
+from crosslens.run.transfer import fits as transfer_fits
+from crosslens.run.transfer import presets as transfer_presets
 from crosslens.run.transfer.data import transfer_data
 from crosslens.run.transfer.presets import PRESETS, find_preset
 from crosslens.run.transfer.resegmented import resegmented
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.summary import tables
-from crosslens.run.transfer.transfer import fits as transfer_fits
 from crosslens.run.transfer.transfer import preset_of, run_transfer
-from crosslens.run.transfer.transfer import presets as transfer_presets
 from crosslens.score import read_scores
 
 ENCODER = str(DATA / "tiny-encoder")
