@@ -104,12 +104,14 @@ def similarity(recipe: TrainRecipe, language: str | None, paraphrase: bool) -> M
 
 
 def _system(recipe: TrainRecipe, name: str, published: str) -> Condition:
-    """A system of Conneau et al. 2020, Table 1, on a natural pair."""
-    system = SYSTEMS[name]
+    """A system of Conneau et al. 2020, Table 1, on a natural pair. One vocabulary of both languages
+    is as large as the two of the others (80,000 beside 40,000 and 40,000)."""
+    system, vocabulary = SYSTEMS[name], recipe.vocabulary
+    size = vocabulary.size * (2 if system.vocabulary == "joint" else 1)
     changed = dataclasses.replace(
         recipe,
         sharing=system.plan,
-        vocabulary=dataclasses.replace(recipe.vocabulary, mode=system.vocabulary),
+        vocabulary=dataclasses.replace(vocabulary, mode=system.vocabulary, size=size),
         masking=dataclasses.replace(recipe.masking, scope=system.scope),
     )
     return Condition(recipe=changed, kept={recipe.languages[1]: "kept-pair"}, published=published)

@@ -584,6 +584,10 @@ def test_the_systems_of_a_natural_pair_are_those_of_the_papers_table(natural):
             SYSTEMS[name].plan,
             SYSTEMS[name].vocabulary,
         )
+    sizes = {name: recipe.vocabulary.size for name, recipe in plans.items()}
+    own = sizes.pop("sep-emb")
+    assert sizes.pop("default") == 2 * own  # 80,000 beside 40,000 and 40,000
+    assert set(sizes.values()) == {own}
 
 
 @pytest.mark.parametrize(
