@@ -1,6 +1,7 @@
 """CLWE from end to end, small: vectors, their mapping, the encoder over them and the joined model; what
 stands still, stopping, and what cannot be."""
 
+import contextlib
 import json
 import math
 
@@ -9,8 +10,9 @@ import pytest
 import scipy.linalg
 import torch
 from clwe_toy import DUTCH, ENGLISH, write_texts
+from processes import command
 from safetensors.torch import load_file
-from toy_texts import write_lines
+from toy_texts import log, write_lines
 from typed import typed
 
 from crosslens.alignment import MultiStepMap
@@ -23,11 +25,13 @@ from crosslens.models.finetuning.classify import Classify
 from crosslens.models.finetuning.examples import TextExamples
 from crosslens.models.finetuning.finetune import fine_tune
 from crosslens.models.finetuning.settings import FineTuning
+from crosslens.models.machine import distributed
+from crosslens.models.machine.distributed import World
 from crosslens.models.network.encoder import Group, MaskedLM
 from crosslens.models.saved.loading import load_encoder
 from crosslens.models.saved.native import load_model
 from crosslens.models.text.subword_vectors import SubwordVectors
-from crosslens.models.training import loop
+from crosslens.models.training import loop, masked_lm
 from crosslens.models.training.masked_lm import build_model
 from crosslens.recipes.clwe import clwe
 from crosslens.recipes.monotrans import monotrans
@@ -286,6 +290,50 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(asked, finished, where, tmp_pat
     assert {path.name for path in place.iterdir()} == {path.name for path in finished.iterdir()}
     for name in ("model/model.safetensors", "scores.jsonl", "mapped/nld/induction.json"):
         assert (place / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_the_first_process_alone_learns_maps_and_joins(asked, tmp_path, monkeypatch):
+    @contextlib.contextmanager
+    def second(*_):
+        yield World(1, 1, torch.device("cpu"))
+
+    trained = []
+    monkeypatch.setattr(distributed, "join_world", second)
+    monkeypatch.setattr(masked_lm, "train", lambda _, place, **how: trained.append((place, how)))
+    for name in ("learn_subword_vectors", "map_subwords", "held_out_scores"):
+        monkeypatch.setattr(stages, name, None)
+    run(asked, tmp_path / "run")
+    how = {"resume": True, "device": "cpu", "parallel": "ddp"}
+    assert trained == [(tmp_path / "run" / "bert", how)] and not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow  # three processes that import torch
+def test_two_processes_of_torchrun_have_the_vectors_and_losses_of_one(asked, tmp_path):
+    told = {**asked, "encoder.dropout": 0.0}
+    line = ["train", "clwe", *(f"{name}={value}" for name, value in told.items())]
+    said = []
+    for processes in (1, 2):
+        out = ["--out", tmp_path / str(processes), "--device", "cpu"]
+        said.append(command([*line, *out], processes))
+    assert [done.stderr.count("learning skip-gram vectors") for done in said] == [2, 2]
+    one, two = tmp_path / "1", tmp_path / "2"
+    files = {path.relative_to(one) for path in one.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(two) for path in two.rglob("*") if path.is_file()}
+    for path in files:
+        if path.parts[0] in ("texts", "vectors", "mapped"):
+            assert (one / path).read_bytes() == (two / path).read_bytes(), path
+    losses = [
+        [line["loss"] for line in log(place / "bert") if "loss" in line] for place in (one, two)
+    ]
+    assert losses[0] and losses[0] == pytest.approx(losses[1], abs=1e-5)
+    for name, tensor in weights(one).items():
+        torch.testing.assert_close(weights(two)[name], tensor, rtol=0, atol=1e-4)
+    found = [list(read_scores(place / "scores.jsonl")) for place in (one, two)]
+    for mine, other in zip(*found, strict=True):
+        assert (mine.quantity, mine.condition, mine.n) == (other.quantity, other.condition, other.n)
+        assert mine.value == pytest.approx(other.value, rel=1e-5)
+    again = command([*line, *out, "--resume"], 2)  # nothing is done
+    assert again.stdout == said[1].stdout
 
 
 def test_it_is_asked_on_the_command_line_and_again_from_its_run(
