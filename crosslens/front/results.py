@@ -287,6 +287,8 @@ class Run:
         from crosslens.probes.tasks.catalogue import find_task
         from crosslens.report.citations import citations
 
+        if (made := self.folder / "transplant.json").is_file():
+            return citations({"kind": "transplant", "settings": read_json(made)}, [])
         settings = self.config.get("settings")
         names = settings.get("tasks") if isinstance(settings, dict) else None
         tasks = {str(name): find_task(str(name)) for name in names or () if isinstance(names, list)}

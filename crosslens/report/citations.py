@@ -22,7 +22,7 @@ _PAPERS = Path(__file__).parents[1] / "data" / "papers.bib"
 # all of it.
 _CITED = (
     (
-        r"task:(mean_)?sentence_retrieval|kind:emergence|kind:mapped_transfer|sharing:sep.*",
+        r"task:(mean_)?sentence_retrieval|kind:emergence|kind:mapped_transfer|sharing:sep.*|study:conneau.*",
         ("conneau2020emerging",),
     ),
     (r"features:mix\+bilstm", ("wu2019beto", "peters2018deep")),
@@ -53,10 +53,22 @@ _CITED = (
     (r"detail:single_mask", ("goldberg2019assessing",)),
     (r"detail:pll", ("salazar2020masked",)),
     (r"detail:pll_word_l2r", ("salazar2020masked", "kauf2023better")),
-    (r"kind:(train|emergence|monotrans|clwe)", ("devlin2019bert",)),
-    (r"kind:(monotrans|clwe)", ("artetxe2020cross",)),
+    (r"kind:(train|emergence|controlled|monotrans|clwe)", ("devlin2019bert",)),
+    (r"kind:(monotrans|clwe)|by:monotrans", ("artetxe2020cross",)),
+    (r"adapters:[1-9].*", ("houlsby2019parameter",)),
     (r"kind:clwe", ("artetxe2018robust", "bojanowski2017enriching")),
-    (r"kind:emergence|kind:study_transfer|quantity:token_alignment", ("deshpande2022when",)),
+    (
+        r"kind:emergence|kind:study_transfer|quantity:token_alignment|study:(deshpande|[a-z]{2,3}-).*|"
+        r"by:(.*[+])?(inversion|permutation|transliteration)(:.*)?([+].*)?",
+        ("deshpande2022when",),
+    ),
+    (r"by:.*(shuffle|even-odd|reversal|hop).*", ("kallini2024mission",)),
+    (r"by:translation", ("minixhofer2022wechsel",)),
+    (r"by:retokenised", ("gee2022fast",)),
+    (r"by:similarity", ("dobler2023focus",)),
+    (r"by:factorised", ("liu2024ofa",)),
+    (r"quantity:[lu]as", ("dozat2017deep",)),
+    (r"crf:True", ("lafferty2001conditional",)),
     (r"tlm:True", ("conneau2019crosslingual",)),
     (r"vocabulary:unigram", ("kudo2018subword",)),
     (r"vocabulary:bpe", ("sennrich2016neural",)),
@@ -109,16 +121,7 @@ def _facts(config: Mapping[str, Any], scores: Iterable[Score]) -> Iterator[str]:
     settings = config.get("settings")
     settings = settings if isinstance(settings, dict) else {}
     yield f"kind:{config.get('kind')}"
-    for name in ("by", "method", "start", "probe", "sharing", "features"):
-        given = settings.get(name)
-        # of an emergence: one for each condition
-        for value in given.values() if isinstance(given, dict) else [given]:
-            yield f"{name}:{value}"
-    share = settings.get("tlm_share")
-    yield f"tlm:{isinstance(share, int | float) and share > 0}"
-    for name, key in (("vocabulary", "kind"), ("optimisation", "optimiser")):
-        part = settings.get(name)
-        yield f"{'optimiser' if key == 'optimiser' else name}:{part.get(key) if isinstance(part, dict) else None}"
+    yield from _named(settings)
     also = settings.get("also")
     yield from (f"quantity:{name}" for name in also.split(",")) if isinstance(also, str) else ()
     for score in scores:
@@ -128,6 +131,38 @@ def _facts(config: Mapping[str, Any], scores: Iterable[Score]) -> Iterator[str]:
         yield from (
             f"detail:{value}" for value in (score.details or {}).values() if isinstance(value, str)
         )
+
+
+# Settings that say of a method which it is, wherever they stand: a study has a recipe for each condition.
+_NAMED = frozenset(
+    (
+        "by",
+        "method",
+        "start",
+        "probe",
+        "sharing",
+        "features",
+        "optimiser",
+        "adapters",
+        "crf",
+        "study",
+    )
+)
+
+
+def _named(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Facts of settings that stand in settings."""
+    for name, value in settings.items():
+        if name == "tlm_share":
+            yield f"tlm:{isinstance(value, int | float) and value > 0}"
+        if isinstance(value, dict):
+            if name == "vocabulary":
+                yield f"vocabulary:{value.get('kind')}"
+            if name in _NAMED:  # of an emergence: one for each condition
+                yield from (f"{name}:{one}" for one in value.values())
+            yield from _named(value)
+        elif name in _NAMED:
+            yield f"{name}:{value}"
 
 
 def entries(text: str) -> list[str]:

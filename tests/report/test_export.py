@@ -10,6 +10,7 @@ import pytest
 from ground_tools import snapshot
 from synthetic_training import make_training
 
+import crosslens as cl
 from crosslens.cli.main import main
 from crosslens.errors import InputError, OutputError
 from crosslens.probes.tasks.catalogue import cards
@@ -338,6 +339,42 @@ def test_the_library_is_cited_as_its_own_file_says():
         ),
         ({"kind": "monotrans"}, [], ["devlin2019bert", "artetxe2020cross"]),
         (
+            {"kind": "monotrans", "settings": {"step-2/fra": {"encoder": {"adapters": 64}}}},
+            [],
+            ["devlin2019bert", "artetxe2020cross", "houlsby2019parameter"],
+        ),
+        ({"settings": {"step-1": {"encoder": {"adapters": 0}}}}, [], []),
+        (
+            {
+                "kind": "controlled",
+                "settings": {
+                    "study": "conneau-sharing",
+                    "conditions": {
+                        "x": {"recipe": {"optimisation": {"optimiser": "lamb"}}},
+                        "y": {"recipe": {"derived": {"eng-x": {"by": "token-hop+inversion"}}}},
+                    },
+                },
+            },
+            [],
+            [
+                "conneau2020emerging",
+                "devlin2019bert",
+                "deshpande2022when",
+                "kallini2024mission",
+                "you2020large",
+            ],
+        ),
+        ({"kind": "transplant", "settings": {"by": "translation"}}, [], ["minixhofer2022wechsel"]),
+        ({"kind": "transplant", "settings": {"by": "retokenised"}}, [], ["gee2022fast"]),
+        ({"kind": "transplant", "settings": {"by": "similarity"}}, [], ["dobler2023focus"]),
+        ({"kind": "transplant", "settings": {"by": "factorised"}}, [], ["liu2024ofa"]),
+        ({"kind": "transplant", "settings": {"by": "random"}}, [], []),
+        (
+            {"kind": "transfer", "settings": {"crf": True}},
+            [Score(quantity="las", value=0.5, n=9)],
+            ["dozat2017deep", "lafferty2001conditional"],
+        ),
+        (
             {"kind": "clwe"},
             [],
             ["devlin2019bert", "artetxe2020cross", "artetxe2018robust", "bojanowski2017enriching"],
@@ -365,6 +402,12 @@ def test_the_library_is_cited_as_its_own_file_says():
 )
 def test_what_a_run_used_is_cited(config, scores, expected):
     assert keys(citations(config, scores)) == ["crosslens", *expected]
+
+
+def test_how_a_vocabulary_was_begun_is_cited(tmp_path):
+    (tmp_path / "transplant.json").write_text('{"by": "retokenised"}')
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert keys(cl.Run(tmp_path).citations()) == ["crosslens", "gee2022fast"]
 
 
 def test_tasks_of_the_catalogue_are_cited_where_a_run_keeps_no_cards(tmp_path, capsys):
