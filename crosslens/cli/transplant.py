@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
@@ -82,6 +83,8 @@ def transplant(arguments: argparse.Namespace) -> None:
         device=arguments.device,
         trust_remote_code=arguments.trust_remote_code,
     )
+    if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
+        return
     if arguments.json:
         told = {"folder": str(made.folder), "by": made.initialiser, "subwords": made.subwords}
         learnt = {} if made.learnt is None else {"learnt": dataclasses.asdict(made.learnt)}

@@ -16,6 +16,7 @@ import dataclasses
 import datetime
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -173,10 +174,13 @@ def spread(model: nn.Module, world: World) -> nn.Module:
         # be looked for.
         owned = any(module.owned for module in model.modules() if isinstance(module, PerLanguage))
         unused = owned or getattr(model, "leaves_out", False)
-        # buffers are constants, some of them large
-        return DistributedDataParallel(
-            model, find_unused_parameters=unused, broadcast_buffers=False
-        )
+        with warnings.catch_warnings():
+            # newer torch warns of the argument, which is the only one that older ones know
+            warnings.simplefilter("ignore", FutureWarning)
+            # buffers are constants, some of them large
+            return DistributedDataParallel(
+                model, find_unused_parameters=unused, broadcast_buffers=False
+            )
     for layer in [module for module in model.modules() if isinstance(module, Layer)]:
         fully_shard(layer)
     fully_shard(model)

@@ -8,6 +8,7 @@ without a head for masked words gets one for the time of the training, which is 
 reads the new embeddings as its output, so it is no way around them.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -157,7 +158,16 @@ class _Rows:
     """The text as rows of ids, those that are trained on in batches that are a function of the
     update's number."""
 
-    def __init__(self, tokenizer: Any, text: Corpus, length: int, seed: int, device: str) -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        text: Corpus,
+        length: int,
+        seed: int,
+        device: str,
+        share: tuple[int, int] = (0, 1),
+    ) -> None:
+        self.share = share  # this process's number, and how many there are
         self.seed, self.pad, mask = seed, tokenizer.pad_token_id, tokenizer.mask_token_id
         if mask is None or self.pad is None:
             refuse("--encoder", "a tokeniser with a mask and padding", "none", "choose another")
@@ -187,7 +197,7 @@ class _Rows:
         self.plans: list[list[np.ndarray]] = []
 
     def batch(self, step: int) -> Step:
-        """The masked batch of an update."""
+        """The masked batch of an update, of which each process has its share of the rows."""
         epoch = 0
         while True:
             if epoch == len(self.plans):
@@ -197,31 +207,36 @@ class _Rows:
                 break
             step, epoch = step - len(self.plans[epoch]), epoch + 1
         rng = np.random.default_rng([self.seed, 0x7A03, epoch, step])
-        return self._masked([self.rows[n] for n in self.plans[epoch][step]], rng)
+        return self._masked([self.rows[n] for n in self.plans[epoch][step]], rng, *self.share)
 
     def judged(self) -> Step:
         """The held-out rows, masked in the same way each time."""
         rows = sorted(self.held_out, key=len)
         return self._masked(rows, np.random.default_rng([self.seed, 0x7A04]))
 
-    def _masked(self, rows: list[np.ndarray], rng: np.random.Generator) -> Step:
+    def _masked(
+        self, rows: list[np.ndarray], rng: np.random.Generator, rank: int = 0, size: int = 1
+    ) -> Step:
+        """Rows masked, every ``size``-th of them from number ``rank`` on as tensors."""
         lengths = np.array([len(row) for row in rows])
         width = int(lengths.max())
         real = np.arange(width) < lengths[:, None]
         ids = np.full(real.shape, self.pad)
         ids[real] = np.concatenate(rows)
         ids, masked, answers = self.masker(ids, np.zeros_like(ids), rng)
-        at = np.stack(np.divmod(masked, width), axis=1)
+        row, column = np.divmod(masked, width)
+        # a process without rows does the first one, of which nothing is predicted
+        kept = np.arange(rank, len(rows), size) if rank < len(rows) else np.array([0])
         parts = []
         each = max(1, self.most // width)
-        for start in range(0, len(rows), each):
-            some = slice(start, start + each)
+        for start in range(0, len(kept), each):
+            some = kept[start : start + each]
             wide = slice(lengths[some].max())
-            mine = (at[:, 0] >= start) & (at[:, 0] < start + each)
+            mine = np.isin(row, some) & (row % size == rank)
             arrays = {
                 "ids": ids[some, wide],
                 "mask": real[some, wide].astype(np.int64),
-                "at": at[mine] - [start, 0],
+                "at": np.stack([np.searchsorted(some, row[mine]), column[mine]], axis=1),
                 "answers": answers[mine],
             }
             parts.append({name: torch.from_numpy(array) for name, array in arrays.items()})
@@ -281,6 +296,8 @@ def learn_embeddings(
 ) -> Learnt:
     """Train the token embeddings of a transformers model in place, and nothing else of it.
 
+    Under ``torchrun`` the processes share each batch, and all of them return the same.
+
     Parameters
     ----------
     model: with a head for masked words that is tied to the embeddings, or without any.
@@ -299,11 +316,13 @@ def learn_embeddings(
     """
     if tokens < BATCH_TOKENS:
         refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
-    with join_world(device) as world:
-        if world.size > 1:
-            refuse("torchrun", "one process", str(world.size), "train in one")
+    with join_world(device) as world, contextlib.ExitStack() as held:
         most = getattr(model.config, "max_position_embeddings", _LENGTH + 2) - 2
-        rows = _Rows(tokenizer, text, min(_LENGTH, most), seed, world.device.type)
+        with world.together():
+            share = world.rank, world.size
+            rows = _Rows(tokenizer, text, min(_LENGTH, most), seed, world.device.type, share)
+            if world.first:
+                held.enter_context(lock_folder(folder))
         learner = _MaskedWords(model.to(world.device), rows.learnt, seed).to(world.device)
         spread = float(learner.rows.detach().std())
         steps, objective = tokens // BATCH_TOKENS, _Objective(learner, rows)
@@ -316,9 +335,9 @@ def learn_embeddings(
             save_every=max(1, min(50, steps // 4)),
             optimisation=Optimisation(peak_rate=_PEAK * spread, warmup=steps // 10),
         )
-        with lock_folder(folder):
-            first = objective.validate(world.device)["perplexity"]
-            weights = run_loop(objective, settings, folder, dict(depends), world)
+        first = objective.validate(world.device)["perplexity"]
+        weights = run_loop(objective, settings, folder, dict(depends), world)
+        with world.together():  # its last line was written before the last checkpoint
             curve = {0: first, **_curve(folder / "log.jsonl")}
         learner.load_state_dict(weights)
         _fill(model, learner)

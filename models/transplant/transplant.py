@@ -31,6 +31,7 @@ from crosslens.alignment.words.new_rows import (
 from crosslens.corpus import Corpus
 from crosslens.errors import OutputError, check_choice, panics_as_errors, refuse
 from crosslens.files import fingerprint, make_folder, read_json, write_json
+from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.loading import find_tokenizer, make_model, opened
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
@@ -89,6 +90,8 @@ def transplant_vocabulary(
 ) -> Transplant:
     """Give an encoder a vocabulary that is learnt from a text.
 
+    Under ``torchrun`` the processes share the training; the first alone makes the new embeddings.
+
     Parameters
     ----------
     encoder: a transformers folder or hub name. With a head for masked words that shares the token
@@ -116,88 +119,123 @@ def transplant_vocabulary(
         a text that gives no such vocabulary, nothing shared.
     OutputError: the folder is there already.
     """
-    known = (*INITIALISERS, MONOTRANS)
-    check_choice(by, "--by", known)
-    start = "random" if by == MONOTRANS else by
     tokens = _TOKENS if by == MONOTRANS and tokens is None else tokens
+    asked = _Asked(str(encoder), text, Path(out), by, size, pairs, tokens, seed, trust_remote_code)
+    with join_world("cpu" if tokens is None else device) as world:
+        with world.together():
+            told, folder = _checked(asked)
+        if tokens is None:
+            with world.together():
+                if world.first:
+                    _begin(asked, folder, asked.out, told)
+        else:
+            _train(asked, folder, told, device, world)
+        with world.together():
+            return _made(asked.out, by)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """The arguments of a transplant."""
+
+    name: str
+    text: Corpus
+    out: Path
+    by: str
+    size: int
+    pairs: Mapping[tuple[str, str], float] | None
+    tokens: int | None
+    seed: int
+    trusted: bool
+
+    @property
+    def start(self) -> str:
+        """What the embeddings begin with."""
+        return "random" if self.by == MONOTRANS else self.by
+
+
+def _checked(asked: _Asked) -> tuple[dict[str, Any], Path]:
+    """What the transplant depends on, and the encoder's folder; what cannot be is refused."""
+    by, tokens, pairs, out = asked.by, asked.tokens, asked.pairs, asked.out
+    check_choice(by, "--by", (*INITIALISERS, MONOTRANS))
     if tokens is not None and tokens < BATCH_TOKENS:
         refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
     if (by == "translation") != (pairs is not None):
         got = "none" if pairs is None else f"some, with {by}"
         expected = "translations with --by translation alone"
         refuse("--dictionary", expected, got, "add them, or leave out")
-    if size < 100:
-        refuse("--vocabulary", "100 subwords or more", str(size), "give more")
-    out = Path(out)
+    if asked.size < 100:
+        refuse("--vocabulary", "100 subwords or more", str(asked.size), "give more")
     if out.exists():
         refuse("--out", "a new folder", f"{out}, which is there", "choose another", OutputError)
-    name = str(encoder)
-    folder = resolve_encoder(name, trust_remote_code=trust_remote_code)
+    folder = resolve_encoder(asked.name, trust_remote_code=asked.trusted)
     if is_native(folder):
         remedy = "give one of its views, a folder of transformers"
-        refuse("--encoder", "an encoder that transformers loads", f"{name}, of ours", remedy)
+        refuse("--encoder", "an encoder that transformers loads", f"{asked.name}, of ours", remedy)
     told = {
         "encoder": encoder_fingerprint(folder),
-        "text": text.fingerprint,
+        "text": asked.text.fingerprint,
         "by": by,
-        "seed": seed,
-        "size": size,
+        "seed": asked.seed,
+        "size": asked.size,
     }
-    if tokens is None:
-        return _begin(name, folder, text, out, start, told, pairs, trust_remote_code)
-    beside = out.with_name(f"{out.name}.training")
-    told |= {"tokens": tokens, "pairs": fingerprint(sorted(pairs.items())) if pairs else None}
-    if not (beside / "start").exists():
-        _begin(name, folder, text, beside / "start", start, told, pairs, trust_remote_code)
-    return _trained(beside, text, out, told, device, trust_remote_code)
+    if tokens is not None:
+        told |= {"tokens": tokens, "pairs": fingerprint(sorted(pairs.items())) if pairs else None}
+    return told, folder
 
 
-def _begin(
-    name: str,
-    folder: Path,
-    text: Corpus,
-    out: Path,
-    by: str,
-    told: Mapping[str, Any],
-    pairs: Mapping[tuple[str, str], float] | None,
-    trusted: bool,
-) -> Transplant:
+def _begin(asked: _Asked, folder: Path, out: Path, told: Mapping[str, Any]) -> None:
     """Learn the vocabulary, and write the encoder with what its embeddings begin with."""
-    remedy = "check the folder"
+    name, text, remedy = asked.name, asked.text, "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
-        source = find_tokenizer(name, view, trusted)
-        model = _load(name, view, trusted)
-    table, size, seed = _table(name, model), told["size"], told["seed"]
-    say(f"learning {size:,} subwords from {len(text):,} sentences")
-    target = _learn(source, text, size)
+        source = find_tokenizer(name, view, asked.trusted)
+        model = _load(name, view, asked.trusted)
+    table = _table(name, model)
+    say(f"learning {asked.size:,} subwords from {len(text):,} sentences")
+    target = _learn(source, text, asked.size)
     shared = shared_subwords(source, target)
-    rows = _new_rows(by, table, shared, text, source, target, pairs, seed)
+    rows = _new_rows(asked.start, table, shared, text, source, target, asked.pairs, asked.seed)
     special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
     rows.rows[special], rows.made[special] = table[shared[special]], 1
     _replace(model, rows.rows, source, target)
     made = {"subwords": len(target), "rows": rows.counts}
     _write(model, target, {**told, **made}, out)
-    return Transplant(out, told["by"], len(target), rows.counts)
 
 
-def _trained(
-    beside: Path, text: Corpus, out: Path, told: Mapping[str, Any], device: str, trusted: bool
-) -> Transplant:
-    """The encoder of ``beside``/start with its embeddings trained; what was made beside is removed
-    once it stands."""
+def _train(asked: _Asked, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:
+    """Write the encoder with trained embeddings; what was made beside is removed once it stands."""
+    assert asked.tokens is not None
+    beside = asked.out.with_name(f"{asked.out.name}.training")
     start = beside / "start"
-    made = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
-    others = [name for name, value in told.items() if made.get(name) != value]
-    if others:
-        expected = f"the transplant that was begun ({', '.join(others)} differ)"
-        refuse(str(beside), expected, "another one", "choose another --out", OutputError)
-    model = _load(str(start), start, trusted)
-    target = find_tokenizer(str(start), start, trusted)
-    how = {"tokens": told["tokens"], "seed": told["seed"], "device": device}
-    learnt = learn_embeddings(model, target, text, beside, made, **how)
-    _write(model, target, {**made, "learnt": dataclasses.asdict(learnt)}, out)
-    shutil.rmtree(beside)
-    return Transplant(out, told["by"], made["subwords"], made["rows"], learnt)
+    with world.together():
+        if world.first and not start.exists():
+            _begin(asked, folder, start, told)
+    with world.together():
+        made = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
+        others = [name for name, value in told.items() if made.get(name) != value]
+        if others:
+            expected = f"the transplant that was begun ({', '.join(others)} differ)"
+            refuse(str(beside), expected, "another one", "choose another --out", OutputError)
+        model = _load(str(start), start, asked.trusted)
+        target = find_tokenizer(str(start), start, asked.trusted)
+    learnt = learn_embeddings(
+        model, target, asked.text, beside, made,
+        tokens=asked.tokens, seed=asked.seed, device=device,
+    )  # fmt: skip
+    with world.together():
+        if world.first:
+            _write(model, target, {**made, "learnt": dataclasses.asdict(learnt)}, asked.out)
+            shutil.rmtree(beside)
+
+
+def _made(out: Path, by: str) -> Transplant:
+    """What a finished folder says of itself."""
+    told = read_json(out / _FOLDER, dict[str, Any], "delete the folder")
+    learnt = told.get("learnt")
+    if learnt is not None:
+        curve = {int(n): value for n, value in learnt["perplexities"].items()}
+        learnt = Learnt(**{**learnt, "perplexities": curve})
+    return Transplant(out, by, told["subwords"], told["rows"], learnt)
 
 
 def _load(name: str, view: Path, trusted: bool) -> Any:

@@ -1,5 +1,6 @@
 """New embeddings that are trained under a frozen body: what moves, what it costs, how it is resumed."""
 
+import contextlib
 import copy
 import json
 import os
@@ -11,13 +12,15 @@ import time
 import numpy as np
 import pytest
 import torch
+from processes import command
 from safetensors.torch import load_file
 from torch.nn import functional as F
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from crosslens.cli.main import main
 from crosslens.corpus import Corpus
-from crosslens.errors import InputError, OutputError
+from crosslens.errors import InputError, OutputError, StoreError
+from crosslens.models.machine.distributed import World
 from crosslens.models.transplant import learning
 from crosslens.models.transplant.learning import _MaskedWords, _Rows
 from crosslens.models.transplant.transplant import transplant_vocabulary
@@ -188,6 +191,71 @@ def test_after_kill_9_the_same_command_ends_with_the_same_bytes(trained, tmp_pat
     assert not (tmp_path / "fra.training").exists()
     model = (tmp_path / "fra" / "model.safetensors").read_bytes()
     assert model == (trained.folder / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("processes", [2, 3, 50])
+def test_the_shares_of_processes_are_the_batch_of_one(processes):
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    whole = _Rows(tokenizer, TEXT, 40, 7, "cpu")
+    shares = [_Rows(tokenizer, TEXT, 40, 7, "cpu", (n, processes)) for n in range(processes)]
+    for number in range(4):
+        batch, parts = whole.batch(number), [one.batch(number) for one in shares]
+        for one in parts:
+            assert (one.predicted, one.tokens) == (batch.predicted, batch.tokens)
+            assert one.parts and all(len(part["ids"]) for part in one.parts)
+        assert sorted(_masked(batch)) == sorted(sum(map(_masked, parts), []))
+
+
+def _masked(batch):
+    """The masked places of a batch: the row as it is shown, the column, the answer."""
+    found = []
+    for part in batch.parts:
+        for (row, column), answer in zip(
+            part["at"].tolist(), part["answers"].tolist(), strict=True
+        ):
+            shown = part["ids"][row][part["mask"][row] > 0]
+            found.append((shown.tolist(), column, answer))
+    return found
+
+
+@pytest.mark.slow  # three processes that import torch
+def test_two_processes_of_torchrun_train_the_embeddings_of_one(tmp_path):
+    encoder, text = tmp_path / "encoder", tmp_path / "fra.txt"
+    model = AutoModelForMaskedLM.from_pretrained(
+        TINY, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    model.save_pretrained(encoder)
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(encoder)
+    text.write_text("".join(f"{line}\n" for line in FRENCH[:80]), encoding="utf-8")
+    line = ["transplant", "--encoder", encoder, "--text", f"fra={text}", "--by", "overlap"]
+    line += ["--vocabulary", "300", "--device", "cpu", "--quiet", "--json"]
+    told = []
+    for processes in (1, 2):
+        out = tmp_path / str(processes)
+        done = command([*line, "--tokens", 4 * learning.BATCH_TOKENS, "--out", out], processes)
+        told.append(json.loads(done.stdout))  # said once
+    curves = [one["learnt"].pop("perplexities") for one in told]
+    assert curves[0].keys() == curves[1].keys()
+    np.testing.assert_allclose([*curves[0].values()], [*curves[1].values()], rtol=1e-5)
+    assert told[0] == {**told[1], "folder": told[0]["folder"]}
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in "12")
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-4)
+    assert {path.name for path in tmp_path.iterdir()} == {"encoder", "fra.txt", "1", "2"}
+
+
+def test_what_the_first_process_begins_the_others_do_not(tmp_path, monkeypatch):
+    from crosslens.models.transplant import transplant as module
+
+    @contextlib.contextmanager
+    def second(*_):
+        yield World(1, 1, torch.device("cpu"))
+
+    monkeypatch.setattr(module, "join_world", second)
+    monkeypatch.setattr(module, "_begin", None)
+    with pytest.raises(StoreError, match="transplant.json"):  # nobody has made it
+        made(tmp_path / "fra", tokens=None)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
