@@ -281,11 +281,12 @@ def conllu_text(corpus: Corpus) -> str:
     2     bark  _     VERB  _     _     0     _     _     SpaceAfter=No
     3     .     _     PUNCT _     _     2     _     _     _
     """
+    assert corpus.words is not None, "a treebank has words"
     columns = corpus.annotations or {}
     lines = list[str]()
     for number, (name, text) in enumerate(zip(corpus.ids, corpus.sentences, strict=True)):
         lines += [f"# sent_id = {name}", f"# text = {text}"]
-        spans = (corpus.words or {})[number]
+        spans = [*corpus.words[number]]
         n = len(columns["form"][number])
         nothing = [_EMPTY] * n
         rows = (
