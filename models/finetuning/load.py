@@ -56,7 +56,7 @@ def load_fine_tuned(folder: str | Path, *, device: str = "cpu") -> LoadedHead:
     if make is None:
         got = quote(told["kind"])
         refuse(f"{where}, key kind", f"one of {', '.join(_KINDS)}", got, _AGAIN)
-    known = {field.name: field.type for field in dataclasses.fields(make)}
+    known: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(make)}
     given = told["settings"]
     fits = all(name in known and isinstance(value, known[name]) for name, value in given.items())
     fits = fits and ("classes" in given or "classes" not in known)

@@ -73,7 +73,7 @@ def _parsed(parser: LoadedHead, tagger: LoadedHead, corpus: Corpus) -> Iterator[
     trees = parser.tuned.predict(TreeExamples(corpus, tags=given))
     every = zip(corpus.sentences, corpus.words or (), tags, trees, strict=True)
     for text, spans, upos, tree in every:
-        rows = []
+        rows = list[tuple[str, ...]]()
         for (start, end), tag, head, relation in zip(
             spans, upos, tree.heads.tolist(), tree.relations.tolist(), strict=True
         ):
