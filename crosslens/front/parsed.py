@@ -65,7 +65,7 @@ def parse_files(
     >>> try:
     ...     cl.parse_files({"eng": folder / "eng.txt"}, "udpipe:en", folder)
     ... except cl.CrosslensError as error:
-    ...     print(str(error)[:85])
+    ...     print(str(error)[:84])
     parser: expected spacy:PIPELINE, stanza:LANGUAGE or the folder of a run of transfer,
     """
     check_choice(words, "words", ("punctuation", "whitespace", *SEGMENTERS))
