@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crosslens.front.calls import probe, study, train, transfer
     from crosslens.front.derived import derive_files
     from crosslens.front.mapped import mapped_transfer
+    from crosslens.front.parsed import parse_files
     from crosslens.front.results import Run, Scores
     from crosslens.front.spaces import align, compare, identify_languages
     from crosslens.front.study_transferred import study_transfer
@@ -77,6 +78,7 @@ _FROM = {
     "front.calls": ("probe", "study", "train", "transfer"),
     "front.derived": ("derive_files",),
     "front.mapped": ("mapped_transfer",),
+    "front.parsed": ("parse_files",),
     "front.results": ("Run", "Scores"),
     "front.spaces": ("align", "compare", "identify_languages"),
     "front.study_transferred": ("study_transfer",),
@@ -138,6 +140,7 @@ __all__ = [
     "mapped_transfer",
     "models",
     "open_text",
+    "parse_files",
     "probe",
     "probe_layers",
     "probes",

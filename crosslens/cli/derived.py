@@ -37,6 +37,13 @@ def derive_arguments(parser: argparse.ArgumentParser) -> None:
         "list transformations)",
     )
     _order_arguments(parser)
+    add(
+        "--parser",
+        metavar="PARSER",
+        help="parse --text first, a tree for each line, which lies in --out (.conllu): "
+        "spacy:PIPELINE, stanza:LANGUAGE[:FOLDER], or the folder of crosslens transfer --tasks "
+        "upos,parsing --keep",
+    )
     told = "folder; each file has its original's name with the derived language's code in it"
     add_common(parser, "out", required=True, help=told)
     add_common(parser, "seed", help="of the derived language (default: %(default)s)")
@@ -53,6 +60,7 @@ def derive_arguments(parser: argparse.ArgumentParser) -> None:
         help="words of plain text: punctuation (default: white space, marks around a word being "
         "words), whitespace, rjieba (Chinese), pythainlp (Thai) or sudachipy (Japanese)",
     )
+    add_common(parser, "device", help="of a parser that transfer kept (default: %(default)s)")
     add(
         "--tags",
         choices=("consistent", "raw"),
@@ -153,7 +161,12 @@ def derive(arguments: argparse.Namespace) -> None:
     options = {
         name: getattr(arguments, name) for name in ("seed", "unit", "words", "tags", "epoch")
     }
+    if arguments.parser is not None and "text" not in files:
+        refuse("--parser", "a plain text to parse", "none", "add --text LANGUAGE=FILE")
     how, order = _how(arguments)
+    if arguments.parser is not None:
+        told = {"words": arguments.words, "device": arguments.device}
+        files["text"] = cl.parse_files(files["text"], arguments.parser, arguments.out, **told)
     made = cl.derive_files(how, arguments.out, **files, **options)
     trees = (
         []

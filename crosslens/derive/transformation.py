@@ -150,7 +150,7 @@ class Transformation(abc.ABC):
         if missing := sorted(self.needs - there - {"words", "characters"}):
             got = ", ".join(sorted(there)) or "words alone"
             expected = f"{' and '.join(missing)} of each word, which {self.name} needs"
-            refuse(sentence.place, expected, got, "give a treebank (.conllu)")
+            refuse(sentence.place, expected, got, "give a treebank (.conllu), or a parser")
         if self.needs & {"words", "characters"}:
             for token in sentence.tokens:
                 if not isinstance(token, str):

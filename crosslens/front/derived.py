@@ -30,7 +30,7 @@ from crosslens.readers.words import (
     split_words,
 )
 
-__all__ = ["DerivedFile", "derive_files", "sentence_places"]
+__all__ = ["DerivedFile", "derive_files", "sentence_places", "with_words"]
 
 _Derived = tuple[DerivedCorpus, Corpus]
 Files = Mapping[str, str | Path]
@@ -103,15 +103,16 @@ class _Asked:
         )
         return derived, corpus
 
-    def with_words(self, corpus: Corpus) -> Corpus:
-        """A plain text with the words that it is derived by."""
-        if self.words == "whitespace":
-            return split_words(corpus)
-        if self.words != "punctuation":
-            return segment(corpus, self.words)
-        texts = corpus.sentences
-        words = Lazy(len(corpus), lambda i: punctuation_spans(texts[i]))
-        return dataclasses.replace(corpus, words=words)
+
+def with_words(corpus: Corpus, words: str) -> Corpus:
+    """A plain text with the words that it is derived or parsed by."""
+    if words == "whitespace":
+        return split_words(corpus)
+    if words != "punctuation":
+        return segment(corpus, words)
+    texts = corpus.sentences
+    found = Lazy(len(corpus), lambda i: punctuation_spans(texts[i]))
+    return dataclasses.replace(corpus, words=found)
 
 
 def derive_files(
@@ -200,13 +201,13 @@ def _text(asked: _Asked, path: str | Path, language: str) -> _Made:
         derived, original = asked.corpus(read(path, language), path, labels=False)
         original = words_apart(original) if "form" in (original.annotations or {}) else original
     else:
-        derived, original = asked.corpus(asked.with_words(read_text(path, language)))
+        derived, original = asked.corpus(with_words(read_text(path, language), asked.words))
     return _Made("\n".join(derived.corpus.sentences) + "\n", ".txt", derived, original)
 
 
 def _labels(asked: _Asked, path: str | Path, language: str) -> _Made:
     read = read_labelled_text(path)
-    derived, original = asked.corpus(asked.with_words(read.corpus(language)))
+    derived, original = asked.corpus(with_words(read.corpus(language), asked.words))
     columns = [read.labels, derived.corpus.sentences]
     if read.parts is not None:
         columns.insert(0, [_SPLITS[part] for part in read.parts])
@@ -222,7 +223,9 @@ def _pairs(asked: _Asked, path: str | Path, language: str) -> _Made:
     read = read_sentence_pairs(path)
     both = [text for pair in zip(read.firsts, read.seconds, strict=True) for text in pair]
     ids = [f"{number}.{side}" for number in range(len(read)) for side in (1, 2)]
-    derived, original = asked.corpus(asked.with_words(Corpus(language, both, ids, read.name)))
+    derived, original = asked.corpus(
+        with_words(Corpus(language, both, ids, read.name), asked.words)
+    )
     lines = derived.corpus.sentences
     head = ("sentence1", "sentence2", "gold_label")
     columns = (lines[::2], lines[1::2], read.labels)
@@ -259,7 +262,7 @@ def _questions(asked: _Asked, path: str | Path, language: str) -> _Made:
     if len(texts) < len(passages) + len(read):
         refuse(str(path), "ids of questions", "one such as 0.0", "rename the questions")
     rows = {name: row for row, name in enumerate(texts)}
-    corpus = asked.with_words(Corpus(language, [*texts.values()], [*texts], Path(path).name))
+    corpus = with_words(Corpus(language, [*texts.values()], [*texts], Path(path).name), asked.words)
     spans: dict[int, list[tuple[int, int]]] = {}
     for one in read:
         there = spans.setdefault(rows[f"{one.document}.{one.paragraph}"], [])

@@ -18,6 +18,7 @@ from crosslens.errors import quote, refuse
 from crosslens.trees import check_heads
 
 __all__ = [
+    "RELATIONS",
     "UPOS",
     "Trees",
     "WordLabels",
@@ -29,6 +30,12 @@ __all__ = [
 
 UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()
 """The parts of speech of Universal Dependencies."""
+RELATIONS = (
+    "acl advcl advmod amod appos aux case cc ccomp clf compound conj cop csubj dep det discourse "
+    "dislocated expl fixed flat goeswith iobj list mark nmod nsubj nummod obj obl orphan parataxis "
+    "punct reparandum root vocative xcomp"
+).split()
+"""The relations of Universal Dependencies (version 2), which subtypes stand behind (nsubj:pass)."""
 
 _EMPTY = "_"  # how CoNLL-U writes that there is nothing
 _FEATURE = "feature:"
@@ -257,32 +264,49 @@ def words_apart(corpus: Corpus) -> Corpus:
 
 def conllu_text(corpus: Corpus) -> str:
     """A treebank as a CoNLL-U file has it: ``sent_id``, ``text`` and ten columns, of which those that
-    the corpus has not (deps and misc) are "_".
+    the corpus has not are "_". Words that share a span are the parts of a multiword token, and
+    where no space follows a token the last column says so (``SpaceAfter=No``).
 
     Parameters
     ----------
-    corpus: with the columns of :func:`crosslens.readers.words.read_conllu`; its sentences are its
-        words between single spaces (:func:`words_apart`).
+    corpus: with the columns of :func:`crosslens.readers.words.read_conllu`.
 
-    >>> columns = {"form": [["Dogs", "bark"]], "upos": [["NOUN", "VERB"]], "head": [["2", "0"]]}
-    >>> corpus = Corpus("eng", ["Dogs bark"], ["a"], "toy", words=[[(0, 4), (5, 9)]], annotations=columns)
+    >>> columns = {"form": [["Dogs", "bark", "."]], "upos": [["NOUN", "VERB", "PUNCT"]], "head": [["2", "0", "2"]]}
+    >>> spans = [[(0, 4), (5, 9), (9, 10)]]
+    >>> corpus = Corpus("eng", ["Dogs bark."], ["a"], "toy", words=spans, annotations=columns)
     >>> print(conllu_text(corpus).expandtabs(6).rstrip())
     # sent_id = a
-    # text = Dogs bark
+    # text = Dogs bark.
     1     Dogs  _     NOUN  _     _     2     _     _     _
-    2     bark  _     VERB  _     _     0     _     _     _
+    2     bark  _     VERB  _     _     0     _     _     SpaceAfter=No
+    3     .     _     PUNCT _     _     2     _     _     _
     """
+    assert corpus.words is not None, "a treebank has words"
     columns = corpus.annotations or {}
     lines = list[str]()
     for number, (name, text) in enumerate(zip(corpus.ids, corpus.sentences, strict=True)):
         lines += [f"# sent_id = {name}", f"# text = {text}"]
+        spans = [*corpus.words[number]]
         n = len(columns["form"][number])
         nothing = [_EMPTY] * n
         rows = (
             columns[column][number] if column in columns else nothing
             for column in ("form", "lemma", "upos", "xpos", "feats", "head", "deprel")
         )
-        for word, cells in enumerate(zip(*rows, strict=True), 1):
-            lines.append("\t".join([str(word), *cells, _EMPTY, _EMPTY]))
+        for word, cells in enumerate(zip(*rows, strict=True)):
+            first, behind = spans.index(spans[word]), word + spans[word:].count(spans[word])
+            glued = behind < n and spans[behind][0] == spans[word][1]
+            space = "SpaceAfter=No" if glued else _EMPTY
+            if behind - first > 1:
+                if word == first:
+                    token = [
+                        f"{word + 1}-{behind}",
+                        text[slice(*spans[word])],
+                        *[_EMPTY] * 7,
+                        space,
+                    ]
+                    lines.append("\t".join(token))
+                space = _EMPTY
+            lines.append("\t".join([str(word + 1), *cells, _EMPTY, space]))
         lines.append("")
     return "\n".join(lines) + "\n"

@@ -2,7 +2,8 @@
 
 What is written is loaded again and compared with the model that it comes from, so that a head which
 transformers reads otherwise is never written as if it were the same: then the folder has the encoder
-alone, and ``head.safetensors`` beside it.
+alone. ``head.safetensors`` and ``head.json`` lie beside it in either case, for
+:func:`crosslens.models.finetuning.load.load_fine_tuned`.
 """
 
 import os
@@ -71,13 +72,15 @@ def save_fine_tuned(tuned: FineTuned, classes: Sequence[str], folder: str | Path
     whole = _with_head(tuned, classes)
     if whole is None:
         module.save_pretrained(aside, safe_serialization=True)
-        head = {name: tensor.cpu() for name, tensor in tuned.model.head.state_dict().items()}
-        save_tensors(head, aside / "head.safetensors")
-        write_json(aside / "head.json", {"kind": type(tuned.kind).__name__, "classes": [*classes]})
         say(f"{folder}: transformers has no such head for this encoder; it is in head.safetensors")
     else:
         whole.save_pretrained(aside, safe_serialization=True)
     tuned.model.encoder.tokenizer.save_pretrained(aside)
+    head = {name: tensor.cpu() for name, tensor in tuned.model.head.state_dict().items()}
+    save_tensors(head, aside / "head.safetensors")
+    kind: Any = tuned.kind
+    told = {"kind": type(kind).__name__, "classes": [*classes], "settings": vars(kind)}
+    write_json(aside / "head.json", told)
     os.replace(aside, folder)
     return whole is not None
 

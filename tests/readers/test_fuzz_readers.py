@@ -23,6 +23,7 @@ SHARES = sum(reader.share for reader in READERS.values())
 # Public names that read and are not fuzzed here, and why.
 ELSEWHERE = {
     "load_encoder": "model folders are attacked in tests/models/saved/test_loading.py",
+    "load_fine_tuned": "as load_encoder; its head in tests/models/finetuning/test_trained_parser.py",
     "load_language_model": "as load_encoder",
     "load_scorer": "as load_encoder",
     "load_tensors": "takes arrays, no file",
