@@ -17,8 +17,18 @@ EXCEPTIONS = {  # (name, module) -> what it means there
     **{
         (name, f"crosslens.readers.{file}"): COLUMN
         for name in ("upos", "xpos", "deprel")
-        for file in ("hub_treebank", "treebank", "words")
+        for file in ("hub_treebank", "parsers", "treebank", "words")
     },
+    **{
+        (name, module): "what a kept parser has been trained on, in a message"
+        for name in ("upos", "parsing")
+        for module in ("crosslens.cli.derived", "crosslens.models.finetuning.trained_parser")
+    },
+    (
+        "parsing",
+        "crosslens.readers.parsers",
+    ): "what a kept parser has been trained on, in a message",
+    ("parsing", "crosslens.front.parsed"): "what is being done, said to whoever waits",
     **{(name, "crosslens.run.probing.kinds.tag"): COLUMN for name in ("upos", "xpos", "deprel")},
     **{
         ("upos", module): COLUMN

@@ -278,11 +278,15 @@ def test_the_command_trains_random_embeddings_and_shows_how(tmp_path, capsys):
     assert main([*line, "--out", str(tmp_path / "out"), "--quiet"]) == 0
     told = capsys.readouterr().out
     assert "tokens trained on  perplexity" in told and "knows their frequency alone" in told
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            _MaskedWords, "forward", lambda *_, **__: signal.raise_signal(signal.SIGINT)
-        )
-        assert main([*line, "--out", str(tmp_path / "b"), "--quiet"]) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(
+                _MaskedWords, "forward", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+            )
+            assert main([*line, "--out", str(tmp_path / "b"), "--quiet"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "what is finished is kept, the same command resumes it" in capsys.readouterr().err
     assert main([*line[:-4], "--tokens", "nan", "--out", str(tmp_path / "c"), "--quiet"]) == 2
     assert "--tokens: expected a number above 0" in capsys.readouterr().err
