@@ -1,12 +1,12 @@
 """The verb ``extract``: texts of several kinds to activations on disk."""
 
 import argparse
-import os
 import re
 from typing import Any
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language, encoders_by_language, whole_number
+from crosslens.cli.output import is_first_process
 from crosslens.errors import refuse
 
 __all__ = ["extract", "extract_arguments"]
@@ -118,7 +118,7 @@ def extract(arguments: argparse.Namespace) -> None:
         long_input=arguments.long,
         **{name: getattr(arguments, name) for name in _HANDED_ON},
     )
-    if os.environ.get("RANK", "0") == "0":  # under torchrun the first process speaks
+    if is_first_process():
         print(*map(_told, found.values()), sep="\n")
 
 

@@ -3,6 +3,7 @@
 Nothing heavy is imported before a verb runs, so help is immediate.
 """
 
+from crosslens.cli.output import is_first_process
 from crosslens.cli.process import end_at_once, run
 
 if __name__ == "__main__":
@@ -282,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed is None:
         return 2
     # under torchrun the first process speaks
-    be_quiet(parsed.quiet or os.environ.get("RANK", "0") != "0")
+    be_quiet(parsed.quiet or not is_first_process())
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
     with _interrupts(parsed) as interrupted:
@@ -416,6 +417,6 @@ def _failed(parsed: argparse.Namespace, error: BaseException) -> int:
 
 def _fail(message: str) -> int:
     # under torchrun all processes fail alike, and the first one says it
-    if os.environ.get("RANK", "0") == "0":
+    if is_first_process():
         print("crosslens: " + " ".join(message.split()), file=sys.stderr)
     return 2

@@ -1,16 +1,22 @@
 """What a verb prints: plain tables for a terminal, sentences, or lines of JSON."""
 
 import argparse
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from crosslens.progress import say
 
-__all__ = ["Part", "format_table", "interval", "percent", "show"]
+__all__ = ["Part", "format_table", "interval", "is_first_process", "percent", "show"]
 
 Part = str | Sequence[Sequence[str]]
 """A sentence, or the rows of a table, the head first."""
+
+
+def is_first_process() -> bool:
+    """Whether this process prints: of those that torchrun starts the first alone does."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def show(

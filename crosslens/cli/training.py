@@ -2,14 +2,13 @@
 
 import argparse
 import json
-import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common
-from crosslens.cli.output import format_table, show
+from crosslens.cli.output import format_table, is_first_process, show
 from crosslens.errors import refuse
 
 __all__ = ["train", "train_arguments"]
@@ -82,7 +81,7 @@ def train(arguments: argparse.Namespace) -> None:
         settings=settings,
         seeds=arguments.seeds,
     )
-    if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
+    if not is_first_process():
         return
     if run.kind == "emergence":
         from crosslens.run.trainings.emergence import summary, what_is_shared

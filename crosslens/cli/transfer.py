@@ -1,13 +1,12 @@
 """The verb ``transfer``: encoders fine-tuned on one language and tested on others."""
 
 import argparse
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
-from crosslens.cli.output import Part, show
+from crosslens.cli.output import Part, is_first_process, show
 from crosslens.errors import refuse
 
 __all__ = ["transfer", "transfer_arguments"]
@@ -175,7 +174,7 @@ def transfer(arguments: argparse.Namespace) -> None:
         arguments.out,
         **{name: value for name, value in given.items() if value is not None},
     )
-    if os.environ.get("RANK", "0") != "0":  # of torchrun's processes the first one shows them
+    if not is_first_process():
         return
     show(arguments, run.scores, _tables(run))
 

@@ -3,11 +3,10 @@
 import argparse
 import dataclasses
 import json
-import os
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
-from crosslens.cli.output import format_table
+from crosslens.cli.output import format_table, is_first_process
 from crosslens.errors import refuse
 from crosslens.score import format_value
 
@@ -83,7 +82,7 @@ def transplant(arguments: argparse.Namespace) -> None:
         device=arguments.device,
         trust_remote_code=arguments.trust_remote_code,
     )
-    if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks
+    if not is_first_process():
         return
     if arguments.json:
         told = {"folder": str(made.folder), "by": made.initialiser, "subwords": made.subwords}

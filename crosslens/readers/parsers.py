@@ -5,6 +5,7 @@ a pipeline is a package or a folder that is there. A line is a sentence to both,
 as many trees as lines.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -20,6 +21,7 @@ COLUMNS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel")
 """The columns of CoNLL-U that a parser fills."""
 
 _NOTHING = "_"
+_SAFE_STANZA = (1, 12, 2)  # earlier ones fall back on pickle
 _UD_PIPELINES = (
     "take one trained on Universal Dependencies (fr_core_news_sm and es_core_news_sm are, the English "
     "ones of spaCy are not), or a parser of crosslens transfer --tasks upos,parsing --keep"
@@ -169,13 +171,18 @@ def stanza_parser(language: str, folder: str | Path | None = None) -> Parser:
 
     Raises
     ------
-    InputError: Stanza is not installed, or its models of the language are not there.
+    InputError: Stanza is not installed, or is one that reads pickles; its models of the language are
+        not there.
     """
     try:
         import stanza
     except ImportError as error:
         remedy = "type: pip install 'crosslens[stanza]'"
         refuse("parser", "the package stanza", f"none installed ({error})", remedy)
+    if _numbers(stanza.__version__) < _SAFE_STANZA:
+        expected = "Stanza 1.12.2 or later, which reads models without running what is in them"
+        remedy = "type: pip install -U 'crosslens[stanza]'"
+        refuse("parser", expected, stanza.__version__, remedy)
     given = {} if folder is None else {"dir": str(folder)}
     try:
         pipeline: Any = stanza.Pipeline(
@@ -206,6 +213,10 @@ def stanza_parser(language: str, folder: str | Path | None = None) -> Parser:
             )
 
     return Parser(f"stanza {stanza.__version__}, {language}", parse)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _stanza_row(word: Any, line: str, token: Any) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def stanza_module():
             parts = text.split(" | ")
             return types.SimpleNamespace(sentences=[_sentence(part, text) for part in parts])
 
-    module = types.SimpleNamespace(Pipeline=Pipeline, __version__="1.11", asked={})
+    module = types.SimpleNamespace(Pipeline=Pipeline, __version__="1.15.0", asked={})
     return module
 
 

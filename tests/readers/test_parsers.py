@@ -87,6 +87,13 @@ def test_a_missing_package_names_its_extra(monkeypatch, name, make):
         make("fr")
 
 
+def test_a_stanza_that_reads_pickles_is_refused(stanza):
+    stanza.__version__ = "1.12.1"
+    with pytest.raises(InputError, match="^parser: expected Stanza 1.12.2 or later"):
+        stanza_parser("fr")
+    assert not stanza.asked  # nothing was loaded
+
+
 def test_stanza_takes_tokens_apart_and_downloads_nothing(stanza):
     parser = stanza_parser("fr", "models")
     assert stanza.asked["download_method"] is None and stanza.asked["tokenize_no_ssplit"]

@@ -39,7 +39,7 @@ def killed(tmp_path_factory):
     @functools.cache
     def folder(name):
         place, here = tmp_path_factory.mktemp(name), Path(__file__).parent
-        paths = [str(here), str(here.parent / "helpers"), *sys.path]
+        paths = [str(here), str(here.parents[1] / "helpers"), *sys.path]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
         command = [sys.executable, here / "killed_trainings.py", name, place, "undisturbed"]
         command += PLACES[name]

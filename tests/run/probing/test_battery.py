@@ -195,7 +195,7 @@ def test_every_score_of_items_follows_from_the_outcomes_beside_it(finished, scor
 
 
 def test_a_test_of_one_s_own_is_as_short_as_the_document_says(finished, capsys):
-    document = (Path(__file__).parents[2] / "docs" / "probes.md").read_text(encoding="utf-8")
+    document = (Path(__file__).parents[3] / "docs" / "probes.md").read_text(encoding="utf-8")
     (code,) = [
         code
         for code in re.findall(r"^```python\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)

@@ -209,7 +209,7 @@ def test_the_table_of_the_guide_is_that_of_the_recipes():
         counts[name] = parameter_counts(
             MaskedLM(recipe.encoder, languages=recipe.languages, plan=plan)
         )
-    guide = (Path(__file__).parents[2] / "docs" / "emergence.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[3] / "docs" / "emergence.md").read_text(encoding="utf-8")
     for row in sharing_rows(counts):
         assert f"| {' | '.join(row)} |" in guide
 
