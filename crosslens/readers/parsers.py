@@ -21,7 +21,7 @@ COLUMNS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel")
 """The columns of CoNLL-U that a parser fills."""
 
 _NOTHING = "_"
-_SAFE_STANZA = (1, 12, 2)  # earlier ones fall back on pickle
+_SAFE_STANZA = (1, 12, 2)  # earlier ones may run what is in a model
 _UD_PIPELINES = (
     "take one trained on Universal Dependencies (fr_core_news_sm and es_core_news_sm are, the English "
     "ones of spaCy are not), or a parser of crosslens transfer --tasks upos,parsing --keep"
@@ -171,7 +171,7 @@ def stanza_parser(language: str, folder: str | Path | None = None) -> Parser:
 
     Raises
     ------
-    InputError: Stanza is not installed, or is one that reads pickles; its models of the language are
+    InputError: Stanza is not installed, or is one that may run what is in a model; its models are
         not there.
     """
     try:
