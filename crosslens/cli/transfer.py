@@ -17,6 +17,7 @@ _HANDED_ON = (
         "preset",
         "epochs",
         "batch_size",
+        "group_by_length",
         "peak_rate",
         "head_rate",
         "max_length",
@@ -48,6 +49,12 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--epochs", type=int, metavar="N", help="in the place of the preset's")
     add("--batch-size", type=int, metavar="N", help="in the place of the preset's")
+    add(
+        "--group-by-length",
+        action="store_true",
+        default=None,
+        help="make batches of inputs of like length: less padding, batches less random",
+    )
     add("--peak-rate", type=float, metavar="F", help="learning rate, in the place of the preset's")
     add(
         "--head-rate",

@@ -224,6 +224,7 @@ class FineTuned:
 
 
 _SUMS = "checksums.json"
+_CAME_LATER = (("noise", 0), ("group_by_length", False))  # trainings that do not say it had this
 
 
 class _Told(TypedDict):
@@ -303,6 +304,7 @@ def fine_tune(
             world.rank,
             world.size,
             encoder.device.type,
+            settings.group_by_length,
         )
         tuned = FineTuned(model, kind, settings, folder, measures)
         loop = settings.loop(batches.per_epoch)
@@ -314,7 +316,7 @@ def fine_tune(
             "settings": {
                 name: value
                 for name, value in dataclasses.asdict(settings).items()
-                if name != "average" and (name, value) != ("noise", 0)  # it came later
+                if name != "average" and (name, value) not in _CAME_LATER
             },
         }
         for path in (folder / "epochs").glob("epoch-*.safetensors"):

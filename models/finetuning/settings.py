@@ -17,6 +17,8 @@ class FineTuning:
     ----------
     epochs: passes over the training examples.
     batch_size: inputs of an update; a long sentence is read through several.
+    group_by_length: inputs of an update are of like length, which saves padding; the updates are in
+        random order. None of the papers does.
     peak_rate: highest learning rate of the encoder, and of the head if ``head_rate`` is None.
     head_rate: highest learning rate of the head.
     warmup: share of the updates in which the rate rises linearly; from 1 on, their number.
@@ -55,6 +57,7 @@ class FineTuning:
 
     epochs: int = 3
     batch_size: int = 32
+    group_by_length: bool = False
     peak_rate: float = 3e-5
     head_rate: float | None = None
     warmup: float = 0.1

@@ -25,6 +25,7 @@ class Transfer:
     preset: settings of fine-tuning by name (:data:`crosslens.run.transfer.presets.PRESETS`); where it
         is a grid, the setting that is best on dev is taken.
     epochs, batch_size, peak_rate, head_rate, max_length, pool, warmup: in the place of the preset's.
+    group_by_length: inputs of an update are of like length, which saves padding; None as the preset.
     noise: standard deviation of what is added to token, position and segment embeddings in training
         (0.075 in Artetxe et al. 2020); None adds none.
     parser: of tasks on trees, sizes by name (:data:`crosslens.models.network.parser_sizes.PARSERS`).
@@ -74,6 +75,7 @@ class Transfer:
     max_length: int | None = None
     pool: str | None = None
     warmup: float | None = None
+    group_by_length: bool | None = None
     noise: float | None = None
     parser: str = "wu_dredze"
     gold_pos: bool = False

@@ -50,7 +50,10 @@ from crosslens.score import Score
 
 __all__ = ["checked_settings", "preset_of", "run_transfer"]
 
-_SET = ("epochs", "batch_size", "peak_rate", "head_rate", "max_length", "pool", "warmup", "noise")
+_SET = (
+    *("epochs", "batch_size", "group_by_length", "peak_rate", "head_rate", "max_length", "pool"),
+    *("warmup", "noise"),
+)
 
 
 def run_transfer(transfer: Transfer, out: str | Path) -> Path:

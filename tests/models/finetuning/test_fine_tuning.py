@@ -2,6 +2,7 @@
 resuming, and what is saved."""
 
 import dataclasses
+import itertools
 import json
 
 import numpy as np
@@ -14,7 +15,7 @@ from safetensors.torch import load_file
 from crosslens.corpus import Corpus
 from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.models.extraction.units import Reading, locate
-from crosslens.models.finetuning.batches import EpochBatches, by_length, padded
+from crosslens.models.finetuning.batches import EpochBatches, _cuts, by_length, padded
 from crosslens.models.finetuning.classify import Classify
 from crosslens.models.finetuning.examples import TextExamples, WordExamples
 from crosslens.models.finetuning.finetune import FineTuned, fine_tune
@@ -226,6 +227,52 @@ def test_parts_of_like_length_have_the_loss_of_the_whole_batch(encoders, monkeyp
     ]
     for part in by_length(languages, np.arange(20), "cpu"):
         assert len({languages[n].languages for n in part}) == 1
+
+
+def all_cuts(n):
+    """Every way to cut n places into parts."""
+    for inner in itertools.product((False, True), repeat=max(0, n - 1)):
+        at = [0, *(i + 1 for i, cut in enumerate(inner) if cut), n]
+        yield list(itertools.pairwise(at))
+
+
+@pytest.mark.parametrize("most", [12, 40, 1_000])
+def test_parts_cost_as_little_as_any(most):
+    drawn = np.random.default_rng(most)
+    for n in (1, 2, 5, 9):
+        lengths = np.sort(drawn.integers(2, 30, n))[::-1]
+
+        def cost(cuts, lengths=lengths):
+            return sum(lengths[a] * (b - a) + 7 for a, b in cuts)
+
+        allowed = [
+            cuts
+            for cuts in all_cuts(n)
+            if all(b - a == 1 or lengths[a] * (b - a) <= most for a, b in cuts)
+        ]
+        found = _cuts(lengths, 7, most)
+        assert found in allowed and cost(found) == min(map(cost, allowed))
+
+
+def test_rows_of_like_length_make_batches_in_random_order(encoders):
+    kind, chosen = Classify(2), np.random.default_rng(0)
+    texts = [" ".join(chosen.choice(ENGLISH, chosen.integers(1, 5))) for _ in range(101)]
+    rows = kind.rows(encoders["bert"], texts_of(texts))
+    lengths = np.array([len(row.ids) for row in rows])
+    grouped, mixed = (EpochBatches(kind, rows, 8, 3, 0, grouped=told) for told in (True, False))
+    epochs = [[grouped.numbers(step) for step in range(13 * e, 13 * e + 13)] for e in (0, 1)]
+    for epoch in epochs:
+        assert sorted(np.concatenate(epoch)) == list(range(101))
+        assert [len(batch) for batch in epoch] == [8] * 12 + [5]
+    assert [b.tolist() for b in epochs[0]] != [b.tolist() for b in epochs[1]]
+    assert [grouped.numbers(step).tolist() for step in range(13)] == [b.tolist() for b in epochs[0]]
+    spread = [
+        np.mean([np.ptp(lengths[made.numbers(step)]) for step in range(12)])
+        for made in (grouped, mixed)
+    ]
+    assert spread[0] < 0.5 * spread[1]
+    means = [lengths[batch].mean() for batch in epochs[0]]
+    assert means != sorted(means) and means != sorted(means, reverse=True)
 
 
 def test_nothing_to_learn_from_is_refused(encoders):
