@@ -11,7 +11,14 @@ from crosslens.errors import OutputError, check_choice, refuse
 from crosslens.files import cannot_write, lock_file, make_folder
 from crosslens.front.derived import with_words
 from crosslens.progress import Progress, say
-from crosslens.readers.parsers import COLUMNS, Parser, checked_line, spacy_parser, stanza_parser
+from crosslens.readers.parsers import (
+    COLUMNS,
+    UNREAD,
+    Parser,
+    checked_line,
+    spacy_parser,
+    stanza_parser,
+)
 from crosslens.readers.treebank import conllu_text
 from crosslens.readers.words import SEGMENTERS
 
@@ -108,7 +115,7 @@ def _parser(asked: str, language: str, words: str, device: str) -> Parser:
 
 
 def _parse(parser: Parser, corpus: Corpus, path: str, target: Path) -> None:
-    """Parse what is not parsed yet; the first sentence says what the file is made of."""
+    """Parse what is not parsed yet, and say how many words no parser read; the first sentence says what the file is made of."""
     sums = hashlib.sha256("\n".join(corpus.sentences).encode()).hexdigest()[:16]
     head = f"# parser = {parser.name}\n# parsed = {sums}\n"
     aside = target.with_name(f".{target.name}.parsing")
@@ -119,6 +126,7 @@ def _parse(parser: Parser, corpus: Corpus, path: str, target: Path) -> None:
                 remedy = "choose another folder"
                 refuse(str(target), expected, "another content", remedy, OutputError)
             say(f"{target}: parsed already")
+            _say_unread(target)
             return
         done = _begun(aside, head)
         try:
@@ -134,6 +142,17 @@ def _parse(parser: Parser, corpus: Corpus, path: str, target: Path) -> None:
             os.replace(aside, target)
         except OSError as error:
             cannot_write(target, error.strerror or error)
+        _say_unread(target)
+
+
+def _say_unread(target: Path) -> None:
+    with target.open("rb") as file:
+        count = sum(line.split(b"\t")[4:5] == [UNREAD.encode()] for line in file)
+    if count:
+        say(
+            f"{target}: {count:,} words were not read (cut off, or without a subword); they hang below "
+            "the word before them"
+        )
 
 
 def _begun(aside: Path, head: str) -> int:

@@ -15,10 +15,20 @@ from crosslens.readers.treebank import RELATIONS, UPOS
 from crosslens.readers.words import locate_words
 from crosslens.trees import check_heads
 
-__all__ = ["COLUMNS", "ParsedLine", "Parser", "checked_line", "spacy_parser", "stanza_parser"]
+__all__ = [
+    "COLUMNS",
+    "UNREAD",
+    "ParsedLine",
+    "Parser",
+    "checked_line",
+    "spacy_parser",
+    "stanza_parser",
+]
 
 COLUMNS = ("form", "lemma", "upos", "xpos", "feats", "head", "deprel")
 """The columns of CoNLL-U that a parser fills."""
+UNREAD = "unread"
+"""In the column xpos of a word that a parser did not read, as it was cut off or has no subword."""
 
 _NOTHING = "_"
 _SAFE_STANZA = (1, 12, 2)  # earlier ones may run what is in a model

@@ -140,6 +140,10 @@ class Parse:
         of_arcs = F.cross_entropy(arcs.float().flatten(0, 1), heads.flatten(), **told)
         return of_arcs + F.cross_entropy(scores.float().flatten(0, 1), relations.flatten(), **told)
 
+    def tree(self, scores: np.ndarray) -> np.ndarray:
+        """The heads of a sentence, by the scores of its arcs."""
+        return best_tree(scores, single_root=self.roots == "single")
+
     def outputs(
         self, head: nn.Module, states: Tensor, mask: Tensor, targets: Mapping[str, Tensor]
     ) -> list[Any]:
@@ -151,7 +155,7 @@ class Parse:
         heads = np.zeros(targets["first"].shape, np.int64)
         for row, n in enumerate(lengths):
             scores = likely[row, :n, : n + 1]
-            heads[row, :n] = best_tree(scores, single_root=self.roots == "single")
+            heads[row, :n] = self.tree(scores)
         found = head.relations(vectors, torch.from_numpy(heads).to(arcs.device)).argmax(-1)
         relations = found.cpu().numpy()
         return [(heads[k, :n], relations[k, :n]) for k, n in enumerate(lengths)]

@@ -1,11 +1,11 @@
-"""The best tree among scores of arcs."""
+"""The best tree among scores of arcs, and the best one whose arcs do not cross."""
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from crosslens.errors import refuse
 
-__all__ = ["best_tree"]
+__all__ = ["best_projective_tree", "best_tree"]
 
 
 def best_tree(
@@ -38,13 +38,8 @@ def best_tree(
     """
     from ufal.chu_liu_edmonds import chu_liu_edmonds
 
+    there = _checked(scores)
     n = len(scores)
-    if scores.ndim != 2 or scores.shape[1] != n + 1:
-        got = " x ".join(map(str, scores.shape))
-        refuse("scores", f"{n} x {n + 1} of them", got, "give a column for the root first")
-    there = np.isfinite(scores)
-    if np.isnan(scores).any() or not there.any(1).all():
-        refuse("scores", "numbers, at least one in each row", "others", "look at the model")
     if not n:
         return np.zeros(0, np.int64)
     known = scores[there].astype(np.float64)
@@ -57,3 +52,91 @@ def best_tree(
     whole[0] = np.nan
     heads, _ = chu_liu_edmonds(whole)
     return np.array(heads[1:], np.int64)
+
+
+def best_projective_tree(scores: Float[np.ndarray, "n n1"]) -> Int[np.ndarray, " n"]:
+    """The heads that make a tree with one root, of which no two arcs cross, whose arcs have the
+    highest sum.
+
+    In time n³, all spans of one width together.
+
+    Parameters
+    ----------
+    scores: as of :func:`best_tree`.
+
+    Returns
+    -------
+    shape (n,), numbers of heads, from 0.
+
+    Raises
+    ------
+    InputError: scores are not (n, n + 1), or not numbers, or every such tree has an arc that cannot
+        be.
+
+    References
+    ----------
+    Eisner 1996, Three New Probabilistic Models for Dependency Parsing.
+
+    >>> scores = np.full((4, 5), -1.0)
+    >>> scores[[0, 1, 2, 3], [3, 4, 0, 3]] = 5.0  # the arcs of the first two words cross
+    >>> scores[1, 3] = 1.0
+    >>> best_tree(scores).tolist(), best_projective_tree(scores).tolist()
+    ([3, 4, 0, 3], [3, 3, 0, 3])
+    """
+    _checked(scores)
+    n = len(scores)
+    if not n:
+        return np.zeros(0, np.int64)
+    arcs = scores[:, 1:].astype(np.float64)
+    # The best part of a tree over the words s to t whose head is s ("right") or t ("left"): with the
+    # arc between the two and nothing else of t, or s, beyond it ("open"), or whole.
+    whole_right, whole_left = np.zeros((n, n)), np.zeros((n, n))
+    open_right, open_left = np.zeros((n, n)), np.zeros((n, n))
+    cut = {name: np.zeros((n, n), np.int64) for name in ("open", "right", "left")}
+    for width in range(1, n):
+        s = np.arange(n - width)
+        t, row = s + width, np.arange(n - width)
+        middle = s[:, None] + np.arange(width)
+        sums = whole_right[s[:, None], middle] + whole_left[middle + 1, t[:, None]]
+        best = sums.argmax(1)
+        cut["open"][s, t] = middle[row, best]
+        open_right[s, t] = sums[row, best] + arcs[t, s]
+        open_left[s, t] = sums[row, best] + arcs[s, t]
+        sums = whole_left[s[:, None], middle] + open_left[middle, t[:, None]]
+        best = sums.argmax(1)
+        cut["left"][s, t], whole_left[s, t] = middle[row, best], sums[row, best]
+        sums = open_right[s[:, None], middle + 1] + whole_right[middle + 1, t[:, None]]
+        best = sums.argmax(1)
+        cut["right"][s, t], whole_right[s, t] = middle[row, best] + 1, sums[row, best]
+    totals = scores[:, 0] + whole_left[0] + whole_right[:, -1]
+    root = int(totals.argmax())
+    if not np.isfinite(totals[root]):
+        refuse("scores", "a projective tree of arcs that can be", "none", "look at the model")
+    heads = np.zeros(n, np.int64)
+    todo = [("left", 0, root), ("right", root, n - 1)]
+    while todo:
+        what, s, t = todo.pop()
+        if s == t:
+            continue
+        at = int(cut[what][s, t])
+        if what == "open":
+            todo += [("right", s, at), ("left", at + 1, t)]
+        elif what == "right":
+            heads[at] = s + 1
+            todo += [("open", s, at), ("right", at, t)]
+        else:
+            heads[at] = t + 1
+            todo += [("open", at, t), ("left", s, at)]
+    return heads
+
+
+def _checked(scores: np.ndarray) -> np.ndarray:
+    """Which scores are of arcs that can be."""
+    n = len(scores)
+    if scores.ndim != 2 or scores.shape[1] != n + 1:
+        got = " x ".join(map(str, scores.shape))
+        refuse("scores", f"{n} x {n + 1} of them", got, "give a column for the root first")
+    there = np.isfinite(scores)
+    if np.isnan(scores).any() or not there.any(1).all():
+        refuse("scores", "numbers, at least one in each row", "others", "look at the model")
+    return there

@@ -14,7 +14,9 @@ from crosslens.errors import InputError, refuse
 from crosslens.files import read_json
 from crosslens.models.finetuning.examples import TreeExamples, WordExamples
 from crosslens.models.finetuning.load import LoadedHead, load_fine_tuned
-from crosslens.readers.parsers import ParsedLine, Parser
+from crosslens.models.finetuning.parse import Parse
+from crosslens.models.finetuning.spanning_trees import best_projective_tree
+from crosslens.readers.parsers import UNREAD, ParsedLine, Parser
 from crosslens.readers.treebank import UPOS
 
 __all__ = ["trained_parser"]
@@ -32,9 +34,12 @@ def trained_parser(
 ) -> Parser:
     """The parser of a run, with the tagger of the same run.
 
-    Relations are as the parser has learnt them, without subtypes. A word that the encoder did not
-    read (it was cut off, or has no subword) is below the word before it, as ``dep``, and tagged X;
-    the root's relation is ``root`` and no other word's.
+    Trees are the best ones without crossing arcs: nearly all trees of a treebank are such, and what
+    puts words in order keeps subtrees together. Relations are as the parser has learnt them, without
+    subtypes. A word that the parser did not
+    read (it was cut off, or has no subword) is below the word before it, as ``dep``, and has
+    :data:`crosslens.readers.parsers.UNREAD` in the column for a language's own tags; a word that the tagger did not read (it
+    has no subword) is tagged X; the root's relation is ``root`` and no other word's.
 
     Parameters
     ----------
@@ -54,13 +59,23 @@ def trained_parser(
         got = f"{len(found['Parse'])} and {len(found['Tag'])}"
         refuse(str(run), "one kept parser and one kept tagger of parts of speech", got, _REMEDY)
     parser, tagger = (load_fine_tuned(found[kind][0], device=device) for kind in ("Parse", "Tag"))
+    parser.tuned.kind = _Projective(**vars(parser.tuned.kind))
 
     def parse(lines: Sequence[str], places: Sequence[str]) -> Iterator[ParsedLine]:
         ids = [str(number) for number in range(len(lines))]
         corpus = words(Corpus(language, list(lines), ids, "text"))
         yield from _parsed(parser, tagger, corpus)
 
-    return Parser(f"{Path(run).resolve().name} {parser.mark} {tagger.mark}", parse)
+    name = f"{Path(run).resolve().name} {parser.mark} {tagger.mark}, projective"
+    return Parser(name, parse)
+
+
+class _Projective(Parse):
+    """The same parser, of whose trees no arcs cross."""
+
+    def tree(self, scores: np.ndarray) -> np.ndarray:
+        """See :meth:`crosslens.models.finetuning.parse.Parse.tree`."""
+        return best_projective_tree(scores)
 
 
 def _parsed(parser: LoadedHead, tagger: LoadedHead, corpus: Corpus) -> Iterator[ParsedLine]:
@@ -79,6 +94,7 @@ def _parsed(parser: LoadedHead, tagger: LoadedHead, corpus: Corpus) -> Iterator[
         ):
             name = parser.classes[relation] if relation >= 0 else "dep"
             name = "root" if head == 0 else "dep" if name == "root" else name
-            cells = _NOTHING, tag, _NOTHING, _NOTHING, str(head), name
+            own = UNREAD if relation < 0 else _NOTHING
+            cells = _NOTHING, tag, own, _NOTHING, str(head), name
             rows.append((text[start:end], *cells))
         yield ParsedLine([*spans], rows)

@@ -15,12 +15,13 @@ from crosslens.models.finetuning.finetune import fine_tune
 from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.finetuning.parse import Parse
 from crosslens.models.finetuning.settings import FineTuning
-from crosslens.models.finetuning.spanning_trees import best_tree
+from crosslens.models.finetuning.spanning_trees import best_projective_tree, best_tree
 from crosslens.models.network.parser import ParserHead
 from crosslens.models.network.parser_sizes import PARSERS
 from crosslens.models.saved.loading import load_encoder
 from crosslens.readers.words import whitespace_spans
 from crosslens.recipes.quickstart import DATA
+from crosslens.trees import crossing_edges
 
 LINES = ["the dog sleeps", "a cat sees the old dog here", "rain falls", "it rains on the house"]
 HEADS = [[2, 3, 0], [2, 3, 0, 6, 6, 3, 3], [2, 0], [2, 0, 5, 5, 2]]
@@ -74,6 +75,40 @@ def test_the_best_tree_is_the_best_of_all(single_root):
     assert single_root or several > 5
 
 
+def test_the_best_projective_tree_is_the_best_of_those_without_crossing_arcs():
+    rng = np.random.default_rng(2)
+    others = 0
+    for _ in range(60):
+        n = int(rng.integers(1, 6))
+        scores = rng.normal(size=(n, n + 1)) * rng.choice([0.1, 30])
+        scores[np.arange(n), np.arange(1, n + 1)] = -np.inf
+        every = [
+            heads
+            for heads in itertools.product(range(n + 1), repeat=n)
+            if is_tree(heads) and heads.count(0) == 1 and not crossing_edges(heads)
+        ]
+        best = max(every, key=lambda heads: sum(scores[i, h] for i, h in enumerate(heads)))
+        assert tuple(best_projective_tree(scores).tolist()) == best
+        others += tuple(best_tree(scores).tolist()) != best
+    assert others > 5
+
+
+def test_a_long_projective_tree_is_the_one_that_the_scores_have():
+    rng = np.random.default_rng(3)
+    for n in (40, 90):
+        heads, todo = [0] * n, [(0, n, 0)]
+        while todo:  # a word of each span is the head of what is left and right of it
+            start, end, above = todo.pop()
+            if start < end:
+                word = int(rng.integers(start, end))
+                heads[word] = above
+                todo += [(start, word, word + 1), (word + 1, end, word + 1)]
+        assert not crossing_edges(heads)
+        scores = rng.normal(size=(n, n + 1))
+        scores[np.arange(n), heads] += 20
+        assert best_projective_tree(scores).tolist() == heads == best_tree(scores).tolist()
+
+
 def test_a_circle_is_broken():
     scores = np.array([[1.0, -9.0, 5.0, 2.0], [1.5, 6.0, -9.0, 2.0], [0.0, 1.0, 3.0, -9.0]])
     assert scores.argmax(1).tolist() == [2, 1, 2] and not is_tree([2, 1, 2])
@@ -84,7 +119,15 @@ def test_scores_that_are_none_are_refused():
     for wrong in (np.zeros((2, 2)), np.full((1, 2), np.nan), np.full((1, 2), -np.inf)):
         with pytest.raises(InputError, match="scores: expected"):
             best_tree(wrong)
+        with pytest.raises(InputError, match="scores: expected"):
+            best_projective_tree(wrong)
     assert best_tree(np.zeros((0, 1))).tolist() == []
+    assert best_projective_tree(np.zeros((0, 1))).tolist() == []
+    crossing = np.full((4, 5), -np.inf)  # 1 <- 3 and 2 <- 4 alone can be
+    crossing[[0, 1, 2, 3], [3, 4, 0, 3]] = 0.0
+    assert best_tree(crossing).tolist() == [3, 4, 0, 3]
+    with pytest.raises(InputError, match="scores: expected a projective tree"):
+        best_projective_tree(crossing)
 
 
 # -- the head

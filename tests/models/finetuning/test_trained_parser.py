@@ -19,9 +19,10 @@ from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.finetuning.tag import Tag
 from crosslens.models.finetuning.trained_parser import trained_parser
 from crosslens.models.saved.loading import load_encoder
-from crosslens.readers.parsers import checked_line
+from crosslens.readers.parsers import UNREAD, checked_line
 from crosslens.readers.words import whitespace_spans
 from crosslens.recipes.quickstart import DATA
+from crosslens.trees import crossing_edges
 
 LINES = ["the dog sleeps", "a cat sees the old dog here", "rain falls", "it rains on the house"]
 HEADS = [[2, 3, 0], [2, 3, 0, 6, 6, 3, 3], [2, 0], [2, 0, 5, 5, 2]]
@@ -87,6 +88,20 @@ def test_lines_become_trees_with_the_tags_of_the_tagger(run):
     assert all((row[6] == "root") == (row[5] == "0") for line in found for row in line.rows)
     last = found[1].rows[-1]
     assert (last[5], last[6]) == ("149", "dep")  # not read: below the word before it
+    assert last[3] == UNREAD and found[1].rows[0][3] == "_"
+
+
+def test_no_arcs_of_a_tree_cross(run):
+    folder, made, _ = run
+    rng = np.random.default_rng(0)
+    words = sorted({word for line in LINES for word in line.split()})
+    lines = [" ".join(rng.choice(words, 12)) for _ in range(30)]
+    trees = trained_parser(folder, "eng", WORDS).parse(lines, lines)
+    assert not any(crossing_edges([int(row[5]) for row in tree.rows]) for tree in trees)
+    corpus = WORDS(Corpus("eng", lines, [str(n) for n in range(30)], "t"))
+    tags = [np.zeros(12, int)] * 30
+    others = made["parsing-eng"].predict(TreeExamples(corpus, tags=tags))
+    assert any(crossing_edges(tree.heads.tolist()) for tree in others)
 
 
 def test_a_run_without_both_is_refused(run, tmp_path):
