@@ -432,6 +432,14 @@ def test_noise_is_none_of_the_presets_and_is_fine_tuned_with_where_it_is_asked_f
     assert transfer_fits.settings_of(point, "pair", -1, 0, settings(data)).noise == 0.075
 
 
+def test_batches_by_length_are_made_where_they_are_asked_for(data):
+    task = transfer_data("xnli", DataFolder(data), ["eng"], ["deu"])
+    made = [preset_of(settings(data, **told), task) for told in ({}, {"group_by_length": True})]
+    assert [preset.sources.get("group_by_length") for preset in made] == [None, "asked for"]
+    (point,) = made[1].grid()
+    assert transfer_fits.settings_of(point, "pair", -1, 0, settings(data)).group_by_length
+
+
 def test_the_grids_of_the_papers():
     assert len(find_preset("wu_dredze", "tag").grid()) == 12
     assert len(find_preset("conneau", "pair").grid()) == 18
