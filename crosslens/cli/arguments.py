@@ -125,7 +125,7 @@ _COMMON: dict[str, dict[str, Any]] = {
     "seed": {
         "type": whole_number,
         "default": 0,
-        "help": "seed of everything that is sampled (default: %(default)s)",
+        "help": "seed of everything that is sampled (default: 0)",
     },
     "config": {
         "metavar": "FILE",

@@ -115,18 +115,18 @@ def best_projective_tree(scores: Float[np.ndarray, "n n1"]) -> Int[np.ndarray, "
     heads = np.zeros(n, np.int64)
     todo = [("left", 0, root), ("right", root, n - 1)]
     while todo:
-        what, s, t = todo.pop()
-        if s == t:
+        what, first, last = todo.pop()
+        if first == last:
             continue
-        at = int(cut[what][s, t])
+        at = int(cut[what][first, last])
         if what == "open":
-            todo += [("right", s, at), ("left", at + 1, t)]
+            todo += [("right", first, at), ("left", at + 1, last)]
         elif what == "right":
-            heads[at] = s + 1
-            todo += [("open", s, at), ("right", at, t)]
+            heads[at] = first + 1
+            todo += [("open", first, at), ("right", at, last)]
         else:
-            heads[at] = t + 1
-            todo += [("open", at, t), ("left", s, at)]
+            heads[at] = last + 1
+            todo += [("open", at, last), ("left", first, at)]
     return heads
 
 

@@ -6,6 +6,7 @@ tags, and one that parses. Neither divides a text into words: these are given.
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,8 @@ def trained_parser(
         got = f"{len(found['Parse'])} and {len(found['Tag'])}"
         refuse(str(run), "one kept parser and one kept tagger of parts of speech", got, _REMEDY)
     parser, tagger = (load_fine_tuned(found[kind][0], device=device) for kind in ("Parse", "Tag"))
-    parser.tuned.kind = _Projective(**vars(parser.tuned.kind))
+    kind: Any = _Projective(**vars(parser.tuned.kind))
+    parser.tuned.kind = kind
 
     def parse(lines: Sequence[str], places: Sequence[str]) -> Iterator[ParsedLine]:
         ids = [str(number) for number in range(len(lines))]
