@@ -60,8 +60,8 @@ def trained_parser(
         got = f"{len(found['Parse'])} and {len(found['Tag'])}"
         refuse(str(run), "one kept parser and one kept tagger of parts of speech", got, _REMEDY)
     parser, tagger = (load_fine_tuned(found[kind][0], device=device) for kind in ("Parse", "Tag"))
-    kind: Any = _Projective(**vars(parser.tuned.kind))
-    parser.tuned.kind = kind
+    projective: Any = _Projective(**vars(parser.tuned.kind))
+    parser.tuned.kind = projective
 
     def parse(lines: Sequence[str], places: Sequence[str]) -> Iterator[ParsedLine]:
         ids = [str(number) for number in range(len(lines))]
