@@ -182,6 +182,7 @@ def transfer(
     preset: str = "default",
     epochs: int | None = None,
     batch_size: int | None = None,
+    group_by_length: bool | None = None,
     peak_rate: float | None = None,
     head_rate: float | None = None,
     max_length: int | None = None,
@@ -222,8 +223,9 @@ def transfer(
     data: the folder with the data sets, or "hf:". out: the run's folder; the same call resumes a
         run that was stopped, and opens one that is finished.
     preset: settings by name: "default", "wu_dredze", "wu_dredze_code", "conneau", "artetxe",
-        "deshpande", "xtreme". Those that follow stand in the place of its own; noise, of which the
-        presets have none, is added to embeddings in training (0.075 in Artetxe et al. 2020).
+        "deshpande", "xtreme". Those that follow stand in the place of its own;
+        group_by_length makes batches of inputs of like length, and noise is added to embeddings in
+        training (0.075 in Artetxe et al. 2020): the presets have neither.
     parser: "wu_dredze", "allennlp" or "supar", sizes of the parser; gold_pos: it is given the words'
         parts of speech. crf: of tags, a conditional random field over each sentence's words.
     segment: "rjieba", "pythainlp" or "sudachipy": of names, its words are taken in its language.

@@ -115,7 +115,8 @@ def _parser(asked: str, language: str, words: str, device: str) -> Parser:
 
 
 def _parse(parser: Parser, corpus: Corpus, path: str, target: Path) -> None:
-    """Parse what is not parsed yet, and say how many words no parser read; the first sentence says what the file is made of."""
+    """Parse what is not parsed yet, and say how many words the parser did not read; the first
+    sentence says what the file is made of."""
     sums = hashlib.sha256("\n".join(corpus.sentences).encode()).hexdigest()[:16]
     head = f"# parser = {parser.name}\n# parsed = {sums}\n"
     aside = target.with_name(f".{target.name}.parsing")

@@ -37,10 +37,10 @@ def trained_parser(
 
     Trees are the best ones without crossing arcs: nearly all trees of a treebank are such, and what
     puts words in order keeps subtrees together. Relations are as the parser has learnt them, without
-    subtypes. A word that the parser did not
-    read (it was cut off, or has no subword) is below the word before it, as ``dep``, and has
-    :data:`crosslens.readers.parsers.UNREAD` in the column for a language's own tags; a word that the tagger did not read (it
-    has no subword) is tagged X; the root's relation is ``root`` and no other word's.
+    subtypes. A word that the parser did not read (it was cut off, or has no subword) is below the
+    word before it, as ``dep``, and its tag of the language's own (XPOS) is
+    :data:`crosslens.readers.parsers.UNREAD`; a word that the tagger did not read (it has no subword)
+    is tagged X. The root's relation is ``root`` and no other word's.
 
     Parameters
     ----------

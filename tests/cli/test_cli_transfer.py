@@ -1,9 +1,12 @@
 """``crosslens transfer``: its tables, its report, and what is refused in one line."""
 
+import importlib
+import inspect
 import json
 
 import pytest
 
+import crosslens as cl
 from crosslens import progress
 from crosslens.cli.main import main
 from crosslens.recipes.quickstart import DATA
@@ -87,3 +90,17 @@ def test_the_task_is_refused_where_it_would_be_probed(data, tmp_path, capsys):
     told = ["probe", "--encoder", ENCODER, "--tasks", "xnli", "--data", str(data), "--quiet"]
     assert main([*told, "--out", str(tmp_path / "run")]) == 2
     assert "crosslens transfer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "function"),
+    [
+        ("transfer", "transfer"),
+        ("mapped", "mapped_transfer"),
+        ("study_transfer", "study_transfer"),
+        ("probes", "probe"),
+    ],
+)
+def test_what_a_verb_hands_on_is_taken_by_the_function_of_the_front_door(verb, function):
+    handed = importlib.import_module(f"crosslens.cli.{verb}")._HANDED_ON
+    assert {*handed} <= {*inspect.signature(getattr(cl, function)).parameters}
