@@ -145,11 +145,14 @@ def _transformations(entries: dict[str, dict[str, str]]) -> Iterator[str]:
 
 def _measures(measures: dict[str, Any]) -> Iterator[str]:
     for name, one in measures.items():
-        ends = " to ".join("∞" if end is None else f"{end:g}" for end in (one["low"], one["high"]))
+        low, high = (
+            f"{sign}∞" if end is None else f"{end:g}"
+            for sign, end in (("-", one["low"]), ("", one["high"]))
+        )
         better = {True: ", more is better", False: ", less is better", None: ""}[
             one["higher_is_better"]
         ]
-        yield _entry(name, f"{one['label']}: {one['unit']}, {ends}{better}")
+        yield _entry(name, f"{one['label']}: {one['unit']}, {low} to {high}{better}")
 
 
 def _width() -> int:

@@ -37,6 +37,7 @@ __all__ = [
     "freeze",
     "freeze_all_but",
     "freeze_layers",
+    "numbered_layers",
     "parameter_counts",
     "parameters_by_owner",
     "plug_in",
@@ -45,6 +46,7 @@ __all__ = [
     "split_special",
 ]
 
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|adapters)\.(\d+)\.")
 _PART = {
     "token": "token",
     "special": "special",
@@ -224,6 +226,16 @@ def freeze_all_but(model: MaskedLM, language: str, parts: Iterable[str] | None =
         raise
 
 
+def numbered_layers(names: Iterable[str]) -> int:
+    """How many layers the names of an encoder's parameters tell of, those of ours or BERT's.
+
+    >>> numbered_layers(["embeddings.norm.weight", "encoder.layer.0.weight", "encoder.layer.3.bias"])
+    4
+    """
+    found = (int(match[1]) for name in names if (match := _LAYER.search(name)))
+    return 1 + max(found, default=-1)
+
+
 def freeze_layers(model: nn.Module, n: int) -> int:
     """Freeze the embeddings and the first n layers (Wu & Dredze 2019, § 5.2); returns the number of
     tensors still trained.
@@ -238,9 +250,7 @@ def freeze_layers(model: nn.Module, n: int) -> int:
     ------
     InputError: n is below -1 or above the number of layers, or the model is laid out otherwise.
     """
-    layer = re.compile(r"(?:^|\.)(?:layers?|adapters)\.(\d+)\.")
-    names = [name for name, _ in model.named_parameters()]
-    depth = 1 + max((int(match[1]) for name in names if (match := layer.search(name))), default=-1)
+    depth = numbered_layers(name for name, _ in model.named_parameters())
     if not depth:
         refuse(
             "model",
@@ -254,7 +264,7 @@ def freeze_layers(model: nn.Module, n: int) -> int:
         r"(?:^|\.)embeddings\.|^encoder\.(?:token|special|projection|position|segment|language|norm)\."
     )
     for name, parameter in model.named_parameters():
-        match = layer.search(name)
+        match = _LAYER.search(name)
         if (match and int(match[1]) < n) or (not match and n >= 0 and embedding.search(name)):
             parameter.requires_grad_(False)
     return sum(parameter.requires_grad for parameter in model.parameters())

@@ -37,6 +37,7 @@ __all__ = [
     "find_model_files",
     "find_weights",
     "is_native",
+    "tensor_names",
 ]
 
 _CONFIG, _WEIGHTS, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -234,7 +235,7 @@ def _native_files(who: str, folder: Path, weights: str = _WEIGHTS) -> ModelFiles
 def _check_sizes(who: str, files: ModelFiles) -> None:
     """Refuse sizes that the weights cannot have, before a model of such a size is made."""
     most = max(_LARGEST_SIZE, files.size())
-    layers = max(_MOST_LAYERS, sum(_tensors(files.folder / name) for name in files.weights))
+    layers = max(_MOST_LAYERS, len(tensor_names(files)))
     inner: list[tuple[str, Any]] = list(files.settings().items())
     while inner:
         key, value = inner.pop()
@@ -258,14 +259,17 @@ def _bound(key: str, most: int, layers: int) -> int | float:
     return float("inf") if any(part in key for part in _NO_SIZES) else most
 
 
-def _tensors(path: Path) -> int:
-    """The number of tensors of a file; 0 where it is damaged or cannot be read, which loading it
-    says."""
-    try:
-        with panics_as_errors(), safe_open(path, "numpy") as file:
-            return len(file.keys())
-    except (SafetensorError, OSError, RuntimeError):  # a runtime error: what was a panic
-        return 0
+def tensor_names(files: ModelFiles) -> list[str]:
+    """The names of an encoder's weights; none of a file that is damaged or cannot be read, which
+    loading it says."""
+    found = list[str]()
+    for name in files.weights:
+        try:
+            with panics_as_errors(), safe_open(files.folder / name, "numpy") as file:
+                found += file.keys()
+        except (SafetensorError, OSError, RuntimeError):  # a runtime error: what was a panic
+            continue
+    return found
 
 
 def find_weights(name: str, folder: Path) -> tuple[tuple[str, ...], str | None]:

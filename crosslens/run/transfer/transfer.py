@@ -152,12 +152,24 @@ def _systems(transfer: Transfer) -> Iterator[System]:
 
     for path in dict.fromkeys(transfer.encoders):
         folder = resolve_encoder(path, trust_remote_code=transfer.trust_remote_code)
+        _check_freeze(transfer.freeze, path, folder)
         mark, readings = encoder_fingerprint(folder), readings_of(transfer, path, folder)
         conditions = [None, *([IN_LANGUAGE] * transfer.in_language)]
         conditions += [RANDOM] * transfer.random_control
         for freeze in dict.fromkeys(transfer.freeze):
             for condition in conditions:
                 yield System(display_name(path), path, mark, condition, freeze, readings)
+
+
+def _check_freeze(freeze: Sequence[int], path: str, folder: Path) -> None:
+    """Refuse more layers than an encoder has, before data are read."""
+    from crosslens.models.network.surgery import numbered_layers
+    from crosslens.models.saved.model_files import find_model_files, tensor_names
+
+    most = max(freeze)
+    if most > 0 and most > (depth := numbered_layers(tensor_names(find_model_files(path, folder)))):
+        expected = f"numbers of layers, at most the {depth} of encoder {path}"
+        refuse("--freeze", expected, str(most), "choose fewer; 0 freezes the embeddings alone")
 
 
 def _settings(

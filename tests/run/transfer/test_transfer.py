@@ -355,17 +355,14 @@ def test_a_limit_holds_for_each_split(data):
         ({"seeds": 0}, "--seeds: expected 1 or more"),
         ({"limit": 0}, "--limit: expected 1 or more"),
         ({"peak_rate": -1.0}, "peak_rate: expected"),
-        ({"freeze": [9]}, "freeze|n: expected"),
+        ({"freeze": [9]}, "--freeze: expected numbers of layers"),
         ({"encoders": ["/no/such/folder"]}, "encoder"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path, changes, match):
     with pytest.raises(InputError, match=match):
         run_transfer(settings(data, **changes), tmp_path / "run")
-    left = (
-        [path.name for path in (tmp_path / "run").rglob("*")] if (tmp_path / "run").exists() else []
-    )
-    assert "scores.jsonl" not in left and (left == [] or "freeze" in changes)
+    assert not (tmp_path / "run").exists()
 
 
 # -- words of a segmenter
