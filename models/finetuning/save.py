@@ -72,7 +72,9 @@ def save_fine_tuned(tuned: FineTuned, classes: Sequence[str], folder: str | Path
     whole = _with_head(tuned, classes)
     if whole is None:
         module.save_pretrained(aside, safe_serialization=True)
-        say(f"{folder}: transformers has no such head for this encoder; it is in head.safetensors")
+        pool = getattr(tuned.model.head, "pool", "pooled")
+        why = "" if pool == "pooled" else f" (it has one for pool pooled, this is {pool})"
+        say(f"{folder}: transformers has no such head{why}; it is in head.safetensors")
     else:
         whole.save_pretrained(aside, safe_serialization=True)
     tuned.model.encoder.tokenizer.save_pretrained(aside)

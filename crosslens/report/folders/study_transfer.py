@@ -10,10 +10,11 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from crosslens.errors import StoreError, refuse
-from crosslens.files import check_shape, read_json
+from crosslens.files import check_shape
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.controlled_findings import ordered_pairs, verdict, welch
-from crosslens.score import QUANTITIES, Score, format_value, headline_quantities, read_scores
+from crosslens.report.folders.finished import finished_run
+from crosslens.score import QUANTITIES, Score, format_value, headline_quantities
 
 __all__ = ["COLUMNS", "StudyTransferFolder", "load_study_transfer", "printed_less", "summary"]
 
@@ -150,16 +151,12 @@ def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
-    if not path.is_file():
-        expected, got = "a finished run of crosslens study-transfer", "one that is not finished"
-        refuse(str(folder), expected, got, "run it to its end")
+    config, scores = finished_run(folder, "study-transfer")
     told: Told = check_shape(config.get("study"), f"{folder}/config.json, study", Told)
-    scores = list(read_scores(path))
     measured = dict.fromkeys(str(s.encoder) for s in scores if s.encoder is not None)
     names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))
     main = headline_quantities(scores)
-    return StudyTransferFolder(told, scores, names, _languages(scores, path), main, config)
+    return StudyTransferFolder(told, scores, names, _languages(scores, folder / "scores.jsonl"), main, config)
 
 
 def _languages(scores: Sequence[Score], path: Path) -> tuple[str, str]:

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import refuse
 from crosslens.examples import EXAMPLES, Example, read_examples
-from crosslens.files import read_json
-from crosslens.score import QUANTITIES, Score, headline_quantities, read_scores
+from crosslens.report.folders.finished import finished_run
+from crosslens.score import QUANTITIES, Score, headline_quantities
 
 __all__ = ["System", "Transfer", "called", "load_transfer"]
 
@@ -141,11 +140,7 @@ def load_transfer(folder: str | Path) -> Transfer:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
-    if config.get("kind") != "transfer" or not path.is_file():
-        got = "one that is not finished" if config.get("kind") == "transfer" else "another folder"
-        refuse(str(folder), "a finished run of crosslens transfer", got, "run it to its end")
-    scores = list(read_scores(path))
+    config, scores = finished_run(folder, "transfer")
     kept = folder / EXAMPLES
     examples = read_examples(kept) if kept.is_file() else []
     return Transfer(folder, config, scores, headline_quantities(scores), examples)

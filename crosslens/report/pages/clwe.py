@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import refuse
-from crosslens.files import read_json
+from crosslens.report.folders.finished import finished_run
 from crosslens.report.folders.log import as_number, as_table, read_log
 from crosslens.report.parts.drawing import Axis, Line, plain_style, series_panel, series_style
 from crosslens.report.parts.layout import (
@@ -23,7 +22,7 @@ from crosslens.report.parts.layout import (
 )
 from crosslens.report.parts.wording import decimal, join, language, tag, text
 from crosslens.report.sections.trained_parts import trained_table
-from crosslens.score import Score, read_scores
+from crosslens.score import Score
 
 __all__ = ["clwe_page"]
 
@@ -38,11 +37,7 @@ def clwe_page(folder: str | Path) -> str:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
-    if not path.is_file():
-        expected = "a finished run of crosslens train clwe"
-        refuse(str(folder), expected, "one that is not finished", "resume it")
-    scores, numbering = list(read_scores(path)), Numbering()
+    (config, scores), numbering = finished_run(folder, "train clwe"), Numbering()
     settings = as_table(config.get("settings"))
     induced = as_table(config.get("induced"))
     learnt = {score.condition: score for score in scores if score.quantity == "perplexity"}

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import refuse
-from crosslens.files import read_json
+from crosslens.report.folders.finished import finished_run
 from crosslens.report.parts.drawing import Style, curve_panel, line_of, plain_style, upper_limit
 from crosslens.report.parts.layout import (
     Numbering,
@@ -22,7 +21,7 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.wording import estimate, language, named, tag, text
-from crosslens.score import QUANTITIES, Score, headline_quantities, read_scores
+from crosslens.score import QUANTITIES, Score, headline_quantities
 from crosslens.selection import choose
 
 __all__ = ["mapped_transfer_page"]
@@ -44,11 +43,7 @@ def mapped_transfer_page(folder: str | Path) -> str:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
-    if not path.is_file():
-        expected, got = "a finished run of crosslens mapped-transfer", "one that is not finished"
-        refuse(str(folder), expected, got, "run it to its end")
-    scores, numbering = list(read_scores(path)), Numbering()
+    (config, scores), numbering = finished_run(folder, "mapped-transfer"), Numbering()
     ((task, (quantity, counted_as)),) = headline_quantities(scores).items()
     of_task = [
         s

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens.errors import refuse
-from crosslens.files import read_json
+from crosslens.report.folders.finished import finished_run
 from crosslens.report.folders.log import as_number, as_table, read_log
 from crosslens.report.parts.drawing import (
     Axis,
@@ -30,7 +29,7 @@ from crosslens.report.parts.layout import (
 )
 from crosslens.report.parts.wording import decimal, join, language, tag, text
 from crosslens.report.sections.trained_parts import trained_table
-from crosslens.score import Score, read_scores
+from crosslens.score import Score
 
 __all__ = ["monotrans_page"]
 
@@ -61,11 +60,8 @@ def monotrans_page(folder: str | Path) -> str:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
-    if not path.is_file():
-        expected = "a finished run of crosslens train monotrans"
-        refuse(str(folder), expected, "one that is not finished", "resume it")
-    steps, numbering = _steps(folder, list(read_scores(path))), Numbering()
+    config, scores = finished_run(folder, "train monotrans")
+    steps, numbering = _steps(folder, scores), Numbering()
     styles = {step.name: series_style(place) for place, step in enumerate(steps)}
     source, *targets = steps
     asked = as_table(as_table(config.get("asked")).get("settings"))
