@@ -2,6 +2,7 @@
 enough to run a study in seconds."""
 
 import pytest
+from controlled_toy import KEPT
 from panels_drawn_once import drawn_once
 from tests_run_helpers import first_lines, other_encoder
 
@@ -12,6 +13,16 @@ __all__ = ["drawn_once", "kept_texts", "small_encoder", "texts"]
 def small_encoder(tmp_path_factory):
     """A folder with a random 2-layer encoder of width 16."""
     return other_encoder(tmp_path_factory.mktemp("small") / "small-encoder", layers=2, width=16)
+
+
+@pytest.fixture(scope="module")
+def few_kept():
+    """Sixty sentences for the end of a study of several trainings instead of five hundred."""
+    from crosslens.run.trainings import emergence
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(emergence, "_KEPT", KEPT)
+        yield
 
 
 @pytest.fixture

@@ -156,7 +156,9 @@ def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
     measured = dict.fromkeys(str(s.encoder) for s in scores if s.encoder is not None)
     names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))
     main = headline_quantities(scores)
-    return StudyTransferFolder(told, scores, names, _languages(scores, folder / "scores.jsonl"), main, config)
+    return StudyTransferFolder(
+        told, scores, names, _languages(scores, folder / "scores.jsonl"), main, config
+    )
 
 
 def _languages(scores: Sequence[Score], path: Path) -> tuple[str, str]:

@@ -9,8 +9,8 @@ import sys
 
 import numpy as np
 import pytest
+from controlled_toy import KEPT, SMALL, sentences
 from scipy.stats import pearsonr, spearmanr
-from test_emergence import sentences
 
 from crosslens.cli.main import main
 from crosslens.corpus import read_text
@@ -31,34 +31,13 @@ from crosslens.report.folders.controlled_findings import differences, kept_order
 from crosslens.report.folders.controlled_summary import summary
 from crosslens.run.study import Study, run_study
 from crosslens.run.trainings import controlled as run_module
-from crosslens.run.trainings import emergence
 from crosslens.run.trainings.controlled import run_controlled
 from crosslens.score import Score, read_scores
 from crosslens.seed_intervals import seeds_share
 from crosslens.seed_means import hits_of, means
 from crosslens.stats import mean_interval
 
-KEPT = 60
-SMALL = {
-    "tokens": 256 * 8 * 3,
-    "validate_every": 3,
-    "save_every": 2,
-    "log_every": 2,
-    "batch_tokens": 256,
-    "vocabulary.size": 80,
-    "validation": 30,
-    "encoder.hidden_size": 16,
-    "encoder.ffn_size": 32,
-    "optimisation.warmup": 1,
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_kept():
-    """Sixty sentences for the end instead of five hundred."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(emergence, "_KEPT", KEPT)
-        yield
+pytestmark = pytest.mark.usefixtures("few_kept")
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from controlled_toy import SMALL, sentences
 from scipy.stats import pearsonr, ttest_ind
-from test_controlled import KEPT, SMALL
-from test_emergence import sentences
 
 import crosslens as cl
 from crosslens.errors import InputError
@@ -24,19 +23,12 @@ from crosslens.report.folders.controlled_similarity import (
     over_layers_told,
 )
 from crosslens.report.folders.controlled_summary import summary
-from crosslens.run.trainings import emergence
 from crosslens.score import Score, read_scores
 from crosslens.seed_means import means
 from crosslens.stats import mean_interval
 
 CONDITIONS = ["bilingual-paraphrase", "monolingual-paraphrase", "bilingual-nld", "monolingual-nld"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_kept():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(emergence, "_KEPT", KEPT)
-        yield
+pytestmark = pytest.mark.usefixtures("few_kept")
 
 
 @pytest.fixture(scope="module")

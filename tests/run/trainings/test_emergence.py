@@ -4,8 +4,8 @@ resumed, and what it says at the end."""
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
+from controlled_toy import KEPT, SMALL, sentences
 from safetensors.torch import load_file
 from typed import typed
 
@@ -29,45 +29,16 @@ from crosslens.score import read_scores
 
 CONDITIONS = ("shared", "half", "none", "separate")
 RUN = ("none", "separate")  # in the tests
-KEPT = 60
-SMALL = {
-    "steps": 6,
-    "validate_every": 3,
-    "save_every": 2,
-    "log_every": 2,
-    "batch_tokens": 256,
-    "vocabulary.size": 80,
-    "validation": 30,
-    "encoder.hidden_size": 16,
-    "encoder.ffn_size": 32,
-    "optimisation.warmup": 2,
-}
-
-
-def sentences(n=1300):
-    rng = np.random.default_rng(0)
-    words = (
-        "cat dog mat sun sea red big old new sees eats runs sits finds the a on in by and".split()
-    )
-    return [
-        " ".join(words[i] for i in rng.integers(len(words), size=rng.integers(6, 10)))
-        for _ in range(n)
-    ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_kept():
-    """Sixty sentences for the end instead of five hundred."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(run_module, "_KEPT", KEPT)
-        yield
+SMALLER = {"steps": 6, **SMALL, "optimisation.warmup": 2}
+del SMALLER["tokens"]
+pytestmark = pytest.mark.usefixtures("few_kept")
 
 
 @pytest.fixture(scope="module")
 def recipes():
     """Two of the conditions: the others run the same code."""
     return {
-        name: with_overrides(recipe, SMALL) for name, recipe in emergence().items() if name in RUN
+        name: with_overrides(recipe, SMALLER) for name, recipe in emergence().items() if name in RUN
     }
 
 
@@ -224,7 +195,7 @@ def test_the_command_runs_it_on_a_file(finished, tmp_path, capsys, monkeypatch):
         "train",
         "emergence",
         f"data={text}",
-        *(f"{name}={value}" for name, value in SMALL.items()),
+        *(f"{name}={value}" for name, value in SMALLER.items()),
         "--out",
         str(tmp_path / "run"),
     ]

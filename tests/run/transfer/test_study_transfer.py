@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from battery_data import write
+from controlled_toy import SMALL, sentences
 from scipy.stats import ttest_ind
-from test_controlled import SMALL
-from test_emergence import sentences
 from test_transfer import ner_lines
 
 from crosslens.cli.main import main
@@ -21,7 +20,6 @@ from crosslens.models.saved.derived_languages import derived_languages
 from crosslens.models.training.settings import resolve
 from crosslens.report import write_report
 from crosslens.report.folders.study_transfer import load_study_transfer, printed_less, summary
-from crosslens.run.trainings import emergence
 from crosslens.run.transfer import study_transfer as run_module
 from crosslens.run.transfer.settings import Transfer
 from crosslens.run.transfer.study_transfer import monolingual_recipe
@@ -43,15 +41,13 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
+def study(tmp_path_factory, few_kept):
     """Two conditions, two seeds. Not to be written to."""
     place = tmp_path_factory.mktemp("study")
     (place / "eng.txt").write_text("".join(f"{line}\n" for line in sentences(400)))
     settings = {**SMALL, "data": str(place / "eng.txt")}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(emergence, "_KEPT", 60)
-        named = "eng-translit,translit+inversion"
-        return train(named, place / "run", seeds=2, settings=settings).folder
+    named = "eng-translit,translit+inversion"
+    return train(named, place / "run", seeds=2, settings=settings).folder
 
 
 @pytest.fixture(scope="module")
