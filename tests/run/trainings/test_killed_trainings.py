@@ -32,18 +32,25 @@ PLACES = {
 STEPS = {"monotrans": ("step-1", "step-2/nld"), "clwe": ("bert",)}
 
 
+def environment():
+    """That of a process which is to find this folder and the helpers."""
+    here = Path(__file__).parent
+    paths = [str(here), str(here.parents[1] / "helpers"), *sys.path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+
+
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
     """The folder of a run's name, which has a run for each place where it was killed."""
 
     @functools.cache
     def folder(name):
-        place, here = tmp_path_factory.mktemp(name), Path(__file__).parent
-        paths = [str(here), str(here.parents[1] / "helpers"), *sys.path]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, here / "killed_trainings.py", name, place, "undisturbed"]
+        place, script = tmp_path_factory.mktemp(name), "killed_trainings.py"
+        command = [sys.executable, Path(__file__).with_name(script), name, place, "undisturbed"]
         command += PLACES[name]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, check=False
+        )
         told = [f"{where} {how}" for where in PLACES[name] for how in ("killed", "status 0")]
         assert done.stdout.splitlines() == ["undisturbed status 0", *told], (
             done.stdout + done.stderr
@@ -53,15 +60,48 @@ def killed(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "place"), [(n, p) for n, some in PLACES.items() for p in some])
-def test_a_run_killed_anywhere_ends_with_the_same_bytes(killed, name, place):
-    run, other = killed(name) / place, killed(name) / "undisturbed"
+def same_bytes(run, other, steps):
+    """Two runs have the same files with the same bytes, and logs that say the same."""
     files = {str(path.relative_to(other)) for path in other.rglob("*") if path.is_file()}
     assert {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()} == files
     for path in files:
         # these hold times, or where the run lies
         if not path.endswith(("log.jsonl", "state.json", "config.json", ".lock")):
             assert (run / path).read_bytes() == (other / path).read_bytes(), path
-    for step in STEPS[name]:
+    for step in steps:
         assert without_times(log(run / step)) == without_times(log(other / step))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "place"), [(n, p) for n, some in PLACES.items() for p in some])
+def test_a_run_killed_anywhere_ends_with_the_same_bytes(killed, name, place):
+    same_bytes(killed(name) / place, killed(name) / "undisturbed", STEPS[name])
+
+
+@pytest.mark.slow  # processes that import torch
+@pytest.mark.parametrize(
+    ("name", "place", "process"),
+    [
+        ("monotrans", "in-step-2", "1"),
+        ("monotrans", "in-joining", "0"),
+        ("clwe", "in-the-training", "1"),
+    ],
+)
+def test_two_processes_one_of_which_is_killed_end_with_the_same_bytes(
+    tmp_path, name, place, process
+):
+    def together(out, where):
+        line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        line += [Path(__file__).with_name("killed_together.py"), name, tmp_path, out, where]
+        return subprocess.run(
+            [*line, process], env=environment(), capture_output=True, text=True, check=False
+        )
+
+    undisturbed, killed, resumed = (
+        together(out, where)
+        for out, where in (("whole", "undisturbed"), ("run", place), ("run", "resumed"))
+    )
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    assert killed.returncode and "Signal 9" in killed.stderr, killed.stderr
+    assert resumed.returncode == 0, resumed.stderr
+    same_bytes(tmp_path / "run", tmp_path / "whole", STEPS[name])
