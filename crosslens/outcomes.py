@@ -36,6 +36,7 @@ __all__ = [
     "pair_outcomes",
     "read_outcomes",
     "shared_ratings",
+    "sums_by_group",
     "write_outcomes",
 ]
 
@@ -404,6 +405,41 @@ def shared_ratings(first: Outcomes, second: Outcomes) -> Float[np.ndarray, " m"]
         remedy = "compare measurements of a task whose items are rated"
         refuse("first", "outcomes with gold ratings", "none", remedy)
     return np.asarray(first.gold)[_both(first, second)[0]].astype(np.float64)
+
+
+def sums_by_group(
+    seeds: Sequence[Outcomes], items: Sequence[str] | None = None
+) -> tuple[Float[np.ndarray, "s g"], Float[np.ndarray, "s g"]]:
+    """What several measurements of the same items found in each group of items, and of how much: what
+    :func:`crosslens.seed_intervals.seeds_share` takes.
+
+    Parameters
+    ----------
+    seeds: s measurements, with the same items in the same order unless ``items`` says which.
+    items: names of items that each of them has; None for all.
+
+    Returns
+    -------
+    shape (s, g) twice, the g groups in the order of their names.
+
+    >>> ids = np.array(["a", "b", "c"])
+    >>> one = Outcomes(task="t", quantity="accuracy", item=np.arange(3), item_id=ids, group=np.array(["x", "y", "x"]),
+    ...                outcome=np.array([1.0, 0.0, 1.0]))
+    >>> sums_by_group([one])[0].tolist(), sums_by_group([one], ["a", "b"])[1].tolist()
+    ([[2.0, 0.0]], [[1.0, 1.0]])
+    """
+    sides = [(one.outcome, np.ones(len(one)) if one.of is None else one.of) for one in seeds]
+    groups = seeds[0].group
+    if items is not None:
+        rows = []
+        for one in seeds:
+            place = {name: row for row, name in enumerate(one.item_id.tolist())}
+            rows.append(np.array([place[name] for name in items], int))
+        groups = groups[rows[0]]
+        sides = [(found[mine], of[mine]) for (found, of), mine in zip(sides, rows, strict=True)]
+    codes = np.unique(groups, return_inverse=True)[1]
+    found, of = (np.array([np.bincount(codes, side[k]) for side in sides]) for k in (0, 1))
+    return found, of
 
 
 def _both(first: Outcomes, second: Outcomes) -> tuple[np.ndarray, np.ndarray]:

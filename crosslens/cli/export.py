@@ -12,8 +12,8 @@ __all__ = ["cite", "cite_arguments", "export", "export_arguments", "report", "re
 def report_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``crosslens report`` takes."""
     several = (
-        "folder of a run; two or more runs of crosslens probe are compared, and encoders that "
-        "crosslens transplant has made"
+        "folder of a run; two or more runs of crosslens probe or of crosslens transfer are compared, "
+        "and encoders that crosslens transplant has made"
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=several)
     told = "the page, FILE.html (default: report.html in the folder of the one run)"
@@ -41,7 +41,7 @@ def cite_arguments(parser: argparse.ArgumentParser) -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Draw the report of a finished study or probe run again, that of a training, finished or not,
-    or one page for several probe runs."""
+    or one page for several runs of probes or of transfer."""
     from crosslens.report.pages.page import run_kind, write_comparison, write_report
     from crosslens.report.pages.transplant import TOLD
 

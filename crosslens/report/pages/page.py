@@ -16,6 +16,7 @@ from crosslens.report.pages.study import study_page
 from crosslens.report.pages.study_transfer import study_transfer_page
 from crosslens.report.pages.training import training_page
 from crosslens.report.pages.transfer import transfer_page
+from crosslens.report.pages.transfers import transfers_page
 from crosslens.report.pages.transplant import TOLD, transplants_page
 from crosslens.report.parts.layout import GENERATOR
 
@@ -101,18 +102,25 @@ def write_report(folder: str | Path, path: str | Path | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Write one page for any number of probe runs, or of encoders with another vocabulary, to
-    ``path``, whole or not at all, and return where it is.
+    """Write one page for any number of runs of probes, of runs of transfer, or of encoders with
+    another vocabulary, to ``path``, whole or not at all, and return where it is.
 
     Raises
     ------
-    InputError: one of the folders holds no finished probe run (no such encoder), or is named twice.
+    InputError: one of the folders holds no finished run of the first one's kind (no such encoder),
+        or is named twice; or the runs share nothing that could be compared.
     StoreError: one of their files is damaged.
     OutputError: ``path`` is a file that is no report.
     """
     _check_page(Path(path))
     transplants = any((Path(folder) / TOLD).is_file() for folder in folders)
-    write_whole(path, (transplants_page if transplants else probe_runs_page)(folders))
+    if transplants:
+        page = transplants_page(folders)
+    elif folders and run_kind(folders[0]) == "transfer":
+        page = transfers_page(folders)
+    else:
+        page = probe_runs_page(folders)
+    write_whole(path, page)
     return Path(path)
 
 

@@ -185,7 +185,8 @@ def _notes(runs: ProbeRuns) -> list[str]:
             f"{names[run]}{note}"
             for note in (given if isinstance(given, list) else [given] if given else [])
         ]
-    return [*settings_differ(runs), *notes]
+    folders = [folder.resolve().name for folder in runs.folders]
+    return [*settings_differ(folders, runs.configs), *notes]
 
 
 def _made(runs: ProbeRuns) -> str:

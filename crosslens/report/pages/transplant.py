@@ -25,7 +25,7 @@ from crosslens.report.parts.layout import (
     settings_table,
     table,
 )
-from crosslens.report.parts.wording import join, named, tag, text
+from crosslens.report.parts.wording import join, named, short_folders, tag, text
 
 __all__ = ["TOLD", "transplants_page"]
 
@@ -59,7 +59,7 @@ def transplants_page(folders: Sequence[str | Path]) -> str:
     every = {str(folder): _read(Path(folder)) for folder in folders}
     if len(every) < len(folders):
         refuse("report", "each folder once", "one of them twice", "leave it out")
-    short = _short(list(every))
+    short = short_folders(list(every))
     shown = {short[folder]: told for folder, told in every.items()}
     learnt = {name: told["learnt"] for name, told in shown.items() if "learnt" in told}
     styles = {name: series_style(place) for place, name in enumerate(learnt)}
@@ -94,15 +94,6 @@ def _read(folder: Path) -> _Told:
         refuse("report", expected, got, "name such folders alone")
     told: _Told = check_shape(read_json(path, dict), str(path), _Told, "make it again")
     return told
-
-
-def _short(folders: Sequence[str]) -> dict[str, str]:
-    """Folders by their own names, or whole where two have the same one."""
-    names = [Path(folder).name for folder in folders]
-    return {
-        folder: name if names.count(name) == 1 else folder
-        for folder, name in zip(folders, names, strict=True)
-    }
 
 
 def _curve(one: _Learnt) -> dict[float, float]:

@@ -7,6 +7,7 @@ Everything that comes from a run (names, paths, reasons) reaches the page throug
 import html
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from crosslens.languages import NAMES, derivation
 from crosslens.score import Score
@@ -23,6 +24,7 @@ __all__ = [
     "paragraph",
     "plural",
     "short",
+    "short_folders",
     "spread",
     "tag",
     "text",
@@ -125,6 +127,19 @@ def short(value: str, most: int = 9) -> str:
     """A name cut to at most ``most`` characters, for the axes of a figure."""
     line = " ".join(value.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def short_folders(folders: Sequence[str]) -> dict[str, str]:
+    """Folders by their own names, or whole where two have the same one.
+
+    >>> short_folders(["runs/a", "runs/b", "old/b"])
+    {'runs/a': 'a', 'runs/b': 'runs/b', 'old/b': 'old/b'}
+    """
+    names = [Path(folder).name for folder in folders]
+    return {
+        folder: name if names.count(name) == 1 else folder
+        for folder, name in zip(folders, names, strict=True)
+    }
 
 
 def within(name: str) -> str:

@@ -2,6 +2,8 @@
 and what is not ranked."""
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from crosslens.report.folders.probes import ProbeRuns
 from crosslens.report.parts.layout import section, table, value_cell, words_cell
@@ -12,14 +14,11 @@ from crosslens.score import Score
 __all__ = ["comparison_section", "comparison_sentences", "ranked", "settings_differ"]
 
 
-def settings_differ(runs: ProbeRuns) -> list[str]:
-    """A sentence for each setting in which the runs differ."""
-    settings = [part_of(config, "settings") for config in runs.configs]
-    names = [folder.resolve().name for folder in runs.folders]
+def settings_differ(names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each setting in which runs of these names differ."""
+    settings = [_flat(part_of(config, "settings")) for config in configs]
     told = []
-    for key in dict.fromkeys(
-        key for some in settings for key in some if key not in ("encoders", "files")
-    ):
+    for key in dict.fromkeys(key for some in settings for key in some):
         values = [
             json.dumps(some[key], ensure_ascii=False, default=str)
             if key in some
@@ -32,6 +31,16 @@ def settings_differ(runs: ProbeRuns) -> list[str]:
                 + join([f"{value} in {name}" for value, name in zip(values, names, strict=True)])
             )
     return [f"The runs differ in their settings: {one}." for one in told]
+
+
+def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Settings, those inside others by both names; without what is read, which has digests."""
+    found = dict[str, Any]()
+    for key, value in settings.items():
+        if above or key not in ("encoders", "files"):
+            inside = isinstance(value, dict) and value
+            found |= _flat(value, f"{above}{key}.") if inside else {f"{above}{key}": value}
+    return found
 
 
 def comparison_sentences(runs: ProbeRuns, found: RunComparison) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from crosslens.outcomes import FILE, read_outcomes
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.transfer import System, Transfer, called
+from crosslens.report.folders.transfers import Contest, contests
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -32,6 +33,7 @@ from crosslens.report.parts.layout import (
     value_cell,
 )
 from crosslens.report.parts.wording import language, paragraph, plural, text
+from crosslens.report.sections.transfer_compared import compared_table
 from crosslens.report.sections.transfer_examples import example_tables
 from crosslens.report.sections.transfer_predictors import (
     correlation_table,
@@ -83,6 +85,7 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
         paragraph(text(about)),
         _table(run, task),
         flow(*figures),
+        folded("Systems on the same items", compared_table(_contests(run, task))),
         folded("Relations", relation_tables(run, task)),
         folded("Examples of errors", example_tables(run, task)),
         folded(
@@ -128,6 +131,11 @@ def _table(run: Transfer, task: str) -> str:
     kept = [0, 1, 2, *(k for k in range(3, 7) if any(row[k] != "–" for row in rows)), 7]
     caption = "Means over seeds with 95 % intervals over seeds and items."
     return table(caption, [head[k] for k in kept], [[row[k] for k in kept] for row in rows])
+
+
+def _contests(run: Transfer, task: str) -> list[Contest]:
+    several = len(run.systems()) > 1
+    return [one for one in contests([run]) if one.task == task] if several else []
 
 
 def _printed(run: Transfer, task: str) -> str:

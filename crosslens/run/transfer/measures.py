@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslens.outcomes import Outcomes, item_ids
+from crosslens.outcomes import Outcomes, item_ids, sums_by_group
 from crosslens.probes.methods.answer_scores import ANSWER_PRESETS, answer_presets, count_answers
 from crosslens.probes.methods.counted import Counted
 from crosslens.probes.methods.parse_scores import PARSE_PRESETS, Tree, count_attachments
@@ -231,14 +231,6 @@ def outcomes(split: Split, answers: Answers, one: Counted, **fields: Any) -> Out
     )
 
 
-def _crossed(seeds: Sequence[Outcomes]) -> tuple[np.ndarray, np.ndarray]:
-    """(seeds, groups) what was found and of how much, the groups in one order."""
-    codes = np.unique(seeds[0].group, return_inverse=True)[1]
-    sides = [(one.outcome, np.ones(len(one)) if one.of is None else one.of) for one in seeds]
-    found, of = (np.array([np.bincount(codes, side[k]) for side in sides]) for k in (0, 1))
-    return found, of
-
-
 def over_seeds(seeds: Mapping[int, Outcomes], fields: Mapping[str, Any]) -> Score:
     """The mean over seeds with its 95 % interval over seeds and groups of items.
 
@@ -248,7 +240,7 @@ def over_seeds(seeds: Mapping[int, Outcomes], fields: Mapping[str, Any]) -> Scor
     """
     order = sorted(seeds)
     first = seeds[order[0]]
-    found, of = _crossed([seeds[seed] for seed in order])
+    found, of = sums_by_group([seeds[seed] for seed in order])
     details: dict[str, Any] = {**fields.get("details", {}), "groups": found.shape[1]}
     if first.method:
         details["counted_as"] = first.method
@@ -270,7 +262,7 @@ def difference(
     one, other = ([side[seed] for seed in sorted(side)] for side in (first, second))
     if one[0].item_id.tolist() != other[0].item_id.tolist():
         return None
-    sides = _crossed(one), _crossed(other)
+    sides = sums_by_group(one), sums_by_group(other)
     if not all((of.sum(axis=1) > 0).all() for _, of in sides):
         return None
     value, low, high = seeds_difference(*sides)
