@@ -137,7 +137,8 @@ def stratified_parts(
         expected = "shares of train, dev and test that sum to 1"
         refuse("fractions", expected, repr(fractions), "0.7, 0.1, 0.2 is a usual choice")
     train, dev, test = _draw_groups(labels, groups, np.cumsum(fractions)[:2], seed)
-    return Parts(train, test, dev, f"a random {told} % of each label, seed {seed}")
+    what = "each label" if len(set(labels.tolist())) > 1 else "the items"
+    return Parts(train, test, dev, f"a random {told} % of {what}, seed {seed}")
 
 
 def _draw_groups(

@@ -1,11 +1,15 @@
 """The page of a run of transfer: what may predict it, and what was answered wrongly."""
 
+import dataclasses
 import json
+import math
 import re
 from html import escape
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from pages import Page
 
 from crosslens.examples import Example, write_examples
@@ -14,6 +18,7 @@ from crosslens.report.pages.page import render_report
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
+    draw_line,
     plain_style,
     series_panel,
     series_style,
@@ -219,3 +224,15 @@ def test_relations_stand_with_what_they_are_taken_for(tmp_path):
 
 def test_tasks_without_trees_have_no_relations(tmp_path):
     assert "Head right" not in render_report(tree_run(tmp_path, kind="tag"))
+
+
+def test_a_layer_between_gaps_has_an_interval_that_can_be_seen():
+    figure, axes = plt.subplots()
+    nan = math.nan
+    style = dataclasses.replace(series_style(0), band=True)
+    line = Line(range(5), [0.4, nan, 0.3, 0.2, nan], style, [0.3, nan, 0.2, 0.1, nan],
+                [0.5, nan, 0.4, 0.3, nan])  # fmt: skip
+    draw_line(axes, line)
+    (bars,) = (one for one in axes.collections if isinstance(one, LineCollection))
+    assert [part.tolist() for part in bars.get_segments()] == [[[0.0, 0.3], [0.0, 0.5]]]
+    plt.close(figure)

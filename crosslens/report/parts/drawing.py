@@ -280,6 +280,11 @@ def draw_line(axes: Axes, line: Line) -> None:
         axes.fill_between(
             line.places, line.low, line.high, color=style.colour, alpha=0.16, linewidth=0
         )
+        there = np.isfinite(np.asarray(line.low, float)) & np.isfinite(line.values)
+        near = np.pad(there, 1)
+        apart = there & ~near[:-2] & ~near[2:]  # a band has no width there
+        places, low, high = (np.asarray(side)[apart] for side in (line.places, line.low, line.high))
+        axes.vlines(places, low, high, color=style.colour, alpha=0.4, linewidth=2.5)
     axes.plot(
         line.places,
         line.values,

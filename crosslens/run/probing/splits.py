@@ -61,12 +61,8 @@ def treebank_parts(corpora: dict[str, Corpus], seed: int) -> Parts:
         return Parts(rows["train"], rows["test"], rows["dev"])
     if len(corpora) == 1:
         parts = stratified_parts(one, SHARES, seed, groups=names)
-        return Parts(
-            parts.train,
-            parts.test,
-            parts.dev,
-            parts.drawn.replace(" of each label", " of the sentences"),
-        )
+        drawn = parts.drawn.replace(" of the items", " of the sentences")
+        return Parts(parts.train, parts.test, parts.dev, drawn)
     trained, tested = corpora
     held = hold_out_dev(Parts(rows[trained], rows[tested]), one, seed=seed, groups=names)
     drawn = (

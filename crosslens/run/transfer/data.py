@@ -390,7 +390,9 @@ def _divided(found: _Splits, seed: int) -> _Splits:
             held = hold_out_dev(parts, strata, seed=seed, groups=whole.groups)
             rows |= {"train": held.train, "dev": held.dev}
         made = {part: whole.take(chosen) for part, chosen in rows.items()}
-        return _Splits(found.language, made, parts.drawn)
+        together = len(set(whole.groups.tolist())) < len(whole)
+        how = f"{parts.drawn}{'; what belongs to one text is in one split' * together}"
+        return _Splits(found.language, made, how)
     how = found.how
     if "train" not in splits:
         if "dev" not in splits:

@@ -62,9 +62,7 @@ def number_parts(texts: LabelledText, seed: int) -> Parts:
         parts = Parts.of_names(texts.parts)
     if not len(parts.dev):
         parts = hold_out_dev(parts, one, seed=seed, groups=same)
-    drawn = parts.drawn.replace(" of each label", " of the items").replace(
-        ", each label by itself", ""
-    )
+    drawn = parts.drawn.replace(", each label by itself", "")
     return Parts(parts.train, parts.test, parts.dev, drawn)
 
 
