@@ -15,6 +15,7 @@ from pages import Page
 from crosslens.examples import Example, write_examples
 from crosslens.outcomes import FILE, Outcomes, write_outcomes
 from crosslens.report.pages.page import render_report
+from crosslens.report.parts import intervals
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -24,7 +25,7 @@ from crosslens.report.parts.drawing import (
     series_style,
 )
 from crosslens.report.parts.scatter import _meet, _names, scatter_panel
-from crosslens.score import Score, write_scores
+from crosslens.score import Score, read_scores, write_scores
 
 CODES = ("deu", "fra", "spa", "bul", "zho", "heb")
 
@@ -236,3 +237,57 @@ def test_a_layer_between_gaps_has_an_interval_that_can_be_seen():
     (bars,) = (one for one in axes.collections if isinstance(one, LineCollection))
     assert [part.tolist() for part in bars.get_segments()] == [[[0.0, 0.3], [0.0, 0.5]]]
     plt.close(figure)
+
+
+def test_one_task_shows_each_language_with_its_interval_and_controls(tmp_path):
+    folder = run_folder(tmp_path, CODES)
+    scores = [*read_scores(folder / "scores.jsonl")]
+    scores += [
+        Score(quantity="accuracy", value=0.2, n=40, task="topic", source="eng", target=code, condition="majority",
+              details={"part": "test"})
+        for code in CODES
+    ]  # fmt: skip
+    write_scores(scores, folder / "scores.jsonl")
+    page = Page(render_report(folder))
+    labels = [one["aria-label"] for one in page.all("svg") if "aria-label" in one]
+    assert "Topic: Accuracy by language, with 95\u00a0% intervals" in labels
+    assert "most frequent label" in page.text and "random weights" not in page.text
+    many = [f"language {n}" for n in range(41)]
+    write_scores(
+        [Score(quantity="accuracy", value=0.5, n=9, task="topic", encoder="tiny", source="eng", target=one,
+               details={"part": "test"}) for one in many],
+        folder / "scores.jsonl",
+    )  # fmt: skip
+    labels = [one.get("aria-label", "") for one in Page(render_report(folder)).all("svg")]
+    assert not any("by language" in one for one in labels)
+    assert any("languages and tasks" in one for one in labels)
+
+
+def test_points_and_their_intervals_stand_at_their_values():
+    scores = [
+        Score(quantity="accuracy", value=v, low=v - 0.1, high=v + 0.1, n=9) for v in (0.3, 0.5)
+    ]
+    bare = Score(quantity="accuracy", value=0.4, n=9)
+    drawn = []
+
+    def keep(figure, key, label):
+        drawn.append(figure)
+        return ""
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(intervals, "inline_svg", keep)
+        series = [(series_style(0), scores), (series_style(1), [bare, None])]
+        intervals.interval_panel("p1", "label", ["German", "French"], series, "Accuracy")
+    (axes,) = drawn[0].axes
+    lines = [line.get_xydata().round(3).tolist() for line in axes.lines]
+    assert [[x for x, _ in line] for line in lines] == [
+        [0.2, 0.4],
+        [0.3],
+        [0.4, 0.6],
+        [0.5],
+        [0.4, 0.4],
+        [0.4],
+    ]
+    assert [round(line[0][1]) for line in lines] == [0, 0, 1, 1, 0, 0]
+    assert axes.get_xlim() == (0.0, 0.6) and axes.get_ylim() == (1.5, -0.5)
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["German", "French"]

@@ -8,13 +8,22 @@ import numpy as np
 
 from crosslens.languages import code_of
 from crosslens.report.folders.transfer import System, Transfer, called, load_transfer
-from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.drawing import (
+    Style,
+    colour_bar,
+    heat_panel,
+    plain_style,
+    scale_ends,
+    series_style,
+)
+from crosslens.report.parts.intervals import interval_panel
 from crosslens.report.parts.layout import (
     Numbering,
     document,
     figure,
     files_table,
     headline,
+    legend,
     panel,
     section,
     settings_table,
@@ -24,6 +33,14 @@ from crosslens.report.sections.transfer_task import transfer_section
 from crosslens.score import QUANTITIES, Score
 
 __all__ = ["transfer_page"]
+
+
+_MOST = 40  # points of systems in one picture
+_CONTROLS = {
+    "in_language": (Style("#00795c", marker="D", hollow=True), "trained in the language"),
+    "random_encoder": (Style("#8a9097", marker="x"), "random weights"),
+    "majority": (Style("#3a3f45", marker="+"), "most frequent label"),
+}
 
 
 def transfer_page(folder: str | Path) -> str:
@@ -71,10 +88,13 @@ def _headline(run: Transfer, numbering: Numbering) -> str:
 
 
 def _overview(run: Transfer, numbering: Numbering) -> str:
-    """A heat map of tasks and languages for each encoder."""
+    """Of one task the numbers with their intervals, while they fit; otherwise a heat map of tasks and
+    languages for each encoder."""
     systems = run.systems()
     tasks = list(run.main)
     targets = list(dict.fromkeys(t for task in tasks for t in run.targets(task)))
+    if len(tasks) == 1 and targets and len(targets) * len(systems) <= _MOST:
+        return _intervals(run, tasks[0], systems, targets, numbering)
     grids = {system: _grid(run, system, tasks, targets) for system in systems}
     if not targets:
         return ""
@@ -95,6 +115,44 @@ def _overview(run: Transfer, numbering: Numbering) -> str:
     )
     bar = colour_bar(numbering.panel(), measured, ends)
     return figure(numbering, "What is transferred.", reading, bar, panels)
+
+
+def _intervals(
+    run: Transfer,
+    task: str,
+    systems: Sequence[System],
+    targets: Sequence[str],
+    numbering: Numbering,
+) -> str:
+    """A row for each language: the systems, and beside them the controls that were run."""
+    looks: list[tuple[Style, str, str | None, System | None]] = [
+        (series_style(n), called(one, systems), None, one) for n, one in enumerate(systems)
+    ]
+    for condition, (style, name) in _CONTROLS.items():
+        looks.append((style, name, condition, None if condition == "majority" else systems[0]))
+    found = [
+        (style, name, [run.find(task, target, condition, system) for target in targets])
+        for style, name, condition, system in looks
+    ]
+    shown = [one for one in found if any(score is not None for score in one[2])]
+    label = QUANTITIES[run.main[task][0]].label
+    picture = interval_panel(
+        numbering.panel(),
+        f"{run.title(task)}: {label} by language, with 95 % intervals",
+        [language(target) for target in targets],
+        [(style, scores) for style, _, scores in shown],
+        label,
+    )
+    reading = (
+        "means over seeds on the test items of each language, at the epoch that is best on dev of the "
+        "training language, with 95 % intervals over seeds and items"
+    )
+    if len(systems) > 1 and len(shown) > len(systems):
+        reading += f"; what stands beside them is that of {called(systems[0], systems)}"
+    key = legend([(style, name) for style, name, _ in shown], sticky=False)
+    return figure(
+        numbering, "What is transferred.", reading, key, [panel(run.title(task), "", picture)]
+    )
 
 
 def _grid(

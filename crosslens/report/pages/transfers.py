@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from crosslens.errors import refuse
 from crosslens.report.folders.transfer import load_transfer
 from crosslens.report.folders.transfers import Contest, contests
-from crosslens.report.parts.drawing import colour_bar, heat_panel, plain_style, scale_ends
+from crosslens.report.parts.drawing import plain_style, series_style
+from crosslens.report.parts.intervals import interval_panel
 from crosslens.report.parts.layout import (
     Numbering,
     document,
     figure,
     files_table,
     headline,
+    legend,
     panel,
     section,
     settings_table,
@@ -90,36 +90,26 @@ def _overview(
     systems: Sequence[str],
     numbering: Numbering,
 ) -> str:
-    """A heat map of languages and systems for each task."""
-    grids = {
-        task: np.array(
-            [
-                [one.scores[name].value if name in one.scores else np.nan for name in systems]
-                for one in found
-            ]
-        )
-        for task, found in tasks.items()
-    }
-    ends = scale_ends(v for grid in grids.values() for v in grid[np.isfinite(grid)].tolist())
+    """For each task a row for each language, with a point for each system."""
+    styles = {name: series_style(place) for place, name in enumerate(systems)}
     panels = []
-    for task, grid in grids.items():
-        names = ([language(one.target) for one in tasks[task]], systems)
-        high = 26.0 if len(grid) <= 20 else 15.0
-        label = f"languages and systems, {titles[task]}"
-        picture = heat_panel(
+    for task, found in tasks.items():
+        label = QUANTITIES[found[0].quantity].label
+        picture = interval_panel(
             numbering.panel(),
+            f"{titles[task]}: {label} by language, with 95 % intervals",
+            [language(one.target) for one in found],
+            [
+                (style, [one.scores.get(name) for one in found])
+                for name, style in styles.items()
+                if any(name in one.scores for one in found)
+            ],
             label,
-            grid,
-            names,
-            ("tested in", "system"),
-            rows_high=high,
-            ends=ends,
         )
         panels.append(panel(titles[task], "", picture))
-    labels = dict.fromkeys(QUANTITIES[found[0].quantity].label for found in tasks.values())
     reading = (
-        "each cell is a mean over seeds on the test items that all systems of its row have; the "
-        "tables below have intervals and differences"
+        "means over seeds on the test items that all systems of a row have, with 95 % intervals; the "
+        "tables below have the differences, which are told apart better, since the items are the same"
     )
-    bar = colour_bar(numbering.panel(), join(list(labels)), ends)
-    return figure(numbering, "What each system transfers.", reading, bar, panels)
+    key = legend([(style, name) for name, style in styles.items()])
+    return figure(numbering, "What each system transfers.", reading, key, panels)

@@ -31,6 +31,7 @@ __all__ = [
     "within",
 ]
 
+_PEOPLE = ("Jaccard", "Pearson", "Procrustes", "Spearman")
 _SCRIPTS_DIFFER = {
     "ara",
     "arb",
@@ -143,12 +144,15 @@ def short_folders(folders: Sequence[str]) -> dict[str, str]:
 
 
 def within(name: str) -> str:
-    """A name in the middle of a sentence; the names in it keep their capitals.
+    """A name in the middle of a sentence; the names of people and what is abbreviated in it keep their
+    capitals.
 
-    >>> within("After Procrustes")
-    'after Procrustes'
+    >>> within("After Procrustes"), within("Jaccard index"), within("F1 of spans")
+    ('after Procrustes', 'Jaccard index', 'F1 of spans')
     """
-    return name[:1].lower() + name[1:]
+    first, rest = name.partition(" ")[0], name[1:]
+    kept = first in _PEOPLE or any(sign.isupper() or sign.isdigit() for sign in first[1:])
+    return name if kept else name[:1].lower() + rest
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
