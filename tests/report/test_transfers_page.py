@@ -123,6 +123,9 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
             write_comparison([first, second], tmp_path / "page.html")
     with pytest.raises(InputError, match="report: expected each folder once"):
         write_comparison([first, first], tmp_path / "page.html")
+    (apart / "config.json").write_text('{"kind": "study"}')
+    with pytest.raises(InputError, match=r"/c: expected a finished run of crosslens transfer"):
+        write_comparison([first, apart], tmp_path / "page.html")
     (other / "scores.jsonl").unlink()
     with pytest.raises(InputError, match="a finished run of crosslens transfer"):
         write_comparison([first, other], tmp_path / "page.html")

@@ -151,7 +151,7 @@ def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, scores = finished_run(folder, "study-transfer")
+    config, scores = finished_run(folder, "study_transfer", "study-transfer")
     told: Told = check_shape(config.get("study"), f"{folder}/config.json, study", Told)
     measured = dict.fromkeys(str(s.encoder) for s in scores if s.encoder is not None)
     names = list(dict.fromkeys([*(n for n in told["published"] if n in measured), *measured]))

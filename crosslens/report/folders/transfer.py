@@ -140,7 +140,7 @@ def load_transfer(folder: str | Path) -> Transfer:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, scores = finished_run(folder, "transfer")
+    config, scores = finished_run(folder, "transfer", "transfer")
     kept = folder / EXAMPLES
     examples = read_examples(kept) if kept.is_file() else []
     return Transfer(folder, config, scores, headline_quantities(scores), examples)

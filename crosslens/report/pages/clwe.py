@@ -37,7 +37,7 @@ def clwe_page(folder: str | Path) -> str:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    (config, scores), numbering = finished_run(folder, "train clwe"), Numbering()
+    (config, scores), numbering = finished_run(folder, "clwe", "train clwe"), Numbering()
     settings = as_table(config.get("settings"))
     induced = as_table(config.get("induced"))
     learnt = {score.condition: score for score in scores if score.quantity == "perplexity"}

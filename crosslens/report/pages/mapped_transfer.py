@@ -43,7 +43,10 @@ def mapped_transfer_page(folder: str | Path) -> str:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    (config, scores), numbering = finished_run(folder, "mapped-transfer"), Numbering()
+    (config, scores), numbering = (
+        finished_run(folder, "mapped_transfer", "mapped-transfer"),
+        Numbering(),
+    )
     ((task, (quantity, counted_as)),) = headline_quantities(scores).items()
     of_task = [
         s

@@ -60,7 +60,7 @@ def monotrans_page(folder: str | Path) -> str:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     folder = Path(folder)
-    config, scores = finished_run(folder, "train monotrans")
+    config, scores = finished_run(folder, "monotrans", "train monotrans")
     steps, numbering = _steps(folder, scores), Numbering()
     styles = {step.name: series_style(place) for place, step in enumerate(steps)}
     source, *targets = steps
