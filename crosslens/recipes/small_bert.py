@@ -90,17 +90,18 @@ def small_bert(
         Source(name=source, texts={language: path})
         for source, (language, path) in zip(names, files, strict=True)
     )
+    steps = len(files) * (int(tokens) // _BATCH)
     return TrainRecipe(
         name=name,
         sources=sources,
-        steps=len(files) * (int(tokens) // _BATCH),
+        steps=steps,
         units="nsp",
         sharing="sep=token" if own else "",
         batch_tokens=_BATCH,
         tlm_share=0.0,
         max_length=128,
         log_every=50,
-        validate_every=500,
+        validate_every=max(1, min(500, steps // 10)),  # ten points make a curve
         save_every=250,
         vocabulary=Vocabulary(size=4000, mode="separate" if own else "joint"),
         encoder=EncoderConfig(

@@ -57,7 +57,8 @@ def test_a_pair_differs_from_monotrans_in_what_is_joint_alone(mode, settings):
     own = mode == "separate"
     assert pair.encoder == dataclasses.replace(first.encoder, special_table=own)
     assert pair.sharing == (first.sharing if own else "")
-    free = {"name", "sources", "steps", "vocabulary", "encoder", "sharing"}
+    assert pair.validate_every * 10 <= pair.steps and first.validate_every * 10 <= first.steps
+    free = {"name", "sources", "steps", "validate_every", "vocabulary", "encoder", "sharing"}
     for field in dataclasses.fields(pair):
         if field.name not in free:
             assert getattr(pair, field.name) == getattr(first, field.name), field.name
