@@ -148,7 +148,7 @@ _VERBS = {
     "report": (
         export.report,
         export.report_arguments,
-        "draw the report of a run again, or one page that compares runs of probes",
+        "draw the report of a run again, or one page that compares runs of probes or of transfer",
         "crosslens report runs/probes-a runs/probes-b --out probes.html",
     ),
     "export": (
@@ -270,7 +270,10 @@ def _parsed(line: list[str]) -> argparse.Namespace | None:
         and any(word.startswith("--c") for word in line)
     ):
         line = [line[0], *with_config(verbs[line[0]], line[0], line[1:])]
-    return parser.parse_args(line)
+    parsed, rest = parser.parse_known_args(line)
+    if rest:  # the verb's own help names what it takes
+        verbs[parsed.verb].error(f"unrecognized arguments: {' '.join(rest)}")
+    return parsed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

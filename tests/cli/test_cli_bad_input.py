@@ -207,7 +207,7 @@ MISTAKES = {
     "unknown option": (
         [*STUDY, "--zzz"],
         (
-            "arguments: expected those of `crosslens --help`, got a mistake (unrecognized "
+            "arguments: expected those of `crosslens study --help`, got a mistake (unrecognized "
             "arguments: --zzz"
         ),
     ),
