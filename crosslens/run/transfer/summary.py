@@ -33,8 +33,11 @@ def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, 
         yield "", _epoch_rows(mine), "The oracle is chosen on the target's own dev split."
         yield "", _difference_rows(mine), ""
         yield "", _correlation_rows(scores, mine, task), "Over languages that are not trained on."
+    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for task in main:
-        yield f"Settings, {task}", _setting_rows(config, task), ""
+        alike.setdefault(tuple(_setting_rows(config, task)), []).append(task)
+    for rows, tasks in alike.items():
+        yield f"Settings, {', '.join(tasks)}", [*rows], ""
 
 
 def _main_rows(scores: Sequence[Score]) -> _Rows:
