@@ -8,6 +8,7 @@ import numpy as np
 
 from crosslens.languages import code_of
 from crosslens.report.folders.transfer import System, Transfer, called, load_transfer
+from crosslens.report.folders.transfers import contests
 from crosslens.report.parts.drawing import (
     Style,
     colour_bar,
@@ -51,11 +52,18 @@ def transfer_page(folder: str | Path) -> str:
     InputError: the folder holds no finished one. StoreError: one of its files is damaged.
     """
     run, numbering = load_transfer(folder), Numbering()
+    compared = contests([run]) if len(run.systems()) > 1 else []  # reads all outcomes, once
     with plain_style():
         parts = [
             _headline(run, numbering),
             *(
-                transfer_section(run, task, numbering, f"task-{place}")
+                transfer_section(
+                    run,
+                    task,
+                    numbering,
+                    f"task-{place}",
+                    [one for one in compared if one.task == task],
+                )
                 for place, task in enumerate(run.main)
             ),
             _provenance(run),

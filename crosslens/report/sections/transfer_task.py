@@ -3,13 +3,14 @@ confused."""
 
 import collections
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from crosslens.outcomes import FILE, read_outcomes
 from crosslens.readers.published import PAPERS, published
 from crosslens.report.folders.transfer import System, Transfer, called
-from crosslens.report.folders.transfers import Contest, contests
+from crosslens.report.folders.transfers import Contest
 from crosslens.report.parts.drawing import (
     Axis,
     Line,
@@ -62,8 +63,10 @@ _MOST = 20  # classes of a matrix of confusions
 _EXAMPLES = 12
 
 
-def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -> str:
-    """The whole section of a task."""
+def transfer_section(
+    run: Transfer, task: str, numbering: Numbering, key: str, compared: Sequence[Contest]
+) -> str:
+    """The whole section of a task; ``compared`` are its systems on the items that all have."""
     quantity, preset = run.main[task]
     told = QUANTITIES[quantity].label + (f", as {preset} counts" if preset else "")
     figures = [
@@ -85,7 +88,7 @@ def transfer_section(run: Transfer, task: str, numbering: Numbering, key: str) -
         paragraph(text(about)),
         _table(run, task),
         flow(*figures),
-        folded("Systems on the same items", compared_table(_contests(run, task))),
+        folded("Systems on the same items", compared_table(compared)),
         folded("Relations", relation_tables(run, task)),
         folded("Examples of errors", example_tables(run, task)),
         folded(
@@ -131,11 +134,6 @@ def _table(run: Transfer, task: str) -> str:
     kept = [0, 1, 2, *(k for k in range(3, 7) if any(row[k] != "–" for row in rows)), 7]
     caption = "Means over seeds with 95 % intervals over seeds and items."
     return table(caption, [head[k] for k in kept], [[row[k] for k in kept] for row in rows])
-
-
-def _contests(run: Transfer, task: str) -> list[Contest]:
-    several = len(run.systems()) > 1
-    return [one for one in contests([run]) if one.task == task] if several else []
 
 
 def _printed(run: Transfer, task: str) -> str:
