@@ -24,7 +24,8 @@ from crosslens.report.sections.probes_overview import (
     paired_section,
 )
 from crosslens.report.sections.probes_pairs import pair_findings, pair_section, pair_tasks
-from crosslens.report.sections.probes_ranking import comparison_section, settings_differ
+from crosslens.report.sections.probes_ranking import comparison_section
+from crosslens.report.sections.settings_differ import settings_differ
 
 __all__ = ["probe_page", "probe_runs_page"]
 

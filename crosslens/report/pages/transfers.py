@@ -20,7 +20,7 @@ from crosslens.report.parts.layout import (
     settings_table,
 )
 from crosslens.report.parts.wording import join, language, named, short_folders, tag, text
-from crosslens.report.sections.probes_ranking import settings_differ
+from crosslens.report.sections.settings_differ import settings_differ
 from crosslens.report.sections.transfer_compared import compared_sentence, compared_table
 from crosslens.score import QUANTITIES
 

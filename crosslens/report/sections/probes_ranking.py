@@ -1,46 +1,13 @@
 """What the page says of encoders of different runs: who is the highest on the items that all have,
 and what is not ranked."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from crosslens.report.folders.probes import ProbeRuns
 from crosslens.report.parts.layout import section, table, value_cell, words_cell
 from crosslens.report.parts.wording import decimal, join, named, paragraph, plural, tag, text
-from crosslens.report.sections.probes_comparison import Compared, RunComparison, Task, part_of
+from crosslens.report.sections.probes_comparison import Compared, RunComparison, Task
 from crosslens.score import Score
 
-__all__ = ["comparison_section", "comparison_sentences", "ranked", "settings_differ"]
-
-
-def settings_differ(names: Sequence[str], configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A sentence for each setting in which runs of these names differ."""
-    settings = [_flat(part_of(config, "settings")) for config in configs]
-    told = []
-    for key in dict.fromkeys(key for some in settings for key in some):
-        values = [
-            json.dumps(some[key], ensure_ascii=False, default=str)
-            if key in some
-            else "not recorded"
-            for some in settings
-        ]
-        if len(set(values)) > 1:
-            told.append(
-                f"{key} is "
-                + join([f"{value} in {name}" for value, name in zip(values, names, strict=True)])
-            )
-    return [f"The runs differ in their settings: {one}." for one in told]
-
-
-def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Settings, those inside others by both names; without what is read, which has digests."""
-    found = dict[str, Any]()
-    for key, value in settings.items():
-        if above or key not in ("encoders", "files"):
-            inside = isinstance(value, dict) and value
-            found |= _flat(value, f"{above}{key}.") if inside else {f"{above}{key}": value}
-    return found
+__all__ = ["comparison_section", "comparison_sentences", "ranked"]
 
 
 def comparison_sentences(runs: ProbeRuns, found: RunComparison) -> list[str]:
