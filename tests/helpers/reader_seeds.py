@@ -272,7 +272,13 @@ def _transfer(folder: Path) -> None:
             "sources": {"t": {"epochs": "chosen here"}},
             "cards": {"t": {"title": "T", "kind": "tag"}},
             "data": {
-                "tasks": {"t": {"splits": {"eng": "sampled"}, "left_out_of_test": {"fra": 2}}}
+                "tasks": {
+                    "t": {
+                        "splits": {"eng": "sampled"},
+                        "left_out_of_test": {"fra": 2},
+                        "no_data_in": ["deu"],
+                    }
+                }
             },
         },
     )

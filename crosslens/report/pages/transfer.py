@@ -78,7 +78,10 @@ def _title(run: Transfer) -> str:
 
 
 def _list(run: Transfer, name: str) -> list[str]:
-    given = run.section("settings").get(name)
+    return _strings(run.section("settings").get(name))
+
+
+def _strings(given: object) -> list[str]:
     return [str(one) for one in given] if isinstance(given, list) else []
 
 
@@ -242,6 +245,9 @@ def _notes(run: Transfer) -> list[str]:
         for code, how in run.section("data", "tasks", task, "splits").items():
             if how != "as published":
                 notes.append(f"{run.title(task)}, {language(code)}: {how}.")
+        if lacking := _strings(run.section("data", "tasks", task).get("no_data_in")):
+            told = join([language(one) for one in lacking])
+            notes.append(f"{run.title(task)}: no data in {told}, so it was not tested there.")
         for key, words in (
             ("left_out_of_test", "left out of test, since they are trained on"),
             ("also_in_training", "tested on although their texts are trained on"),

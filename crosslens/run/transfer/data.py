@@ -30,7 +30,7 @@ from crosslens.run.probing.splits import (
 from crosslens.run.repeats import normal_texts, text_names
 from crosslens.run.transfer.resegmented import SEGMENTED, resegmented
 
-__all__ = ["Reading", "Split", "TaskData", "heads_of", "transfer_data"]
+__all__ = ["Reading", "Split", "TaskData", "heads_of", "languages_by_task", "transfer_data"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -128,6 +128,44 @@ class TaskData:
     tests: Mapping[str, Split]
     target_devs: Mapping[str, Split]
     facts: Mapping[str, Any]
+
+
+def languages_by_task(
+    tasks: Sequence[str],
+    data: DataFolder,
+    test: Sequence[str],
+    derived: Mapping[str, str] | None = None,
+) -> dict[str, list[str]]:
+    """What each task is tested in: of several tasks the languages that it has data in.
+
+    Few languages have data of every task. A single task, and one that has data in none of them,
+    keeps all, and :func:`transfer_data` refuses what it lacks.
+
+    Parameters
+    ----------
+    tasks: of the catalogue. test: languages, names of treebanks, or "all" alone.
+    derived: language -> the one that it is derived from.
+
+    Raises
+    ------
+    InputError: no task has data in one of the languages.
+    """
+    names, derived = list(dict.fromkeys(tasks)), derived or {}
+    if len(names) < 2 or list(test) == ["all"]:
+        return {name: list(test) for name in names}
+    found = dict[str, list[str]]()
+    for name in names:
+        task = find_task(name)
+        there = [] if task is None else task.languages(data)
+        found[name] = [
+            language
+            for language in test
+            if not there or any(same_language(derived.get(language, language), t) for t in there)
+        ]
+    if nowhere := [one for one in test if not any(one in some for some in found.values())]:
+        expected = f"languages that one of the tasks ({', '.join(names)}) has data in"
+        refuse("--test", expected, ", ".join(nowhere), "leave it out, or add its files")
+    return {name: some or list(test) for name, some in found.items()}
 
 
 def transfer_data(

@@ -23,7 +23,7 @@ from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.progress import say
 from crosslens.run.engine import Run, versions
 from crosslens.run.study import display_name
-from crosslens.run.transfer.data import TaskData, transfer_data
+from crosslens.run.transfer.data import TaskData, languages_by_task, transfer_data
 from crosslens.run.transfer.derived import (
     check_tasks,
     originals,
@@ -88,6 +88,9 @@ def run_transfer(transfer: Transfer, out: str | Path) -> Path:
             return run.path
         if world.first:
             run.note(**_facts(tasks, data, presets))
+            for name, one in tasks.items():
+                if lacking := one.facts.get("no_data_in"):
+                    say(f"task {name} has no data in {', '.join(lacking)}: not tested there")
         dev = list[Score]()
         for name, task in tasks.items():
             for system in systems:
@@ -121,10 +124,13 @@ def _prepared(
     """What is asked for, checked: the data, the tasks, their presets, and what is fine-tuned."""
     data, systems = DataFolder(transfer.data), list(_systems(transfer))
     told = _of_data(transfer, systems)
-    tasks = {
-        name: transfer_data(name, data, transfer.train, transfer.test, **told)
-        for name in dict.fromkeys(transfer.tasks)
-    }
+    tested = languages_by_task(transfer.tasks, data, transfer.test, told["derived"])
+    tasks = {}
+    for name, test in tested.items():
+        one = transfer_data(name, data, transfer.train, test, **told)
+        if lacking := [language for language in transfer.test if language not in test]:
+            one = dataclasses.replace(one, facts={**one.facts, "no_data_in": lacking})
+        tasks[name] = one
     if transfer.segment is not None and not any("segment" in one.facts for one in tasks.values()):
         expected = f"names in {SEGMENTED[transfer.segment]}, which {transfer.segment} is for"
         refuse("--segment", expected, "none", "leave it out")
@@ -269,7 +275,9 @@ def _in_language(
 ) -> Iterator[TaskData]:
     """The task trained on each test language that can be and is not trained on already."""
     trained = {one.language for one in data.train}
-    for language in data.tests if list(transfer.test) == ["all"] else transfer.test:
+    lacking = data.facts.get("no_data_in", ())
+    asked = [language for language in transfer.test if language not in lacking]
+    for language in data.tests if asked == ["all"] else asked:
         try:
             one = transfer_data(data.task.name, folder, [language], [language], **told)
         except InputError as error:  # nothing to train on in this language

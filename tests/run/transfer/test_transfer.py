@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.readers.tagged_words import read_tagged_words
 from crosslens.readers.words import SEGMENTERS
 from crosslens.recipes.quickstart import DATA
+from crosslens.report.pages.transfer import transfer_page
 from crosslens.run.transfer import fits as transfer_fits
 from crosslens.run.transfer import presets as transfer_presets
 from crosslens.run.transfer.data import transfer_data
@@ -351,6 +353,10 @@ def test_a_limit_holds_for_each_split(data):
         ({"tasks": ["nothing"]}, "--tasks: expected tasks"),
         ({"test": ["fra"]}, "task xnli: expected a language of the data"),
         (
+            {"test": ["eng", "fra"], "tasks": ["xnli", "ner"]},
+            "--test: expected languages that one of",
+        ),
+        (
             {"tasks": ["ner"], "train": ["de_pud"]},
             "--train: expected a language with a train or dev",
         ),
@@ -367,6 +373,23 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(data, tmp_path
     with pytest.raises(InputError, match=match):
         run_transfer(settings(data, **changes), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_of_several_tasks_each_is_tested_in_the_languages_it_has_data_in(data, tmp_path, capsys):
+    shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns("*-de.tsv"))
+    told = settings(
+        tmp_path / "data", tasks=["xnli", "ner"], seeds=1, epochs=1, random_control=False
+    )
+    folder = run_transfer(told, tmp_path / "run")
+    assert "task xnli has no data in deu: not tested there" in capsys.readouterr().err
+    targets = {
+        task: {one.target for one in found(folder, task=task, condition=None, part="test")}
+        for task in ("xnli", "ner")
+    }
+    assert targets == {"xnli": {"eng"}, "ner": {"eng", "deu"}}
+    facts = json.loads((folder / "config.json").read_text())["data"]["tasks"]
+    assert facts["xnli"]["no_data_in"] == ["deu"] and "no_data_in" not in facts["ner"]
+    assert "no data in German, so it was not tested there" in transfer_page(folder)
 
 
 # -- words of a segmenter
