@@ -62,7 +62,7 @@ class _Objective:
 
     def batch(self, step: int) -> Step:
         """The batch of an update."""
-        self._step = step + 1
+        self._step, self.tuned.held = step + 1, None
         return self.batches[step]
 
     def loss(self, runner: nn.Module, inputs: Mapping[str, Any], batch: Step) -> Tensor:
@@ -81,6 +81,7 @@ class _Objective:
         found = {name: measure(self.tuned.predict) for name, measure in self.tuned.measures.items()}
         if self.world.first:
             self.tuned.keep(epoch, found)
+        self.tuned.held = epoch
         self.model.train()
         return {"epoch": epoch, **found}
 
@@ -96,7 +97,11 @@ class FineTuned:
     ----------
     model: with the weights that were last asked for (:meth:`use`).
     kind, settings, folder, measures: as given to :func:`fine_tune`.
+    held: the epoch after which the model's weights are those that it has; None where that is not
+        known, as before any training.
     """
+
+    held: int | None = None
 
     def __init__(
         self,
@@ -184,13 +189,15 @@ class FineTuned:
         epoch: its number from 1; the name of a measure, for the epoch that it is best after; "last";
             or "average", the mean of the last ``settings.average`` epochs' weights.
         """
+        numbers = self.numbers(epoch)
+        if numbers == (self.held,):
+            return self
         with torch.no_grad():
             mine = self.model.trained()
-            together = [
-                load_tensors(self.check(_weights(self.folder, n))) for n in self.numbers(epoch)
-            ]
+            together = [load_tensors(self.check(_weights(self.folder, n))) for n in numbers]
             for name, tensor in mine.items():
                 tensor.copy_(torch.stack([one[name] for one in together]).mean(0))
+        self.held = numbers[0] if len(numbers) == 1 else None
         return self
 
     @torch.no_grad()

@@ -332,6 +332,23 @@ def test_the_average_is_the_mean_of_the_last_epochs(finished):
     tuned.use("dev")
 
 
+def test_the_weights_of_the_last_epoch_are_those_that_training_ended_with(encoders, tmp_path):
+    train = texts_of(ENGLISH[:12])
+    settings = dataclasses.replace(SETTINGS, epochs=1)
+    tuned = fine_tune(
+        encoders["tiny"], Classify(2), [train], settings, tmp_path, {"dev": right(train)}
+    )
+    assert tuned.held == 1  # nothing was read again
+    written = load_file(tmp_path / "epochs" / "epoch-001.safetensors")
+    assert written and all(
+        torch.equal(tensor, written[name]) for name, tensor in tuned.model.trained().items()
+    )
+    again = fine_tune(
+        encoders["tiny"], Classify(2), [train], settings, tmp_path, {"dev": right(train)}
+    )
+    assert all(torch.equal(t, written[n]) for n, t in again.model.trained().items())
+
+
 @pytest.mark.parametrize("step", [0, 7, 13])
 def test_a_training_that_was_stopped_ends_in_the_same_bits(
     encoders, finished, tmp_path, monkeypatch, step
