@@ -22,7 +22,14 @@ from crosslens.files import read_json, same_settings, sha256_file, write_json
 from crosslens.models.machine.distributed import World, like, whole
 from crosslens.models.saved.arrays import load_tensors, save_tensors
 
-__all__ = ["latest_checkpoint", "load_best", "load_checkpoint", "save_best", "save_checkpoint"]
+__all__ = [
+    "drop_other_checkpoints",
+    "latest_checkpoint",
+    "load_best",
+    "load_checkpoint",
+    "save_best",
+    "save_checkpoint",
+]
 
 _MODEL, _OPTIMISER = "model.safetensors", "optimiser.safetensors"
 _ALONE = World(0, 1, torch.device("cpu"))
@@ -58,10 +65,23 @@ def save_checkpoint(
     with world.together():
         if world.first:
             _write(final, tensors, {"step": step, "settings": settings, "extra": extra})
-            for old in folder.glob("step-*"):
-                if old != final:
-                    shutil.rmtree(old, ignore_errors=True)
+            drop_other_checkpoints(final)
     return final
+
+
+def drop_other_checkpoints(path: Path) -> None:
+    """Remove the checkpoints beside this one, and what is left of such after a kill.
+
+    >>> from tempfile import mkdtemp
+    >>> folder = Path(mkdtemp())
+    >>> for name in ("step-1", "step-2", "best"): (folder / name).mkdir()
+    >>> drop_other_checkpoints(folder / "step-2")
+    >>> sorted(path.name for path in folder.iterdir())
+    ['best', 'step-2']
+    """
+    for other in path.parent.glob("step-*"):
+        if other != path:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def save_best(

@@ -22,6 +22,7 @@ from crosslens.models.machine.distributed import World, gathered, spread, whole
 from crosslens.models.machine.memory import freed_memory_kept
 from crosslens.models.machine.precision import remark_slow_bfloat16
 from crosslens.models.training.checkpoint import (
+    drop_other_checkpoints,
     latest_checkpoint,
     load_best,
     load_checkpoint,
@@ -85,6 +86,8 @@ def run_loop(
         )
         memory |= found
     with world.together():
+        if world.first and checkpoint is not None:
+            drop_other_checkpoints(checkpoint)
         events = Events(folder, done, tensorboard=settings.tensorboard, silent=not world.first)
     run = _Run(objective, settings, folder, depends, world, runner, optimiser, events, memory)
     if not memory["stopped"]:

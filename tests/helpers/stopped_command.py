@@ -1,15 +1,14 @@
-"""Run by test_killed_training.py: `crosslens train` stopped from outside at random moments, and
-resumed until it is done.
+"""A command of `crosslens` stopped from outside at random moments, and given again until it is done.
 
-The parent forks and waits, so torch is imported once and a run takes about a second.
+The parent forks and waits, so torch is imported once and a run takes a second or a few.
 
-    python killed_training.py RECIPE RUNS SEED JOB ...      a JSON line for each JOB, "how number":
+    python stopped_command.py RUNS SEED COMMAND JOB ...     a JSON line for each JOB, "how number":
     kill 3, interrupt 0, full 7
 
+COMMAND is a JSON list, of arguments but --out; RUNS gets a folder for each job, and `undisturbed`.
 "kill" is SIGKILL, up to three times, "interrupt" is SIGINT, and "full" a disk on which no file
-grows beyond a random size. A line says
-what happened each time: after how many seconds, or with how many bytes, the exit status (negative:
-    the signal), and what was printed.
+grows beyond a random size. A line says what happened each time: after how many seconds, or with how
+many bytes, the exit status (negative: the signal), and what was printed.
 """
 
 import contextlib
@@ -26,11 +25,11 @@ import torch
 
 from crosslens.cli.main import main
 
-LONGEST = 300.0  # seconds; a run takes one or two
+LONGEST = 300.0  # seconds
 
 
-def start(recipe: str, folder: Path, *, resume: bool, most: int | None = None) -> int:
-    """Fork a process that trains; no file of it grows beyond ``most`` bytes."""
+def start(command: list[str], folder: Path, *, again: bool, most: int | None = None) -> int:
+    """Fork a process that runs the command; no file of it grows beyond ``most`` bytes."""
     child = os.fork()
     if child:
         return child
@@ -43,18 +42,8 @@ def start(recipe: str, folder: Path, *, resume: bool, most: int | None = None) -
     torch.set_num_threads(1)
     status = 99
     with contextlib.suppress(SystemExit):
-        status = main(
-            [
-                "train",
-                recipe,
-                "--out",
-                str(folder),
-                "--device",
-                "cpu",
-                "--quiet",
-                *(["--resume"] if resume else []),
-            ]
-        )
+        resumed = ["--resume"] if again and command[0] == "train" else []
+        status = main([*command, "--out", str(folder), "--quiet", *resumed])
     os._exit(status)
 
 
@@ -76,7 +65,7 @@ def ended(child: int, after: float | None = None, how: signal.Signals = signal.S
 
 
 def disturbed(
-    recipe: str, folder: Path, how: str, usual: float, largest: int, draw: random.Random
+    command: list[str], folder: Path, how: str, usual: float, largest: int, draw: random.Random
 ) -> list[dict]:
     """One run with what happened to it, resumed until it is done."""
     story = []
@@ -88,7 +77,7 @@ def disturbed(
         else:
             after = draw.uniform(0, 1.05 * usual)
         status = ended(
-            start(recipe, folder, resume=turn > 0, most=most),
+            start(command, folder, again=turn > 0, most=most),
             after,
             signal.SIGINT if how == "interrupt" else signal.SIGKILL,
         )
@@ -100,7 +89,7 @@ def disturbed(
                 "said": folder.with_suffix(".said").read_text()[-500:],
             }
         )
-    status = ended(start(recipe, folder, resume=True))
+    status = ended(start(command, folder, again=True))
     return [
         *story,
         {
@@ -113,14 +102,14 @@ def disturbed(
 
 
 if __name__ == "__main__":
-    recipe, base, seed, *jobs = sys.argv[1:]
-    runs = Path(base)
+    base, seed, told, *jobs = sys.argv[1:]
+    runs, command = Path(base), json.loads(told)
     torch.optim.AdamW([torch.zeros(1)])  # imports half of torch, which every child would do anew
     import crosslens.models.training.masked_lm
     import crosslens.report  # noqa: F401
 
     began = time.monotonic()
-    if ended(start(recipe, runs / "undisturbed", resume=False)):
+    if ended(start(command, runs / "undisturbed", again=False)):
         raise SystemExit((runs / "undisturbed.said").read_text())
     usual = time.monotonic() - began
     largest = max(
@@ -129,5 +118,5 @@ if __name__ == "__main__":
     for job in jobs:
         how, _, number = job.partition(" ")
         draw = random.Random(f"{seed} {job}")
-        story = disturbed(recipe, runs / f"{how}-{number}", how, usual, largest, draw)
+        story = disturbed(command, runs / f"{how}-{number}", how, usual, largest, draw)
         print(json.dumps({"job": job, "story": story}), flush=True)
