@@ -3,7 +3,7 @@
 This room takes arrays (one row per item) and gives arrays or small result objects.
 It knows nothing of models or of text, and importing it loads no torch.
 
-    normalisation                           rows of length 1, centred; iterative normalisation
+    rows, normalisation                     rows of length 1, centred; iterative normalisation
     maps/procrustes                         the best rotation of one space onto another, as a
                                             function and as a fitted aligner
     maps/linear_maps, maps/vecmap_maps      least squares and ridge; VecMap's whitening,
@@ -64,7 +64,8 @@ from crosslens.alignment.neighbours.retrieval import (
     retrieval_precision,
 )
 from crosslens.alignment.neighbours.sentences import SentenceRetrieval, sentence_retrieval
-from crosslens.alignment.normalisation import IterativeNormalisation, normalise, unit_rows
+from crosslens.alignment.normalisation import IterativeNormalisation, normalise
+from crosslens.alignment.rows import unit_rows
 from crosslens.alignment.similarity.canonical import (
     CanonicalCorrelations,
     canonical_correlations,

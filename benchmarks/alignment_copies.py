@@ -31,7 +31,7 @@ from crosslens.alignment import (
     neighbours_both,
 )
 from crosslens.alignment.neighbours.group_maxima import GroupMaxima
-from crosslens.alignment.normalisation import unit_rows
+from crosslens.alignment.rows import unit_rows
 
 D = 128
 KINDS = ("equal", "few", "1e-9", "1e-8", "1e-7", "1e-6", "1e-5")

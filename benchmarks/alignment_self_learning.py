@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 from crosslens.alignment.maps.induction import _induce, self_learning
 from crosslens.alignment.maps.learning_state import LearningState
 from crosslens.alignment.maps.procrustes import orthogonal_procrustes
-from crosslens.alignment.normalisation import normalise, unit_rows
+from crosslens.alignment.normalisation import normalise
+from crosslens.alignment.rows import unit_rows
 from crosslens.progress import be_quiet
 
 _ROWS = 1000  # of one side in a block of the re-stated procedure

@@ -13,6 +13,8 @@ named here: ``crosslens.alignment``, ``crosslens.probes``, ``crosslens.models``,
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from crosslens.version import __version__
+
 # for editors and type checkers; the same names are found by _FROM when they are asked for
 if TYPE_CHECKING:
     from crosslens import alignment, derive, models, probes
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
     )
     from crosslens.readers.words import read_conllu, read_words, split_words
     from crosslens.score import Score
-
-__version__ = "0.1.0"
 
 _FROM = {
     "activations": ("Activations", "join"),

@@ -18,6 +18,7 @@ from safetensors.numpy import save as to_safetensors
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
+from crosslens.alignment.neighbours.retrieval import retrieval_both_directions
 from crosslens.checks import check_matrix
 from crosslens.errors import InputError, StoreError, cut, refuse
 from crosslens.files import parse_json, write_file
@@ -117,8 +118,6 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
     def _score(self, predicted: np.ndarray, target: np.ndarray) -> float:
         """The share of rows that are nearest to their own row of the other side, the mean of both
         directions."""
-        from crosslens.alignment.neighbours.retrieval import retrieval_both_directions
-
         return float(
             np.mean([result.precision for result in retrieval_both_directions(predicted, target)])
         )

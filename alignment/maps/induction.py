@@ -24,7 +24,8 @@ from crosslens.alignment.maps.seeds import check_pairs
 from crosslens.alignment.maps.vecmap_maps import multi_step_maps
 from crosslens.alignment.neighbours.group_maxima import GroupMaxima
 from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
-from crosslens.alignment.normalisation import mean_row, normalise, unit_rows
+from crosslens.alignment.normalisation import normalise
+from crosslens.alignment.rows import mean_row, unit_rows
 from crosslens.checks import (
     check_matrix,
     check_positive_int,

@@ -6,7 +6,8 @@ import scipy.linalg
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.normalisation import CentredMap, check_varies
+from crosslens.alignment.normalisation import CentredMap
+from crosslens.alignment.rows import check_varies
 from crosslens.checks import check_paired, is_number
 from crosslens.errors import refuse
 

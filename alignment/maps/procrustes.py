@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.normalisation import CentredMap, check_varies
+from crosslens.alignment.normalisation import CentredMap
+from crosslens.alignment.rows import check_varies
 from crosslens.checks import check_paired, check_same_width, is_number
 from crosslens.errors import quote, refuse
 

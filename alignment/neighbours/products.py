@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from crosslens.alignment.neighbours.copies import Copies
 from crosslens.alignment.neighbours.exact_products import ExactRows, exact_pairs, exact_tile
 from crosslens.alignment.neighbours.tiles import Found, Scores, find_both, rounding
-from crosslens.alignment.normalisation import row_lengths
+from crosslens.alignment.rows import row_lengths
 from crosslens.blas import for_each
 from crosslens.checks import as_array, check_matrix, check_positive_int, check_same_width
 from crosslens.errors import refuse
@@ -165,7 +165,7 @@ def neighbourhood_means(
 
     Parameters
     ----------
-    x: shape (n, d), rows of length 1, as :func:`crosslens.alignment.normalisation.unit_rows` makes
+    x: shape (n, d), rows of length 1, as :func:`crosslens.alignment.rows.unit_rows` makes
         them.
     y: shape (m, d), rows of length 1.
     k: how many neighbours, 1 to the smaller of n and m.

@@ -25,7 +25,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.maps.linear_maps import above_rounding
-from crosslens.alignment.normalisation import centred_to_one
+from crosslens.alignment.rows import centred_to_one
 from crosslens.checks import check_paired, is_number
 from crosslens.errors import refuse
 from crosslens.one_line import one_line

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from crosslens.alignment.normalisation import check_varies
+from crosslens.alignment.rows import check_varies
 from crosslens.blas import blas_workers
 from crosslens.checks import as_array, check_matrix
 from crosslens.errors import InputError, refuse

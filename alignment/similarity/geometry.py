@@ -6,7 +6,7 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
-from crosslens.alignment.normalisation import centred_to_one, row_lengths
+from crosslens.alignment.rows import centred_to_one, row_lengths
 from crosslens.checks import check_paired, check_positive_int
 from crosslens.errors import check_choice, refuse
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike, DTypeLike
 
-from crosslens.alignment.normalisation import check_varies
+from crosslens.alignment.rows import check_varies
 from crosslens.alignment.similarity.cka_products import hsic
 from crosslens.checks import check_paired, check_positive_int, is_number
 from crosslens.errors import refuse

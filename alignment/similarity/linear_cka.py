@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.normalisation import check_varies
+from crosslens.alignment.rows import check_varies
 from crosslens.alignment.similarity.cka_products import Layer, products
 from crosslens.alignment.similarity.resampling import cka_intervals
 from crosslens.checks import check_matrix, check_paired

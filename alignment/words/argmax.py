@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from crosslens.alignment.normalisation import row_lengths
+from crosslens.alignment.rows import row_lengths
 from crosslens.alignment.words.links import check_offsets
 from crosslens.checks import check_fraction, check_matrix, check_positive_int, check_same_width
 from crosslens.errors import refuse

@@ -16,7 +16,7 @@ from crosslens.alignment.maps.procrustes import Procrustes
 from crosslens.alignment.neighbours.products import Cosine
 from crosslens.alignment.neighbours.retrieval import RetrievalResult, retrieval_precision
 from crosslens.alignment.neighbours.tiles import find_both
-from crosslens.alignment.normalisation import row_lengths
+from crosslens.alignment.rows import row_lengths
 from crosslens.checks import (
     as_array,
     check_fraction,

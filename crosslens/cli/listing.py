@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-from crosslens import __version__
 from crosslens.cli.arguments import meant
 from crosslens.cli.output import format_table
 from crosslens.errors import quote, refuse
+from crosslens.version import __version__
 
 __all__ = ["KINDS", "doctor", "doctor_arguments", "list_all", "list_arguments"]
 

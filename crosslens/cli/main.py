@@ -24,7 +24,6 @@ from collections.abc import Collection, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
-from crosslens import __version__
 from crosslens.cli import (
     alignment,
     derived,
@@ -42,6 +41,7 @@ from crosslens.cli import (
 from crosslens.cli.arguments import add_common, check_spelling, with_config
 from crosslens.errors import CrosslensError, cut, panics_as_errors
 from crosslens.progress import be_quiet
+from crosslens.version import __version__
 
 __all__ = ["build_parser", "main"]
 

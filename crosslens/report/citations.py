@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslens import __version__
 from crosslens.score import Score
+from crosslens.version import __version__
 
 __all__ = ["SOFTWARE", "citations", "entries"]
 

@@ -16,7 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
 
-from crosslens import __version__
 from crosslens.errors import InputError, OutputError, refuse
 from crosslens.files import (
     check_folder,
@@ -29,6 +28,7 @@ from crosslens.files import (
 )
 from crosslens.outcomes import FILE, Outcomes, join_outcomes, write_outcomes
 from crosslens.score import Score, read_scores, write_scores
+from crosslens.version import __version__
 
 __all__ = ["Run", "versions"]
 

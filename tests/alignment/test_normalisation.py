@@ -4,14 +4,8 @@ and every refusal."""
 import numpy as np
 import pytest
 
-from crosslens.alignment.normalisation import (
-    IterativeNormalisation,
-    check_varies,
-    mean_row,
-    normalise,
-    row_lengths,
-    unit_rows,
-)
+from crosslens.alignment.normalisation import IterativeNormalisation, normalise
+from crosslens.alignment.rows import check_varies, mean_row, row_lengths, unit_rows
 from crosslens.errors import InputError, StoreError
 
 
@@ -91,7 +85,7 @@ def test_normalise_keeps_the_precision_and_the_input(dtype, result):
 
 def test_lengths_of_rows_do_not_depend_on_their_neighbours(x, monkeypatch):
     whole = row_lengths(x, "x")
-    monkeypatch.setattr("crosslens.alignment.normalisation._BLOCK", 7)
+    monkeypatch.setattr("crosslens.alignment.rows._BLOCK", 7)
     assert np.array_equal(row_lengths(np.asfortranarray(x), "x"), whole)
     assert np.array_equal(row_lengths(x[11:12], "x"), whole[11:12])
 

@@ -246,8 +246,8 @@ def _notes(run: Transfer) -> list[str]:
             if how != "as published":
                 notes.append(f"{run.title(task)}, {language(code)}: {how}.")
         if lacking := _strings(run.section("data", "tasks", task).get("no_data_in")):
-            told = join([language(one) for one in lacking])
-            notes.append(f"{run.title(task)}: no data in {told}, so it was not tested there.")
+            where = join([language(one) for one in lacking])
+            notes.append(f"{run.title(task)}: no data in {where}, so it was not tested there.")
         for key, words in (
             ("left_out_of_test", "left out of test, since they are trained on"),
             ("also_in_training", "tested on although their texts are trained on"),

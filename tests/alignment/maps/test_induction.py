@@ -15,7 +15,8 @@ from crosslens.alignment.maps.induction import SelfLearningResult, _induce, refi
 from crosslens.alignment.maps.learning_state import LearningState
 from crosslens.alignment.maps.procrustes import Procrustes
 from crosslens.alignment.maps.seeds import unsupervised_seed
-from crosslens.alignment.normalisation import normalise, unit_rows
+from crosslens.alignment.normalisation import normalise
+from crosslens.alignment.rows import unit_rows
 from crosslens.errors import InputError, OutputError, StoreError
 
 

@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslens.alignment.neighbours import group_maxima
 from crosslens.alignment.neighbours.group_maxima import GroupMaxima
-from crosslens.alignment.normalisation import unit_rows
+from crosslens.alignment.rows import unit_rows
 
 
 @pytest.fixture

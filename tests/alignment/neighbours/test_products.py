@@ -15,7 +15,7 @@ from crosslens.alignment.neighbours.products import (
     neighbourhood_means,
 )
 from crosslens.alignment.neighbours.tiles import find_both, ranks
-from crosslens.alignment.normalisation import unit_rows
+from crosslens.alignment.rows import unit_rows
 from crosslens.errors import InputError
 
 

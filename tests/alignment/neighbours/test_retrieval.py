@@ -12,7 +12,7 @@ from crosslens.alignment import (
     unit_rows,
 )
 from crosslens.alignment.neighbours import tiles
-from crosslens.alignment.normalisation import row_lengths
+from crosslens.alignment.rows import row_lengths
 from crosslens.errors import InputError
 from crosslens.stats import wilson_interval
 

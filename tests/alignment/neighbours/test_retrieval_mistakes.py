@@ -14,7 +14,7 @@ from crosslens.alignment.neighbours.csls import adjusted_neighbours, csls_neighb
 from crosslens.alignment.neighbours.products import best_both, neighbourhood_means
 from crosslens.alignment.neighbours.retrieval import nearest_neighbours
 from crosslens.alignment.neighbours.sentences import sentence_retrieval
-from crosslens.alignment.normalisation import unit_rows
+from crosslens.alignment.rows import unit_rows
 from crosslens.alignment.words.lexicon import evaluate_lexicon, induced_dictionary
 
 
