@@ -44,21 +44,23 @@ def study_transfer(
     monolingual: also train an encoder of the original alone for each seed, for as many steps, and
         test it on each copy (MZ); ``unseen`` says what it reads of a transliterated one.
     seeds: how many fine-tunings of each training. Intervals are over trainings.
-    preset, epochs, batch_size, peak_rate, head_rate, pool, warmup, seed, random_control (of the
-        first training of each condition), limit, precision, device: as for
+    preset, epochs, batch_size, peak_rate, head_rate, pool, warmup: as for
         :func:`crosslens.transfer`. Small models want higher rates than the presets', 1e-3 say.
+    seed, limit, precision, device: as there.
+    random_control: as there, of the first training of each condition.
 
     Returns
     -------
-    The run. Of each condition (``encoder``) ``.scores`` has the means over trainings with 95 %
-    intervals: condition None, "in_language", "zero_shot_less_in_language" and, where it was asked
-    for, "monolingual" and "monolingual_less_in_language"; and Spearman's and Pearson's correlation
-    of alignment with the difference over conditions.
+    The run. Of each condition (``encoder``) ``.scores`` has the means over trainings with intervals
+    of 95 %, whose ``condition`` is None, "in_language", "zero_shot_less_in_language" and, where it
+    was asked for, "monolingual" and "monolingual_less_in_language"; and Spearman's and Pearson's
+    correlation of alignment with the difference over conditions.
 
     Raises
     ------
-    InputError: the folder holds no study; data or settings are not what is needed. OutputError:
-        the run's folder holds something else. TrainingError: a loss is not a number.
+    InputError: the folder holds no study; data or settings are not what is needed.
+    OutputError: the run's folder holds something else.
+    TrainingError: a loss is not a number.
 
     >>> import crosslens as cl
     >>> try:

@@ -1,10 +1,12 @@
 """Fine-tuning from examples to predictions.
 
-FOLDER/log.jsonl       a line per log interval and per epoch
-FOLDER/checkpoints/    the last whole checkpoint, while it is trained
-FOLDER/epochs.json     epoch -> what was measured after it, and a fingerprint of that
-FOLDER/epochs/         weights after the epochs that :meth:`FineTuned.use` may choose, and their
-                       checksums
+    FOLDER/log.jsonl       a line per log interval and per epoch
+    FOLDER/checkpoints/    the last whole checkpoint, while it is trained
+    FOLDER/epochs.json     epoch -> what was measured after it, and a fingerprint of that
+    FOLDER/epochs/         weights after the epochs that FineTuned.use may choose, and their
+                           checksums
+
+A training that was stopped is resumed from its last checkpoint, to the same bits.
 """
 
 import contextlib
