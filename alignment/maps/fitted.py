@@ -81,7 +81,8 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
 
         Raises
         ------
-        InputError: not fitted. OutputError: the place cannot be written to.
+        InputError: not fitted.
+        OutputError: the place cannot be written to.
         """
         self._check_fitted()
         tensors, facts = pack(self)
@@ -93,7 +94,8 @@ class FittedEstimator(TransformerMixin, BaseEstimator):
 
         Raises
         ------
-        InputError: there is no such file. StoreError: the file is damaged or something else.
+        InputError: there is no such file.
+        StoreError: the file is damaged or something else.
         """
         writer = f"{cls.__name__}.save"
         tensors, facts = read_tensors(path, writer)
@@ -254,7 +256,8 @@ def read_tensors(
 
     Raises
     ------
-    InputError: there is no such file. StoreError: the file is damaged or something else.
+    InputError: there is no such file.
+    StoreError: the file is damaged or something else.
     """
     if not Path(path).is_file():
         refuse("path", f"a file written by {writer}", f"{path}, which is no file", "check the path")

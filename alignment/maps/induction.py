@@ -120,7 +120,8 @@ class SelfLearningResult:
 
         Raises
         ------
-        InputError: there is no such file. StoreError: the file is damaged or something else.
+        InputError: there is no such file.
+        StoreError: the file is damaged or something else.
         """
         writer = f"{cls.__name__}.save"
         tensors, facts = read_tensors(path, writer)

@@ -86,8 +86,8 @@ class StateFile:
 
         Raises
         ------
-        OutputError: the file is of other data or settings. StoreError: it is damaged or something
-            else.
+        OutputError: the file is of other data or settings.
+        StoreError: it is damaged or something else.
         """
         if self.path is None or not self.path.exists():
             return fresh

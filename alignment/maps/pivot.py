@@ -116,7 +116,8 @@ class PivotMaps:
 
         Raises
         ------
-        InputError: there is no such file. StoreError: the file is damaged or something else.
+        InputError: there is no such file.
+        StoreError: the file is damaged or something else.
         """
         writer = "PivotMaps.save"
         tensors, facts = read_tensors(path, writer)

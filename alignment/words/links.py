@@ -291,8 +291,8 @@ def write_pharaoh(
 
     Raises
     ------
-    InputError: not arrays of links, or a link of a sentence beyond the last. OutputError: the file
-        cannot be written.
+    InputError: not arrays of links, or a link of a sentence beyond the last.
+    OutputError: the file cannot be written.
     """
     _check_first(first)
     check_positive_int(sentences, "sentences")

@@ -50,8 +50,8 @@ def save_word_order(order: WordOrder, path: str | Path) -> None:
 
     Raises
     ------
-    InputError: another ending, or models of one's own. OutputError: a file of that name with another
-        content.
+    InputError: another ending, or models of one's own.
+    OutputError: a file of that name with another content.
 
     >>> import tempfile
     >>> from crosslens.derive.order_relation_weights import RelationWeights

@@ -112,7 +112,8 @@ def fit_order(some: Iterable[Node], variance: float = _VARIANCE) -> OrderModel:
 
     Raises
     ------
-    InputError: no node of 2 to 6 items. TrainingError: the optimiser did not converge.
+    InputError: no node of 2 to 6 items.
+    TrainingError: the optimiser did not converge.
     """
     seen = [node for node in some if 2 <= len(node.items) <= LARGEST_TRAINED]
     if not seen:

@@ -94,7 +94,8 @@ def fit_relation_weights(some: Iterable[Node]) -> RelationWeights:
 
     Raises
     ------
-    InputError: no nodes. TrainingError: the optimiser did not converge.
+    InputError: no nodes.
+    TrainingError: the optimiser did not converge.
     """
     nodes = list(some)
     if not nodes:

@@ -55,8 +55,8 @@ def study(
 
     Raises
     ------
-    InputError: texts or encoders do not fit. OutputError: the folder holds something else, or
-        cannot be written to.
+    InputError: texts or encoders do not fit.
+    OutputError: the folder holds something else, or cannot be written to.
 
     >>> import tempfile
     >>> import crosslens as cl
@@ -144,8 +144,8 @@ def probe(
 
     Raises
     ------
-    InputError: data or encoders are not what is needed. OutputError: the folder holds something
-        else.
+    InputError: data or encoders are not what is needed.
+    OutputError: the folder holds something else.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -244,8 +244,9 @@ def transfer(
 
     Raises
     ------
-    InputError: data, settings or encoders are not what is needed. OutputError: the folder holds
-        something else. TrainingError: a loss is not a number.
+    InputError: data, settings or encoders are not what is needed.
+    OutputError: the folder holds something else.
+    TrainingError: a loss is not a number.
 
     >>> import tempfile
     >>> import crosslens as cl
@@ -326,8 +327,9 @@ def train(
 
     Raises
     ------
-    InputError: the recipe or its texts are not what is needed. OutputError: the folder holds
-        another run. TrainingError: the loss is not a number.
+    InputError: the recipe or its texts are not what is needed.
+    OutputError: the folder holds another run.
+    TrainingError: the loss is not a number.
 
     >>> import tempfile
     >>> import crosslens as cl

@@ -162,8 +162,8 @@ def derive_files(
     ------
     InputError: no such transformation, nothing to derive, a file that cannot be read or that lacks
         what the transformation needs, or labels that would break: an answer whose words are torn
-        apart, a tree whose words have changed. OutputError: a file of that name with another
-        content.
+        apart, a tree whose words have changed.
+    OutputError: a file of that name with another content.
 
     >>> import tempfile
     >>> import crosslens as cl

@@ -60,8 +60,9 @@ def mapped_transfer(
 
     Raises
     ------
-    InputError: data, texts, links or encoders are not what is needed. OutputError: the folder holds
-        something else. TrainingError: a loss is not a number.
+    InputError: data, texts, links or encoders are not what is needed.
+    OutputError: the folder holds something else.
+    TrainingError: a loss is not a number.
 
     >>> import tempfile
     >>> import crosslens as cl

@@ -62,8 +62,9 @@ def parse_files(
     Raises
     ------
     InputError: no such parser, its package or its model is not there, it gives other relations than
-        those of Universal Dependencies; a text that cannot be read, or a line that has no tree, which
-        is named. OutputError: a file of that name with another content.
+        those of Universal Dependencies; a text that cannot be read, or a line that has no tree,
+        which is named.
+    OutputError: a file of that name with another content.
 
     >>> import tempfile
     >>> import crosslens as cl

@@ -245,8 +245,8 @@ class Run:
 
         Raises
         ------
-        InputError: the run has no outcomes, or there is no such field. StoreError: the file is
-            damaged.
+        InputError: the run has no outcomes, or there is no such field.
+        StoreError: the file is damaged.
         """
         return read_outcomes(self.folder, **wanted)
 

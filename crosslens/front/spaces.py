@@ -72,7 +72,8 @@ def align(
     Raises
     ------
     InputError: the two are no pair: other items, other layers, another width, one language; fewer
-        than 20 sentences; or files that do not fit. OutputError: ``out`` holds something else.
+        than 20 sentences; or files that do not fit.
+    OutputError: ``out`` holds something else.
 
     >>> import numpy as np
     >>> import crosslens as cl

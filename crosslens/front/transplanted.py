@@ -62,7 +62,8 @@ def transplant(
     Raises
     ------
     InputError: no such initialiser, what it needs is missing or fits nothing, an encoder of another
-        kind. OutputError: the folder is there already.
+        kind.
+    OutputError: the folder is there already.
 
     >>> import tempfile
     >>> import crosslens as cl

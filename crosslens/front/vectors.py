@@ -65,7 +65,8 @@ def align_vectors(
 
     Raises
     ------
-    InputError: files or settings do not fit. OutputError: ``out`` holds something else.
+    InputError: files or settings do not fit.
+    OutputError: ``out`` holds something else.
 
     >>> import tempfile
     >>> import crosslens as cl

@@ -60,7 +60,8 @@ class FrozenStates:
 
         Raises
         ------
-        InputError: states that are no numbers in float16. OutputError: the disk is too full.
+        InputError: states that are no numbers in float16.
+        OutputError: the disk is too full.
         """
         rows = rows_of(kind, self.encoder, examples)
         if not rows:

@@ -109,8 +109,8 @@ class SubwordVectors:
 
         Raises
         ------
-        InputError: the folder holds no such thing. StoreError: a file is damaged, or the vectors are
-            another vocabulary's.
+        InputError: the folder holds no such thing.
+        StoreError: a file is damaged, or the vectors are another vocabulary's.
         """
         folder, remedy = Path(folder), "restore the folder"
         if not cls.finished(folder):

@@ -39,8 +39,8 @@ def check_embeddings(recipe: TrainRecipe) -> None:
 
     Raises
     ------
-    InputError: there are none, or they are of another language or width. StoreError: they are
-        damaged.
+    InputError: there are none, or they are of another language or width.
+    StoreError: they are damaged.
     """
     given = SubwordVectors.load(recipe.embeddings)
     (language,) = recipe.languages

@@ -165,8 +165,8 @@ def fasttext_baseline(
     Raises
     ------
     InputError: not one label per text, no texts, what is no text, a single label in training, an
-        argument out of range, or training that runs off to infinity. OutputError: no room for the
-        temporary file.
+        argument out of range, or training that runs off to infinity.
+    OutputError: no room for the temporary file.
 
     >>> train = ["the dog", "the cat", "a dog", "le chien", "le chat", "un chien"] * 5
     >>> labels = (["British English"] * 3 + ["fra"] * 3) * 5

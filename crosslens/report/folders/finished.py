@@ -19,7 +19,8 @@ def finished_run(folder: Path, kind: str, made_by: str) -> tuple[dict[str, Any],
 
     Raises
     ------
-    InputError: the run is of another kind, or has not ended. StoreError: one of the files is damaged.
+    InputError: the run is of another kind, or has not ended.
+    StoreError: one of the files is damaged.
     """
     config, path = read_json(folder / "config.json", dict), folder / "scores.jsonl"
     expected, found = f"a finished run of crosslens {made_by}", config.get("kind")

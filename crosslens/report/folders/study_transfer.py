@@ -148,7 +148,8 @@ def load_study_transfer(folder: str | Path) -> StudyTransferFolder:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     folder = Path(folder)
     config, scores = finished_run(folder, "study_transfer", "study-transfer")
@@ -190,7 +191,8 @@ def summary(folder: str | Path) -> list[_Rows | str]:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     run, parts = load_study_transfer(folder), list[_Rows | str]()
     paper = PAPERS[run.told["paper"]]

@@ -137,7 +137,8 @@ def load_transfer(folder: str | Path) -> Transfer:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     folder = Path(folder)
     config, scores = finished_run(folder, "transfer", "transfer")

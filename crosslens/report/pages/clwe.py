@@ -34,7 +34,8 @@ def clwe_page(folder: str | Path) -> str:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     folder = Path(folder)
     (config, scores), numbering = finished_run(folder, "clwe", "train clwe"), Numbering()

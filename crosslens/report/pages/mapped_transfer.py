@@ -40,7 +40,8 @@ def mapped_transfer_page(folder: str | Path) -> str:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     folder = Path(folder)
     (config, scores), numbering = (

@@ -57,7 +57,8 @@ def monotrans_page(folder: str | Path) -> str:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     folder = Path(folder)
     config, scores = finished_run(folder, "monotrans", "train monotrans")

@@ -38,7 +38,8 @@ def study_transfer_page(folder: str | Path) -> str:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     folder = Path(folder)
     run, numbering = load_study_transfer(folder), Numbering()

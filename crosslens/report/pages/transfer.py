@@ -49,7 +49,8 @@ def transfer_page(folder: str | Path) -> str:
 
     Raises
     ------
-    InputError: the folder holds no finished one. StoreError: one of its files is damaged.
+    InputError: the folder holds no finished one.
+    StoreError: one of its files is damaged.
     """
     run, numbering = load_transfer(folder), Numbering()
     compared = contests([run]) if len(run.systems()) > 1 else []  # reads all outcomes, once

@@ -54,7 +54,8 @@ def transplants_page(folders: Sequence[str | Path]) -> str:
 
     Raises
     ------
-    InputError: a folder holds no transplant, or is named twice. StoreError: one is damaged.
+    InputError: a folder holds no transplant, or is named twice.
+    StoreError: one is damaged.
     """
     every = {str(folder): _read(Path(folder)) for folder in folders}
     if len(every) < len(folders):
