@@ -83,6 +83,21 @@ def test_f1_is_that_of_seqeval():
         assert count_spans(gold, predicted, "wu_dredze").value == pytest.approx(default)
 
 
+def test_f1_is_that_of_nervaluate():
+    from nervaluate import Evaluator
+
+    rng = random.Random(3)
+    for _ in range(60):
+        lengths = [rng.randrange(1, 9) for _ in range(6)]
+        gold, predicted = (
+            [repaired(random_tags(rng, n), "wu_dredze") for n in lengths] for _ in range(2)
+        )  # it reads tags that are right
+        predicted[:2] = gold[:2]
+        theirs = Evaluator(gold, predicted, tags=list(TYPES), loader="list").evaluate()
+        mine = count_spans(gold, predicted, "strict").value
+        assert (0.0 if np.isnan(mine) else mine) == pytest.approx(theirs["overall"]["strict"].f1)
+
+
 def test_parts_of_speech_as_xtreme_has_them():
     from seqeval.metrics import f1_score
 
