@@ -165,7 +165,10 @@ def _loop(run: _Run, done: int) -> None:
                     run.world,
                 )
             if memory["stopped"]:
-                say(f"stopped at step {now}: no better validation in {memory['worse']}")
+                how = f"no better validation in {memory['worse']}"
+                if memory["halved"] == _HALVED:
+                    how = f"the rate was halved {_HALVED} times, after validations that were no better"
+                say(f"stopped at step {now}: {how}")
                 return
 
 

@@ -241,9 +241,12 @@ def json_epochs(folder):
 
 
 def test_the_rate_is_halved_where_dev_is_no_better_and_training_ends_below_a_hundredth(
-    encoder, states, tmp_path, monkeypatch
+    encoder, states, tmp_path, monkeypatch, capsys
 ):
+    progress.be_quiet(False)
     tuned, rates = rates_of(monkeypatch, lambda: told(encoder, tmp_path, states))
+    progress.be_quiet()
+    assert "stopped at step 20: the rate was halved 7 times" in capsys.readouterr().err
     halved = [0, 0, 0, 1, 2, 2, 3, 4, 5, 6]  # before each epoch, of two updates
     assert rates == [1e-3 * 0.5**n for n in halved for _ in range(2)]
     assert sorted(tuned.epochs) == list(range(1, 11)) and tuned.best_epoch("dev") == 5
