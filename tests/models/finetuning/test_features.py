@@ -12,7 +12,7 @@ from test_fine_tuning import DUTCH, ENGLISH, right, texts_of, weights_of, words_
 from test_parse import trees_of
 from torch.nn import functional as F
 
-from crosslens import files
+from crosslens import files, progress
 from crosslens.errors import InputError, OutputError
 from crosslens.models.finetuning.batches import padded
 from crosslens.models.finetuning.classify import Classify
