@@ -20,7 +20,7 @@ from crosslens.files import write_json
 from crosslens.models.finetuning.finetune import FineTuned
 from crosslens.models.finetuning.model import FineTunedModel
 from crosslens.models.network.heads import AnswerHead, ClassificationHead, TaggingHead
-from crosslens.models.saved.arrays import save_tensors
+from crosslens.models.saved.arrays import save_tensors, writing
 from crosslens.progress import say
 
 __all__ = ["save_fine_tuned"]
@@ -70,14 +70,13 @@ def save_fine_tuned(tuned: FineTuned, classes: Sequence[str], folder: str | Path
     aside.mkdir(parents=True)
     logging.disable_progress_bar()
     whole = _with_head(tuned, classes)
+    with writing(folder):
+        (module if whole is None else whole).save_pretrained(aside, safe_serialization=True)
+        tuned.model.encoder.tokenizer.save_pretrained(aside)
     if whole is None:
-        module.save_pretrained(aside, safe_serialization=True)
         pool = getattr(tuned.model.head, "pool", "pooled")
         why = "" if pool == "pooled" else f" (it has one for pool pooled, this is {pool})"
         say(f"{folder}: transformers has no such head{why}; it is in head.safetensors")
-    else:
-        whole.save_pretrained(aside, safe_serialization=True)
-    tuned.model.encoder.tokenizer.save_pretrained(aside)
     head = {name: tensor.cpu() for name, tensor in tuned.model.head.state_dict().items()}
     save_tensors(head, aside / "head.safetensors")
     kind: Any = tuned.kind

@@ -1,8 +1,9 @@
 """Tensors as they are stored, and stored arrays as tensors."""
 
+import contextlib
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import ml_dtypes
@@ -14,7 +15,15 @@ from torch import Tensor
 
 from crosslens.errors import OutputError, refuse
 
-__all__ = ["DTYPES", "as_tensor", "extremes", "load_tensors", "save_tensors", "stored"]
+__all__ = [
+    "DTYPES",
+    "as_tensor",
+    "extremes",
+    "load_tensors",
+    "save_tensors",
+    "stored",
+    "writing",
+]
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -26,10 +35,31 @@ def save_tensors(tensors: Mapping[str, Tensor], path: str | Path) -> None:
     ------
     OutputError: it cannot be written; the disk is full, say.
     """
-    try:
+    with writing(path):
         save_file(dict(tensors), path)
-    # of another library, which would be shown as a fault of this one
-    except SafetensorError as error:
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Refuse what the system says of a full disk through the errors of other libraries (tensors,
+    tokenisers), which would be shown as faults of this one.
+
+    Raises
+    ------
+    OutputError: it cannot be written; the disk is full, say.
+
+    >>> try:
+    ...     with writing("model"):
+    ...         raise Exception("No space left on device (os error 28)")
+    ... except OutputError as error:
+    ...     print(str(error).partition(",")[0])
+    model: expected a file that can be written
+    """
+    try:
+        yield
+    except Exception as error:  # tokenisers raise no other
+        if not isinstance(error, SafetensorError) and "(os error" not in str(error):
+            raise
         remedy = "free some space and resume the run; what is finished is kept"
         refuse(str(path), "a file that can be written", f"an error ({error})", remedy, OutputError)
 

@@ -32,6 +32,7 @@ from crosslens.corpus import Corpus
 from crosslens.errors import OutputError, check_choice, panics_as_errors, refuse
 from crosslens.files import fingerprint, make_folder, read_json, write_json
 from crosslens.models.machine.distributed import World, join_world
+from crosslens.models.saved.arrays import writing
 from crosslens.models.saved.loading import find_tokenizer, make_model, opened
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
@@ -377,7 +378,8 @@ def _write(model: Any, tokenizer: Any, told: Mapping[str, Any], out: Path) -> No
     make_folder(out.parent, "--out")
     aside = out.with_name(f"{out.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
-    model.save_pretrained(aside, safe_serialization=True)
-    tokenizer.save_pretrained(aside)
+    with writing(out):
+        model.save_pretrained(aside, safe_serialization=True)
+        tokenizer.save_pretrained(aside)
     write_json(aside / _FOLDER, told)
     os.replace(aside, out)

@@ -1,14 +1,20 @@
 """Tensors on their way to disk and back."""
 
+import contextlib
 import math
+import resource
+import signal
 
 import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
+from transformers import AutoTokenizer
 
-from crosslens.errors import InputError
-from crosslens.models.saved.arrays import DTYPES, as_tensor, extremes, stored
+from crosslens.errors import InputError, OutputError
+from crosslens.models.saved.arrays import DTYPES, as_tensor, extremes, stored, writing
+from crosslens.recipes.quickstart import DATA
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -57,3 +63,28 @@ def test_extremes_are_not_finite_where_a_number_is_not():
 
 def test_an_empty_state_is_stored():
     assert stored(torch.empty((0, 4)), "float16", "layer_00").shape == (0, 4)
+
+
+def test_a_full_disk_is_named_whichever_library_meets_it(tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(DATA / "tiny-encoder")
+    for write in (
+        lambda: tokenizer.save_pretrained(tmp_path / "tokenizer"),
+        lambda: save_file({"x": torch.zeros(1000)}, tmp_path / "x.safetensors"),
+    ):
+        with no_file_beyond(1000), pytest.raises(OutputError, match="free some space"):
+            with writing(tmp_path):
+                write()
+    with pytest.raises(KeyError), writing(tmp_path):
+        raise KeyError("another fault")
+
+
+@contextlib.contextmanager
+def no_file_beyond(size):
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        signal.signal(signal.SIGXFSZ, handler)
