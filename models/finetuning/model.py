@@ -15,6 +15,7 @@ from crosslens.models.finetuning.kind import Kind, Row
 from crosslens.models.finetuning.settings import FineTuning
 from crosslens.models.machine.threads import same_weights
 from crosslens.models.network.encoder import MaskedLM
+from crosslens.models.network.first_position import has_first_position, only_first_position
 from crosslens.models.network.quick_dropout import use_quick_dropout
 from crosslens.models.network.surgery import freeze, freeze_layers, set_noise
 from crosslens.models.network.trained_rows import TrainedRows, train_rows
@@ -59,6 +60,8 @@ class FineTunedModel(nn.Module):
             self.head = kind.head(encoder.d).to(encoder.device)
         self.module.requires_grad_(True)
         set_noise(self.module, settings.noise)
+        at_first = getattr(self.head, "pool", None) in ("first", "pooled")
+        self._at_first = at_first and has_first_position(self.module)
         if settings.freeze >= 0:
             freeze_layers(self.module, settings.freeze)
         if isinstance(self.module, MaskedLM):
@@ -96,8 +99,13 @@ class FineTunedModel(nn.Module):
     def states(
         self, ids: Tensor, mask: Tensor, segments: Tensor, language: str, second: str | None
     ) -> Tensor:
-        """(batch, length, d) last states of texts of a language."""
+        """(batch, length, d) last states of texts of a language; of length 1 where the head reads
+        position 0 alone."""
         told = self.encoder.for_text(language, second)
+        if self._at_first:
+            with only_first_position(self.module):
+                first: Tensor = told.last_state(ids, mask, segments=segments)
+            return first
         last: Tensor = told.states(ids, mask, ("hidden",), segments=segments)["hidden"][-1]
         return last
 

@@ -155,6 +155,15 @@ class PretrainedEncoder:
             refuse(f"encoder {self.name}", expected, got, "choose another encoder")
         return states
 
+    def last_state(
+        self, ids: Tensor, mask: Tensor | None, *, segments: Tensor | None = None
+    ) -> Tensor:
+        """The last layer's states alone, in float32, as the model gives them
+        (``last_hidden_state``): the last of :meth:`hidden_states`, and of fewer positions where the
+        model was told to give those (:func:`crosslens.models.network.first_position.only_first_position`)."""
+        found: Tensor = self._found(ids, mask, segments, hidden=False).last_hidden_state
+        return found.float()
+
     def states(
         self,
         ids: Tensor,
@@ -294,6 +303,13 @@ class PretrainedEncoder:
     def _forward(
         self, ids: Tensor, mask: Tensor | None, segments: Tensor | None, hidden: bool
     ) -> tuple[Tensor, ...]:
+        found = self._found(ids, mask, segments, hidden)
+        return tuple(state.float() for state in getattr(found, "hidden_states", None) or ())
+
+    def _found(
+        self, ids: Tensor, mask: Tensor | None, segments: Tensor | None, hidden: bool
+    ) -> Any:
+        """What transformers gives."""
         given = {
             "input_ids": ids,
             "attention_mask": mask,
@@ -304,8 +320,7 @@ class PretrainedEncoder:
             name: tensor.to(self.device) for name, tensor in given.items() if tensor is not None
         }
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            found = self.model(**there, output_hidden_states=hidden)
-        return tuple(state.float() for state in getattr(found, "hidden_states", None) or ())
+            return self.model(**there, output_hidden_states=hidden)
 
 
 def _max_length(model: Any, tokenizer: Any) -> int:

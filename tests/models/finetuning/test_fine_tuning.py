@@ -142,6 +142,20 @@ def test_a_step_is_that_of_the_heads_of_transformers(encoders, tmp_path, family,
     assert load_encoder(tmp_path / "saved").layers == encoder.layers
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("pool", ["first", "pooled", "mean"])
+def test_the_last_layer_is_computed_where_the_head_reads_it(encoders, family, pool):
+    kind = Classify(2, pool=pool)
+    model = FineTunedModel(encoders[family], kind, FineTuning()).eval()
+    rows = model.rows(texts_of(ENGLISH[:6]))
+    inputs = padded(kind, rows, encoders[family].pad_id)
+    ids, mask, segments = (inputs[name] for name in ("ids", "mask", "segments"))
+    found = model.states(ids, mask, segments, "eng", None)
+    whole = model.encoder.states(ids, mask, segments=segments)["hidden"][-1]  # as it was
+    assert found.shape[1] == (ids.shape[1] if pool == "mean" else 1)
+    torch.testing.assert_close(found, whole[:, : found.shape[1]], rtol=1e-4, atol=1e-5)
+
+
 def test_a_head_that_transformers_lacks_is_written_beside(encoders, tmp_path):
     examples = texts_of(ENGLISH[:16])
     tuned = fine_tune(
