@@ -55,22 +55,22 @@ def is_tree(heads):
     return True
 
 
+def best_of_all(rng, allowed):
+    """Scores of a short sentence's arcs, and the best of its trees that are allowed."""
+    n = int(rng.integers(1, 6))
+    scores = rng.normal(size=(n, n + 1)) * rng.choice([0.1, 30])
+    scores[np.arange(n), np.arange(1, n + 1)] = -np.inf
+    every = (h for h in itertools.product(range(n + 1), repeat=n) if is_tree(h) and allowed(h))
+    return scores, max(every, key=lambda heads: sum(scores[i, h] for i, h in enumerate(heads)))
+
+
 @pytest.mark.parametrize("single_root", [True, False])
 def test_the_best_tree_is_the_best_of_all(single_root):
     rng = np.random.default_rng(1)
     several = 0
     for _ in range(60):
-        n = int(rng.integers(1, 6))
-        scores = rng.normal(size=(n, n + 1)) * rng.choice([0.1, 30])
-        scores[np.arange(n), np.arange(1, n + 1)] = -np.inf
-        every = [
-            heads
-            for heads in itertools.product(range(n + 1), repeat=n)
-            if is_tree(heads) and (heads.count(0) == 1 or not single_root)
-        ]
-        best = max(every, key=lambda heads: sum(scores[i, h] for i, h in enumerate(heads)))
-        found = best_tree(scores, single_root=single_root)
-        assert tuple(found.tolist()) == best
+        scores, best = best_of_all(rng, lambda heads: heads.count(0) == 1 or not single_root)
+        assert tuple(best_tree(scores, single_root=single_root).tolist()) == best
         several += best.count(0) > 1
     assert single_root or several > 5
 
@@ -79,15 +79,7 @@ def test_the_best_projective_tree_is_the_best_of_those_without_crossing_arcs():
     rng = np.random.default_rng(2)
     others = 0
     for _ in range(60):
-        n = int(rng.integers(1, 6))
-        scores = rng.normal(size=(n, n + 1)) * rng.choice([0.1, 30])
-        scores[np.arange(n), np.arange(1, n + 1)] = -np.inf
-        every = [
-            heads
-            for heads in itertools.product(range(n + 1), repeat=n)
-            if is_tree(heads) and heads.count(0) == 1 and not crossing_edges(heads)
-        ]
-        best = max(every, key=lambda heads: sum(scores[i, h] for i, h in enumerate(heads)))
+        scores, best = best_of_all(rng, lambda h: h.count(0) == 1 and not crossing_edges(h))
         assert tuple(best_projective_tree(scores).tolist()) == best
         others += tuple(best_tree(scores).tolist()) != best
     assert others > 5
