@@ -41,6 +41,15 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
     add("--test", metavar="LIST", help="languages, or treebanks, that are tested on, or all")
     add("--data", metavar="DIR", help="folder with the data sets, or hf: for the Hugging Face hub")
     add_common(parser, "out")
+    _training(parser.add_argument_group("how it is trained").add_argument)
+    _layers(parser.add_argument_group("what is trained, and what reads it").add_argument)
+    _data(parser.add_argument_group("which data").add_argument)
+    _measures(parser.add_argument_group("what is measured, and what is kept").add_argument)
+    add_common(parser, "device", "trust-remote-code", "seed", default=None)
+    add_common(parser, "json")
+
+
+def _training(add: Any) -> None:
     add(
         "--preset",
         metavar="NAME",
@@ -63,11 +72,6 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         help="learning rate of the head (default: the preset's)",
     )
     add("--max-length", type=int, metavar="N", help="longest input in subwords")
-    add(
-        "--pool",
-        choices=("first", "pooled", "mean", "max"),
-        help="what the head of a task on texts reads (default: first; with --features max)",
-    )
     add("--warmup", type=float, metavar="F", help="share of the updates with a rising rate")
     add(
         "--noise",
@@ -77,10 +81,29 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         "default: none)",
     )
     add(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        help="of matrix products, in training and in answers (default: float32)",
+    )
+
+
+def _layers(add: Any) -> None:
+    add(
         "--freeze",
         metavar="LIST",
         help="-1 trains everything, 0 all but the embeddings, n all but these and the first n "
         "layers; several, such as --freeze=-1,0,3, are measured one after the other (default: -1)",
+    )
+    add(
+        "--pool",
+        choices=("first", "pooled", "mean", "max"),
+        help="what the head of a task on texts reads (default: first; with --features max)",
+    )
+    add(
+        "--features",
+        choices=("mix+bilstm", "transformer"),
+        help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head, or "
+        "four new layers on its last one",
     )
     add(
         "--parser",
@@ -99,12 +122,10 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="of tags, choose those of a sentence together (conditional random field)",
     )
-    add(
-        "--features",
-        choices=("mix+bilstm", "transformer"),
-        help="freeze the encoder, and learn a mean of its layers and an LSTM beside the head, or "
-        "four new layers on its last one",
-    )
+
+
+def _data(add: Any) -> None:
+    add("--limit", type=int, metavar="N", help="most items of each split")
     add(
         "--segment",
         choices=("rjieba", "pythainlp", "sudachipy"),
@@ -124,6 +145,9 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         help="what an encoder without a transliterated language reads in the place of its subwords: "
         "the unknown token, or new random rows (default: unknown)",
     )
+
+
+def _measures(add: Any) -> None:
     add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
     add(
         "--in-language",
@@ -143,20 +167,12 @@ def transfer_arguments(parser: argparse.ArgumentParser) -> None:
         "the target's dev, which is an oracle (default: yes)",
     )
     add("--average", type=int, metavar="N", help="epochs that are averaged (default: 3)")
-    add("--limit", type=int, metavar="N", help="most items of each split")
     add(
         "--keep",
         action="store_true",
         default=None,
         help="keep the first seed's encoders, as folders that transformers loads",
     )
-    add(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        help="of matrix products, in training and in answers (default: float32)",
-    )
-    add_common(parser, "device", "trust-remote-code", "seed", default=None)
-    add_common(parser, "json")
 
 
 def transfer(arguments: argparse.Namespace) -> None:
