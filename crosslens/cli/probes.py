@@ -78,6 +78,20 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="further languages that the same probes are tested on, such as fra,rus,hin",
     )
+    _own_data(parser.add_argument_group("data of your own, and how much of any").add_argument)
+    _method(parser.add_argument_group("how it is measured").add_argument)
+    add_common(parser, "device", "language", "trust-remote-code", default=None)
+    add_common(
+        parser,
+        "train-fraction",
+        default=None,
+        help="for activations: share of the sentences to fit on (default: 0.5)",
+    )
+    add_common(parser, "seed")
+    add_common(parser, "json")
+
+
+def _own_data(add: Any) -> None:
     add(
         "--labels",
         action="append",
@@ -100,17 +114,26 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the treebank's files in ud/ begin with (default: en_ewt)",
     )
     add(
-        "--mdl",
-        action="store_true",
-        default=None,
-        help="measure description lengths, too (online coding)",
+        "--limit",
+        type=int,
+        metavar="N",
+        help="most items of each split of a task (sentences of a treebank, pairs of a category)",
     )
+
+
+def _method(add: Any) -> None:
     add(
         "--probe",
         choices=("linear", "l1", "mlp", "mix"),
         help="what is trained to say labels: a linear classifier with an L2 or an L1 penalty, or "
         "one with a hidden layer; mix: linear, and "
         "one more on a learnt mix of all layers (default: linear)",
+    )
+    add(
+        "--mdl",
+        action="store_true",
+        default=None,
+        help="measure description lengths, too (online coding)",
     )
     add(
         "--pll",
@@ -126,20 +149,6 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure a randomly re-initialised copy of each encoder beside it (default: yes)",
     )
     add(
-        "--limit",
-        type=int,
-        metavar="N",
-        help="most items of each split of a task (sentences of a treebank, pairs of a category)",
-    )
-    add_common(parser, "device", "language", "trust-remote-code", default=None)
-    add_common(
-        parser,
-        "train-fraction",
-        default=None,
-        help="for activations: share of the sentences to fit on (default: 0.5)",
-    )
-    add_common(parser, "seed")
-    add(
         "--seeds",
         type=int,
         metavar="N",
@@ -148,7 +157,6 @@ def probe_arguments(parser: argparse.ArgumentParser) -> None:
         "them, with the mean and Student's interval over seeds (default: one random encoder, "
         "three control tasks)",
     )
-    add_common(parser, "json")
 
 
 def probe(arguments: argparse.Namespace) -> None:
