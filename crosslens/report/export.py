@@ -62,7 +62,8 @@ def export_run(folder: str | Path, out: str | Path) -> list[Path]:
     Raises
     ------
     InputError: it is no such run.
-    StoreError: a file of it is damaged. OutputError: ``out`` holds something else.
+    StoreError: a file of it is damaged.
+    OutputError: ``out`` holds something else.
     """
     folder, out = Path(folder), Path(out)
     config, scores, first = _measured(folder)

@@ -159,8 +159,8 @@ class PretrainedEncoder:
         self, ids: Tensor, mask: Tensor | None, *, segments: Tensor | None = None
     ) -> Tensor:
         """The last layer's states alone, in float32, as the model gives them
-        (``last_hidden_state``): the last of :meth:`hidden_states`, and of fewer positions where the
-        model was told to give those (:func:`crosslens.models.network.first_position.only_first_position`)."""
+        (``last_hidden_state``): the last of :meth:`hidden_states`, and of position 0 alone within
+        :func:`crosslens.models.network.first_position.only_first_position`."""
         found: Tensor = self._found(ids, mask, segments, hidden=False).last_hidden_state
         return found.float()
 
