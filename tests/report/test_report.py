@@ -676,6 +676,7 @@ def test_the_report_stands_on_the_ground_floor() -> None:
         "crosslens.score",
         "crosslens.checks",
         "crosslens.stats",
+        "crosslens.version",
         "crosslens.outcomes",
         "crosslens.selection",
     }
