@@ -7,7 +7,16 @@ behind it how it was made: ``eng-inversion``.
 
 from collections.abc import Mapping
 
-__all__ = ["DERIVED", "NAMES", "SEVERAL", "code_of", "derivation", "same_language", "short_codes"]
+__all__ = [
+    "DERIVED",
+    "NAMES",
+    "SEVERAL",
+    "code_of",
+    "derivation",
+    "same_language",
+    "short_codes",
+    "treebank_of",
+]
 
 SEVERAL = "mul"
 """The code of a text in several languages (ISO 639-2)."""
@@ -115,6 +124,16 @@ def same_language(one: str, other: str) -> bool:
     """
     (first, how), (second, how_other) = _parts(one), _parts(other)
     return _GROUPS.get(first, first) == _GROUPS.get(second, second) and how == how_other
+
+
+def treebank_of(name: str) -> str:
+    """What a treebank is called behind its language; "" of a name that says a language alone.
+
+    >>> treebank_of("en_ewt"), treebank_of("eng"), treebank_of("zho_Hans"), treebank_of("eng-inversion")
+    ('ewt', '', '', '')
+    """
+    _, _, behind = name.partition("_")
+    return behind if behind.isalnum() and behind.islower() and not derivation(behind) else ""
 
 
 def short_codes(code: str) -> list[str]:

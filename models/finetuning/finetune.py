@@ -101,9 +101,11 @@ class FineTuned:
     kind, settings, folder, measures: as given to :func:`fine_tune`.
     held: the epoch after which the model's weights are those that it has; None where that is not
         known, as before any training.
+    per_epoch: updates in an epoch; 0 of one that is loaded.
     """
 
     held: int | None = None
+    per_epoch: int = 0
 
     def __init__(
         self,
@@ -316,6 +318,7 @@ def fine_tune(
             settings.group_by_length,
         )
         tuned = FineTuned(model, kind, settings, folder, measures)
+        tuned.per_epoch = batches.per_epoch
         loop = settings.loop(batches.per_epoch)
         depends = {
             "encoder": encoder.fingerprint,

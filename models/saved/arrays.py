@@ -1,7 +1,9 @@
 """Tensors as they are stored, and stored arrays as tensors."""
 
 import contextlib
+import errno
 import math
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,7 +11,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load, load_file, save_file
 from torch import Tensor
 
@@ -41,8 +42,8 @@ def save_tensors(tensors: Mapping[str, Tensor], path: str | Path) -> None:
 
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Refuse what the system says of a full disk through the errors of other libraries (tensors,
-    tokenisers), which would be shown as faults of this one.
+    """Refuse what the system says of a full disk, and the like, through the errors of other
+    libraries (tensors, tokenisers), which would be shown as faults of this one.
 
     Raises
     ------
@@ -58,9 +59,12 @@ def writing(path: str | Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # tokenisers raise no other
-        if not isinstance(error, SafetensorError) and "(os error" not in str(error):
+        said = re.search(r"\(os error (\d+)\)", str(error))
+        if said is None:
             raise
-        remedy = "free some space and resume the run; what is finished is kept"
+        remedy = "see that the folder is there and may be written to, and resume the run"
+        if int(said[1]) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            remedy = "free some space and resume the run; what is finished is kept"
         refuse(str(path), "a file that can be written", f"an error ({error})", remedy, OutputError)
 
 

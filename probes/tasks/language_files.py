@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from crosslens.languages import code_of, same_language
+from crosslens.languages import code_of, same_language, treebank_of
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 
-__all__ = ["find_files", "languages_of", "name_splits"]
+__all__ = ["find_files", "languages_of", "name_splits", "names_for", "others"]
 
 _FIELD = re.compile(r"\{(\w+)\}")
 
@@ -47,13 +47,39 @@ def languages_of(names: Iterable[str]) -> Sequence[str]:
     return sorted({code_of(name) for name in names})
 
 
+def names_for(language: str, there: Iterable[str]) -> list[str]:
+    """Which names of files will do for a language: that very name, or else all of its language. A
+    treebank has no other one in its place.
+
+    >>> names_for("fra", ["fr_gsd", "fr_pud", "de_pud"]), names_for("fr_gsd", ["fr_gsd", "fr_pud"])
+    (['fr_gsd', 'fr_pud'], ['fr_gsd'])
+    >>> names_for("fr_partut", ["fr_gsd", "fr_pud"]), names_for("fr_partut", ["fr"])
+    ([], ['fr'])
+    """
+    names = list(there)
+    if language in names:
+        return [language]
+    same = [name for name in names if same_language(name, language)]
+    return [name for name in same if not (treebank_of(language) and treebank_of(name))]
+
+
+def others(language: str, there: Iterable[str]) -> str:
+    """What a language has in the place of a treebank that is not there, for messages.
+
+    >>> others("fr_partut", ["fr_gsd", "fr_pud", "de_pud"]), others("hi_pud", ["de_pud"])
+    (' (there is fr_gsd, fr_pud)', '')
+    """
+    same = [name for name in there if same_language(name, language)]
+    return f" (there is {', '.join(same)})" if same else ""
+
+
 def name_splits(
     there: Mapping[str, Mapping[str, Path]], language: str, wanted: Sequence[str]
 ) -> tuple[str, Mapping[str, Path]]:
     """The name that files have for a language, and its files by split.
 
-    Of several that of that very name, or else the one with a file to train on, then the one with
-    more files, then the first by name.
+    Of several (:func:`names_for`) the one with a file to train on, then the one with more files,
+    then the first by name.
 
     Parameters
     ----------
@@ -63,9 +89,10 @@ def name_splits(
     ------
     Absent: there is none.
     """
-    chosen = [language] if language in there else [n for n in there if same_language(n, language)]
+    chosen = names_for(language, there)
     if not chosen:
-        raise Absent(f"no {' nor '.join(wanted)} of {language} in the data folder")
+        where = f"of {language} in the data folder{others(language, there)}"
+        raise Absent(f"no {' nor '.join(wanted)} {where}")
     name = min(chosen, key=lambda name: ("train" not in there[name], -len(there[name]), name))
     return name, there[name]
 

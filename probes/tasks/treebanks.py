@@ -9,6 +9,7 @@ from pathlib import Path
 from crosslens.languages import code_of, same_language
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.items import Words
+from crosslens.probes.tasks.language_files import names_for, others
 from crosslens.readers.hub import HubSet
 from crosslens.readers.hub_treebank import COLUMNS, conllu_lines
 from crosslens.readers.words import parse_conllu, read_conllu
@@ -73,7 +74,9 @@ def read_treebank(data: DataFolder, language: str) -> Words:
         wanted = [
             f"ud/{named if '_' in named else named + '_*'}-ud-{split}.conllu" for split in SPLITS
         ]
-        raise Absent(f"no {', '.join(wanted)} (nor .gz) in the data folder")
+        raise Absent(
+            f"no {', '.join(wanted)} (nor .gz) in the data folder{others(language, there)}"
+        )
     name = _best({name: there[name] for name in chosen})
     paths = {split: there[name][split] for split in SPLITS if split in there[name]}
     data.note(paths.values())
@@ -90,9 +93,9 @@ def _asked(data: DataFolder, language: str) -> str:
 def _chosen(data: DataFolder, language: str, there: Sequence[str]) -> list[str]:
     """Names of the treebanks that will do."""
     named = _asked(data, language)
-    if named in there or named == data.treebank:
+    if named == data.treebank:
         return [name for name in there if name == named]
-    return [name for name in there if same_language(name, language)]
+    return names_for(named, there)
 
 
 def _best(there: Mapping[str, Collection[str]]) -> str:
@@ -106,7 +109,8 @@ def _of_hub(data: DataFolder, language: str) -> Words:
     assert data.hub is not None
     hub, chosen = data.hub, _chosen(data, language, data.configurations(_HUB))
     if not chosen:
-        raise Absent(f"no {_asked(data, language)} in {_HUB.name}")
+        known = others(language, data.configurations(_HUB))
+        raise Absent(f"no {_asked(data, language)} in {_HUB.name}{known}")
     name = _best({name: hub.splits(_HUB, name) for name in chosen})
 
     def read() -> Words:

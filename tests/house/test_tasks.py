@@ -35,7 +35,7 @@ EXCEPTIONS = {  # (name, module) -> what it means there
         for module in (
             "crosslens.run.probing.kinds.parse",
             "crosslens.run.transfer.fits",
-            "crosslens.run.transfer.data",
+            "crosslens.run.transfer.splits",
             "crosslens.run.transfer.examples",
             "crosslens.run.transfer.measures",
             "crosslens.run.transfer.predictors",

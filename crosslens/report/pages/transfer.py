@@ -240,8 +240,14 @@ def _facts(run: Transfer) -> dict[str, str]:
 
 
 def _notes(run: Transfer) -> list[str]:
-    """What the reader should know of the data: where splits were sampled, what was left out."""
+    """What the reader should know: trainings that were too short, and of the data where splits were
+    sampled and what was left out."""
     notes = []
+    for score in run.scores:
+        for warning in (score.evidence.warnings or ()) if score.task else ():
+            trained = join([language(one) for one in str(score.source).split("+")])
+            who = f"{run.title(str(score.task))}, {score.encoder}, trained on {trained}"
+            notes.append(f"{who}: {warning}.")
     for task in run.section("data", "tasks"):
         for code, how in run.section("data", "tasks", task, "splits").items():
             if how != "as published":

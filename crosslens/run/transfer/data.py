@@ -6,105 +6,21 @@ which language.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from crosslens.corpus import Corpus
-from crosslens.errors import InputError, quote, refuse
-from crosslens.languages import same_language
-from crosslens.models.saved.derived_languages import DerivedLanguage
+from crosslens.errors import quote, refuse
+from crosslens.languages import same_language, treebank_of
 from crosslens.probes.methods.splits import Parts, hold_out_dev, stratified_parts
 from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
-from crosslens.probes.tasks.items import Items, Questions, TextPairs, Texts, Words
 from crosslens.probes.tasks.task import Task
-from crosslens.readers.treebank import trees, word_labels, words_apart
-from crosslens.run.probing.splits import (
-    PARTS,
-    SHARES,
-    some,
-    some_sentences,
-)
-from crosslens.run.repeats import normal_texts, text_names
-from crosslens.run.transfer.resegmented import SEGMENTED, resegmented
+from crosslens.run.probing.splits import SHARES, some
+from crosslens.run.transfer.splits import READ, LanguageSplits, Split, called, read_splits
 
-__all__ = ["Reading", "Split", "TaskData", "heads_of", "languages_by_task", "transfer_data"]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Reading:
-    """How an encoder reads a derived language.
-
-    Attributes
-    ----------
-    how: the derivation.
-    told: the language that the encoder is told: the derived one where it has it, or the original.
-    unseen: what it reads in the place of subwords that it has no embedding of
-        (:data:`crosslens.models.finetuning.derived.UNSEEN`); None where it has them.
-    """
-
-    how: DerivedLanguage
-    told: str
-    unseen: str | None = None
-
-    @property
-    def moves(self) -> bool:
-        """Whether subwords are in another order."""
-        return self.how.derivation.transformation is not None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Split:
-    """Items of one split in one language.
-
-    Attributes
-    ----------
-    language: ISO 639-3.
-    texts: n texts: a sentence or, of pairs, the first one.
-    seconds: n second texts; None where there are none.
-    labels: of tasks on texts the class of each; of tasks on words one label per word, "" for
-        words that are not counted; of questions on second texts their answers.
-    groups: shape (n,), which items stand and fall together: equal texts, translations of one
-        sentence.
-    corpus: of tasks on words, the sentences with their words; None for others.
-    places: of tasks on texts, ``file:line`` of each, for messages.
-    original: of a derived language, the one whose items these are, as they were; "" of others.
-    reading: how the encoder at hand reads a derived language.
-    heads: of tasks on trees, for each sentence the numbers of its words' heads, from 1; 0 for the
-        root. ``labels`` are the relations, and ``corpus`` has the words apart from each other.
-    """
-
-    language: str
-    texts: Sequence[str]
-    labels: Sequence[Any]
-    groups: np.ndarray
-    seconds: Sequence[str] | None = None
-    corpus: Corpus | None = None
-    heads: Sequence[np.ndarray] | None = None
-    places: Sequence[str] | None = None
-    original: str = ""
-    reading: Reading | None = None
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def take(self, rows: np.ndarray) -> "Split":
-        """The items of these rows, in this order."""
-        chosen = rows.tolist()
-        return Split(
-            self.language,
-            [self.texts[row] for row in chosen],
-            [self.labels[row] for row in chosen],
-            self.groups[rows],
-            None if self.seconds is None else [self.seconds[row] for row in chosen],
-            None if self.corpus is None else some_sentences(self.corpus, rows),
-            None if self.heads is None else [self.heads[row] for row in chosen],
-            None if self.places is None else [self.places[row] for row in chosen],
-            self.original,
-            self.reading,
-        )
+__all__ = ["TaskData", "languages_by_task", "transfer_data"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -157,15 +73,25 @@ def languages_by_task(
     for name in names:
         task = find_task(name)
         there = [] if task is None else task.languages(data)
-        found[name] = [
-            language
-            for language in test
-            if not there or any(same_language(derived.get(language, language), t) for t in there)
-        ]
+        found[name] = [one for one in test if _has(task, data, derived.get(one, one), there)]
     if nowhere := [one for one in test if not any(one in some for some in found.values())]:
         expected = f"languages that one of the tasks ({', '.join(names)}) has data in"
         refuse("--test", expected, ", ".join(nowhere), "leave it out, or add its files")
     return {name: some or list(test) for name, some in found.items()}
+
+
+def _has(task: Task | None, data: DataFolder, language: str, there: Sequence[str]) -> bool:
+    """Whether a task has data in a language, one of ``there``, or in that very treebank."""
+    if task is None or not there:
+        return True
+    if not any(same_language(language, one) for one in there):
+        return False
+    if not treebank_of(language):
+        return True
+    try:
+        return task.read(data, language) is not None
+    except Absent:
+        return False
 
 
 def transfer_data(
@@ -202,16 +128,16 @@ def transfer_data(
         class only, or no test item left.
     """
     task = find_task(name)
-    if task is None or task.kind not in _READ:
-        known = ", ".join(one.name for one in TASKS if one.kind in _READ)
+    if task is None or task.kind not in READ:
+        known = ", ".join(one.name for one in TASKS if one.kind in READ)
         expected = f"tasks that can be fine-tuned ({known})"
         refuse("--tasks", expected, repr(name), "choose among these")
     test = task.languages(data) if list(test) == ["all"] else test
-    derived, found = derived or {}, dict[str, _Splits]()
+    derived, found = derived or {}, dict[str, LanguageSplits]()
     for language in dict.fromkeys([*train, *test]):
-        found[language] = _read(task, data, derived.get(language, language), segment)
+        found[language] = read_splits(task, data, derived.get(language, language), segment)
         if language in derived:
-            found[language] = _called(found[language], language)
+            found[language] = called(found[language], language)
     _check_labels([found[language] for language in train], [*found.values()])
     trained = {language: _divided(found[language], seed) for language in dict.fromkeys(train)}
     parts = {
@@ -221,14 +147,14 @@ def transfer_data(
     seen = {group for some in parts.values() for one in some for group in one.groups.tolist()}
     sampled = any(one.how.startswith("a random") for one in trained.values())
     tests, shared, target_devs = dict[str, Split](), dict[str, int](), dict[str, Split]()
-    called = _target_names(found, test)
+    names = _target_names(found, test)
     for language in dict.fromkeys(test):
         one = trained.get(language)
         if one is None and derived.get(language) in trained:  # the very items, in the same order
-            one = _called(trained[derived[language]], language)
+            one = called(trained[derived[language]], language)
         if one is None or "test" not in one.splits:
             one = _tested(found[language])
-        split, target = one.splits["test"], called[language]
+        split, target = one.splits["test"], names[language]
         fresh = np.array([group not in seen for group in split.groups.tolist()], bool)
         if not fresh.all():
             shared[target] = int((~fresh).sum())
@@ -262,161 +188,10 @@ def transfer_data(
     return TaskData(task, tuple(classes), parts["train"], parts["dev"], tests, target_devs, facts)
 
 
-# -- one language
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Splits:
-    """What a language has: "train", "dev", "test"; "" for items that belong to no split; and how many
-    names have other borders among a segmenter's words."""
-
-    language: str
-    splits: Mapping[str, Split]
-    how: str = "as published"
-    moved: int | None = None
-
-
-def _read(task: Task, data: DataFolder, language: str, segment: str | None) -> _Splits:
-    there = task.languages(data)
-    if there and not any(same_language(language, one) for one in there):
-        told = ", ".join(there) if len(there) <= 8 else f"{len(there)} languages"
-        refuse(f"task {task.name}", f"a language of the data ({told})", language, "choose another")
-    try:
-        items = task.read(data, language)
-    except Absent as absent:
-        refuse(f"task {task.name}", f"its data in {language}", str(absent), "add the files")
-    if segment and task.spans and isinstance(items, Words) and task.label:
-        if same_language(items.language, SEGMENTED[segment]):
-            made = {p: resegmented(c, task.label, segment) for p, c in items.splits.items()}
-            corpora = {part: corpus for part, (corpus, _) in made.items()}
-            found = _read_words(task, dataclasses.replace(items, splits=corpora))
-            return dataclasses.replace(found, moved=sum(n for _, n in made.values()))
-    return _READ[task.kind](task, items)
-
-
-def _called(found: _Splits, language: str) -> _Splits:
-    """The same items as those of a derived language."""
-    splits = {
-        part: dataclasses.replace(split, language=language, original=split.language)
-        for part, split in found.splits.items()
-    }
-    return dataclasses.replace(found, language=language, splits=splits)
-
-
-def _read_texts(task: Task, items: Items) -> _Splits:
-    if not isinstance(items, Texts):
-        refuse(
-            f"task {task.name}", "a label for each text", "something else", "choose another task"
-        )
-    texts = items.texts
-    groups = (
-        text_names(normal_texts(texts.texts)) if texts.groups is None else np.array(texts.groups)
-    )
-    told = items.language, list(texts.texts), list(texts.labels), groups
-    whole = Split(*told, places=texts.places)
-    if texts.parts is None:
-        return _Splits(items.language, {"": whole})
-    names = np.array(texts.parts)
-    parts = {part: np.flatnonzero(names == part) for part in PARTS}
-    return _Splits(items.language, {p: whole.take(rows) for p, rows in parts.items() if len(rows)})
-
-
-def _read_words(task: Task, items: Items) -> _Splits:
-    if not isinstance(items, Words) or task.label is None:
-        refuse(
-            f"task {task.name}", "a label for each word", "something else", "choose another task"
-        )
-    return _Splits(
-        items.language,
-        {
-            part: _of_words(corpus, items.language, task.label)
-            for part, corpus in items.splits.items()
-        },
-    )
-
-
-def _of_words(corpus: Corpus, language: str, label: str) -> Split:
-    lengths = [len(spans) for spans in corpus.words or ()]
-    columns = {
-        column: [value for row in rows for value in row]
-        for column, rows in (corpus.annotations or {}).items()
-    }
-    flat = np.full(sum(lengths), "", object)
-    found = word_labels(columns, label)
-    flat[found.rows] = found.labels
-    labels = [row.tolist() for row in np.split(flat, np.cumsum(lengths)[:-1])]
-    sentences = list(corpus.sentences)
-    return Split(language, sentences, labels, text_names(normal_texts(sentences)), corpus=corpus)
-
-
-def _read_trees(task: Task, items: Items) -> _Splits:
-    found = _read_words(task, items)
-    assert isinstance(items, Words)
-    made = {}
-    for part, split in found.splits.items():
-        corpus = words_apart(items.splits[part])
-        made[part] = dataclasses.replace(split, corpus=corpus, heads=heads_of(corpus))
-    return _Splits(found.language, made)
-
-
-def heads_of(corpus: Corpus) -> list[np.ndarray]:
-    """The heads of each sentence of a treebank.
-
-    Raises
-    ------
-    InputError: a sentence is no tree.
-    """
-    columns: dict[str, list[Any]] = {
-        name: [value for row in (corpus.annotations or {})[name] for value in row]
-        for name in ("head", "upos")
-    }
-    lengths = [len(spans) for spans in corpus.words or ()]
-    columns["text"] = np.repeat(np.arange(len(lengths)), lengths).tolist()
-    try:
-        return np.split(trees(columns, corpus.ids).heads, np.cumsum(lengths)[:-1])
-    except InputError as error:
-        raise InputError(f"{corpus.name}: {error}") from None
-
-
-def _read_pairs(task: Task, items: Items) -> _Splits:
-    if not isinstance(items, TextPairs):
-        expected = "a label for each pair of texts"
-        refuse(f"task {task.name}", expected, "something else", "choose another task")
-    splits = {}
-    for part, pairs in items.splits.items():
-        names = text_names(normal_texts(pairs.firsts))
-        firsts, seconds = list(pairs.firsts), list(pairs.seconds)
-        told = items.language, firsts, list(pairs.labels), names, seconds
-        splits[part] = Split(*told, places=pairs.places)
-    return _Splits(items.language, splits)
-
-
-def _read_questions(task: Task, items: Items) -> _Splits:
-    if not isinstance(items, Questions):
-        expected = "answers to questions"
-        refuse(f"task {task.name}", expected, "something else", "choose another task")
-    splits = {}
-    for part, questions in items.splits.items():
-        firsts, contexts = [one.question for one in questions], [one.context for one in questions]
-        groups = text_names([one.place for one in questions])
-        answers = [tuple(one.answers) for one in questions]
-        splits[part] = Split(items.language, firsts, answers, groups, contexts)
-    return _Splits(items.language, splits)
-
-
-_READ: Mapping[str, Callable[[Task, Items], _Splits]] = {
-    "classify": _read_texts,
-    "pair": _read_pairs,
-    "tag": _read_words,
-    "tree": _read_trees,
-    "answer": _read_questions,
-}
-
-
 # -- splits
 
 
-def _divided(found: _Splits, seed: int) -> _Splits:
+def _divided(found: LanguageSplits, seed: int) -> LanguageSplits:
     """The same with train, dev and test, drawn where the files do not say them."""
     splits = dict(found.splits)
     if list(splits) == [""]:
@@ -430,7 +205,7 @@ def _divided(found: _Splits, seed: int) -> _Splits:
         made = {part: whole.take(chosen) for part, chosen in rows.items()}
         together = len(set(whole.groups.tolist())) < len(whole)
         how = f"{parts.drawn}{'; what belongs to one text is in one split' * together}"
-        return _Splits(found.language, made, how)
+        return LanguageSplits(found.language, made, how)
     how = found.how
     if "train" not in splits:
         if "dev" not in splits:
@@ -446,7 +221,7 @@ def _divided(found: _Splits, seed: int) -> _Splits:
         )
         splits |= {"train": train.take(held.train), "dev": train.take(held.dev)}
         how += f"; dev is a random 10 % of the training items, seed {seed}"
-    return _Splits(found.language, splits, how)
+    return LanguageSplits(found.language, splits, how)
 
 
 def _strata(split: Split) -> np.ndarray:
@@ -454,17 +229,17 @@ def _strata(split: Split) -> np.ndarray:
     return np.array([label if isinstance(label, str) else "sentence" for label in split.labels])
 
 
-def _tested(found: _Splits) -> _Splits:
+def _tested(found: LanguageSplits) -> LanguageSplits:
     """A language that is tested on alone: its test split, or all that it has."""
     if "test" in found.splits or "" in found.splits:
         test = found.splits.get("test", found.splits.get(""))
         assert test is not None
-        return _Splits(found.language, {"test": test})
+        return LanguageSplits(found.language, {"test": test})
     got = f"{found.language}, which has {', '.join(found.splits)} only"
     refuse("--test", "languages with a test split", got, "choose another language")
 
 
-def _target_names(found: Mapping[str, "_Splits"], test: Sequence[str]) -> dict[str, str]:
+def _target_names(found: Mapping[str, LanguageSplits], test: Sequence[str]) -> dict[str, str]:
     """What each test language is called: its code, or, where two treebanks of one language are
     tested, their names."""
     codes = [found[name].language for name in dict.fromkeys(test)]
@@ -480,7 +255,7 @@ def _limited(split: Split, limit: int | None, seed: int, task: Task) -> Split:
     return split.take(some(np.arange(len(split)), limit, seed, labels))
 
 
-def _check_labels(trained: Sequence[_Splits], every: Sequence[_Splits]) -> None:
+def _check_labels(trained: Sequence[LanguageSplits], every: Sequence[LanguageSplits]) -> None:
     """Refuse a text whose label no training item has. (Words may have such: a rare relation, say.)"""
     sources = (
         next(one.splits[p] for p in ("train", "dev", "", "test") if p in one.splits)

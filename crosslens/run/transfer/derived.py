@@ -21,8 +21,9 @@ from crosslens.models.saved.derived_languages import (
     derived_languages,
     own_languages,
 )
-from crosslens.run.transfer.data import Reading, Split, TaskData
+from crosslens.run.transfer.data import TaskData
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.splits import Reading, Split
 
 __all__ = [
     "Reading",

@@ -10,9 +10,10 @@ from crosslens.examples import Example
 from crosslens.outcomes import Outcomes
 from crosslens.probes.methods.parse_scores import Tree, words_counted
 from crosslens.probes.methods.span_scores import Span, spans
-from crosslens.run.transfer.data import Split, TaskData
+from crosslens.run.transfer.data import TaskData
 from crosslens.run.transfer.means import told_of
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.splits import Split
 from crosslens.score import Score
 
 __all__ = ["examples"]

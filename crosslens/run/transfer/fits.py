@@ -10,11 +10,12 @@ import numpy as np
 
 from crosslens.corpus import Corpus
 from crosslens.outcomes import Outcomes
+from crosslens.probes.methods.counted import Counted
 from crosslens.probes.tasks.task import Task
 from crosslens.progress import say
 from crosslens.readers.treebank import UPOS
 from crosslens.run.engine import Run
-from crosslens.run.transfer.data import Reading, Split, TaskData
+from crosslens.run.transfer.data import TaskData
 from crosslens.run.transfer.measures import (
     Answers,
     answers_of,
@@ -26,6 +27,7 @@ from crosslens.run.transfer.measures import (
 )
 from crosslens.run.transfer.presets import SPANS_BY
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.splits import Reading, Split
 from crosslens.score import Score
 
 __all__ = [
@@ -186,6 +188,7 @@ def _compute(
             if answers.without_subword:
                 unread[language] = answers.without_subword
     best = tuned.best_epoch("dev")
+    common = [counted(task, one, majority(task, data.train, one), spans_by)[0] for one in data.dev]
     if transfer.keep and fit.seed == transfer.seed:
         kept = run.path / "encoders" / fit.name
         if not kept.exists():
@@ -199,15 +202,14 @@ def _compute(
         "epochs": {
             str(e): {k: _number(v) for k, v in found.items()} for e, found in epochs.items()
         },
+        "updates": len(epochs) * tuned.per_epoch,
+        "most_frequent": _number(_share(common)),
         **({"without_subword": unread} if unread else {}),
         **_freeze(fit.system),
     }
-    quantity = counted(task, data.dev[0], majority(task, data.train, data.dev[0]), spans_by)[
-        0
-    ].quantity
     trained = "+".join(one.language for one in data.train)
     score = Score(
-        quantity=quantity,
+        quantity=common[0].quantity,
         value=epochs[best]["dev"],
         n=sum(map(len, data.dev)),
         task=task.name,
@@ -262,7 +264,11 @@ def share_right(
     predict: Callable[[Any], Any],
 ) -> float:
     """What development splits are judged by: the task's headline, over all of them."""
-    found = [counted(task, one, answer(one, predict), spans_by)[0] for one in splits]
+    return _share([counted(task, one, answer(one, predict), spans_by)[0] for one in splits])
+
+
+def _share(found: Sequence[Counted]) -> float:
+    """What is counted over several splits; NaN where there is nothing to count."""
     of = sum(one.of.sum() for one in found)
     return float(sum(one.found.sum() for one in found) / of) if of else math.nan
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from crosslens.outcomes import Outcomes
-from crosslens.run.transfer.data import Split, TaskData
+from crosslens.run.transfer.data import TaskData
 from crosslens.run.transfer.fits import IN_LANGUAGE, RANDOM
 from crosslens.run.transfer.measures import (
     counted,
@@ -17,6 +17,7 @@ from crosslens.run.transfer.measures import (
 )
 from crosslens.run.transfer.presets import SPANS_BY, Preset
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.splits import Split
 from crosslens.score import Score
 
 __all__ = ["majority_scores", "means", "n_counted", "told_of"]

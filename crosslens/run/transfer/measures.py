@@ -15,7 +15,7 @@ from crosslens.probes.methods.parse_scores import PARSE_PRESETS, Tree, count_att
 from crosslens.probes.methods.span_scores import SPAN_PRESETS, count_spans, spans
 from crosslens.probes.methods.tag_scores import count_tags, count_tags_xtreme
 from crosslens.probes.tasks.task import Task
-from crosslens.run.transfer.data import Split
+from crosslens.run.transfer.splits import Split
 from crosslens.score import Score
 from crosslens.seed_intervals import seeds_difference, seeds_share
 

@@ -25,9 +25,10 @@ from crosslens.probes.methods.predictors import (
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.treebanks import read_treebank
 from crosslens.progress import say
-from crosslens.run.transfer.data import Split, TaskData, heads_of
+from crosslens.run.transfer.data import TaskData
 from crosslens.run.transfer.fits import Loaded, System
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.splits import Split, heads_of
 from crosslens.score import Score, headline_quantities
 
 __all__ = ["correlation_score", "predicted"]

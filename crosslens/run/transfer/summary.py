@@ -29,7 +29,11 @@ def tables(folder: Path, scores: Sequence[Score]) -> Iterator[tuple[str, _Rows, 
             and (s.details or {}).get("counted_as", "") == preset
         ]
         title = f"{task}: {QUANTITIES[quantity].label} in per cent"
-        yield title + (f", as {preset}" if preset else ""), _main_rows(mine), ""
+        yield (
+            title + (f", as {preset}" if preset else ""),
+            _main_rows(mine),
+            _warnings(scores, task),
+        )
         yield "", _epoch_rows(mine), "The oracle is chosen on the target's own dev split."
         yield "", _difference_rows(mine), ""
         yield "", _correlation_rows(scores, mine, task), "Over languages that are not trained on."
@@ -72,6 +76,16 @@ def _main_rows(scores: Sequence[Score]) -> _Rows:
             )
         )
     return rows
+
+
+def _warnings(scores: Sequence[Score], task: str) -> str:
+    """What is said of trainings that were too short."""
+    told = (
+        f"Trained on {score.source} ({score.encoder}): {warning}."
+        for score in scores
+        for warning in (score.evidence.warnings or () if score.task == task else ())
+    )
+    return "\n".join(told)
 
 
 def _epoch_rows(scores: Sequence[Score]) -> _Rows:

@@ -46,6 +46,7 @@ from crosslens.run.transfer.predictors import predicted
 from crosslens.run.transfer.presets import Preset, find_preset, with_features
 from crosslens.run.transfer.resegmented import SEGMENTED
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.shortfall import shortfall
 from crosslens.score import Score
 
 __all__ = ["checked_settings", "preset_of", "run_transfer"]
@@ -300,10 +301,30 @@ def _with_seeds(
         for seed in seeds[1:]:
             fit = Fit(system, data, grid[number], number, seed)
             scores += fit_one(transfer, fit, encoder, run, world)
+    if system.condition != RANDOM:
+        scores = list(_warned(scores, best))
     chosen = {"chosen": best} if len(grid) > 1 else {}
     return [
         dataclasses.replace(score, details={**(score.details or {}), **chosen}) for score in scores
     ]
+
+
+def _warned(dev: Sequence[Score], best: Sequence[int]) -> Iterator[Score]:
+    """The scores of dev; of each setting that is taken the first one says what its trainings lack."""
+    left = set(best)
+    for score in dev:
+        setting = (score.details or {})["setting"]
+        told = ""
+        if setting in left:
+            left.discard(setting)
+            told = shortfall([s for s in dev if (s.details or {})["setting"] == setting])
+            frozen = (score.details or {}).get("freeze")
+            told = f"frozen to layer {frozen}, {told}" if told and frozen is not None else told
+        if told:
+            say(f"{score.task}, {score.encoder}, trained on {score.source}: {told}")
+            yield dataclasses.replace(score, details={**(score.details or {}), "warnings": [told]})
+        else:
+            yield score
 
 
 def _best_points(transfer: Transfer, data: TaskData, dev: Sequence[Score]) -> list[int]:

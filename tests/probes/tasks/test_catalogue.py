@@ -141,6 +141,8 @@ def test_a_treebank_is_found_by_any_code_of_its_language(data):
         "ud/fr_gsd-ud-test.conllu",
         "ud/fr_pud-ud-test.conllu",
     }
+    with pytest.raises(Absent, match=r"ud/fr_partut-ud-train.* \(there is fr_gsd, fr_pud\)"):
+        read_treebank(folder, "fr_partut")  # another treebank's numbers are not its own
     with pytest.raises(Absent, match=r"no ud/hin_\*-ud-train\.conllu"):
         read_treebank(folder, "hin")
     with pytest.raises(Absent, match=r"no ud/en_gum-ud-train\.conllu"):

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from battery_data import make_data, write
+from battery_data import add_treebanks, make_data, write
 
 from crosslens.errors import InputError, OutputError
 from crosslens.models.saved.loading import load_encoder
@@ -19,13 +19,14 @@ from crosslens.recipes.quickstart import DATA
 from crosslens.report.pages.transfer import transfer_page
 from crosslens.run.transfer import fits as transfer_fits
 from crosslens.run.transfer import presets as transfer_presets
-from crosslens.run.transfer.data import transfer_data
+from crosslens.run.transfer.data import languages_by_task, transfer_data
 from crosslens.run.transfer.presets import PRESETS, find_preset
 from crosslens.run.transfer.resegmented import resegmented
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.shortfall import shortfall
 from crosslens.run.transfer.summary import tables
 from crosslens.run.transfer.transfer import preset_of, run_transfer
-from crosslens.score import read_scores
+from crosslens.score import Score, read_scores
 
 ENCODER = str(DATA / "tiny-encoder")
 NAMES = ("Ada", "Grace", "Emmy", "Sofja")
@@ -390,6 +391,58 @@ def test_of_several_tasks_each_is_tested_in_the_languages_it_has_data_in(data, t
     facts = json.loads((folder / "config.json").read_text())["data"]["tasks"]
     assert facts["xnli"]["no_data_in"] == ["deu"] and "no_data_in" not in facts["ner"]
     assert "no data in German, so it was not tested there" in transfer_page(folder)
+
+
+def test_a_treebank_that_a_task_lacks_is_not_tested_in_another_one(data, tmp_path):
+    add_treebanks(shutil.copytree(data, tmp_path / "data"))
+    folder = DataFolder(tmp_path / "data")
+    tested = languages_by_task(["upos", "ner"], folder, ["fr_gsd", "de_pud", "eng"])
+    assert tested == {"upos": ["fr_gsd", "eng"], "ner": ["de_pud", "eng"]}
+    with pytest.raises(InputError, match=r"task ner: expected its data in de_gsd.*there is de_pud"):
+        transfer_data("ner", folder, ["eng"], ["de_gsd"])
+    one = transfer_data("xnli", folder, ["eng"], ["de_gsd"])  # whose files know no treebanks
+    assert list(one.tests) == ["deu"]
+
+
+def test_trainings_that_learn_nothing_are_named_where_one_looks(data, tmp_path, capsys):
+    told = settings(data, peak_rate=1e-9, head_rate=1e-9, random_control=False, freeze=[0])
+    folder = run_transfer(told, tmp_path / "run")
+    scores = list(read_scores(folder / "scores.jsonl"))
+    (warning,) = (warning for score in scores for warning in score.evidence.warnings or ())
+    assert warning.startswith("frozen to layer 0, 2 of 2 trainings learnt nothing: on dev accuracy")
+    assert "50.0 per cent after 6 updates" in warning
+    assert warning in capsys.readouterr().err and warning in transfer_page(folder)
+    assert any(warning in note for _, _, note in tables(folder, scores))
+
+
+def trainings(*curves):
+    details = [
+        {
+            "updates": 9,
+            "most_frequent": 0.3,
+            "epochs": {str(n): {"dev": v} for n, v in enumerate(curve, 1)},
+        }
+        for curve in curves
+    ]
+    told = {"quantity": "accuracy", "n": 100}
+    return [
+        Score(**told, value=max(curve), details=one)
+        for one, curve in zip(details, curves, strict=True)
+    ]
+
+
+def test_a_training_that_still_rises_at_its_end_is_named():
+    rising = shortfall(trainings([0.3, 0.5, 0.8], [0.4, 0.4, 0.5]))
+    assert rising.startswith("on dev accuracy still rose by 20.0 points in the last of 3 epochs")
+    for settled in ([0.4, 0.75, 0.79], [0.4, 0.8, 0.7], [0.5], [float("nan")]):
+        assert shortfall(trainings(settled)) == ""
+    (old,) = trainings([0.3, 0.8])
+    assert shortfall([dataclasses.replace(old, details={"epochs": {}})]) == ""
+
+
+def test_only_the_trainings_that_learn_nothing_count():
+    found = shortfall(trainings([0.2, 0.3], [0.3, 0.32]))
+    assert found.startswith("1 of 2 trainings learnt nothing: on dev accuracy is 30.0 per cent")
 
 
 # -- words of a segmenter

@@ -19,11 +19,12 @@ from crosslens.probes.methods.span_scores import count_spans
 from crosslens.probes.tasks.data_folder import DataFolder
 from crosslens.recipes.quickstart import DATA
 from crosslens.run.transfer import fits as transfer_fits
-from crosslens.run.transfer.data import Split, transfer_data
+from crosslens.run.transfer.data import transfer_data
 from crosslens.run.transfer.derived import readings_of
 from crosslens.run.transfer.mapped_transfer import MappedTransfer, run_mapped_transfer
 from crosslens.run.transfer.measures import Answers, in_order
 from crosslens.run.transfer.settings import Transfer
+from crosslens.run.transfer.splits import Split
 from crosslens.run.transfer.summary import tables
 from crosslens.run.transfer.transfer import run_transfer
 from crosslens.score import read_scores

@@ -1,0 +1,61 @@
+"""Whether trainings were long enough: what a run says of those that were not."""
+
+from collections.abc import Sequence
+
+from crosslens.score import QUANTITIES, Score, format_value
+
+__all__ = ["shortfall"]
+
+_STILL_RISING = 0.05  # of the last epoch, on dev; a training that has settled gains a point or two
+
+
+def shortfall(seeds: Sequence[Score]) -> str:
+    """A sentence where nothing was learnt, or dev still rose steeply at the end; "" otherwise.
+
+    Parameters
+    ----------
+    seeds: what trainings that differ in the seed reached on dev. ``details``: "epochs", number of the
+        epoch -> {"dev": value}; "updates"; "most_frequent", what the most frequent label reaches.
+
+    >>> told = {"updates": 48, "most_frequent": 0.0, "epochs": {"1": {"dev": 0.0}, "2": {"dev": 0.0}}}
+    >>> shortfall([Score(quantity="span_f1", value=0.0, n=9, details=told)])[:52]
+    '1 of 1 trainings learnt nothing: on dev F1 of spans '
+    >>> told["epochs"] = {"1": {"dev": 0.1}, "2": {"dev": 0.3}}
+    >>> shortfall([Score(quantity="span_f1", value=0.3, n=9, details=told)])[:52]
+    'on dev F1 of spans still rose by 20.0 points in the '
+    """
+    details = [score.details or {} for score in seeds]
+    if not details or not all("updates" in one for one in details):
+        return ""
+    label, updates = QUANTITIES[seeds[0].quantity].label, f"{details[0]['updates']:,} updates"
+    label = label if label[:2].isupper() or label[1:2].isdigit() else label[0].lower() + label[1:]
+    flat = [n for n, one in enumerate(details) if seeds[n].value <= one.get("most_frequent", -1.0)]
+    if flat:
+        reached = max(seeds[n].value for n in flat)
+        return (
+            f"{len(flat)} of {len(seeds)} trainings learnt nothing: on dev {label} is "
+            f"{_percent(reached)} per cent after {updates}, and always giving the most frequent label "
+            f"has {_percent(details[0].get('most_frequent', 0.0))}; more epochs, smaller batches or "
+            "another rate may help"
+        )
+    rises = [_last_rise(one.get("epochs") or {}) for one in details]
+    rise = sum(rises) / len(rises)
+    if not rise > _STILL_RISING:
+        return ""
+    return (
+        f"on dev {label} still rose by {_percent(rise)} points in the last of "
+        f"{len(details[0]['epochs'])} epochs ({updates}): more epochs may help"
+    )
+
+
+def _last_rise(epochs: dict[str, dict[str, float | None]]) -> float:
+    """How much higher dev is after the last epoch than after any before it; 0 of a single one."""
+    values = [epochs[name].get("dev") for name in sorted(epochs, key=int)]
+    if len(values) < 2 or any(value is None for value in values):
+        return 0.0
+    found = [value for value in values if value is not None]
+    return found[-1] - max(found[:-1])
+
+
+def _percent(value: float) -> str:
+    return format_value(100 * value, 1)
