@@ -188,7 +188,7 @@ _RESUMED = (
 
 _FROM_FILES = (
     *("study", "train", "extract", "align", "compare", "probe", "transfer", "mapped-transfer"),
-    "study-transfer",
+    *("study-transfer", "derive", "transplant"),
 )
 
 

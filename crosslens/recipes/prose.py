@@ -25,9 +25,8 @@ from pathlib import Path
 
 from crosslens.checks import check_positive_int
 from crosslens.errors import refuse
-from crosslens.files import write_whole
 
-__all__ = ["PACKAGES", "english_prose", "write_prose"]
+__all__ = ["PACKAGES", "english_prose"]
 
 PACKAGES = (
     "numpy",
@@ -132,29 +131,6 @@ def english_prose(packages: Sequence[str] = PACKAGES, *, most: int | None = None
             "name a text file instead",
         )
     return list(sentences.values())[:enough]
-
-
-def write_prose(
-    path: str | Path, packages: Sequence[str] = PACKAGES, *, most: int | None = None
-) -> int:
-    """Write :func:`english_prose` into a UTF-8 file, one sentence a line, whole or not at all.
-
-    Returns
-    -------
-    The number of sentences.
-
-    Raises
-    ------
-    InputError: see :func:`english_prose`.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_prose(Path(folder) / "eng.txt", (), most=3)
-    3
-    """
-    sentences = english_prose(packages, most=most)
-    write_whole(path, "".join(sentence + "\n" for sentence in sentences))
-    return len(sentences)
 
 
 # ---------------------------------------------------------------- where the text is

@@ -17,7 +17,7 @@ import numpy as np
 
 from crosslens.errors import refuse
 from crosslens.models.text.token_files import TokenFile
-from crosslens.models.text.tokenisation import SPECIAL_TOKENS, sampling_weights
+from crosslens.models.text.tokenisation import SPECIAL_TOKENS
 
 __all__ = [
     "Batch",
@@ -25,7 +25,6 @@ __all__ = [
     "lay_out",
     "plan_epoch",
     "ranges",
-    "sampling_probabilities",
     "schedule",
     "take",
 ]
@@ -185,17 +184,6 @@ def take(files: Sequence[TokenFile], which: np.ndarray | None, places: np.ndarra
         mine = which == number
         ids[mine] = np.asarray(files[number].ids)[places[mine]]
     return ids
-
-
-def sampling_probabilities(counts: Sequence[int], exponent: float | int) -> np.ndarray:
-    """Probability of each language or stream, in proportion to its share ** exponent (Conneau &
-    Lample 2019, eq. 1); -1: all the same.
-
-    >>> sampling_probabilities([900, 100], 0.7).round(4).tolist(), sampling_probabilities([900, 100], -1).tolist()
-    ([0.8232, 0.1768], [0.5, 0.5])
-    """
-    weights = sampling_weights(counts, exponent)
-    return weights / weights.sum()
 
 
 def schedule(probabilities: np.ndarray, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

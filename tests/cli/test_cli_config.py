@@ -335,3 +335,34 @@ def test_runs_keep_what_they_were_asked(place):
     (place / "act" / "config.json").write_text('{"model_type": "bert"}')
     _keep_asked(place / "act", {"encoder": ["e"], "text": ["eng=a"]})
     assert (place / "act" / "config.json").read_text() == '{"model_type": "bert"}'
+
+
+def test_a_language_is_derived_from_a_file_of_options(place, capsys):
+    (place / "d.toml").write_text(
+        'by = "inversion"\nout = "made"\n[text]\neng = "eng.txt"\n', encoding="utf-8"
+    )
+    (place / "eng.txt").write_text("one two three\n", encoding="utf-8")
+    assert main(["derive", "--config", "d.toml"]) == 0
+    assert (place / "made" / "eng-inversion.txt").read_text(encoding="utf-8") == "three two one\n"
+    assert main(["derive", "--config", "d.toml", "--by", "identity"]) == 0  # what is typed wins
+    assert (place / "made" / "eng-identity.txt").exists()
+    (place / "d.toml").write_text('by = "inversion"\nlanguage = "eng"\n', encoding="utf-8")
+    assert main(["derive", "--config", "d.toml"]) == 2
+    assert "expected options of crosslens derive, got 'language'" in capsys.readouterr().err
+
+
+def test_a_vocabulary_is_transplanted_from_a_file_of_options(place, monkeypatch):
+    import crosslens as cl
+
+    def stop(*given, **named):
+        raise Asked({**named, "given": given})
+
+    monkeypatch.setattr(cl, "transplant", stop)
+    monkeypatch.setenv("CROSSLENS_TRACEBACK", "1")
+    options = {"encoder": "e", "text": {"fra": "fra.txt"}, "vocabulary": 300, "out": "made"}
+    (place / "t.json").write_text(json.dumps({**options, "by": "overlap"}), encoding="utf-8")
+    with pytest.raises(Asked) as found:
+        main(["transplant", "--config", "t.json", "--by", "random"])
+    asked = found.value.args[0]
+    assert asked["given"] == ("e", str(place / "fra.txt"), "made")
+    assert (asked["size"], asked["by"], asked["language"]) == (300, "random", "fra")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crosslens.errors import InputError
-from crosslens.recipes.prose import PACKAGES, english_prose, write_prose
+from crosslens.recipes.prose import PACKAGES, english_prose
 
 FIRST = "The first line of this text says what it is about."
 
@@ -227,13 +227,6 @@ def test_this_installation_has_about_a_million_words() -> None:
 
 def test_the_default_names_what_the_library_requires() -> None:
     assert {"numpy", "scipy", "sklearn", "torch", "transformers", "matplotlib"} <= set(PACKAGES)
-
-
-def test_written_whole_one_sentence_a_line(tmp_path: Path) -> None:
-    path = tmp_path / "eng.txt"
-    assert write_prose(path, (), most=50) == 50
-    assert path.read_text(encoding="utf-8").splitlines() == english_prose((), most=50)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["eng.txt"]
 
 
 def test_what_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,12 @@ import pytest
 
 from crosslens.errors import InputError
 from crosslens.models.text.token_files import TokenFile
+from crosslens.models.text.tokenisation import sampling_weights
 from crosslens.models.training.batches import (
     Stream,
     lay_out,
     plan_epoch,
     ranges,
-    sampling_probabilities,
     schedule,
     take,
 )
@@ -20,6 +20,11 @@ def token_file(sentences, dtype=np.uint16):
     return TokenFile(
         np.array([i for s in sentences for i in s], dtype), np.cumsum([0, *map(len, sentences)])
     )
+
+
+def sampling_probabilities(counts, exponent):
+    weights = sampling_weights(counts, exponent)
+    return weights / weights.sum()
 
 
 def test_sampling_probabilities_are_those_worked_out_by_hand():
