@@ -4,15 +4,18 @@ import argparse
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common, by_language
+from crosslens.cli.fine_tuning import add_fine_tuning, given
 from crosslens.cli.output import show
 from crosslens.errors import refuse
 
 __all__ = ["mapped_transfer", "mapped_transfer_arguments"]
 
-_HANDED_ON = (
-    *("epochs", "batch_size", "peak_rate", "max_length", "parser", "crf", "seeds", "limit"),
-    *("precision", "device", "trust_remote_code", "seed"),
+_TRAINING = (
+    *("epochs", "batch-size", "max-length", "peak-rate", "parser", "crf", "seeds", "limit"),
+    "precision",
 )
+_COMMON = ("device", "trust-remote-code", "seed")
+_HANDED_ON = (*_TRAINING, *_COMMON)
 
 
 def mapped_transfer_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,15 +43,8 @@ def mapped_transfer_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_common(parser, "out", required=True)
     add("--layers", metavar="LIST", help="0 being the embeddings (default: all)")
-    for name in ("epochs", "batch-size", "max-length"):
-        add(f"--{name}", type=int, metavar="N", help="in the place of ours")
-    add("--peak-rate", type=float, metavar="F", help="learning rate, in the place of ours")
-    add("--parser", choices=("wu_dredze", "allennlp", "supar"), help="of trees, its sizes")
-    add("--crf", action="store_true", default=None, help="of tags, a conditional random field")
-    add("--seeds", type=int, metavar="N", help="how many seeds (default: 3)")
-    add("--limit", type=int, metavar="N", help="most items of each split")
-    add("--precision", choices=("float32", "bfloat16"), help="of matrix products")
-    add_common(parser, "device", "trust-remote-code", "seed", default=None)
+    add_fine_tuning(parser, *_TRAINING)
+    add_common(parser, *_COMMON, default=None)
     add_common(parser, "json")
 
 
@@ -56,9 +52,9 @@ def mapped_transfer(arguments: argparse.Namespace) -> None:
     """Train, test without and with the map, and print a row for each layer."""
     from crosslens.run.transfer.mapped_transfer import summary
 
-    given = {name: getattr(arguments, name) for name in _HANDED_ON}
+    options = given(arguments, _HANDED_ON)
     if arguments.layers is not None:
-        given["layers"] = [_layer(one.strip()) for one in arguments.layers.split(",")]
+        options["layers"] = [_layer(one.strip()) for one in arguments.layers.split(",")]
     run = cl.mapped_transfer(
         arguments.encoder,
         arguments.target_encoder,
@@ -69,7 +65,7 @@ def mapped_transfer(arguments: argparse.Namespace) -> None:
         arguments.links,
         arguments.out,
         texts=by_language(arguments.text, "--text"),
-        **{name: value for name, value in given.items() if value is not None},
+        **options,
     )
     show(arguments, run.scores, [summary(run.scores)])
 

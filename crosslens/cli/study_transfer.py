@@ -4,14 +4,16 @@ import argparse
 
 import crosslens as cl
 from crosslens.cli.arguments import add_common
+from crosslens.cli.fine_tuning import add_fine_tuning, given
 from crosslens.cli.output import show
 
 __all__ = ["study_transfer", "study_transfer_arguments"]
 
-_HANDED_ON = (
-    *("preset", "epochs", "batch_size", "peak_rate", "head_rate", "pool", "warmup", "unseen"),
-    *("monolingual", "random_control", "seeds", "seed", "limit", "precision", "device"),
+_TRAINING = (
+    *("preset", "epochs", "batch-size", "peak-rate", "head-rate", "warmup", "limit"),
+    *("precision", "unseen", "random-control"),
 )
+_HANDED_ON = (*_TRAINING, "pool", "seeds", "seed", "device", "monolingual")
 
 
 def study_transfer_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,30 +29,9 @@ def study_transfer_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="also train encoders of the original alone, and test them on the copies (MZ)",
     )
-    add(
-        "--unseen",
-        choices=("unknown", "random"),
-        help="what these read in the place of a transliterated copy's subwords: the unknown token, "
-        "or new random rows (default: unknown)",
-    )
-    add("--preset", metavar="NAME", help="settings by name, as of crosslens transfer")
-    for name in ("epochs", "batch-size"):
-        add(f"--{name}", type=int, metavar="N", help="in the place of the preset's")
-    for name in ("peak-rate", "head-rate", "warmup"):
-        add(f"--{name}", type=float, metavar="F", help="in the place of the preset's")
-    add(
-        "--pool",
-        choices=("first", "pooled", "mean", "max"),
-        help="what the head of a task on texts reads (default: first)",
-    )
-    add(
-        "--random-control",
-        action=argparse.BooleanOptionalAction,
-        help="fine-tune a randomly re-initialised copy of each condition's first model (default: yes)",
-    )
-    add("--seeds", type=int, metavar="N", help="fine-tunings of each model (default: 1)")
-    add("--limit", type=int, metavar="N", help="most items of each split")
-    add("--precision", choices=("float32", "bfloat16"), help="of matrix products")
+    add_fine_tuning(parser, *_TRAINING)
+    add_fine_tuning(parser, "pool", help="what the head of a task on texts reads (default: first)")
+    add_fine_tuning(parser, "seeds", help="fine-tunings of each model (default: 1)")
     add_common(parser, "device", "seed", default=None)
     add_common(parser, "json")
 
@@ -59,12 +40,12 @@ def study_transfer(arguments: argparse.Namespace) -> None:
     """Fine-tune and test every model, and print a row for each condition."""
     from crosslens.report.folders.study_transfer import summary
 
-    given = {name: getattr(arguments, name) for name in _HANDED_ON}
+    options = given(arguments, _HANDED_ON)
     run = cl.study_transfer(
         arguments.study,
         [name.strip() for name in arguments.tasks.split(",") if name.strip()],
         arguments.data,
         arguments.out,
-        **{name: value for name, value in given.items() if value is not None},
+        **options,
     )
     show(arguments, run.scores, summary(run.folder))

@@ -103,4 +103,6 @@ def test_the_task_is_refused_where_it_would_be_probed(data, tmp_path, capsys):
 )
 def test_what_a_verb_hands_on_is_taken_by_the_function_of_the_front_door(verb, function):
     handed = importlib.import_module(f"crosslens.cli.{verb}")._HANDED_ON
-    assert {*handed} <= {*inspect.signature(getattr(cl, function)).parameters}
+    assert {name.replace("-", "_") for name in handed} <= {
+        *inspect.signature(getattr(cl, function)).parameters
+    }
