@@ -18,7 +18,7 @@ from crosslens.probes.tasks.catalogue import TASKS, find_task
 from crosslens.probes.tasks.data_folder import Absent, DataFolder
 from crosslens.probes.tasks.task import Task
 from crosslens.run.probing.splits import SHARES, some
-from crosslens.run.transfer.splits import READ, LanguageSplits, Split, called, read_splits
+from crosslens.run.transfer.splits import READ, LanguageSplits, Split, called, splits_of
 
 __all__ = ["TaskData", "languages_by_task", "transfer_data"]
 
@@ -135,7 +135,7 @@ def transfer_data(
     test = task.languages(data) if list(test) == ["all"] else test
     derived, found = derived or {}, dict[str, LanguageSplits]()
     for language in dict.fromkeys([*train, *test]):
-        found[language] = read_splits(task, data, derived.get(language, language), segment)
+        found[language] = splits_of(task, data, derived.get(language, language), segment)
         if language in derived:
             found[language] = called(found[language], language)
     _check_labels([found[language] for language in train], [*found.values()])

@@ -22,7 +22,7 @@ from crosslens.run.probing.splits import PARTS, some_sentences
 from crosslens.run.repeats import normal_texts, text_names
 from crosslens.run.transfer.resegmented import SEGMENTED, resegmented
 
-__all__ = ["READ", "LanguageSplits", "Reading", "Split", "called", "heads_of", "read_splits"]
+__all__ = ["READ", "LanguageSplits", "Reading", "Split", "called", "heads_of", "splits_of"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class LanguageSplits:
     moved: int | None = None
 
 
-def read_splits(task: Task, data: DataFolder, language: str, segment: str | None) -> LanguageSplits:
+def splits_of(task: Task, data: DataFolder, language: str, segment: str | None) -> LanguageSplits:
     """A task's items in a language.
 
     ``segment``: of names, the segmenter whose words are taken in its language.
