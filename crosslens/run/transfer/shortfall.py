@@ -27,15 +27,17 @@ def shortfall(seeds: Sequence[Score]) -> str:
     details = [score.details or {} for score in seeds]
     if not details or not all("updates" in one for one in details):
         return ""
+    if any(one.get("most_frequent") is None for one in details):  # nothing to count on dev
+        return ""
     label, updates = QUANTITIES[seeds[0].quantity].label, f"{details[0]['updates']:,} updates"
     label = label if label[:2].isupper() or label[1:2].isdigit() else label[0].lower() + label[1:]
-    flat = [n for n, one in enumerate(details) if seeds[n].value <= one.get("most_frequent", -1.0)]
+    flat = [n for n, one in enumerate(details) if seeds[n].value <= one["most_frequent"]]
     if flat:
         reached = max(seeds[n].value for n in flat)
         return (
             f"{len(flat)} of {len(seeds)} trainings learnt nothing: on dev {label} is "
             f"{_percent(reached)} per cent after {updates}, and always giving the most frequent label "
-            f"has {_percent(details[0].get('most_frequent', 0.0))}; more epochs, smaller batches or "
+            f"has {_percent(details[0]['most_frequent'])}; more epochs, smaller batches or "
             "another rate may help"
         )
     rises = [_last_rise(one.get("epochs") or {}) for one in details]
