@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import crosslens as cl
+from crosslens.asked import asked_of, keep_asked
 from crosslens.cli.arguments import add_common, by_language, whole_number
 from crosslens.cli.output import format_table, percent
 from crosslens.errors import refuse
@@ -23,6 +24,7 @@ _KINDS = {
     "iob2": "words with BIO tags, which follow",
     "questions": "questions as SQuAD 1.1 has them; the places of answers follow",
 }
+_NOT_KEPT = ("verb", "out", "save_order", "json", "quiet", "config")  # of one call alone
 
 
 def derive_arguments(parser: argparse.ArgumentParser) -> None:
@@ -149,6 +151,12 @@ def _told_coverage(found: "OrderCoverage", path: str) -> str:
     )
 
 
+def _keep(arguments: argparse.Namespace) -> None:
+    """Keep what was asked in the folder, to be asked again (``--config``)."""
+    typed = {name: value for name, value in vars(arguments).items() if name not in _NOT_KEPT}
+    keep_asked(arguments.out, "derive", asked_of(typed, [*_KINDS, "order_of", "parser"]), _KINDS)
+
+
 def derive(arguments: argparse.Namespace) -> None:
     """Derive every file, and print a row for each."""
     given = {kind: getattr(arguments, kind) for kind in _KINDS}
@@ -168,6 +176,7 @@ def derive(arguments: argparse.Namespace) -> None:
         told = {"words": arguments.words, "device": arguments.device}
         files["text"] = cl.parse_files(files["text"], arguments.parser, arguments.out, **told)
     made = cl.derive_files(how, arguments.out, **files, **options)
+    _keep(arguments)
     trees = (
         []
         if order is None

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from crosslens.activations import Activations
-from crosslens.asked import asked_of
+from crosslens.asked import asked_of, keep_asked
 from crosslens.corpus import Corpus, open_text, read_dataset, read_tsv
 from crosslens.errors import refuse
-from crosslens.files import make_folder, read_json, write_json
+from crosslens.files import make_folder
 from crosslens.progress import say
 from crosslens.readers.words import read_conllu, read_words, segment
 
@@ -117,7 +117,7 @@ def extract_files(
         with world.together():
             if world.first:
                 make_folder(out, "--out")
-                _keep_asked(out, asked_of(shown, ["encoder", "text"]))
+                keep_asked(out, "extract", asked_of(shown, ["encoder", "text"]), ["text"])
         return {
             code: extract(
                 loaded[names[code]],
@@ -135,24 +135,6 @@ def extract_files(
             )
             for code, (corpus, second) in read.items()
         }
-
-
-def _keep_asked(out: Path, asked: dict[str, Any]) -> None:
-    """Keep what was asked beside the activations; with texts that were taken apart in the same way
-    earlier. Nobody else's file is touched."""
-    path, new = out / "config.json", {"kind": "extract", "settings": {}, "asked": asked}
-    if path.exists():
-        there = read_json(path, Any)
-        if not isinstance(there, dict) or there.get("kind") != "extract" or there == new:
-            return
-        before = there.get("asked")
-        if (
-            isinstance(before, dict)
-            and {**before, "text": None} == {**asked, "text": None}
-            and isinstance(before.get("text"), list)
-        ):
-            new["asked"] = {**asked, "text": list(dict.fromkeys([*before["text"], *asked["text"]]))}
-    write_json(path, new)
 
 
 def _read(path: str, language: str, unit: str, words: str) -> tuple[Corpus, Corpus | None]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from crosslens.asked import asked_of
 from crosslens.corpus import Corpus, as_corpus, check_parallel, open_text
 from crosslens.errors import refuse
 
@@ -35,7 +36,7 @@ def transplant(
     encoder: a folder or hub name of anything transformers loads with a fast tokeniser.
     text: a file, a sentence a line; a corpus; or a list of sentences, with their ``language``.
     out: a new folder: an ordinary one of transformers, with its own tokeniser, and
-        ``transplant.json``, which says how the rows were made.
+        ``transplant.json``, which says how the rows were made and what was asked.
     by: how the new embeddings begin. "random": sampled from the distribution of the old ones.
         "overlap": shared subwords are copied, others sampled. "retokenised": shared subwords are
         copied, others are means of the old subwords that stand where they do in the text (Gee et al.
@@ -83,6 +84,14 @@ def transplant(
         if isinstance(text, str | Path)
         else as_corpus(text, language)
     )
+    shown = {
+        "encoder": str(encoder),
+        "text": [f"{corpus.language}={text}"] if isinstance(text, str | Path) else [],
+        **{"by": by, "vocabulary": size, "tokens": tokens, "seed": seed, "device": device},
+        "dictionary": dictionary and str(dictionary),
+        "links": links and str(links),
+        "parallel": [f"{code}={path}" for code, path in (parallel or {}).items()],
+    }
     return transplant_vocabulary(
         encoder,
         corpus,
@@ -94,6 +103,7 @@ def transplant(
         seed=seed,
         device=device,
         trust_remote_code=trust_remote_code,
+        asked=asked_of(shown, ["encoder", "text", "dictionary", "links", "parallel"]),
     )
 
 

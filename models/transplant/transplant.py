@@ -88,6 +88,7 @@ def transplant_vocabulary(
     seed: int = 0,
     device: str = "auto",
     trust_remote_code: bool = False,
+    asked: Mapping[str, Any] | None = None,
 ) -> Transplant:
     """Give an encoder a vocabulary that is learnt from a text.
 
@@ -113,6 +114,8 @@ def transplant_vocabulary(
     size: subwords of the new vocabulary, special tokens among them.
     pairs: (old language's word, new language's word) -> weight, for "translation".
     seed: of what is sampled.
+    asked: what was typed (:func:`crosslens.asked.asked_of`); it is kept in ``transplant.json``, and
+        not compared.
 
     Raises
     ------
@@ -121,18 +124,20 @@ def transplant_vocabulary(
     OutputError: the folder is there already.
     """
     tokens = _TOKENS if by == MONOTRANS and tokens is None else tokens
-    asked = _Asked(str(encoder), text, Path(out), by, size, pairs, tokens, seed, trust_remote_code)
+    what = _Asked(
+        str(encoder), text, Path(out), by, size, pairs, tokens, seed, trust_remote_code, asked
+    )
     with join_world("cpu" if tokens is None else device) as world:
         with world.together():
-            told, folder = _checked(asked)
+            told, folder = _checked(what)
         if tokens is None:
             with world.together():
                 if world.first:
-                    _begin(asked, folder, asked.out, told)
+                    _begin(what, folder, what.out, told)
         else:
-            _train(asked, folder, told, device, world)
+            _train(what, folder, told, device, world)
         with world.together():
-            return _made(asked.out, by)
+            return _made(what.out, by)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +153,7 @@ class _Asked:
     tokens: int | None
     seed: int
     trusted: bool
+    typed: Mapping[str, Any] | None
 
     @property
     def start(self) -> str:
@@ -200,7 +206,8 @@ def _begin(asked: _Asked, folder: Path, out: Path, told: Mapping[str, Any]) -> N
     rows.rows[special], rows.made[special] = table[shared[special]], 1
     _replace(model, rows.rows, source, target)
     made = {"subwords": len(target), "rows": rows.counts}
-    _write(model, target, {**told, **made}, out)
+    typed = {"asked": asked.typed} if asked.typed else {}
+    _write(model, target, {"kind": "transplant", **told, **made, **typed}, out)
 
 
 def _train(asked: _Asked, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 from ground_tools import GRAMMAR
 from typed import typed
 
-from crosslens.asked import asked_of
+from crosslens.asked import asked_of, keep_asked
 from crosslens.cli.main import main
 from crosslens.files import claim_folder, read_json
 from crosslens.recipes import load_recipe
@@ -312,7 +312,6 @@ def test_an_emergence_is_asked_again_from_its_run(place, monkeypatch, capsys):
 def test_runs_keep_what_they_were_asked(place):
     """Beside the settings, which alone decide whether a folder is resumed."""
     from crosslens.front.kept import Kept
-    from crosslens.front.texts import _keep_asked
 
     asked = {"stores": ["/a", "/b"], "seed": 0}
     with Kept("run", "align", {"seed": 0}, asked, ()).long_work("x"):
@@ -325,15 +324,17 @@ def test_runs_keep_what_they_were_asked(place):
     for asked, kept in (
         ({"encoder": ["e"], "text": ["eng=a"]}, ["eng=a"]),
         ({"encoder": ["e"], "text": ["fra=b"]}, ["eng=a", "fra=b"]),  # taken apart in the same way
+        ({"encoder": ["e"], "text": ["fra=b"]}, ["eng=a", "fra=b"]),
+        ({"encoder": ["e"], "text": ["fra=d"]}, ["fra=d"]),  # a language has one text
         ({"encoder": ["f"], "text": ["deu=c"]}, ["deu=c"]),
     ):
-        _keep_asked(place / "act", asked)
+        keep_asked(place / "act", "extract", asked, ["text"])
         assert json.loads((place / "act" / "config.json").read_text())["asked"] == {
             **asked,
             "text": kept,
         }
     (place / "act" / "config.json").write_text('{"model_type": "bert"}')
-    _keep_asked(place / "act", {"encoder": ["e"], "text": ["eng=a"]})
+    keep_asked(place / "act", "extract", {"encoder": ["e"], "text": ["eng=a"]}, ["text"])
     assert (place / "act" / "config.json").read_text() == '{"model_type": "bert"}'
 
 
@@ -349,6 +350,63 @@ def test_a_language_is_derived_from_a_file_of_options(place, capsys):
     (place / "d.toml").write_text('by = "inversion"\nlanguage = "eng"\n', encoding="utf-8")
     assert main(["derive", "--config", "d.toml"]) == 2
     assert "expected options of crosslens derive, got 'language'" in capsys.readouterr().err
+
+
+def test_a_language_is_derived_as_in_an_earlier_folder(place, monkeypatch, capsys):
+    tree = "1\tOld\told\tADJ\t_\t_\t2\tamod\t_\t_\n2\tmen\tman\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+    (place / "xx.conllu").write_text(tree, encoding="utf-8")
+    (place / "eng.txt").write_text("one two three four\n", encoding="utf-8")
+    line = ["derive", "--by", "permutation", "--seed", "3", "--out", "made"]
+    assert main([*line, "--text", "eng=eng.txt"]) == 0
+    assert main([*line, "--treebank", "xx=xx.conllu"]) == 0
+    kept = asked_in("made")
+    assert kept["text"] == [f"eng={place / 'eng.txt'}"] and kept["seed"] == 3
+    assert kept["treebank"] == [f"xx={place / 'xx.conllu'}"] and "out" not in kept
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+    assert main(["derive", "--config", "../made", "--out", "again"]) == 0
+    assert asked_in("again") == kept
+    (place / "made" / "config.json").unlink()
+    (place / "elsewhere/again" / "config.json").unlink()
+    made = {path.name: path.read_bytes() for path in (place / "made").iterdir()}
+    assert {path.name: path.read_bytes() for path in (place / "elsewhere/again").iterdir()} == made
+    assert len(made) == 4
+    keep_asked("../made", "derive", kept, ())
+    assert main(["derive", "--config", "../made", "--out", "other", "--seed", "4"]) == 0
+    assert asked_in("other") == kept | {"seed": 4}
+    assert main(["study", "--config", "../made", "--out", "x"]) == 2
+    assert "got one of `crosslens derive`" in capsys.readouterr().err
+    (place / "mine").mkdir()
+    (place / "mine" / "config.json").write_text('{"model_type": "bert"}')
+    assert main([*line[:-1], str(place / "mine"), "--text", f"eng={place / 'eng.txt'}"]) == 0
+    assert read_json(place / "mine" / "config.json") == {"model_type": "bert"}  # nobody else's
+
+
+def test_a_vocabulary_is_transplanted_as_an_earlier_one(place, monkeypatch):
+    text = (DATA / "corpus" / "fra.txt").read_text("utf-8")
+    (place / "fra.txt").write_text(text, encoding="utf-8")
+    (place / "pairs.txt").write_text("house maison\n", encoding="utf-8")
+    line = ["transplant", "--encoder", str(DATA / "tiny-encoder"), "--text", "fra=fra.txt"]
+    more = [
+        "--by",
+        "translation",
+        "--dictionary",
+        "pairs.txt",
+        "--vocabulary",
+        "400",
+        "--seed",
+        "5",
+    ]
+    assert main([*line, *more, "--out", "made"]) == 0
+    (place / "elsewhere").mkdir()
+    monkeypatch.chdir(place / "elsewhere")
+    assert main(["transplant", "--config", "../made", "--out", "again"]) == 0
+    for name in ("model.safetensors", "tokenizer.json", "transplant.json"):
+        made, again = place / "made" / name, place / "elsewhere" / "again" / name
+        assert made.read_bytes() == again.read_bytes()
+    file = "../made/transplant.json"
+    assert main(["transplant", "--config", file, "--vocabulary", "300", "--out", "fewer"]) == 0
+    assert read_json("fewer/transplant.json")["subwords"] == 300
 
 
 def test_a_vocabulary_is_transplanted_from_a_file_of_options(place, monkeypatch):

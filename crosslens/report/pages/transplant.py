@@ -31,6 +31,7 @@ __all__ = ["TOLD", "transplants_page"]
 
 TOLD = "transplant.json"
 """The file in an encoder's folder that says how its vocabulary was made."""
+_ELSEWHERE = ("rows", "learnt", "kind", "asked")  # not among the settings
 
 
 class _Learnt(TypedDict):
@@ -166,4 +167,4 @@ def _learnt(learnt: dict[str, _Learnt]) -> str:
 
 
 def _settings(told: _Told) -> dict[str, object]:
-    return {name: value for name, value in told.items() if name not in ("rows", "learnt")}
+    return {name: value for name, value in told.items() if name not in _ELSEWHERE}
