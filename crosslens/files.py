@@ -522,19 +522,24 @@ _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.
 
 
 @contextlib.contextmanager
-def lock_folder(folder: str | Path) -> Iterator[None]:
+def lock_folder(folder: str | Path, *, shared: bool = False) -> Iterator[None]:
     """Keep a second process out of a run's folder; the lock ends with the process, however it ends.
+
+    Parameters
+    ----------
+    shared: let those in that ask to share it, too.
 
     Raises
     ------
     OutputError: another process works there.
     """
-    with _locked(Path(folder) / ".lock", str(folder)):
+    how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    with _locked(Path(folder) / ".lock", str(folder), how):
         yield
 
 
 @contextlib.contextmanager
-def lock_file(path: str | Path, where: str) -> Iterator[None]:
+def lock_file(path: str | Path, where: str, *, wait: bool = False) -> Iterator[None]:
     """Let nobody else, in this process or in another, hold the same file; it is made, and removed
     at the end.
 
@@ -544,12 +549,13 @@ def lock_file(path: str | Path, where: str) -> Iterator[None]:
     Parameters
     ----------
     where: what it stands for, for the message.
+    wait: until somebody else gives it up.
 
     Raises
     ------
     OutputError: somebody else holds it.
     """
-    with _locked(Path(path), where):
+    with _locked(Path(path), where, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)):
         try:
             yield
         finally:
@@ -558,11 +564,11 @@ def lock_file(path: str | Path, where: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, where: str) -> Iterator[None]:
+def _locked(path: Path, where: str, how: int) -> Iterator[None]:
     while True:
         with open(path, "w") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, how)
             except OSError as error:
                 if error.errno in _HELD:
                     got, remedy = "one with a running crosslens", "wait for it, or choose another"

@@ -3,7 +3,7 @@
 A run's folder holds ``config.json`` (its kind, its settings and what was learnt on the way), the
 parts that are finished, and at the end ``scores.jsonl``. A run is made of parts (one language
 pair's retrieval, say). Each part's scores are written when they are whole; after kill -9 the same
-command finds them and computes only what is missing.
+command finds them and computes only what is missing. Processes that share a run divide its parts.
 """
 
 import contextlib
@@ -11,7 +11,8 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Self
@@ -21,12 +22,14 @@ from crosslens.files import (
     check_folder,
     claim_folder,
     fingerprint,
+    lock_file,
     lock_folder,
     make_folder,
     read_json,
     write_json,
 )
 from crosslens.outcomes import FILE, Outcomes, join_outcomes, write_outcomes
+from crosslens.progress import say
 from crosslens.score import Score, read_scores, write_scores
 from crosslens.version import __version__
 
@@ -34,6 +37,7 @@ __all__ = ["Run", "versions"]
 
 _TOLD = ("torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 _PLAIN = re.compile(r"[\w-]+(\.[\w-]+)*")
+_PAUSE = 2.0  # seconds between two looks at what other processes have done
 _LONGEST = 100  # bytes of the name of a part's file
 
 
@@ -83,11 +87,15 @@ class Run:
         return self.scores.exists()
 
     @contextlib.contextmanager
-    def open(self, *, given_back: Iterable[str] | None = None) -> Iterator[Self]:
+    def open(
+        self, *, given_back: Iterable[str] | None = None, shared: bool = False
+    ) -> Iterator[Self]:
         """Make the folder or come back to it, and keep everybody else out of it meanwhile.
 
         Parameters
         ----------
+        shared: let other processes of the same run in, which divide its parts among them
+            (:meth:`free_parts`).
         given_back: names of files of long work that may still be refused (InputError): a folder
             that was new is then freed of them and of the claim. None: what there is stays.
 
@@ -97,8 +105,9 @@ class Run:
         """
         there = self.path.exists()
         make_folder(self.path, str(self.path))
-        with lock_folder(self.path):
-            begun = claim_folder(self.path, self.kind, self.settings, self.asked)
+        with lock_folder(self.path, shared=shared):
+            with self.alone():
+                begun = claim_folder(self.path, self.kind, self.settings, self.asked)
             if self.finished:
                 self._tidy()
             try:
@@ -110,6 +119,57 @@ class Run:
                     if not there:
                         self.path.rmdir()
                 raise
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Do what processes that share a run do one after the other: wait until no other one is in
+        here."""
+        with lock_file(self.path / ".alone", str(self.path), wait=True):
+            yield
+
+    def free_parts(self, names: Mapping[str, Collection[str]]) -> Iterator[str]:
+        """The parts that are missing and that no other process computes, each this process's own
+        until the next one is asked for; it ends when no part is missing.
+
+        Where all that are missing are computed by others it waits for them: one of these may be
+        stopped.
+
+        Parameters
+        ----------
+        names: part -> those that must be there before it.
+
+        Raises
+        ------
+        OutputError: the folder cannot be written to.
+        """
+        waiting = False
+        while not self.finished:
+            missing = [name for name in names if not self.has(name, outcomes=False)]
+            if self.finished or not missing:  # another process has tidied the parts meanwhile
+                return
+            ready = [name for name in missing if not {*missing} & {*names[name]}]
+            with contextlib.ExitStack() as held:
+                name = next((name for name in ready if self._claimed(name, held)), None)
+                if name is not None:
+                    if not self.has(name, outcomes=False):
+                        waiting = False
+                        yield name
+                    continue
+            if not waiting:
+                say(
+                    f"{self.path}: waiting for {len(missing)} of {len(names)} parts, which others compute"
+                )
+                waiting = True
+            time.sleep(_PAUSE)
+
+    def _claimed(self, name: str, held: contextlib.ExitStack) -> bool:
+        """Whether a part is this process's own until ``held`` is left."""
+        path = self.path / f".{fingerprint(name)}.part"
+        try:
+            held.enter_context(lock_file(path, str(self.path)))
+        except OutputError:
+            return False
+        return True
 
     def note(self, **values: Any) -> None:
         """Add to ``config.json`` what was learnt; it is not compared when the run is resumed."""

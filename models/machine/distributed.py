@@ -18,7 +18,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -33,6 +33,7 @@ from crosslens.progress import be_quiet, is_quiet
 
 __all__ = ["World", "gathered", "join_world", "like", "spread", "whole"]
 
+_Value = TypeVar("_Value")
 # the first process may learn vocabularies and tokenise for long while the others wait
 _PATIENCE = datetime.timedelta(days=7)
 # seconds in which the first process says what is wrong: torchrun ends it when it sees that another
@@ -90,7 +91,7 @@ class World:
             if other is not None:
                 raise other
 
-    def agreed(self, value: float) -> float:
+    def agreed(self, value: _Value) -> _Value:
         """The first process's value, so that what is decided by it is decided alike everywhere."""
         if self.size == 1:
             return value

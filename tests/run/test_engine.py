@@ -90,3 +90,43 @@ def test_refused_work_leaves_what_was_there_before(tmp_path):
     ):
         raise InputError("unfit")
     assert (tmp_path / "run" / "config.json").exists()
+
+
+def test_processes_that_share_a_run_divide_its_parts(tmp_path, monkeypatch, capsys):
+    """Each part is computed once; what needs another one waits for it; a part whose process ends is
+    taken up by the next."""
+    needed = {"a": (), "b": (), "c": ("a",)}
+    first, second, third = (Run(tmp_path, "study", {}) for _ in range(3))
+    with first.open(shared=True), second.open(shared=True):
+        mine, yours = first.free_parts(needed), second.free_parts(needed)
+        assert (next(mine), next(yours)) == ("a", "b")
+        first.part("a", lambda: [SCORE])
+        assert next(mine) == "c"
+        yours.close()  # it ends without its part
+        with third.open(shared=True):
+            others = third.free_parts(needed)
+            assert next(others) == "b"
+            third.part("b", lambda: [SCORE])
+            looks = []
+
+            def wait(seconds):  # c is under way; its process gives it up
+                looks.append(seconds)
+                mine.close()
+
+            monkeypatch.setattr("crosslens.run.engine.time.sleep", wait)
+            assert next(others) == "c" and len(looks) == 1
+            assert "waiting for 1 of 3 parts" in capsys.readouterr().err
+            third.part("c", lambda: [SCORE])
+            assert list(others) == []
+    assert not list(tmp_path.glob(".*.part"))
+    with first.open(shared=True):
+        first.finish([SCORE])
+        assert list(second.free_parts(needed)) == []  # its parts are tidied, and none is missing
+
+
+def test_a_run_is_shared_by_those_alone_that_ask_for_it(tmp_path):
+    run = Run(tmp_path, "study", {})
+    with run.open(shared=True), pytest.raises(OutputError, match="nobody else works in"):
+        Run(tmp_path, "study", {}).open().__enter__()
+    with run.open(), pytest.raises(OutputError, match="nobody else works in"):
+        Run(tmp_path, "study", {}).open(shared=True).__enter__()

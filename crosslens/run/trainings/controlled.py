@@ -19,7 +19,7 @@ score ``encoder`` names the condition; ``condition`` says how vectors were compa
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,8 @@ def run_controlled(
     asked: Mapping[str, Any] | None = None,
 ) -> Path:
     """Train all conditions with all seeds, measure each, and return the folder with
-    ``scores.jsonl``. Under ``torchrun`` the processes share each training.
+    ``scores.jsonl``. Under ``torchrun`` the processes share each training; processes that are
+    started apart, with the same folder and ``resume``, divide the trainings.
 
     Parameters
     ----------
@@ -144,30 +145,35 @@ def run_controlled(
         with world.together():
             if world.first:  # it writes; the others train with it
                 say(expected_cost(study, seeds))
-                held.enter_context(run.open())
-                _write_texts(folder, texts)
-                run.note(study=_told(study))
+                held.enter_context(run.open(shared=True))
+                with run.alone():
+                    if not run.finished:
+                        _write_texts(folder, texts)
+                        run.note(study=_told(study))
         if run.finished:
             return folder
-        scores: list[Score] = []
-        for number, name in _trainings(study, seeds):
-            condition = study.conditions[name]
-            seed = condition.recipe.seed + number
-            part = f"{name}.seed-{seed}"
-            with world.together():  # all have looked before one writes
-                measured = run.has(part, outcomes=False)
-            if not measured:
-                recipe = placed(condition.recipe, seed, folder / "text")
-                where = folder / name / f"seed-{seed}"
-                train(recipe, where, resume=True, device=device, parallel=parallel)
+        parts = _parts(study, seeds)
+        free = run.free_parts(_needed(study, parts)) if world.first else iter(())
+        while True:
+            with world.together():
+                part = next(free, None)
+            if (part := world.agreed(part)) is None:
+                break
+            number, name = parts[part]
+            recipe = study.conditions[name].recipe
+            recipe = placed(recipe, recipe.seed + number, folder / "text")
+            where = folder / name / f"seed-{recipe.seed}"
+            train(recipe, where, resume=True, device=device, parallel=parallel)
             with world.together():
                 if world.first:
-                    job = functools.partial(_measure, study, name, number, folder)
-                    scores += run.part(part, job)
+                    run.part(part, functools.partial(_measure, study, name, number, folder))
         with world.together():
             if world.first:
-                run.note(versions=versions())
-                run.finish([*scores, *means(scores)])
+                with run.alone():
+                    if not run.finished:
+                        scores = [score for part in parts for score in run.part(part, list)]
+                        run.note(versions=versions())
+                        run.finish([*scores, *means(scores)])
     return folder
 
 
@@ -196,12 +202,27 @@ def _measure(study: ControlledStudy, name: str, number: int, folder: Path) -> li
     return measure(*trained(name), kept, name, beside=beside)
 
 
-def _trainings(study: ControlledStudy, seeds: int) -> Iterator[tuple[int, str]]:
-    """Number of the seed and condition, seed by seed: a run that is stopped early has all conditions
-    of the seeds before."""
-    for number in range(seeds):
-        for name in study.conditions:
-            yield number, name
+def _parts(study: ControlledStudy, seeds: int) -> dict[str, tuple[int, str]]:
+    """Part of the run to number of the seed and condition, seed by seed: a run that is stopped early
+    has all conditions of the seeds before."""
+    return {
+        f"{name}.seed-{condition.recipe.seed + number}": (number, name)
+        for number in range(seeds)
+        for name, condition in study.conditions.items()
+    }
+
+
+def _needed(
+    study: ControlledStudy, parts: Mapping[str, tuple[int, str]]
+) -> dict[str, Collection[str]]:
+    """Part to those whose models it is measured beside."""
+    names = {told: part for part, told in parts.items()}
+    return {
+        part: [names[number, study.conditions[name].beside]]
+        if study.conditions[name].beside
+        else []
+        for part, (number, name) in parts.items()
+    }
 
 
 def placed(recipe: TrainRecipe, seed: int, place: Path) -> TrainRecipe:

@@ -19,7 +19,7 @@ On a natural pair the second language stands in the place of the copy.
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -130,7 +130,8 @@ def languages_of(study: str | Path) -> tuple[str, str]:
 
 
 def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
-    """Run it, or resume a run that was stopped; returns the folder with ``scores.jsonl``.
+    """Run it, or resume a run that was stopped; returns the folder with ``scores.jsonl``. Processes
+    that are started with the same folder divide its fine-tunings.
 
     Raises
     ------
@@ -143,22 +144,24 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
         refuse("--monolingual", expected, got, "leave it out")
     run = Run(out, "study_transfer", _settings(told, study), _asked(told))
     if run.finished:
-        with run.open():
+        with run.open(shared=True):
             return run.path
-    with run.open():
-        aligned = {name: one for (name, seed), one in study.alignment.items() if seed is None}
-        run.note(study={**study.told, "alignment": aligned}, versions=versions())
-        scores = list[Score]()
-        for seed in study.seeds:
-            for name in study.recipes:
-                job = functools.partial(_training, told, study, name, seed, run.path)
-                scores += run.part(f"{name}.seed-{seed}", job)
-            if told.monolingual:
-                job = functools.partial(_monolingual, told, study, seed, run.path)
-                scores += run.part(f"{MONOLINGUAL}.seed-{seed}", job)
-        scores += _less_in_language(scores)
-        found = [one for task in _tasks(scores) for one in _means(scores, task)]
-        run.finish([*found, *_correlations(study, [*found, *scores]), *scores])
+    jobs = dict(_jobs(told, study, run.path))
+    with run.open(shared=True):
+        with run.alone():
+            if not run.finished:
+                aligned = {
+                    name: one for (name, seed), one in study.alignment.items() if seed is None
+                }
+                run.note(study={**study.told, "alignment": aligned}, versions=versions())
+        for part in run.free_parts(dict.fromkeys(jobs, ())):
+            run.part(part, jobs[part])
+        with run.alone():
+            if not run.finished:
+                scores = [score for part in jobs for score in run.part(part, list)]
+                scores += _less_in_language(scores)
+                found = [one for task in _tasks(scores) for one in _means(scores, task)]
+                run.finish([*found, *_correlations(study, [*found, *scores]), *scores])
     return run.path
 
 
@@ -245,6 +248,21 @@ def _of(told: StudyTransfer, study: _Study, name: str, seed: int) -> Transfer:
     return dataclasses.replace(
         told.transfer, encoders=[str(study.model(name, seed))], random_control=control
     )
+
+
+def _jobs(
+    told: StudyTransfer, study: _Study, place: Path
+) -> Iterator[tuple[str, Callable[[], list[Score]]]]:
+    """Each part of the run, and what computes it."""
+    for seed in study.seeds:
+        for name in study.recipes:
+            yield (
+                f"{name}.seed-{seed}",
+                functools.partial(_training, told, study, name, seed, place),
+            )
+        if told.monolingual:
+            job = functools.partial(_monolingual, told, study, seed, place)
+            yield f"{MONOLINGUAL}.seed-{seed}", job
 
 
 def _training(told: StudyTransfer, study: _Study, name: str, seed: int, place: Path) -> list[Score]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -327,6 +328,40 @@ def test_two_processes_of_torchrun_have_the_scores_of_one(tmp_path):
         )
         if first.quantity == "debiased_linear_cka":
             assert first.value == pytest.approx(second.value, abs=1e-4)
+
+
+@pytest.mark.slow  # four processes
+def test_processes_divide_the_trainings_and_one_that_is_killed_is_replaced(tmp_path):
+    """Two of three that work in one folder, one of them killed: the others end with the bytes of a
+    single one, and no training has been done twice."""
+    small = {**SMALL, "data": DATA / "everyday" / "eng.txt"}
+    line = [sys.executable, "-m", "crosslens.cli.main", "train", "deshpande-pairs"]
+    line += [f"{key}={value}" for key, value in small.items()]
+    line += ["--seeds", "1", "--resume", "--quiet", "--json", "--out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    alone = subprocess.run(
+        [*line, str(tmp_path / "alone")], env=environment, stdout=subprocess.PIPE, check=True
+    )
+    killed, *others = (
+        subprocess.Popen([*line, str(tmp_path / "run")], env=environment, stdout=subprocess.PIPE)
+        for _ in range(3)
+    )
+    while not list((tmp_path / "run").glob("*/seed-*/log.jsonl")):
+        assert all(one.poll() is None for one in (killed, *others))
+        time.sleep(0.05)
+    killed.kill()
+    told = [one.communicate(timeout=300)[0] for one in others]
+    assert told == [alone.stdout] * 2 and alone.stdout.count(b"token_alignment") == 4
+    assert [one.returncode for one in others] == [0, 0] and killed.wait() == -9
+    first, second = (tmp_path / name for name in ("alone", "run"))
+    for name in ("scores.jsonl", "config.json"):
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+    assert sorted(path.name for path in second.iterdir()) == sorted(
+        path.name for path in first.iterdir()
+    )
+    steps = [[told["step"] for told in map(json.loads, path.read_text().splitlines())]
+             for folder in (first, second) for path in sorted(folder.glob("*/seed-0/log.jsonl"))]  # fmt: skip
+    assert len(steps) == 6 and steps[:3] == steps[3:]
 
 
 def toy_scores(name, alignment, hits, seeds=3):
