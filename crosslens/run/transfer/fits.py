@@ -203,6 +203,7 @@ def _compute(
             str(e): {k: _number(v) for k, v in found.items()} for e, found in epochs.items()
         },
         "updates": len(epochs) * tuned.per_epoch,
+        **({"stopped": True} if len(epochs) < int(fit.point.get("epochs", 1)) else {}),
         "most_frequent": _number(_share(common)),
         **({"without_subword": unread} if unread else {}),
         **_freeze(fit.system),

@@ -1,21 +1,25 @@
 """Whether trainings were long enough: what a run says of those that were not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from crosslens.score import QUANTITIES, Score, format_value
 
 __all__ = ["shortfall"]
 
 _STILL_RISING = 0.05  # of the last epoch, on dev; a training that has settled gains a point or two
+_FEW = 500  # updates; names of 1,800 sentences have a third of their F1 after 171
 
 
 def shortfall(seeds: Sequence[Score]) -> str:
-    """A sentence where nothing was learnt, or dev still rose steeply at the end; "" otherwise.
+    """A sentence where nothing was learnt, dev still rose steeply at the end, or updates were few;
+    "" otherwise.
 
     Parameters
     ----------
     seeds: what trainings that differ in the seed reached on dev. ``details``: "epochs", number of the
-        epoch -> {"dev": value}; "updates"; "most_frequent", what the most frequent label reaches.
+        epoch -> {"dev": value}; "updates"; "most_frequent", what the most frequent label reaches;
+        "stopped", whether a training ended by itself before its last epoch.
 
     >>> told = {"updates": 48, "most_frequent": 0.0, "epochs": {"1": {"dev": 0.0}, "2": {"dev": 0.0}}}
     >>> shortfall([Score(quantity="span_f1", value=0.0, n=9, details=told)])[:52]
@@ -23,6 +27,9 @@ def shortfall(seeds: Sequence[Score]) -> str:
     >>> told["epochs"] = {"1": {"dev": 0.1}, "2": {"dev": 0.3}}
     >>> shortfall([Score(quantity="span_f1", value=0.3, n=9, details=told)])[:52]
     'on dev F1 of spans still rose by 20.0 points in the '
+    >>> told["epochs"]["3"] = {"dev": 0.29}
+    >>> shortfall([Score(quantity="span_f1", value=0.3, n=9, details=told)])
+    '48 updates are few: dev has settled, as the rate has fallen, and may be far from what more reach; --epochs 32 makes 512'
     """
     details = [score.details or {} for score in seeds]
     if not details or not all("updates" in one for one in details):
@@ -43,10 +50,22 @@ def shortfall(seeds: Sequence[Score]) -> str:
     rises = [_last_rise(one.get("epochs") or {}) for one in details]
     rise = sum(rises) / len(rises)
     if not rise > _STILL_RISING:
-        return ""
+        return _few(details[0]) if not any(one.get("stopped") for one in details) else ""
     return (
         f"on dev {label} still rose by {_percent(rise)} points in the last of "
         f"{len(details[0]['epochs'])} epochs ({updates}): more epochs may help"
+    )
+
+
+def _few(one: Mapping[str, Any]) -> str:
+    """What is said of few updates: at the end of a short training dev stands still in any case."""
+    updates, epochs = one["updates"], len(one["epochs"])
+    if updates >= _FEW:
+        return ""
+    enough = -(-_FEW * epochs // updates)
+    return (
+        f"{updates:,} updates are few: dev has settled, as the rate has fallen, and may be far from "
+        f"what more reach; --epochs {enough} makes {enough * updates // epochs:,}"
     )
 
 

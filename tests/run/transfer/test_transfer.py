@@ -415,10 +415,10 @@ def test_trainings_that_learn_nothing_are_named_where_one_looks(data, tmp_path, 
     assert any(warning in note for _, _, note in tables(folder, scores))
 
 
-def trainings(*curves):
+def trainings(*curves, updates=900):
     details = [
         {
-            "updates": 9,
+            "updates": updates,
             "most_frequent": 0.3,
             "epochs": {str(n): {"dev": v} for n, v in enumerate(curve, 1)},
         }
@@ -441,6 +441,15 @@ def test_a_training_that_still_rises_at_its_end_is_named():
     assert shortfall([dataclasses.replace(empty, details=told)]) == ""
     (old,) = trainings([0.3, 0.8])
     assert shortfall([dataclasses.replace(old, details={"epochs": {}})]) == ""
+
+
+def test_few_updates_are_named_where_dev_has_settled():
+    few = trainings([0.4, 0.79, 0.78], updates=171)
+    assert shortfall(few).startswith("171 updates are few: dev has settled")
+    assert shortfall(few).endswith("--epochs 9 makes 513")
+    assert shortfall(trainings([0.4, 0.79, 0.78], updates=500)) == ""
+    (one,) = few  # a parser that stops by itself, after validations that were no better
+    assert shortfall([dataclasses.replace(one, details={**one.details, "stopped": True})]) == ""
 
 
 def test_only_the_trainings_that_learn_nothing_count():
