@@ -145,13 +145,13 @@ class Run:
         waiting = False
         while not self.finished:
             missing = [name for name in names if not self.has(name, outcomes=False)]
-            if self.finished or not missing:  # another process has tidied the parts meanwhile
+            if self.finished or not missing:  # who finishes removes the parts
                 return
             ready = [name for name in missing if not {*missing} & {*names[name]}]
             with contextlib.ExitStack() as held:
                 name = next((name for name in ready if self._claimed(name, held)), None)
                 if name is not None:
-                    if not self.has(name, outcomes=False):
+                    if not self.finished and not self.has(name, outcomes=False):
                         waiting = False
                         yield name
                     continue
