@@ -8,7 +8,7 @@ from crosslens.score import QUANTITIES, Score, format_value
 __all__ = ["shortfall"]
 
 _STILL_RISING = 0.05  # of the last epoch, on dev; a training that has settled gains a point or two
-_FEW = 500  # updates; names of 1,800 sentences have a third of their F1 after 171
+_FEW = 500  # updates; names of 1,801 sentences: F1 22.8 after 171, 71.3 after 513
 
 
 def shortfall(seeds: Sequence[Score]) -> str:
