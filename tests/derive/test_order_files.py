@@ -7,6 +7,7 @@ import pytest
 from test_order import projective, treebank
 
 import crosslens as cl
+from crosslens.asked import read_asked
 from crosslens.cli.main import main
 from crosslens.derive.order import learn_word_order
 from crosslens.derive.order_files import read_word_order, save_word_order
@@ -106,8 +107,10 @@ def test_the_command_line_saves_an_order_and_uses_it_again(tmp_path, capsys):
     main([*ask, f"fra={learnt}", "--save-order", str(saved), "--out", str(tmp_path / "a")])
     main([*ask, f"fra={saved}", "--out", str(tmp_path / "b")])
     capsys.readouterr()
-    names = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert names == sorted(path.name for path in (tmp_path / "b").iterdir()) and len(names) == 2
+    names = sorted(path.name for path in (tmp_path / "a").glob("eng*"))
+    assert names == sorted(path.name for path in (tmp_path / "b").glob("eng*")) and len(names) == 2
+    asked = read_asked(tmp_path / "b", "derive")[0]
+    assert asked["order_of"] == f"fra={saved}" and "save_order" not in asked
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     out = str(tmp_path / "c")
