@@ -17,8 +17,8 @@ import threadpoolctl
 __all__ = ["blas_workers", "for_each", "share"]
 
 # what is found by reading which files the process has mapped, which takes longer than a small
-# product; a library comes with a module that is imported
-_found: tuple[int, threadpoolctl.ThreadpoolController] | None = None
+# product; a library comes with a module that is imported: how many there are, and the newest
+_found: tuple[tuple[int, str], threadpoolctl.ThreadpoolController] | None = None
 # for each worker of for_each, "idle": the pool if a worker has nothing left to do, else None
 _here = threading.local()
 
@@ -41,7 +41,8 @@ def blas_workers(most: int) -> Iterator[tuple[concurrent.futures.ThreadPoolExecu
 def _libraries() -> threadpoolctl.ThreadpoolController:
     """The BLAS libraries of the process."""
     global _found
-    modules, found = len(sys.modules), _found
+    # their number alone is the same where one was removed before another one came
+    modules, found = (len(sys.modules), next(reversed(sys.modules))), _found
     if found is None or found[0] != modules:
         libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
         found = _found = modules, libraries

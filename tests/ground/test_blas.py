@@ -1,6 +1,7 @@
 """Work shared among as many threads as BLAS has, with a BLAS of one thread in each."""
 
 import concurrent.futures
+import sys
 import threading
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import threadpoolctl
 
 from crosslens.alignment.similarity.cka_products import Layer, _gram_form
-from crosslens.blas import blas_workers, for_each, share
+from crosslens.blas import _libraries, blas_workers, for_each, share
 
 
 def test_for_each_keeps_order_uses_the_threads_there_are_and_gives_blas_one():
@@ -108,3 +109,13 @@ def test_sums_of_tiles_are_the_same_on_any_number_of_threads(monkeypatch, groups
     rows = [(layer.source - layer.source.mean(axis=0)).astype(np.float64) for layer in layers]
     expected = np.array([[np.square(a.T @ b).sum() for b in rows] for a in rows])
     assert found[0].cross.sum(axis=(0, 1)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_libraries_are_looked_for_again_where_one_module_came_for_another(monkeypatch):
+    """The number of modules is the same then, and a library may be new."""
+    monkeypatch.setitem(sys.modules, "a_module_that_goes", sys)
+    there = _libraries()
+    assert _libraries() is there
+    monkeypatch.delitem(sys.modules, "a_module_that_goes")
+    monkeypatch.setitem(sys.modules, "a_module_that_comes", sys)
+    assert _libraries() is not there
