@@ -25,15 +25,8 @@ __all__ = [
 ]
 
 LANGUAGE = re.compile(r"([A-Za-z]{2,3}(?:[-_][A-Za-z0-9]+)*)=(.+)")
-_PATHS = {
-    "DIR",
-    "FILE",
-    "ACTIVATIONS",
-    "ENCODER",
-    "LANGUAGE=FILE",
-    "NAME=FILE",
-    "PARSER",
-}  # metavars
+# metavars of options whose values are files or folders
+_PATHS = {"DIR", "FILE", "ACTIVATIONS", "ENCODER", "LANGUAGE=FILE", "NAME=FILE", "PARSER"}
 # what Study and Battery call them
 _CALLED = {"encoders": "encoder", "texts": "text", "only": "tasks"}
 # of one command, and of no run

@@ -122,8 +122,8 @@ class Run:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Do what processes that share a run do one after the other: wait until no other one is in
-        here."""
+        """For what processes that share a run may do only one at a time: waits until no other one is
+        in here."""
         with lock_file(self.path / ".alone", str(self.path), wait=True):
             yield
 
@@ -183,6 +183,15 @@ class Run:
             self._parts.mkdir(exist_ok=True)
             write_scores(compute(), path)
         return list(read_scores(path))
+
+    def whole(self, names: Iterable[str]) -> list[Score]:
+        """The scores of parts that are all there, in this order.
+
+        Raises
+        ------
+        StoreError: one is missing, or damaged.
+        """
+        return [score for name in names for score in read_scores(self._file(name, ".jsonl"))]
 
     def has(self, name: str, *, outcomes: bool = True) -> bool:
         """Whether a part is there, and its outcomes."""

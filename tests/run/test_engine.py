@@ -3,7 +3,7 @@ of files."""
 
 import pytest
 
-from crosslens.errors import InputError, OutputError
+from crosslens.errors import InputError, OutputError, StoreError
 from crosslens.files import fingerprint
 from crosslens.run.engine import Run
 from crosslens.score import Score, write_scores
@@ -119,6 +119,9 @@ def test_processes_that_share_a_run_divide_its_parts(tmp_path, monkeypatch, caps
             third.part("c", lambda: [SCORE])
             assert list(others) == []
     assert not list(tmp_path.glob(".*.part"))
+    assert first.whole(needed) == [SCORE] * 3
+    with pytest.raises(StoreError, match="d.jsonl"):
+        first.whole([*needed, "d"])
     with first.open(shared=True):
         first.finish([SCORE])
         assert list(second.free_parts(needed)) == []  # its parts are tidied, and none is missing

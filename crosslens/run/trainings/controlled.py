@@ -171,7 +171,7 @@ def run_controlled(
             if world.first:
                 with run.alone():
                     if not run.finished:
-                        scores = [score for part in parts for score in run.part(part, list)]
+                        scores = run.whole(parts)
                         run.note(versions=versions())
                         run.finish([*scores, *means(scores)])
     return folder

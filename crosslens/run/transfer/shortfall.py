@@ -29,7 +29,7 @@ def shortfall(seeds: Sequence[Score]) -> str:
     'on dev F1 of spans still rose by 20.0 points in the '
     >>> told["epochs"]["3"] = {"dev": 0.29}
     >>> shortfall([Score(quantity="span_f1", value=0.3, n=9, details=told)])
-    '48 updates are few: dev has settled, as the rate has fallen, and may be far from what more reach; --epochs 32 makes 512'
+    '48 updates are few, and dev may be far from what more of them reach; --epochs 32 makes 512'
     """
     details = [score.details or {} for score in seeds]
     if not details or not all("updates" in one for one in details):
@@ -58,14 +58,15 @@ def shortfall(seeds: Sequence[Score]) -> str:
 
 
 def _few(one: Mapping[str, Any]) -> str:
-    """What is said of few updates: at the end of a short training dev stands still in any case."""
+    """What is said of few updates, where dev no longer rises: it stands still at the end of a short
+    training, too, as its rate falls to 0."""
     updates, epochs = one["updates"], len(one["epochs"])
     if updates >= _FEW:
         return ""
     enough = -(-_FEW * epochs // updates)
     return (
-        f"{updates:,} updates are few: dev has settled, as the rate has fallen, and may be far from "
-        f"what more reach; --epochs {enough} makes {enough * updates // epochs:,}"
+        f"{updates:,} updates are few, and dev may be far from what more of them reach; "
+        f"--epochs {enough} makes {enough * updates // epochs:,}"
     )
 
 

@@ -158,7 +158,7 @@ def run_study_transfer(told: StudyTransfer, out: str | Path) -> Path:
             run.part(part, jobs[part])
         with run.alone():
             if not run.finished:
-                scores = [score for part in jobs for score in run.part(part, list)]
+                scores = run.whole(jobs)
                 scores += _less_in_language(scores)
                 found = [one for task in _tasks(scores) for one in _means(scores, task)]
                 run.finish([*found, *_correlations(study, [*found, *scores]), *scores])

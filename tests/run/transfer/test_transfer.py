@@ -445,7 +445,7 @@ def test_a_training_that_still_rises_at_its_end_is_named():
 
 def test_few_updates_are_named_where_dev_has_settled():
     few = trainings([0.4, 0.79, 0.78], updates=171)
-    assert shortfall(few).startswith("171 updates are few: dev has settled")
+    assert shortfall(few).startswith("171 updates are few, and dev may be far")
     assert shortfall(few).endswith("--epochs 9 makes 513")
     assert shortfall(trainings([0.4, 0.79, 0.78], updates=500)) == ""
     (one,) = few  # a parser that stops by itself, after validations that were no better
