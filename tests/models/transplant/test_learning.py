@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -191,6 +192,47 @@ def test_after_kill_9_the_same_command_ends_with_the_same_bytes(trained, tmp_pat
     assert not (tmp_path / "fra.training").exists()
     model = (tmp_path / "fra" / "model.safetensors").read_bytes()
     assert model == (trained.folder / "model.safetensors").read_bytes()
+
+
+@pytest.mark.slow  # three times two processes that import torch
+@pytest.mark.parametrize("killed", [0, 1])
+def test_two_processes_one_of_which_is_killed_end_with_the_same_bytes(tmp_path, killed):
+    (tmp_path / "french.txt").write_text("".join(f"{line}\n" for line in FRENCH), encoding="utf-8")
+    line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    line += ["-m", "crosslens.cli.main", "transplant", "--encoder", str(TINY), "--by", "overlap"]
+    line += ["--text", f"fra={tmp_path / 'french.txt'}", "--vocabulary", "400", "--quiet"]
+    line += ["--tokens", str(TOKENS), "--device", "cpu", "--out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*line, str(tmp_path / "whole")], env=environment, check=True, timeout=300)
+    process = subprocess.Popen(
+        [*line, str(tmp_path / "fra")], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    until = tmp_path / "fra.training" / "checkpoints" / "step-00000006"
+    while not until.exists() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    os.kill(_process_of_rank(process.pid, killed), signal.SIGKILL)
+    told = process.communicate(timeout=120)[1]
+    assert process.returncode and "Signal 9" in told, told
+    assert until.parent.is_dir() and not (tmp_path / "fra").exists()
+    subprocess.run([*line, str(tmp_path / "fra")], env=environment, check=True, timeout=300)
+    assert not (tmp_path / "fra.training").exists()
+    names = {path.name for path in (tmp_path / "whole").iterdir()}
+    assert names == {path.name for path in (tmp_path / "fra").iterdir()}
+    for name in names:
+        assert (tmp_path / "fra" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def _process_of_rank(parent, rank):
+    """The number of the process that torchrun has started for a rank."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    told = f"RANK={rank}".encode()
+    (found,) = [
+        int(one)
+        for one in children
+        if told in Path(f"/proc/{one}/environ").read_bytes().split(b"\0")
+    ]
+    return found
 
 
 @pytest.mark.parametrize("processes", [2, 3, 50])
