@@ -117,6 +117,7 @@ QUANTITIES = {
         "Jaccard index of subwords", "fraction of different subwords", 0.0, 1.0, None
     ),
     "neighbours_kept": Quantity("Neighbours kept", "fraction of neighbours", 0.0, 1.0, None),
+    "contexts_kept": Quantity("Contexts kept", "fraction of pairs nearby", 0.0, 1.0, None),
     "word_order_distance": Quantity(
         "Word-order distance", "mean difference of shares", 0.0, 1.0, None
     ),

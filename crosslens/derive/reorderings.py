@@ -28,6 +28,7 @@ __all__ = [
     "LocalShuffle",
     "Permutation",
     "Reordering",
+    "contexts_kept",
     "neighbours_kept",
     "take",
 ]
@@ -147,6 +148,17 @@ def _of_length(n: int, seed: int) -> Order:
     return order
 
 
+@functools.lru_cache(maxsize=4096)
+def _of_window(n: int, seed: int) -> Order:
+    """The one order of all windows of a length, drawn until something moves: of two tokens every
+    other order would leave the text as it is."""
+    places, attempt = np.arange(n), 0
+    while np.array_equal(order := generator(seed, n, attempt, 1).permutation(n), places):
+        attempt += 1
+    order.flags.writeable = False
+    return order
+
+
 @dataclasses.dataclass(frozen=True)
 class DeterministicShuffle(Reordering):
     """One order for all sentences of the same length: the shuffle is a rule, which can be learnt.
@@ -167,8 +179,8 @@ class DeterministicShuffle(Reordering):
 
 @dataclasses.dataclass(frozen=True)
 class LocalShuffle(Reordering):
-    """Tokens stay within windows, in each of which they are shuffled by the same order; a last
-    window that is shorter has the order of its length.
+    """Tokens stay within windows, in each of which they are shuffled by the same order, never the one
+    that they have; a last window that is shorter has the order of its length.
 
     Kallini et al. 2024, § 3.1, with windows of 3, 5 and 10.
 
@@ -199,7 +211,7 @@ class LocalShuffle(Reordering):
     def order(self, n: int, seed: int, number: int, epoch: int) -> Order:
         """Window by window."""
         full = n // self.window
-        whole = _of_length(self.window, seed) + self.window * np.arange(full)[:, None]
+        whole = _of_window(self.window, seed) + self.window * np.arange(full)[:, None]
         rest = _of_length(n - full * self.window, seed) + full * self.window
         return np.concatenate([whole.ravel(), rest])
 
@@ -257,9 +269,46 @@ class EvenOdd(Reordering):
         return np.concatenate([np.arange(0, n, 2), np.arange(1, n, 2)])
 
 
+def contexts_kept(
+    how: Transformation, lengths: Iterable[int], seed: int, *, window: int = 5
+) -> float:
+    """How much of each token's surroundings a transformation keeps: of the pairs of tokens that are
+    at most ``window`` places apart, over all sentences, the share that are so afterwards, in
+    whichever order; from 0 to 1.
+
+    A rule that moves tokens together keeps most of it, whatever it does to their order. Of tokens in
+    no order at all, what is kept is what chance brings together: much in short sentences.
+
+    Parameters
+    ----------
+    lengths, seed: as for :func:`neighbours_kept`.
+    window: places; 5 is what word2vec's contexts have by default.
+
+    Returns
+    -------
+    NaN where no sentence has two tokens.
+
+    >>> contexts_kept(Inversion(), [5, 30], 0), contexts_kept(LocalShuffle(2), [30], 0)
+    (1.0, 0.9411764705882353)
+    >>> round(contexts_kept(Permutation(), [60] * 50, 0), 2)  # in no order: 290 of 1,770 pairs
+    0.16
+    """
+    check_positive_int(window, "window")
+    kept = of = 0
+    for number, n in enumerate(lengths):
+        sources = np.asarray(how.derive(Sentence([*range(n)]), seed, number).sources)
+        places = np.empty(n, np.int64)
+        places[sources] = np.arange(n)
+        for apart in range(1, min(window, n - 1) + 1):
+            kept += int((np.abs(places[apart:] - places[:-apart]) <= window).sum())
+            of += n - apart
+    return kept / of if of else math.nan
+
+
 def neighbours_kept(how: Transformation, lengths: Iterable[int], seed: int) -> float:
     """How much of the order a transformation keeps: the share of neighbouring tokens, over all
-    sentences, that are neighbours in the same order afterwards; from 0 to 1.
+    sentences, that are neighbours in the same order afterwards; from 0 to 1. A rule that keeps none,
+    as inversion, has 0, less than no order at all.
 
     Parameters
     ----------

@@ -48,8 +48,11 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         peak_rate=recipe.optimisation.peak_rate * (64 / model if scale == "small" else 1),
         warmup=min(recipe.optimisation.warmup_of(recipe.steps), max(1, steps // 4)),
     )
-    shape = recipe.encoder
+    shape, masking = recipe.encoder, recipe.masking
     if scale == "small":
+        # as the papers' programs have it: what the original has, or any subword of the matrix
+        random = "original" if paper_of(name) == "deshpande" else "all"
+        masking = dataclasses.replace(masking, scope=random)
         shape = dataclasses.replace(
             shape,
             hidden_size=model,
@@ -62,6 +65,7 @@ def sized_recipe(name: str, settings: Mapping[str, Any]) -> TrainRecipe:
         name=re.sub("[:+,]", "-", name)[:_NAME],  # a folder is called so
         steps=steps,
         encoder=shape,
+        masking=masking,
         optimisation=optimisation,
         **_both(language_of(name)),
     )
@@ -97,7 +101,7 @@ _SMALL = TrainRecipe(
         vocab_size=600, hidden_size=64, layers=2, heads=2, ffn_size=256, max_positions=32,
         dropout=0.0, init_std=0.05,
     ),
-    masking=Masking(rate=0.25, scope="language"),
+    masking=Masking(rate=0.25),
     optimisation=Optimisation(peak_rate=4e-3, warmup=200, weight_decay=0.3),
 )  # fmt: skip
 _PAPERS = {

@@ -15,9 +15,10 @@ __all__ = ["compositions", "corpora", "derived_conditions", "ladder", "pairs"]
 
 
 def _by(recipe: TrainRecipe, by: str, published: str) -> Condition:
-    """A condition by the transformations that make the copy."""
+    """A condition by the transformations that make the copy. What they draw is drawn once: seeds are
+    repetitions of a training on the same language."""
     language, copy = recipe.languages
-    derived = {copy: Derivation(of=language, by=by)}
+    derived = {copy: Derivation(of=language, by=by, seed=recipe.seed)}
     mode = "disjoint" if derived[copy].transliterated else "union"
     vocabulary = dataclasses.replace(recipe.vocabulary, mode=mode)
     changed = dataclasses.replace(recipe, derived=derived, vocabulary=vocabulary)

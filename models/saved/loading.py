@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,14 @@ from crosslens.models.saved.native_encoder import NativeEncoder
 from crosslens.models.saved.pretrained import PretrainedEncoder
 from crosslens.models.saved.xlm_tokeniser import with_offsets
 
-__all__ = ["call_by_folder", "find_tokenizer", "load_encoder", "make_model", "opened"]
+__all__ = [
+    "call_by_folder",
+    "find_tokenizer",
+    "load_encoder",
+    "make_model",
+    "opened",
+    "refuse_missing",
+]
 
 # parameters for each byte of weights (of 4 bits, or shared), and whatever the weights
 _PER_BYTE, _PARAMETERS = 4, 1 << 24
@@ -191,11 +198,20 @@ def _load(name: str, folder: Path, random_seed: int | None, trusted: bool) -> tu
     config.use_cache = False  # a decoder would keep the keys and values of every layer
     tokenizer = find_tokenizer(name, folder, trusted)
     model, absent = make_model(name, folder, maker, config, random_seed, trusted)
+    refuse_missing(name, absent)
+    return model.eval(), tokenizer
+
+
+def refuse_missing(name: str, absent: Sequence[str]) -> None:
+    """Refuse weights that a folder lacks, but for those of a pooler, which nothing here reads:
+    transformers would sample them and say so in passing.
+
+    >>> refuse_missing("bert", ["pooler.dense.weight"])
+    """
     missing = [key for key in absent if "pooler" not in key]
     if missing:
         got = f"{len(missing)} missing ({missing[0]} ...)"
         refuse(f"encoder {name}", "weights for the whole model", got, "give the whole checkpoint")
-    return model.eval(), tokenizer
 
 
 def find_tokenizer(name: str, folder: Path, trusted: bool) -> Any:

@@ -345,9 +345,10 @@ def encode_sentences(
     derivation = recipe.derived.get(corpus.language)
     made = None if derivation is None else derivation.transformation
     redrawn = made is not None and is_redrawn(made)
-    change = None if made is None or redrawn else changer(made, recipe.seed)
+    seed = recipe.seed if derivation is None else derivation.seed_in(recipe.seed)
+    change = None if made is None or redrawn else changer(made, seed)
     if made is not None and not redrawn:
-        key["derived"] = [made.name, recipe.seed]
+        key["derived"] = [made.name, seed]
     if most is not None:
         key["most"] = most
 
@@ -359,7 +360,7 @@ def encode_sentences(
     file = encode_text(
         tokenizer, table, size, corpus.sentences, folder, key, None if plain else changed
     )
-    return RedrawnTokens.of(file, made, recipe.seed) if made is not None and redrawn else file
+    return RedrawnTokens.of(file, made, seed) if made is not None and redrawn else file
 
 
 class _Sorter:

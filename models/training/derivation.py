@@ -41,6 +41,8 @@ class Derivation:
     by: transformations of :mod:`crosslens.derive.registry` that put subwords into another order,
         joined by "+": "inversion", "permutation", "permutation:epoch"; "transliteration" among them
         gives the language ids of its own.
+    seed: of the transformations: what is drawn is a part of the language, which trainings with
+        several seeds then have in common. None for the training's own.
 
     >>> Derivation(of="eng", by="transliteration+inversion").order
     'inversion'
@@ -48,6 +50,11 @@ class Derivation:
 
     of: str
     by: str
+    seed: int | None = None
+
+    def seed_in(self, training: int) -> int:
+        """The seed of the transformations in a training with this seed."""
+        return training if self.seed is None else self.seed
 
     @property
     def transliterated(self) -> bool:

@@ -309,7 +309,7 @@ def _train(
             finished = build_model(dataclasses.replace(recipe, compile=False), vocabularies)
             finished.load_state_dict(weights)
             derived = {
-                language: DerivedLanguage(one.of, one.by, recipe.seed)
+                language: DerivedLanguage(one.of, one.by, one.seed_in(recipe.seed))
                 for language, one in recipe.derived.items()
             }
             export_run(finished, vocabularies, folder, half=recipe.half, derived=derived)

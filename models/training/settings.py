@@ -561,6 +561,9 @@ def recipe_settings(recipe: TrainRecipe) -> dict[str, Any]:
         del values["anchors"]
     if not recipe.derived:
         del values["derived"]
+    for one in values.get("derived", {}).values():
+        if one["seed"] is None:
+            del one["seed"]
     for name in ("start", "embeddings"):
         if not values[name]:
             del values[name]

@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from crosslens.models.training.masking import Masker, Masking, Pieces
 from crosslens.models.training.objective import Step, moved
 from crosslens.models.training.settings import LoopSettings, Optimisation
 
-__all__ = ["BATCH_TOKENS", "Learnt", "learn_embeddings"]
+__all__ = ["BATCH_TOKENS", "Learnt", "held_out", "learn_embeddings"]
 
 BATCH_TOKENS = 4096
 """Tokens of an update's batch, padding included."""
@@ -61,6 +61,22 @@ class Learnt:
     masked: int
 
 
+def held_out(sentences: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
+    """The sentences that are trained on, and those that are not: a twentieth of the different ones,
+    500 at most, of which none is among the first, however often it stands in the text.
+
+    >>> trained, kept = held_out([f"Line {n}." for n in range(40)] + ["Line 7."] * 9, seed=0)
+    >>> len(kept), len(set(trained)), set(trained) & set(kept)
+    (2, 38, set())
+    """
+    different = list(dict.fromkeys(sentences))
+    order = np.random.default_rng([seed, 0x7A01]).permutation(len(different))
+    most = min(_MOST, round(_HELD_OUT * len(different)))
+    kept = [different[n] for n in order[:most]]
+    apart = set(kept)
+    return [one for one in sentences if one not in apart], kept
+
+
 class _MaskedWords(nn.Module):
     """The parameters that are trained; the encoder itself is no part of its state."""
 
@@ -80,7 +96,8 @@ class _MaskedWords(nn.Module):
         start = torch.zeros(len(weight)) if bias is None else bias.detach().clone()
         self.register_buffer("fixed_bias", start, persistent=False)
         self.bias = nn.Parameter(start[ids].clone()) if output is None or bias is not None else None
-        self.head = None if output is not None else _new_head(weight.shape[1], seed)
+        hidden = getattr(model.config, "hidden_size", weight.shape[1])
+        self.head = None if output is not None else _new_head(hidden, weight.shape[1], seed)
         self.body = [model if output is None else model.base_model]
         named = [*model.named_parameters(remove_duplicate=False)]
         self.named = {
@@ -144,11 +161,11 @@ def _single_head(model: Any) -> nn.Module | None:
     return others[0] if known and len(others) == 1 else None
 
 
-def _new_head(d: int, seed: int) -> nn.Module:
-    """BERT's, beginning as BERT's does."""
+def _new_head(hidden: int, d: int, seed: int) -> nn.Module:
+    """BERT's, beginning as BERT's does; from a body of another width to that of the embeddings."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        dense = nn.Linear(d, d)
+        dense = nn.Linear(hidden, d)
         nn.init.normal_(dense.weight, std=0.02)
         nn.init.zeros_(dense.bias)
         return nn.Sequential(dense, nn.GELU(), nn.LayerNorm(d))
@@ -175,20 +192,13 @@ class _Rows:
         special[list(tokenizer.all_special_ids)] = True
         self.learnt = np.flatnonzero(~special)
         self.special = special
-        rows: list[np.ndarray] = []
-        for start in range(0, len(text), 1000):
-            some = list(text.sentences[start : start + 1000])
-            found = tokenizer(some, truncation=True, max_length=length)["input_ids"]
-            rows += [np.array(one) for one in found]
-        rows = [row for row in rows if (~special[row]).any()]
-        held = min(_MOST, round(_HELD_OUT * len(rows)))
-        if len(rows) < _FEWEST:
-            refuse(
-                "--text", f"{_FEWEST} sentences or more to learn from", str(len(rows)), "give more"
-            )
-        order = np.random.default_rng([seed, 0x7A01]).permutation(len(rows))
-        self.held_out = [rows[n] for n in order[:held]]
-        self.rows = [rows[n] for n in np.sort(order[held:])]
+        trained, kept = held_out(text.sentences, seed)
+        self.rows = list(_rows(tokenizer, trained, special, length))
+        self.held_out = list(_rows(tokenizer, kept, special, length))
+        n = len(self.rows) + len(self.held_out)
+        if n < _FEWEST or not self.held_out:
+            expected = f"{_FEWEST} different sentences or more to learn from"
+            refuse("--text", expected, str(n), "give more")
         self.lengths = np.array([len(row) for row in self.rows])
         self.counts = np.bincount(np.concatenate(self.rows), minlength=len(special))
         pieces = Pieces(special=special, counts=self.counts, starts=~special)
@@ -250,6 +260,18 @@ class _Rows:
         return math.exp(-float(np.log(shares[answers]).mean()))
 
 
+def _rows(
+    tokenizer: Any, sentences: Sequence[str], special: np.ndarray, length: int
+) -> Iterator[np.ndarray]:
+    """The ids of each sentence that has subwords of its own."""
+    for start in range(0, len(sentences), 1000):
+        some = list(sentences[start : start + 1000])
+        for ids in tokenizer(some, truncation=True, max_length=length)["input_ids"]:
+            row = np.array(ids)
+            if (~special[row]).any():
+                yield row
+
+
 class _Objective:
     """The mean loss of masked subwords, as the loop minimises it."""
 
@@ -302,7 +324,7 @@ def learn_embeddings(
     ----------
     model: with a head for masked words that is tied to the embeddings, or without any.
     tokenizer: of the new vocabulary; its special tokens' embeddings stay as they are.
-    text: of the language; a twentieth of its sentences, 500 at most, is held out.
+    text: of the language; a twentieth of its sentences, 500 at most, is held out (:func:`held_out`).
     folder: gets the log and the checkpoints; a training that was stopped is resumed to the same bits.
     depends: what the model depends on; a checkpoint of another one is refused.
     tokens: how many to train on, padding included.

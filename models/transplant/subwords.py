@@ -26,8 +26,7 @@ def subword_texts(tokenizer: Any) -> list[str]:
     special = set(tokenizer.all_special_ids)
     backend = tokenizer.backend_tokenizer
     wordpiece = type(backend.model).__name__ == "WordPiece"
-    # by what it does, not by how subwords look: Ġ is a letter of Maltese as well
-    by_bytes = "ByteLevel" in f"{backend.pre_tokenizer} {backend.decoder}"
+    by_bytes = _by_bytes(tokenizer)
     bytes_of = _bytes_of_characters() if by_bytes else None
     texts = []
     for number, name in enumerate(names):
@@ -89,11 +88,12 @@ def translation_weights(
 
     Parameters
     ----------
-    pairs: (source word, target word) -> weight: how often they were linked, say.
+    pairs: (source word, target word) -> weight: how often they were linked, say. Each is divided as
+        it is within a sentence, behind a space.
     rows: of the source's table of embeddings.
     """
     sides = [
-        [_without_special(one) for one in tokenised(name, tokenizer, [pair[k] for pair in pairs])]
+        _subwords_of(name, tokenizer, [pair[k] for pair in pairs])
         for k, (name, tokenizer) in enumerate((("source", source), ("target", target)))
     ]
     lines, columns, values = list[int](), list[int](), list[float]()
@@ -111,13 +111,15 @@ def retokenised_weights(
 ) -> csr_matrix:
     """(target subwords, ``rows``) how many characters of a text subwords of both tokenisers share:
     which old subwords stand where a new one does (Gee et al. 2022, over a text in the place of each
-    subword by itself, which has no neighbours to be divided with).
+    subword by itself, which has no neighbours to be divided with). What the source does not know is
+    no subword of it.
 
     Parameters
     ----------
     sentences: the text. rows: of the source's table of embeddings.
     """
     found = Counter[tuple[int, int]]()
+    special = set(source.all_special_ids)  # its unknown token among them
     for start in range(0, len(sentences), _BLOCK):
         some = list(sentences[start : start + _BLOCK])
         sides = [
@@ -126,7 +128,8 @@ def retokenised_weights(
         ]
         for old, new in zip(*sides, strict=True):
             for row, column, characters in _overlaps(new, old):
-                found[row, column] += characters
+                if column not in special:
+                    found[row, column] += characters
     places = np.array([*found], np.int64).reshape(-1, 2).T
     values = np.array([*found.values()], float)
     return coo_matrix((values, tuple(places)), shape=(len(target), rows)).tocsr()
@@ -147,6 +150,19 @@ def _overlaps(first: Any, second: Any) -> Iterator[tuple[int, int, int]]:
             i += 1
 
 
-def _without_special(encoding: Any) -> list[int]:
-    marks = encoding.special_tokens_mask
-    return [n for n, special in zip(encoding.ids, marks, strict=True) if not special]
+def _subwords_of(name: str, tokenizer: Any, words: Sequence[str]) -> list[list[int]]:
+    """The subwords of each word, but for special ones, the unknown one among them."""
+    # byte-level BPE has two subwords for a word, and the one without a space begins lines alone
+    behind = [f" {word}" for word in words] if _by_bytes(tokenizer) else list(words)
+    special = set(tokenizer.all_special_ids)
+    return [
+        [n for n in encoding.ids if n not in special]
+        for encoding in tokenised(name, tokenizer, behind)
+    ]
+
+
+def _by_bytes(tokenizer: Any) -> bool:
+    """Whether it is byte-level BPE: by what it does, not by how subwords look, since Ġ is a letter of
+    Maltese as well."""
+    backend = tokenizer.backend_tokenizer
+    return "ByteLevel" in f"{backend.pre_tokenizer} {backend.decoder}"

@@ -8,10 +8,11 @@ under it (:mod:`crosslens.models.transplant.learning`).
 """
 
 import dataclasses
+import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,15 @@ from crosslens.errors import OutputError, check_choice, panics_as_errors, refuse
 from crosslens.files import fingerprint, make_folder, read_json, write_json
 from crosslens.models.machine.distributed import World, join_world
 from crosslens.models.saved.arrays import writing
-from crosslens.models.saved.loading import find_tokenizer, make_model, opened
+from crosslens.models.saved.loading import find_tokenizer, make_model, opened, refuse_missing
 from crosslens.models.saved.locate import encoder_fingerprint, resolve_encoder
 from crosslens.models.saved.model_files import is_native
-from crosslens.models.transplant.learning import BATCH_TOKENS, Learnt, learn_embeddings
+from crosslens.models.transplant.learning import (
+    BATCH_TOKENS,
+    Learnt,
+    held_out,
+    learn_embeddings,
+)
 from crosslens.models.transplant.subwords import (
     retokenised_weights,
     shared_subwords,
@@ -109,6 +115,7 @@ def transplant_vocabulary(
         two train static vectors of the new subwords on the text. "monotrans": "random", and a
         training of 4 M tokens.
     tokens: train the new embeddings on so many, by masked language modelling under the frozen body.
+        The sentences by which that is judged are held out of everything, the vocabulary as well.
         What was done of a training that was stopped is beside ``out``, and resumed by the same call.
     device: for the training, "auto", "cpu" or "cuda".
     size: subwords of the new vocabulary, special tokens among them.
@@ -124,24 +131,24 @@ def transplant_vocabulary(
     OutputError: the folder is there already.
     """
     tokens = _TOKENS if by == MONOTRANS and tokens is None else tokens
-    what = _Asked(
+    given = _Given(
         str(encoder), text, Path(out), by, size, pairs, tokens, seed, trust_remote_code, asked
     )
     with join_world("cpu" if tokens is None else device) as world:
         with world.together():
-            told, folder = _checked(what)
+            told, folder = _checked(given)
         if tokens is None:
             with world.together():
                 if world.first:
-                    _begin(what, folder, what.out, told)
+                    _begin(given, folder, given.out, told)
         else:
-            _train(what, folder, told, device, world)
+            _train(given, folder, told, device, world)
         with world.together():
-            return _made(what.out, by)
+            return _made(given.out, by)
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked:
+class _Given:
     """The arguments of a transplant."""
 
     name: str
@@ -160,10 +167,16 @@ class _Asked:
         """What the embeddings begin with."""
         return "random" if self.by == MONOTRANS else self.by
 
+    @functools.cached_property
+    def learnt_from(self) -> Sequence[str]:
+        """The sentences that vocabulary and embeddings may know."""
+        sentences = self.text.sentences
+        return sentences if self.tokens is None else held_out(sentences, self.seed)[0]
 
-def _checked(asked: _Asked) -> tuple[dict[str, Any], Path]:
+
+def _checked(given: _Given) -> tuple[dict[str, Any], Path]:
     """What the transplant depends on, and the encoder's folder; what cannot be is refused."""
-    by, tokens, pairs, out = asked.by, asked.tokens, asked.pairs, asked.out
+    by, tokens, pairs, out = given.by, given.tokens, given.pairs, given.out
     check_choice(by, "--by", (*INITIALISERS, MONOTRANS))
     if tokens is not None and tokens < BATCH_TOKENS:
         refuse("--tokens", f"{BATCH_TOKENS:,} (a batch) or more", f"{tokens:,}", "give more")
@@ -171,68 +184,74 @@ def _checked(asked: _Asked) -> tuple[dict[str, Any], Path]:
         got = "none" if pairs is None else f"some, with {by}"
         expected = "translations with --by translation alone"
         refuse("--dictionary", expected, got, "add them, or leave out")
-    if asked.size < 100:
-        refuse("--vocabulary", "100 subwords or more", str(asked.size), "give more")
+    if given.size < 100:
+        refuse("--vocabulary", "100 subwords or more", str(given.size), "give more")
     if out.exists():
         refuse("--out", "a new folder", f"{out}, which is there", "choose another", OutputError)
-    folder = resolve_encoder(asked.name, trust_remote_code=asked.trusted)
+    folder = resolve_encoder(given.name, trust_remote_code=given.trusted)
     if is_native(folder):
         remedy = "give one of its views, a folder of transformers"
-        refuse("--encoder", "an encoder that transformers loads", f"{asked.name}, of ours", remedy)
+        refuse("--encoder", "an encoder that transformers loads", f"{given.name}, of ours", remedy)
     told = {
         "encoder": encoder_fingerprint(folder),
-        "text": asked.text.fingerprint,
+        "text": given.text.fingerprint,
         "by": by,
-        "seed": asked.seed,
-        "size": asked.size,
+        "seed": given.seed,
+        "size": given.size,
     }
     if tokens is not None:
-        told |= {"tokens": tokens, "pairs": fingerprint(sorted(pairs.items())) if pairs else None}
+        told |= {
+            "tokens": tokens,
+            "held_out": len(given.text) - len(given.learnt_from),
+            "pairs": fingerprint(sorted(pairs.items())) if pairs else None,
+        }
     return told, folder
 
 
-def _begin(asked: _Asked, folder: Path, out: Path, told: Mapping[str, Any]) -> None:
+def _begin(given: _Given, folder: Path, out: Path, told: Mapping[str, Any]) -> None:
     """Learn the vocabulary, and write the encoder with what its embeddings begin with."""
-    name, text, remedy = asked.name, asked.text, "check the folder"
+    name, text, remedy = given.name, given.learnt_from, "check the folder"
     with opened(name, folder, "a model that transformers loads and runs", remedy) as view:
-        source = find_tokenizer(name, view, asked.trusted)
-        model = _load(name, view, asked.trusted)
+        source = find_tokenizer(name, view, given.trusted)
+        model = _load(name, view, given.trusted)
     table = _table(name, model)
-    say(f"learning {asked.size:,} subwords from {len(text):,} sentences")
-    target = _learn(source, text, asked.size)
+    say(f"learning {given.size:,} subwords from {len(text):,} sentences")
+    target = _learn(source, text, given.size)
     shared = shared_subwords(source, target)
-    rows = _new_rows(asked.start, table, shared, text, source, target, asked.pairs, asked.seed)
+    known = shared.copy()
+    known[target.all_special_ids] = -1  # theirs are put back below
+    rows = _new_rows(given.start, table, known, text, source, target, given.pairs, given.seed)
     special = np.array([n for n in target.all_special_ids if shared[n] >= 0])
     rows.rows[special], rows.made[special] = table[shared[special]], 1
     _replace(model, rows.rows, source, target)
     made = {"subwords": len(target), "rows": rows.counts}
-    typed = {"asked": asked.typed} if asked.typed else {}
+    typed = {"asked": given.typed} if given.typed else {}
     _write(model, target, {"kind": "transplant", **told, **made, **typed}, out)
 
 
-def _train(asked: _Asked, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:
+def _train(given: _Given, folder: Path, told: Mapping[str, Any], device: str, world: World) -> None:
     """Write the encoder with trained embeddings; what was made beside is removed once it stands."""
-    assert asked.tokens is not None
-    beside = asked.out.with_name(f"{asked.out.name}.training")
+    assert given.tokens is not None
+    beside = given.out.with_name(f"{given.out.name}.training")
     start = beside / "start"
     with world.together():
         if world.first and not start.exists():
-            _begin(asked, folder, start, told)
+            _begin(given, folder, start, told)
     with world.together():
         made = read_json(start / _FOLDER, dict[str, Any], "delete the folder")
         others = [name for name, value in told.items() if made.get(name) != value]
         if others:
             expected = f"the transplant that was begun ({', '.join(others)} differ)"
             refuse(str(beside), expected, "another one", "choose another --out", OutputError)
-        model = _load(str(start), start, asked.trusted)
-        target = find_tokenizer(str(start), start, asked.trusted)
+        model = _load(str(start), start, given.trusted)
+        target = find_tokenizer(str(start), start, given.trusted)
     learnt = learn_embeddings(
-        model, target, asked.text, beside, made,
-        tokens=asked.tokens, seed=asked.seed, device=device,
+        model, target, given.text, beside, made,
+        tokens=given.tokens, seed=given.seed, device=device,
     )  # fmt: skip
     with world.together():
         if world.first:
-            _write(model, target, {**made, "learnt": dataclasses.asdict(learnt)}, asked.out)
+            _write(model, target, {**made, "learnt": dataclasses.asdict(learnt)}, given.out)
             shutil.rmtree(beside)
 
 
@@ -247,15 +266,22 @@ def _made(out: Path, by: str) -> Transplant:
 
 
 def _load(name: str, view: Path, trusted: bool) -> Any:
-    """The model, with its head for masked words where the folder has one."""
+    """The whole model, with its head for masked words where the folder has one."""
     from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
     config = AutoConfig.from_pretrained(view, trust_remote_code=trusted)
     made = (config.architectures or ["Model"])[0]
-    maker: Any = (
-        AutoModelForMaskedLM if made.endswith(("ForMaskedLM", "ForPreTraining")) else AutoModel
-    )
-    return make_model(name, view, maker, config, None, trusted)[0].eval()
+    if made.endswith(("ForMaskedLM", "ForPreTraining")):
+        model, absent = make_model(name, view, AutoModelForMaskedLM, config, None, trusted)
+        # a head that is saved untied names its bias once, and transformers looks for it twice
+        lacks = [one for one in absent if not one.endswith("decoder.bias")]
+        if all(one.startswith(f"{model.base_model_prefix}.") for one in lacks):
+            refuse_missing(name, lacks)
+            return model.eval()
+    # no head, or another one (ELECTRA is pretrained to tell words apart)
+    model, absent = make_model(name, view, AutoModel, config, None, trusted)
+    refuse_missing(name, absent)
+    return model.eval()
 
 
 def _table(name: str, model: Any) -> np.ndarray:
@@ -278,7 +304,7 @@ def _table(name: str, model: Any) -> np.ndarray:
     return np.concatenate([weight.numpy(), head.bias.detach().numpy()[:, None]], 1)
 
 
-def _learn(source: Any, text: Corpus, size: int) -> Any:
+def _learn(source: Any, text: Sequence[str], size: int) -> Any:
     """A tokeniser of the encoder's kind with a vocabulary of the text."""
     if not hasattr(source, "train_new_from_iterator"):
         expected, got = "an encoder with a fast tokeniser", type(source).__name__
@@ -286,7 +312,7 @@ def _learn(source: Any, text: Corpus, size: int) -> Any:
 
     try:
         with panics_as_errors():
-            target = source.train_new_from_iterator(iter(text.sentences), size, show_progress=False)
+            target = source.train_new_from_iterator(iter(text), size, show_progress=False)
     except Exception as error:  # the library raises bare Exception
         got = " ".join(str(error).split())[:200]
         refuse(
@@ -299,7 +325,7 @@ def _new_rows(
     by: str,
     table: np.ndarray,
     shared: np.ndarray,
-    text: Corpus,
+    text: Sequence[str],
     source: Any,
     target: Any,
     pairs: Mapping[tuple[str, str], float] | None,
@@ -308,35 +334,34 @@ def _new_rows(
     """The rows of an initialiser."""
     if by == "random":
         return random_rows(table, len(shared), seed)
-    if by == "overlap":
-        return copied_rows(table, shared, seed)
-    if by == "retokenised":
-        weights = retokenised_weights(text.sentences, source, target, len(table))
-        new = diags_array((shared < 0).astype(float))
-        weights = csr_matrix(new @ weights)
-        return (
-            mean_rows(table, weights, shared, seed)
-            if weights.sum()
-            else copied_rows(table, shared, seed)
-        )
     if by == "translation":
         assert pairs is not None
         weights = translation_weights(pairs, source, target, len(table))
         return mean_rows(table, weights, shared, seed)
+    if by == "retokenised":
+        weights = retokenised_weights(text, source, target, len(table))
+        weights = csr_matrix(diags_array((shared < 0).astype(float)) @ weights)
+        if weights.sum():
+            return mean_rows(table, weights, shared, seed)
+    if not (shared >= 0).any():
+        expected, remedy = "a subword that both vocabularies have", "choose translation, or random"
+        refuse(f"--by {by}", expected, "none", remedy)
+    if by in ("overlap", "retokenised"):  # all of the text is shared where it comes to this
+        return copied_rows(table, shared, seed)
     say("training static vectors of the new subwords")
     vectors = _static_vectors(text, target, len(shared))
     made = similar_rows if by == "similarity" else factorised_rows
     return made(table, shared, vectors, seed)
 
 
-def _static_vectors(text: Corpus, target: Any, n: int) -> np.ndarray:
+def _static_vectors(text: Sequence[str], target: Any, n: int) -> np.ndarray:
     """(n, 300) skip-gram vectors of subwords, NaN for those that are too rare."""
     found = np.full((n, 300), np.nan, np.float32)
     with tempfile.TemporaryDirectory() as folder:
         tokens = Path(folder) / "tokens.txt"
         with open(tokens, "w", encoding="utf-8") as file:
             for start in range(0, len(text), 1000):
-                some = list(text.sentences[start : start + 1000])
+                some = list(text[start : start + 1000])
                 for ids in target(some, add_special_tokens=False)["input_ids"]:
                     file.write(" ".join(map(str, ids)) + "\n")
         # subwords are the units: their numbers have no n-grams

@@ -1,5 +1,7 @@
 """What is true of every transformation, on sentences of any kind."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from crosslens.derive.composition import Composition
 from crosslens.derive.registry import TRANSFORMATIONS, derived_code, transformation
-from crosslens.derive.reorderings import Permutation, Reordering, neighbours_kept
+from crosslens.derive.reorderings import Permutation, Reordering, contexts_kept, neighbours_kept
 from crosslens.derive.transformation import INSERTED, Sentence, generator
 from crosslens.derive.transliteration import SCRIPTS, Transliteration, exchange
 from crosslens.languages import DERIVED, code_of
@@ -176,6 +178,39 @@ def test_more_places_keep_fewer_neighbours():
     # of two words, one in eight pairs changes places: P(u > 1 + v) for u, v in (0, 2)
     two = neighbours_kept(transformation("limited-permutation:1"), [2] * 4000, 0)
     assert two == pytest.approx(7 / 8, abs=0.02)
+
+
+@QUICK
+@given(places=st.integers(1, 12), n=st.integers(2, 40), window=st.integers(1, 7))
+def test_contexts_are_counted_pair_by_pair(places, n, window):
+    how = transformation(f"limited-permutation:{places}")
+    found = contexts_kept(how, [n, n], 3, window=window)
+    kept = of = 0
+    for number in range(2):
+        order = how.derive(Sentence([*range(n)]), 3, number).sources
+        for a, b in itertools.combinations(range(n), 2):
+            if b - a <= window:
+                of += 1
+                kept += abs(order.index(a) - order.index(b)) <= window
+    assert found == pytest.approx(kept / of)
+
+
+def test_noise_takes_contexts_from_a_sentence_that_is_turned_round():
+    """What neighbours in their order do not show: inversion keeps none of them, and noise brings some."""
+    names = ["inversion", *(f"inversion+limited-permutation:{k}" for k in (1, 3, 8, 1000))]
+    near = [contexts_kept(transformation(one), [40] * 100, 0) for one in names]
+    assert near == sorted(near, reverse=True) and near[0] == 1, near
+    kept = [neighbours_kept(transformation(one), [40] * 100, 0) for one in names]
+    assert kept[0] == 0 < kept[1]
+    drawn = contexts_kept(transformation("permutation"), [40] * 100, 0)
+    assert drawn == pytest.approx((39 + 38 + 37 + 36 + 35) / (40 * 39 / 2), abs=0.01)
+
+
+@pytest.mark.parametrize("window", range(2, 13))
+def test_a_local_shuffle_moves_something_with_every_seed(window):
+    for seed in range(60):
+        order = transformation(f"local-shuffle:{window}").order(window, seed, 0, 0)
+        assert sorted(order.tolist()) == [*range(window)] != order.tolist(), (window, seed)
 
 
 def test_shuffles_that_are_rules():

@@ -32,49 +32,64 @@ _FLOOR = 0.05  # P@1 below which alignment is none
 
 @dataclasses.dataclass(frozen=True)
 class KeptOrder:
-    """Conditions by how much of the order of English they keep, a number that is known before
+    """Conditions by how much of the order of English they keep, by two numbers that are known before
     anything is trained.
 
     Attributes
     ----------
-    kept: condition -> share of neighbours that stay neighbours.
+    kept: condition -> share of neighbours that stay neighbours, in their order.
+    contexts: condition -> share of subwords near each other that stay near, in any order; empty
+        where a study of an earlier version did not measure it.
     aligned: condition -> P@1 of subwords, the mean over seeds.
     onsets: condition -> tokens until it is .5, the median over seeds; infinite where half of the
         seeds or more did not get there.
     """
 
     kept: Mapping[str, float]
+    contexts: Mapping[str, float]
     aligned: Mapping[str, float]
     onsets: Mapping[str, float]
 
-    def correlation(self) -> tuple[float, float, float]:
-        """Spearman's correlation of alignment with what is kept, over conditions, and its 95 %
-        interval; NaN where it cannot be computed."""
-        return self._spearman(self.aligned)
+    def correlation(self, kept: Mapping[str, float]) -> tuple[float, float, float]:
+        """Spearman's correlation of alignment with what is kept (by one of the two numbers), over
+        conditions, and its 95 % interval; NaN where it cannot be computed. Alignment below .05 is
+        none: conditions there are tied, since what differs among them is chance."""
+        return _spearman(kept, {name: max(one, _FLOOR) for name, one in self.aligned.items()})
 
-    def onset_correlation(self) -> tuple[float, float, float]:
-        """The same of tokens until .5. Those that did not get there are equal, and last."""
+    def onset_correlation(self, kept: Mapping[str, float]) -> tuple[float, float, float]:
+        """The same of tokens until .5. Those that did not get there are tied, and last."""
         last = 2 * max((one for one in self.onsets.values() if math.isfinite(one)), default=1.0)
-        return self._spearman({name: min(one, last) for name, one in self.onsets.items()})
-
-    def _spearman(self, values: Mapping[str, float]) -> tuple[float, float, float]:
-        names = [name for name in self.kept if name in values]
-        x, y = (np.array([side[name] for name in names]) for side in (self.kept, values))
-        if len(names) < _FEWEST or len(set(x.tolist())) < 2 or len(set(y.tolist())) < 2:
-            return math.nan, math.nan, math.nan
-        return spearman_interval(x, y)
+        return _spearman(kept, {name: min(one, last) for name, one in self.onsets.items()})
 
     def told(self) -> str:
-        """What goes with what, in a sentence or two."""
-        found, when = self.correlation(), self.onset_correlation()
+        """What goes with what, in some sentences."""
         n, low = len(self.aligned), sum(one < _FLOOR for one in self.aligned.values())
         never = sum(math.isinf(one) for one in self.onsets.values())
-        return (
-            f"Over {n} conditions, P@1 of subwords goes with the share of neighbours kept by "
-            f"Spearman's {_spread(found)}; {low} of them are below {_FLOOR}, which are as good as "
-            f"tied. Tokens until {REACHED}: {_spread(when)}; {never} did not get there and share "
-            f"the last rank."
+        numbers = {"the share of neighbours kept": self.kept, "that of contexts": self.contexts}
+        aligned, onsets = (
+            " and with ".join(
+                f"{name} by {_spread(how(kept))}" for name, kept in numbers.items() if kept
+            )
+            for how in (self.correlation, self.onset_correlation)
         )
+        turned = (
+            " A rule that turns sentences round keeps all contexts, and no neighbours in their order."
+            if self.contexts
+            else ""
+        )
+        return (
+            f"Over {n} conditions, P@1 of subwords goes with {aligned} (Spearman's); {low} of them "
+            f"are below {_FLOOR} and count as tied. Tokens until {REACHED} go with {onsets}; {never} "
+            f"did not get there and share the last rank.{turned}"
+        )
+
+
+def _spearman(kept: Mapping[str, float], values: Mapping[str, float]) -> tuple[float, float, float]:
+    names = [name for name in kept if name in values]
+    x, y = (np.array([side[name] for name in names]) for side in (kept, values))
+    if len(names) < _FEWEST or len(set(x.tolist())) < 2 or len(set(y.tolist())) < 2:
+        return math.nan, math.nan, math.nan
+    return spearman_interval(x, y)
 
 
 def _spread(found: tuple[float, float, float]) -> str:
@@ -86,17 +101,21 @@ def _spread(found: tuple[float, float, float]) -> str:
 def kept_order(study: StudyFolder) -> KeptOrder | None:
     """The conditions of a study by how much of the order they keep; None where fewer than eight
     say so and have subwords that could be aligned."""
-    kept, aligned, onsets = {}, {}, {}
+    kept, contexts = dict[str, float](), dict[str, float]()
+    aligned, onsets = dict[str, float](), dict[str, float]()
     for name in study.names:
         order = study.mean(name, "neighbours_kept", None)
+        near = study.mean(name, "contexts_kept", None)
         found = study.mean(name, "token_alignment", "unaligned")
         learning = study.learning.get(name)
         if order is None or found is None or learning is None:
             continue
         kept[name], aligned[name] = order.value, found.value
+        contexts |= {} if near is None else {name: near.value}
         each = [onset(curve, REACHED) for curve in learning.seeds.values()]
         onsets[name] = float(np.median([math.inf if one is None else one for one in each]))
-    return KeptOrder(kept, aligned, onsets) if len(kept) >= _FEWEST else None
+    contexts = contexts if contexts.keys() == kept.keys() else {}
+    return KeptOrder(kept, contexts, aligned, onsets) if len(kept) >= _FEWEST else None
 
 
 def similarity_told(study: StudyFolder) -> list[str]:

@@ -43,6 +43,7 @@ def summary(folder: str | Path) -> list[_Rows | str]:
             "condition",
             "seeds",
             "kept",
+            "contexts",
             "P@1 of subwords",
             "mapped",
             "by frequency",
@@ -97,11 +98,11 @@ def _row(study: StudyFolder, name: str) -> tuple[str, ...]:
     layer = None if best is None else best.layer
     sentences = study.mean(name, "precision_at_1", "unaligned", layer)
     cka = study.mean(name, "debiased_linear_cka", None, layer)
-    kept = study.mean(name, "neighbours_kept", None)
+    kept, near = (study.mean(name, f"{what}_kept", None) for what in ("neighbours", "contexts"))
     return (
         name,
         str(len(seeds)),
-        "-" if kept is None else format_value(kept.value, 2),
+        *("-" if one is None else format_value(one.value, 2) for one in (kept, near)),
         _told(direct),
         _told(mapped),
         _frequency(direct),
@@ -137,7 +138,8 @@ def _how(scores: Sequence[Score]) -> str:
         else ""
     )
     about_order = (
-        "Kept: the share of neighbouring subwords that stay neighbours in the same order. "
+        "Kept: the share of neighbouring subwords that stay neighbours in the same order; contexts: "
+        "of pairs at most 5 places apart, those that stay so in any order. "
         if any(s.quantity == "neighbours_kept" for s in scores)
         else ""
     )

@@ -3,7 +3,7 @@ the paper's orders are found."""
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +68,13 @@ from crosslens.report.sections.controlled_similarity import (
     similarity_section,
     similarity_told_of,
 )
+from crosslens.score import Score
 
 __all__ = ["controlled_page"]
 
 _SENTENCES, _SUBWORDS, _CKA = "precision_at_1", "token_alignment", "debiased_linear_cka"
 _UNTRAINED = Style("#8a9097", dash="dotted", width=1.3)
+_ALIKE = 0.05  # curves of untrained encoders that differ by less everywhere are drawn as one
 
 
 def controlled_page(folder: str | Path) -> str:
@@ -194,15 +196,22 @@ def _counted(orders: _Orders) -> str:
 
 def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
     """Alignment against how much of the order is kept, a point for each condition."""
-    points = {name: (ladder.kept[name], ladder.aligned[name]) for name in ladder.kept}
     horizontal = Axis("neighbours kept", (0.0, 1.0))
     alignment = Axis("P@1 of subwords", (0.0, 1.0))
-    # all are transliterations: their names without it
-    short = {name.removeprefix("transliteration-"): both for name, both in points.items()}
-    picture = scatter_panel(
-        numbering.panel(), "P@1 of subwords over neighbours kept", short, (horizontal, alignment)
-    )
-    panels = [panel("Alignment and how much of the order is kept", "", picture)]
+    panels = []
+    for title, what, kept in (
+        ("Alignment and how much of the order is kept", "neighbours kept", ladder.kept),
+        ("Alignment and how much of the contexts is kept", "contexts kept", ladder.contexts),
+    ):
+        # all are transliterations: their names without it
+        points = {
+            name.removeprefix("transliteration-"): (share, ladder.aligned[name])
+            for name, share in kept.items()
+        }
+        if points:
+            axes = Axis(what, (0.0, 1.0)), alignment
+            picture = scatter_panel(numbering.panel(), f"P@1 of subwords over {what}", points, axes)
+            panels.append(panel(title, "", picture))
     when = {
         name.removeprefix("transliteration-"): (ladder.kept[name], tokens / 1e6)
         for name, tokens in ladder.onsets.items()
@@ -213,13 +222,13 @@ def _by_kept_order(ladder: KeptOrder, numbering: Numbering) -> str:
         drawn = scatter_panel(
             numbering.panel(), "Tokens until .5 over neighbours kept", when, (horizontal, axis)
         )
-        missing = len(points) - len(when)
+        missing = len(ladder.kept) - len(when)
         panels.append(panel("When half of the subwords were found", f"{missing} never", drawn))
     return figure(
         numbering,
         "How near two languages came to each other, by how much of the order is kept.",
-        "each point is a condition, the mean over its seeds (of tokens: the median); neighbours kept is "
-        "a number of the text and the transformation, known before anything was trained",
+        "each point is a condition, the mean over its seeds (of tokens: the median); neighbours and "
+        "contexts kept are numbers of the text and the transformation, known before anything was trained",
         "",
         panels,
     )
@@ -277,7 +286,7 @@ def _notes(folder: Path, study: StudyFolder) -> list[str]:
 
 def _conditions(study: StudyFolder) -> str:
     paper = study.told["paper"]
-    head = ["Condition", "Seeds", "Neighbours kept"]
+    head = ["Condition", "Seeds", "Neighbours kept", "Contexts kept"]
     head += ["P@1 of subwords", "after a map", "by frequency alone"]
     head += [
         "tokens until .5",
@@ -301,6 +310,7 @@ def _conditions(study: StudyFolder) -> str:
                 named(name),
                 str(len(seeds)),
                 number(study.mean(name, "neighbours_kept", None), 2),
+                number(study.mean(name, "contexts_kept", None), 2),
                 value_cell(direct),
                 value_cell(study.mean(name, _SUBWORDS, "procrustes")),
                 "–" if by_frequency is None else decimal(by_frequency),
@@ -313,7 +323,8 @@ def _conditions(study: StudyFolder) -> str:
         )
     caption = (
         "Means over seeds with 95 % intervals. Neighbours kept: the share of neighbouring subwords that "
-        "stay neighbours in the same order. The layer is chosen on one half of the kept sentences "
+        "stay neighbours in the same order; contexts kept: of pairs of subwords at most 5 places apart, "
+        "the share that stay so in any order. The layer is chosen on one half of the kept sentences "
         "and shown on the other."
     )
     return table(caption, head, rows)
@@ -330,11 +341,10 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
         curves = {name: curve for name, curve in curves.items() if curve}
         if not curves:
             continue
-        untrained = study.curve(next(iter(curves)), quantity, control)
-        lines = [line_of(curve, styles[name]) for name, curve in curves.items()]
-        if untrained:
-            lines.insert(0, line_of(untrained, _UNTRAINED))
-        limits = (0.0, upper_limit([*curves.values(), untrained]))
+        untrained = _different(study.curve(name, quantity, control) for name in curves)
+        lines = [line_of(curve, _UNTRAINED) for curve in untrained]
+        lines += [line_of(curve, styles[name]) for name, curve in curves.items()]
+        limits = (0.0, upper_limit([*curves.values(), *untrained]))
         label = "P@1 of sentences" if quantity == _SENTENCES else "debiased linear CKA"
         picture = curve_panel(numbering.panel(), f"{title} by layer", lines, limits, label)
         panels.append(panel(title, "", picture))
@@ -353,6 +363,20 @@ def _layers(study: StudyFolder, styles: Mapping[str, Style], numbering: Numberin
     further = [paragraph(text(one)) for one in (*similarity_told(study), *over_layers_told(study))]
     about = paragraph(f"P@1 without a map: {told}.")
     return section("layers", "Layer by layer", drawn, about, *further)
+
+
+def _different(curves: Iterable[Mapping[int, Score]]) -> list[Mapping[int, Score]]:
+    """Those that are not, to the eye, one that was there before: conditions whose languages have the
+    same ids have another untrained encoder than those that do not."""
+    found: list[Mapping[int, Score]] = []
+    for curve in curves:
+        if curve and not any(
+            curve.keys() == one.keys()
+            and all(abs(curve[layer].value - one[layer].value) < _ALIKE for layer in curve)
+            for one in found
+        ):
+            found.append(curve)
+    return found
 
 
 def _found(orders: _Orders, counted: str) -> str:

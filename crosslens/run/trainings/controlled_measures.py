@@ -12,7 +12,7 @@ from crosslens.activations import Activations
 from crosslens.activations_memory import as_activations
 from crosslens.alignment.words.token_embeddings import copy_alignment, token_embedding_alignment
 from crosslens.corpus import Corpus
-from crosslens.derive.reorderings import Identity, neighbours_kept
+from crosslens.derive.reorderings import Identity, contexts_kept, neighbours_kept
 from crosslens.files import read_json
 from crosslens.run.measures import make_split, retrieval_scores, similarity_scores
 from crosslens.score import Score
@@ -46,7 +46,8 @@ def measure(
     -------
     P@1 of sentences (there and back, unaligned and after Procrustes) and CKA per layer; alignment
     of subwords where the languages have ids of their own; overlap of the texts' subwords; which
-    share of neighbouring subwords stay neighbours where the second language is derived.
+    share of neighbouring subwords stay neighbours, and of subwords near each other stay so, where
+    the second language is derived.
     """
     from crosslens.models.training.masked_lm import build_model
     from crosslens.models.training.settings import resolve
@@ -75,7 +76,7 @@ def measure(
     if recipe.vocabulary.copies:
         scores += _overlap_scores(counts, fields)
     if (derivation := recipe.derived.get(y.language)) is not None:
-        scores.append(_order_score(run, recipe, derivation, fields))
+        scores += _order_scores(run, recipe, derivation, fields)
     return scores
 
 
@@ -200,7 +201,9 @@ def _overlap_scores(counts: Mapping[str, np.ndarray], fields: Mapping[str, Any])
     ]
 
 
-def _order_score(run: Path, recipe: Any, derivation: Any, fields: Mapping[str, Any]) -> Score:
+def _order_scores(
+    run: Path, recipe: Any, derivation: Any, fields: Mapping[str, Any]
+) -> list[Score]:
     """How much of the order of the original's subwords is left in those that are derived from
     them: of the text and the transformation alone, whatever was learnt."""
     from crosslens.models.text.token_files import open_tokens
@@ -209,5 +212,12 @@ def _order_score(run: Path, recipe: Any, derivation: Any, fields: Mapping[str, A
     file = open_tokens(run / "tokens" / f"{source.name}.{fields['target']}")
     lengths = np.diff(file.offsets)[:_COUNTED].tolist()
     made = derivation.transformation or Identity()
-    kept = neighbours_kept(made, lengths, recipe.seed)
-    return Score(**fields, quantity="neighbours_kept", value=kept, n=sum(lengths) - len(lengths))
+    seed = derivation.seed_in(recipe.seed)
+    n = sum(lengths) - len(lengths)
+    return [
+        Score(**fields, quantity=quantity, value=share(made, lengths, seed), n=n)
+        for quantity, share in (
+            ("neighbours_kept", neighbours_kept),
+            ("contexts_kept", contexts_kept),
+        )
+    ]

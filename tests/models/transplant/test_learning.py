@@ -36,7 +36,8 @@ TOKENS = STEPS * learning.BATCH_TOKENS
 
 def made(out, **more):
     told = {"by": "overlap", "size": 400, "tokens": TOKENS, "device": "cpu", **more}
-    return transplant_vocabulary(told.pop("encoder", TINY), TEXT, out, **told)
+    encoder, text = told.pop("encoder", TINY), told.pop("text", TEXT)
+    return transplant_vocabulary(encoder, text, out, **told)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,10 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def untrained(tmp_path_factory):
-    return made(tmp_path_factory.mktemp("untrained") / "fra", tokens=None)
+    """What that begins with: nothing of it knows the sentences that are held out."""
+    known = learning.held_out(FRENCH, 0)[0]
+    text = Corpus("fra", known, [str(n) for n in range(len(known))], "french")
+    return made(tmp_path_factory.mktemp("untrained") / "fra", tokens=None, text=text)
 
 
 def test_nothing_moves_but_rows_of_the_new_subwords_and_their_bias(trained, untrained):
@@ -125,6 +129,14 @@ def test_an_encoder_without_a_head_has_none_afterwards(tmp_path):
     assert moved == {"embeddings.word_embeddings.weight"} and old.keys() == new.keys()
     curve = [*found.learnt.perplexities.values()]
     assert curve[-1] < curve[0] / 1.3
+
+
+def test_a_sentence_that_is_held_out_is_nowhere_trained_on_however_often_it_stands():
+    twice = Corpus("fra", FRENCH * 2, [str(n) for n in range(600)], "french twice")
+    rows = _Rows(AutoTokenizer.from_pretrained(TINY), twice, 126, 0, "cpu")
+    assert (len(rows.held_out), len(rows.rows)) == (15, 570)
+    kept = {tuple(row.tolist()) for row in rows.held_out}
+    assert len(kept) == 15 and not kept & {tuple(row.tolist()) for row in rows.rows}
 
 
 def test_masks_are_of_the_text_and_held_out_sentences_are_not_trained_on():
